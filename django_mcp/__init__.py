@@ -1,7 +1,7 @@
-"""A Model Context Protocol endpoint for any Django site.
+"""Model Context Protocol (MCP) endpoints for Django sites.
 
-Everything public is exported here, except ``django_mcp.asgi.mcp_application`` and ``django_mcp.urls``. Modules behind
-the names are imported when a name is first asked for: few sites use all of them.
+All public names are exported here, except ``django_mcp.asgi.mcp_application`` and ``django_mcp.urls``. Their modules
+are imported on first access, because few sites use all of them.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""Start-up."""
+"""The app config: start-up and autodiscovery of ``mcp`` modules."""
 
 import os
 from typing import Any
@@ -10,11 +10,11 @@ from django_mcp.core.resources import renewers
 from django_mcp.core.server import restore_all, snapshots
 
 RELOADED = "RUN_MAIN"
-"""In the environment of processes that Django's autoreloader starts (``django.utils.autoreload``)."""
+"""Environment variable of processes started by Django's autoreloader (``django.utils.autoreload``)."""
 
 
 class _Registries:
-    """What ``autodiscover_modules`` puts back where an ``mcp.py`` fails half-way."""
+    """The registry that ``autodiscover_modules`` restores if importing an ``mcp`` module fails."""
 
     @property
     def _registry(self) -> Any:
@@ -26,7 +26,7 @@ class _Registries:
 
 
 class DjangoMCPConfig(AppConfig):
-    """Imports the ``mcp`` module of every installed app, like ``admin.py``."""
+    """The app config, which imports the ``mcp`` module of every installed app, as the admin does with ``admin``."""
 
     name = "django_mcp"
     label = "django_mcp"
@@ -34,9 +34,9 @@ class DjangoMCPConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Find what the site offers. An ``mcp.py`` that fails to import stops the start, loudly.
+        """Register checks, connect signals and import the ``mcp`` modules. An import error stops the start.
 
-        What a site may never use is imported when used: each ``receivers`` module imports the rest of its folder in
+        Optional features are imported on first use: each ``receivers`` module imports the rest of its folder inside
         functions (decision 38).
         """
         from django_mcp import checks  # noqa: F401 - registers them

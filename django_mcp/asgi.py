@@ -1,4 +1,4 @@
-"""The endpoint beside Django, for ``asgi.py``."""
+"""The ASGI application that serves MCP endpoints next to Django, for ``asgi.py``."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -9,9 +9,9 @@ Application = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 def mcp_application(django_application: Application) -> Application:
-    """An ASGI application that serves the MCP endpoints and hands everything else to *django_application*.
+    """Return an ASGI application that serves the MCP endpoints and passes other requests to *django_application*.
 
-    Call it after ``get_asgi_application()``, which sets Django up; it may be imported before::
+    Call it after ``get_asgi_application()``, which sets up Django; importing it earlier is safe::
 
         application = mcp_application(get_asgi_application())
 

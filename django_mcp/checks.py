@@ -1,4 +1,4 @@
-"""System checks of settings and endpoints, and the functions by which Django asks for the checks of all folders."""
+"""System checks of settings and endpoints, and the registration of the checks of all folders with Django."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,13 +28,13 @@ OURS = "django-mcp-toolkit"
 def described(server: MCPServer) -> Iterator[Tool]:
     """Yield the tools of *server* whose definition can be made now.
 
-    Some need the database for it, and checks are also run before ``migrate``.
+    Some definitions need the database, and checks also run before ``migrate``.
     """
     return (tool for tool in server.tools.values() if tool.find_failure() is None)
 
 
 def check_settings() -> list[CheckMessage]:
-    """Keys of ``DJANGO_MCP`` that nobody reads."""
+    """Report unknown keys of ``DJANGO_MCP``."""
     return [
         Error(
             _("DJANGO_MCP has no key %(key)r.") % {"key": key},
@@ -48,7 +48,7 @@ def check_settings() -> list[CheckMessage]:
 
 
 def check_values() -> list[CheckMessage]:
-    """Values of ``DJANGO_MCP`` that are of the wrong kind, or an origin no browser ever sends."""
+    """Report values of ``DJANGO_MCP`` of the wrong type, invalid rates and invalid origins."""
     found: list[CheckMessage] = [
         Error(_(conf.WRONG) % {**each._asdict(), "wanted": _(each.wanted)}, id="django_mcp.E003")
         for each in conf.problems()
@@ -67,8 +67,8 @@ def check_values() -> list[CheckMessage]:
             found.append(Error(_(conf.WRONG) % names, id="django_mcp.E003"))
         found += [
             Error(
-                _("%(origin)r in DJANGO_MCP['ALLOWED_ORIGINS'] is no origin.") % {"origin": origin},
-                hint=_("Write scheme, host and, where it is not the usual one, port: 'https://inspector.example.com'."),
+                _("%(origin)r in DJANGO_MCP['ALLOWED_ORIGINS'] is not an origin.") % {"origin": origin},
+                hint=_("Give scheme, host and, if it is not the default, port: 'https://inspector.example.com'."),
                 id="django_mcp.E004",
             )
             for origin in conf.settings.ALLOWED_ORIGINS
@@ -86,7 +86,7 @@ def _is_throttle(path: str) -> bool:
 
 
 def check_context_managers() -> list[CheckMessage]:
-    """Entries of ``CALL_CONTEXT_MANAGERS`` that are no function: every call would fail."""
+    """Report entries of ``CALL_CONTEXT_MANAGERS`` that are not functions: every call would fail."""
     found: list[CheckMessage] = []
     for each in () if conf.problems() else conf.settings.CALL_CONTEXT_MANAGERS:
         try:
@@ -96,7 +96,7 @@ def check_context_managers() -> list[CheckMessage]:
         if not is_right:
             found.append(
                 Error(
-                    _("%(entry)r in DJANGO_MCP['CALL_CONTEXT_MANAGERS'] is no function that can be imported.")
+                    _("%(entry)r in DJANGO_MCP['CALL_CONTEXT_MANAGERS'] is not an importable function.")
                     % {"entry": each},
                     hint=_("Name a function that takes a request and returns a context manager: 'shop.mcp.acting'."),
                     id="django_mcp.E040",
@@ -106,13 +106,13 @@ def check_context_managers() -> list[CheckMessage]:
 
 
 def check_authentication() -> list[CheckMessage]:
-    """Endpoints that nobody may call, because nobody said who may."""
+    """Report endpoints without authentication."""
     return [
         Error(
             _("%(server)r has no authentication, so it will not start.") % {"server": server},
             hint=_(
-                "Give MCPServer(authentication=[…]) or DJANGO_MCP['AUTHENTICATION']; "
-                "['django_mcp.AllowAny'] lets everybody in."
+                "Set MCPServer(authentication=[…]) or DJANGO_MCP['AUTHENTICATION']; "
+                "['django_mcp.AllowAny'] makes the endpoint public."
             ),
             obj=server,
             id="django_mcp.E002",
@@ -123,10 +123,10 @@ def check_authentication() -> list[CheckMessage]:
 
 
 def check_descriptions() -> list[CheckMessage]:
-    """Tools that say nothing of themselves."""
+    """Report tools without a description."""
     return [
         Warning(
-            _("%(tool)s has no description: a model has nothing but its name to go by.") % {"tool": tool.label},
+            _("%(tool)s has no description, so models see only its name.") % {"tool": tool.label},
             hint=_("Write a docstring that says what it does and when to use it, or description=."),
             obj=server,
             id="django_mcp.W014",
@@ -138,7 +138,7 @@ def check_descriptions() -> list[CheckMessage]:
 
 
 def check_databases() -> list[CheckMessage]:
-    """Tables in another database than the users that their rows point to: no database keeps such a relation."""
+    """Report a package database other than that of users: foreign keys cannot span databases."""
     if not database.has_database():
         return []
     own, theirs = database.own_alias(), router.db_for_write(get_user_model())
@@ -146,18 +146,18 @@ def check_databases() -> list[CheckMessage]:
         Error(
             _("The tables of django_mcp are written to the database %(own)r, and users to %(theirs)r.")
             % {"own": own, "theirs": theirs},
-            hint=_("Rows of django_mcp point to users: let the router send both to one database."),
+            hint=_("These tables have foreign keys to users: route both to the same database."),
             id="django_mcp.E056",
         )
     ] * (own != theirs)
 
 
 def check_schemas() -> list[CheckMessage]:
-    """Tools that some client or provider of models leaves out because of their schema."""
+    """Report tools that some clients or model providers reject because of their schema."""
     return [
         Warning(
-            _("Some clients leave out or refuse %(tool)s. %(problem)s") % {"tool": tool.label, "problem": problem},
-            hint=_("Change the type, the name or the schema that it comes from; 'manage.py mcp_inspect' shows it."),
+            _("Some clients drop or reject %(tool)s. %(problem)s") % {"tool": tool.label, "problem": problem},
+            hint=_("Change the type, name or schema that it comes from; 'manage.py mcp_inspect' shows it."),
             obj=server,
             id="django_mcp.W027",
         )
@@ -168,18 +168,18 @@ def check_schemas() -> list[CheckMessage]:
 
 
 def check_argument_counts() -> Iterator[CheckMessage]:
-    """Tools with more arguments than a model can choose from, in one message for each endpoint."""
+    """Report tools with too many arguments for a model to choose from, in one message per endpoint."""
     for server in servers():
         counts = {tool.name: len(tool.definition["inputSchema"].get("properties", ())) for tool in described(server)}
         if large := {name: count for name, count in counts.items() if count > MAX_ARGUMENTS}:
             yield Warning(
-                _("%(server)r has tools of over %(most)s arguments, which a model reads with each request: %(tools)s.")
+                _("%(server)r has tools with over %(most)s arguments, which models read in each request: %(tools)s.")
                 % {
                     "server": server,
                     "most": MAX_ARGUMENTS,
                     "tools": ", ".join(f"{name} ({count})" for name, count in large.items()),
                 },
-                hint=_("Choose among them: filters=[…] of drf_tools, filters of a ModelResource, fields of a form."),
+                hint=_("Reduce them: filters=[…] of drf_tools, filterset_fields of a ModelResource, fields of a form."),
                 obj=server,
                 id="django_mcp.W028",
             )
@@ -187,14 +187,14 @@ def check_argument_counts() -> Iterator[CheckMessage]:
 
 @cache
 def packages_distributions() -> Mapping[str, Sequence[str]]:
-    """Return the distributions by package, read once per process: it takes a third of a second."""
-    from importlib import metadata  # noqa: PLC0415 - no process that serves needs it
+    """Return the distributions by package. Cached, because reading them takes a third of a second."""
+    from importlib import metadata  # noqa: PLC0415 - not needed to serve
 
     return metadata.packages_distributions()
 
 
 def check_distributions() -> list[CheckMessage]:
-    """Other distributions that install a package of the same name over ours."""
+    """Report other distributions that install a package named ``django_mcp``."""
     others = sorted(set(packages_distributions().get("django_mcp", ())) - {OURS})
     return [
         Warning(
@@ -220,7 +220,7 @@ OWN = (
 )
 
 
-# How Django asks
+# Registration with Django
 
 
 @register("django_mcp")
@@ -246,13 +246,13 @@ def check_database(
 
 
 def _of_folders(when: str, *arguments: Any) -> list[CheckMessage]:
-    """Return what the checks of all folders find, imported now: a process that serves needs none of them.
+    """Return the messages of all folders' checks. The modules are imported here because serving needs none of them.
 
-    While ``DJANGO_MCP`` cannot be read they are not run: they would raise, which hides all other messages.
+    Skipped while ``DJANGO_MCP`` is invalid: the checks would raise, which hides all other messages.
 
     Args:
-        when: the name of a tuple of functions in the modules of checks, where they have it.
-        arguments: for each function.
+        when: name of a tuple of check functions that these modules may define.
+        arguments: passed to each function.
     """
     from django_mcp.approvals import checks as approvals  # noqa: PLC0415
     from django_mcp.auth import checks as auth  # noqa: PLC0415
@@ -273,7 +273,7 @@ def _messages(checks: Iterable[Callable[..., Iterable[CheckMessage]]], *argument
 
 
 def _is_readable() -> bool:
-    """Return True if ``DJANGO_MCP`` is a dict with values of the right kinds, which other checks report."""
+    """Return True if ``DJANGO_MCP`` is valid; other checks report what is not."""
     try:
         return not conf.problems()
     except ImproperlyConfigured:

@@ -1,6 +1,6 @@
-"""The ``DJANGO_MCP`` setting, read once into a frozen object.
+"""The ``DJANGO_MCP`` setting: keys, defaults and validation.
 
-What belongs to one endpoint is an argument of ``MCPServer``; here is what belongs to the site, and the defaults.
+Options of a single endpoint are arguments of ``MCPServer``.
 """
 
 import difflib
@@ -11,141 +11,140 @@ from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation.trans_null import gettext_noop  # the other one asks settings, which are being read
+from django.utils.translation.trans_null import gettext_noop  # the usual one reads settings
 
 from django_mcp.version import __version__
 
 
 class Settings(NamedTuple):
-    """Keys of ``DJANGO_MCP`` and what they are when not given."""
+    """Keys of ``DJANGO_MCP`` and their defaults."""
 
     AUTHENTICATION: tuple[Any, ...] = ()
-    """Authenticators of the endpoints that name none: objects or dotted paths. Empty: they do not start."""
+    """Authentication classes, or dotted paths, of endpoints that name none. Without any, those do not start."""
     BASE_URL: str | None = None
-    """The site's public address, like ``"https://travel.example.com"``: scheme, host and port, no path, no slash at
-    its end. Identifiers in OAuth are made from it, never from what a request says (RFC 8414, RFC 9728)."""
+    """Public address of the site, such as ``"https://travel.example.com"``: scheme, host and port, no path or trailing
+    slash. OAuth identifiers are made from it, never from a request (RFC 8414, RFC 9728)."""
     SCOPES: Mapping[str, Any] = {"mcp": _("Use this site’s tools and data on your behalf")}
-    """OAuth scopes and what each lets a client do, in words for the person who agrees; or ``{"text": words,
-    "implies": [scopes that are included]}``."""
+    """OAuth scopes and the text of each for the consent page; or ``{"text": text, "implies": [included scopes]}``."""
     DEFAULT_SCOPES: tuple[str, ...] = ("mcp",)
-    """Scopes that calls need at endpoints that name none, and that a client gets who asks for none."""
+    """Scopes required by endpoints that name none, and granted to clients that request none."""
     NAME: str | None = None
     """``serverInfo.name`` of the default endpoint."""
     TITLE: str | None = None
-    """Its title."""
+    """Display title of the default endpoint."""
     VERSION: str = __version__
-    """``serverInfo.version``: put your site's version here."""
+    """``serverInfo.version``: the version of the site."""
     INSTRUCTIONS: str | None = None
-    """For models: what the default endpoint is for."""
+    """Instructions of the default endpoint, for models."""
     ALLOWED_ORIGINS: tuple[str, ...] = ()
-    """Origins of browser clients, like ``"https://inspector.example.com"``. The site's own is always allowed."""
+    """Origins of browser clients, such as ``"https://inspector.example.com"``. The site's own is always allowed."""
     MAX_BODY_BYTES: int = 4 * 1024 * 1024
-    """The largest request body that is read."""
+    """Maximum size of a request body."""
     WORKER_THREADS: int = 8
-    """Worker threads for synchronous code at the ASGI edge, per process; each may hold a database connection."""
+    """Threads for synchronous code per process of the ASGI application. Each may hold a database connection."""
     MAX_QUEUED_CALLS: int | None = 500
-    """How many jobs may wait for one of them before requests are refused with 503; None for no limit."""
+    """Jobs that may wait for a thread before requests are rejected with 503; None for no limit."""
     RATE_LIMIT: str | None = None
-    """How often a caller may call tools, like ``"60/m"``; counted in Django's default cache."""
+    """Tool calls per caller and endpoint, such as ``"60/m"``; counted in Django's default cache."""
     THROTTLE_CLASS: str = "django_mcp.core.throttling.RateThrottle"
-    """The dotted path of the class that counts for all rate limits, a subclass of this one."""
+    """Dotted path of the class that counts for all rate limits: a subclass of the default."""
     CALL_CONTEXT_MANAGERS: tuple[Any, ...] = ()
-    """Functions, or their dotted paths, that take the Django request of a call, whose ``user`` is the caller, and
-    return a context manager; each call runs within all of them, the first outermost."""
+    """Functions, or dotted paths, that take the Django request of a call (its ``user`` is the caller) and return a
+    context manager. Calls run inside all of them, the first outermost."""
     TOOL_TIMEOUT: float | None = None
-    """Seconds after which a call of a tool is stopped, unless the tool says otherwise; None for never."""
+    """Default time limit of a tool in seconds; None for none."""
     MAX_OUTPUT_CHARS: int | None = 100_000
-    """The most characters of a tool's result, unless the tool says otherwise; None for no limit."""
+    """Default maximum characters of a tool's result; None for no limit."""
     MAX_BINARY_BYTES: int | None = 10 * 1024 * 1024
-    """The most bytes of images, audio and files in a tool's result; None for no limit."""
+    """Maximum bytes of images, audio and files in a tool's result; None for no limit."""
     IGNORED_ARGUMENTS: tuple[str, ...] = ()
-    """Arguments that a client adds to every call, left out where the tool has no such argument."""
+    """Arguments that a client adds to every call. They are dropped if the tool does not define them."""
     IDEMPOTENCY_TTL: int = 24 * 60 * 60
-    """How long the result of a call with an idempotency key is kept for those who repeat it."""
+    """Seconds for which the result of a call with an idempotency key is kept for repeated calls."""
     TOOL_SEARCH_THRESHOLD: int = 0
-    """Above how many tools of a caller they are searched instead of listed; 0 for never."""
+    """Number of tools above which they are searched instead of listed; 0 for never."""
     TASK_TTL: int = 24 * 60 * 60
-    """How long a task and its result are kept, from its creation."""
+    """Seconds for which a task and its result are kept, from its creation."""
     TASK_BACKEND: str | None = None
-    """Where tasks run: an alias in Django's ``TASKS``, or ``"process"`` for the serving process. None: ``"default"``
-    where that has workers, else the serving process."""
+    """An alias in Django's ``TASKS``, or ``"process"`` for the serving process. None: ``"default"`` if that has
+    workers, else the serving process."""
     TASK_QUEUE: str = "default"
-    """Into which queue of that backend they go."""
+    """Queue of that backend."""
     TASK_THREADS: int = 4
-    """How many tasks run at once in the serving process; the others wait for their turn."""
+    """Tasks that run concurrently in the serving process."""
     TASK_LEASE_TTL: float = 30.0
-    """After how long without a sign of life whatever ran a task counts as dead."""
+    """Seconds without a heartbeat after which a task's worker is considered dead."""
     TASK_WAIT_TIMEOUT: float = 25.0
-    """How long a client that knows no tasks waits for the result, before it is told how to ask for it later."""
+    """Seconds that a client without task support waits for the result before it gets instructions to fetch it later."""
     TASK_POLL_INTERVAL: float = 2.0
-    """How often clients are told to ask how far a task is."""
+    """Seconds between polls of a task, as suggested to clients."""
     MAX_TASKS_PER_CALLER: int = 20
-    """The most unfinished tasks of one caller."""
+    """Unfinished tasks per caller and endpoint."""
     REQUIRE_APPROVAL_FOR: str | None = "destructive"
-    """Calls of which tools somebody has to approve where nothing was decided about them: those that are
-    ``"destructive"`` as they say themselves, all ``"writes"`` (what is not read-only), or None."""
+    """Tools that require approval unless a policy says otherwise: ``"destructive"``, ``"writes"`` (all that are not
+    read-only), or None."""
     APPROVAL_REQUEST_TTL: int = 24 * 60 * 60
-    """How long a call waits for somebody to approve it; then it is refused."""
+    """Seconds after which a pending approval request expires."""
     APPROVAL_GRANT_TTL: int = 60 * 60
-    """How long an approved call may be made."""
+    """Seconds for which an approved call may be made."""
     APPROVAL_WAIT_TIMEOUT: float = 25.0
-    """How long a client that knows no tasks waits for the decision, before it is told to make the call again later."""
+    """Seconds that a client without task support waits for the decision before it is asked to repeat the call later."""
     MAX_APPROVALS_PER_CALLER: int = 20
-    """The most calls of one caller that wait for approval."""
+    """Pending approval requests per caller and endpoint."""
     SELF_APPROVAL: bool = False
-    """Let people approve calls that were made in their own name."""
+    """Allow users to approve calls made in their own name."""
     APPROVAL_LOG_DAYS: int | None = 365
-    """How long it is kept who approved or refused which call; None for ever."""
+    """Days for which decisions are kept; None for ever."""
     APPROVAL_EMAILS: tuple[str, ...] = ()
-    """Addresses that are told when a call waits for approval; ``"approvers"`` among them for all who may decide."""
+    """Addresses notified of pending approvals; ``"approvers"`` stands for all users who may decide."""
     APPROVAL_WEBHOOK: str | None = None
-    """A URL that is told too, by POST (Standard Webhooks)."""
+    """URL notified by POST as well (Standard Webhooks)."""
     APPROVAL_WEBHOOK_SECRET: str | None = None
-    """With which these are signed: ``whsec_`` and Base64, or any other text."""
+    """Signing key of the webhook: ``whsec_`` and Base64, or any other text."""
     BLOCK_CHANGED_TOOLS: bool = False
-    """Let a tool not be used whose name, description, schema or hints changed, until somebody accepts it."""
+    """Block a tool whose name, description, schema or hints changed until the new definition is approved."""
     POLICY_CACHE_TTL: float = 0.5
-    """How long it takes at most until what people decide about tools counts in every process."""
+    """Seconds within which a changed policy applies in every process."""
     SESSION_TTL: int = 24 * 60 * 60
-    """How long a session lives after it was last used."""
+    """Seconds after its last use for which a session lives."""
     MAX_SESSIONS_PER_CALLER: int = 10_000
-    """The most sessions of one caller at an endpoint; one more ends the one that was used longest ago."""
+    """Sessions per caller and endpoint; a further one ends the least recently used."""
     MAX_STREAMS_PER_CALLER: int = 1000
-    """The most streams of changes that one caller has open in a process."""
+    """Open subscription streams per caller and process."""
     ELICITATION_TTL: int = 60 * 60
-    """How long a question waits for its answer, and a stream for a client that lost it."""
+    """Seconds for which a question waits for its answer, and a stream for a client that lost it."""
     POLL_INTERVAL: float = 0.5
-    """How often a process with open streams looks into the log where no shared channel layer rings the bell."""
+    """Seconds between polls of a process with open streams, if no shared channel layer wakes it."""
     KEEP_ALIVE_INTERVAL: float = 15.0
-    """How often an idle stream sends a comment, so that proxies keep it open."""
+    """Seconds between comments on an idle stream, so that proxies keep it open."""
     HTTP_SSE: bool = False
-    """Serve clients of the HTTP+SSE transport, which Streamable HTTP replaced, beside each endpoint."""
+    """Serve the HTTP+SSE transport as well, which Streamable HTTP replaced."""
     OAUTH_PATH: str | None = "o/"
-    """Where authorize, token, register and revoke are, below ``django_mcp.urls``; None where the site has them."""
+    """Path of authorize, token, register and revoke below ``django_mcp.urls``; None if the site has its own."""
     EXTRA_REDIRECT_URIS: tuple[str, ...] = ("cursor://anysphere.cursor-mcp/oauth/callback",)
-    """Redirect URIs of self-registered clients that are allowed although they are neither https nor loopback."""
+    """Allowed redirect URIs of self-registered clients that are neither https nor loopback."""
     REFRESH_TOKEN_GRACE_TTL: int = 60
-    """How long a refresh token may be used again after its client has replaced it; 0 for never."""
+    """Seconds for which a replaced refresh token still works; 0 for never."""
     CLIENT_CREDENTIALS: bool = False
-    """Let chosen confidential clients act without a person, each as the user named in its ``ClientPolicy``."""
+    """Allow selected confidential clients to act as the user named in their ``ClientPolicy``."""
     REGISTRATION_RATE: str | None = "20/h"
-    """How many clients one address may register (RFC 7591), like ``"20/h"``."""
+    """Client registrations per address (RFC 7591), such as ``"20/h"``."""
     MAX_UNUSED_CLIENTS: int = 1000
-    """The most self-registered clients that never got a token."""
+    """Self-registered clients that never got a token."""
     CLIENT_DOCUMENT_PORTS: tuple[int, ...] = (443,)
     """Ports from which client ID metadata documents are fetched."""
     CLIENT_ADDRESS_HEADER: str | None = None
-    """A header in which the site's own proxy tells the client's address, like ``"X-Real-IP"``."""
+    """Header in which the site's proxy sends the client's address, such as ``"X-Real-IP"``."""
     MAX_API_KEY_DAYS: int = 365
-    """The longest life of an API key."""
+    """Maximum lifetime of an API key."""
     API_KEYS_IN_URL: bool = False
-    """Take API keys as ``?api_key=…`` too, which proxies and browsers log, for clients that take nothing else."""
+    """Accept API keys as ``?api_key=…``, for clients that support nothing else. Proxies and browsers log URLs."""
     LOG_CALLS: bool = True
-    """Write a row of ``RequestLog`` for each list, read and call, where the endpoint does not say."""
+    """Write a ``RequestLog`` row for each list, read and call, unless the endpoint says otherwise."""
     CALL_LOG_DAYS: int | None = 90
-    """How long such a row is kept; None for ever."""
+    """Days for which these rows are kept; None for ever."""
     LOG_ARGUMENTS: bool = True
-    """Keep the arguments of calls in it, without secrets and cut short."""
+    """Log the arguments of calls, shortened and without secrets."""
     REDACTED_ARGUMENTS: tuple[str, ...] = (
         "password",
         "passwd",
@@ -166,7 +165,7 @@ class Settings(NamedTuple):
         "ssn",
         "otp",
     )
-    """What arguments with secrets are called: as a word of the name, or inside of one from five letters on."""
+    """Names of arguments that hold secrets: a word of the name or, from five letters on, any part of it."""
 
 
 MAY_BE_ZERO = {"REFRESH_TOKEN_GRACE_TTL", "TOOL_SEARCH_THRESHOLD"}
@@ -181,13 +180,17 @@ MAY_BE_NONE = {
     "APPROVAL_LOG_DAYS",
 }
 NUMBERS = {"TOOL_TIMEOUT"}
-"""What is a number although its default is none."""
+"""Keys with a number as value although the default is None."""
 
 KEYS = Settings._fields
 
 
 def given() -> Mapping[str, Any]:
-    """The dict as the site wrote it."""
+    """Return the setting as the site wrote it.
+
+    Raises:
+        ImproperlyConfigured: it is not a dict.
+    """
     value = getattr(django_settings, "DJANGO_MCP", {})
     if not isinstance(value, Mapping):
         msg = f"DJANGO_MCP must be a dict, not {type(value).__name__}."
@@ -199,12 +202,12 @@ WRONG = gettext_noop("DJANGO_MCP[%(key)r] must be %(wanted)s, not %(value)r.")
 
 
 class Wrong(NamedTuple):
-    """A value of the wrong kind. As text it is in English, for settings are read before there are translations.
+    """A value of the wrong type. ``str()`` is in English, because settings are read before translations are available.
 
     Attributes:
-        key: of ``DJANGO_MCP``.
-        wanted: what it must be, a message for ``gettext``.
-        value: what it is.
+        key: key of ``DJANGO_MCP``.
+        wanted: what the value must be, as a message for ``gettext``.
+        value: the value.
     """
 
     key: str
@@ -216,7 +219,7 @@ class Wrong(NamedTuple):
 
 
 def problems() -> list[Wrong]:
-    """What is wrong with the values."""
+    """Return the values of the wrong type."""
     found = []
     for name, default in Settings._field_defaults.items():
         value = given().get(name, default)
@@ -247,7 +250,7 @@ def _is_right(value: Any, default: Any, name: str) -> tuple[bool, str]:  # noqa:
 
 
 def misspelt() -> dict[str, str | None]:
-    """Keys nobody reads, each with the key that was probably meant."""
+    """Return the unknown keys, each with the nearest known one."""
     return {
         key: next(iter(difflib.get_close_matches(str(key).upper(), KEYS, n=1)), None)
         for key in given()
@@ -265,9 +268,9 @@ def _read() -> Settings:
 
 
 class _LazySettings:
-    """Reads the setting when a key is first asked for; from then on keys are attributes like any other.
+    """The setting, read on first access and then kept as plain attributes.
 
-    Several are looked at in every request, where a ``LazyObject`` would cost more than the rest of the check.
+    Several keys are read in every request, where a ``LazyObject`` would cost more than the rest of the check.
     """
 
     def __getattr__(self, key: str) -> Any:
@@ -278,7 +281,7 @@ class _LazySettings:
 
 
 class _SiteSettings:
-    """Django's own settings, likewise: they are a ``LazyObject`` for good."""
+    """Django's own settings, cached in the same way: these stay a ``LazyObject``."""
 
     def __getattr__(self, key: str) -> Any:
         value = vars(self)[key] = getattr(django_settings, key)
@@ -287,7 +290,7 @@ class _SiteSettings:
 
 settings = cast("Settings", _LazySettings())
 site_settings = _SiteSettings()
-"""For what is looked at in every request."""
+"""For settings that are read in every request."""
 
 
 def _forget(*, setting: str, **_: Any) -> None:

@@ -1,6 +1,6 @@
-"""``path("", include("django_mcp.urls"))``: every endpoint, with and without a final slash, never a redirect.
+"""URL patterns of all endpoints, with and without a trailing slash: ``path("", include("django_mcp.urls"))``.
 
-Include it at the root, for what OAuth looks for under ``/.well-known/`` has its place there.
+Include them at the root: OAuth requires its metadata under ``/.well-known/`` there.
 """
 
 import re
@@ -24,9 +24,9 @@ APP_NAME = "django_mcp"
 
 
 def build_urlpatterns() -> list[URLPattern | URLResolver]:
-    """The addresses of every endpoint there is now, of its approvals, and of the authorization server where needed."""
+    """Return the patterns of all endpoints, their approval pages and, if needed, the authorization server."""
     patterns: list[URLPattern | URLResolver] = [Endpoints(_endpoint_patterns())]
-    if apps.is_installed("django.contrib.admin"):  # else nobody can decide
+    if apps.is_installed("django.contrib.admin"):  # approvals are decided there
         patterns.append(path("", include((_approval_patterns(), "django_mcp_approvals"))))
     if any(isinstance(each, OAuth2Authentication) for server in servers() for each in authenticators(server)):
         patterns += _oauth_patterns()
@@ -34,9 +34,9 @@ def build_urlpatterns() -> list[URLPattern | URLResolver]:
 
 
 class Endpoints(URLResolver):
-    """``include((patterns, "django_mcp"))`` of addresses that are few and the same at all times.
+    """``include((patterns, "django_mcp"))`` for a small, fixed set of URLs.
 
-    Each is looked for once, for that takes a tenth as long as a call.
+    Matches are cached: resolving a URL takes a tenth as long as a call.
     """
 
     def __init__(self, patterns: list[URLPattern]) -> None:
@@ -44,12 +44,12 @@ class Endpoints(URLResolver):
         self._found: dict[str, ResolverMatch] = {}
 
     def resolve(self, path: str) -> ResolverMatch:
-        """What Django found the first time.
+        """Return the cached match of *path*.
 
-        Whatever includes it makes a match of its own for each request, of which this one only shares what was captured.
+        Django makes a match of its own for each request from it; only the captured values are shared.
 
         Raises:
-            Resolver404: it is none of them.
+            Resolver404: no pattern matches.
         """
         found = self._found.get(path)
         if found is None:
@@ -57,7 +57,7 @@ class Endpoints(URLResolver):
             if found.args or found.kwargs:
                 return found
             self._found[path] = found
-        found.captured_kwargs = {}  # type: ignore[attr-defined] # code of the site may change what is in it
+        found.captured_kwargs = {}  # type: ignore[attr-defined] # new, because the site's code may change it
         return found
 
 
@@ -84,8 +84,8 @@ def _approval_patterns() -> list[URLPattern]:
 
 
 def requester_view(request: HttpRequest, **captured: Any) -> HttpResponseBase:
-    """Show a call that waits for approval to the user who made it. The page is imported when somebody asks for one."""
-    from django_mcp.admin.approvals import RequesterView  # noqa: PLC0415 - few sites have need of it at start
+    """Show a pending approval to its requester. The page is imported on first use."""
+    from django_mcp.admin.approvals import RequesterView  # noqa: PLC0415 - few sites need it at start
 
     return RequesterView.as_view()(request, **captured)
 

@@ -1,3 +1,3 @@
-"""The version of this package, which the build reads here too."""
+"""The package version, which the build reads too."""
 
 __version__ = "0.1.0.dev0"

@@ -1,1 +1,1 @@
-"""The registry, the context of a call, and the one table from method name to handler."""
+"""The core: endpoints, the context of a call, and dispatch from methods to handlers."""

@@ -1,7 +1,6 @@
-"""The way back to the client while a call runs.
+"""``Channel``: what a running call sends to its client.
 
-A ``Context`` speaks through a ``Channel``; what becomes of the words is the revision's business. This module's channel
-leads nowhere, which is what a call has that nobody can be told about: one in a batch, say.
+This one sends nothing, for calls that cannot reach their client, such as those in a batch. Revisions subclass it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -23,80 +22,75 @@ LEVELS: Sequence[str] = ("debug", "info", "notice", "warning", "error", "critica
 """Least severe first (RFC 5424, section 6.2.1)."""
 
 no_waiting: ContextVar[bool] = ContextVar("no_waiting", default=False)
-"""Whether whoever calls is the only one who could do what is waited for, as in a test: then nothing is waited for, and
-tasks are run where they are made."""
+"""True if only the caller could do what it would wait for, as in a test: then nothing waits, and tasks run
+synchronously."""
 
 
 class Cancelled(BaseException):
-    """Nobody waits for the result any more; raised in the tool where it next uses its context.
+    """The client no longer waits for the result. Raised in a tool when it next uses its context.
 
-    No ``Exception``, so that an ``except Exception`` in a tool lets it through and the transaction is rolled back.
+    Derives from ``BaseException``, so that ``except Exception`` in a tool does not catch it and the transaction is
+    rolled back.
     """
 
 
 class IdempotencyRecord(Protocol):
-    """One try of a call that has a key. All of it blocks.
+    """One attempt of a call with an idempotency key. All methods block.
 
     Attributes:
-        acts: under what ``ctx.once`` notes its acts besides the call, the same for all tries.
-        is_shared: callers who cannot be told apart use the same keys, so no other try reads what this one made.
+        acts: key under which ``ctx.once`` stores results, shared by all attempts.
+        is_shared: anonymous callers share the key, so no attempt gets the result of another.
     """
 
     acts: str
     is_shared: bool
 
     def begin(self) -> dict[str, Any] | None:
-        """The result of an earlier try; None where this one is to run.
+        """Return the result of an earlier attempt, or None if this one is to run.
 
         Raises:
-            ToolError: another try is under way, or had other arguments, or its result may be another caller's.
+            ToolError: another attempt is running, had other arguments, or may belong to another caller.
         """
 
     def kept(self) -> dict[str, Any] | None:
-        """The result of an earlier try, where there is one; nothing is begun.
+        """Return the result of an earlier attempt, if any, without starting one.
 
         Raises:
-            ToolError: another try had other arguments, or its result may be another caller's.
+            ToolError: it had other arguments, or may belong to another caller.
         """
 
     def keep(self, fields: dict[str, Any]) -> None:
-        """This is the result."""
+        """Store the result."""
 
     def forget(self) -> None:
-        """It has none, and may be tried again."""
+        """Delete the record, so that the call may be repeated."""
 
     def task(self) -> str | None:
-        """The task that an earlier try has made; None where none has.
-
-        Raises:
-            ToolError: it had other arguments.
-        """
+        """Return the id of an earlier attempt's task, or None. Raise ``ToolError`` if it had other arguments."""
 
     def note_task(self, task_id: str, before: str | None) -> bool:
-        """This try has made a task. False where another one was faster, and this one is to be undone.
+        """Store the task of this attempt. Return False if another attempt was first, so that the task must be undone.
 
-        Args:
-            task_id: of the task.
-            before: what ``task`` gave.
+        *before* is the return value of ``task``.
         """
 
 
 class Channel:
-    """Takes what a call has to say to its client, and says nothing.
+    """A channel that sends nothing, and the attributes of all channels.
 
     Attributes:
-        cancelled: the client went away, or withdrew its request.
-        protocol: the version it speaks, where that is known.
-        record: writes down the call with its result, in the transaction in which that is saved.
-        task_id: the task that does the work, where the client waits for it without knowing of tasks.
+        cancelled: the client disconnected or cancelled the request.
+        protocol: protocol version, if known.
+        record: writes the call to the request log, in the transaction that stores its result.
         is_recorded: that transaction is committed.
-        log_level: the least severe level the client wants to read; None for no log at all.
-        acts: under what acts that are done once are noted besides, where several calls are tries of one; else None.
-        shares_acts: other callers may use that too, so they do not read what the acts of this one gave.
-        is_task: the call is the work of a task, and nobody holds a connection open for it.
-        needs_approval: the call waited for somebody to approve it, and does not run without.
-        takes_ttl: a client may say how long its task is to be kept.
-        waits: the client can be kept waiting until somebody decides about the call, and be shown where that is.
+        task_id: the task that works while a client without task support waits.
+        log_level: the least severe level that the client wants, or None.
+        acts: key under which several attempts of a call share results of ``once``, or None.
+        shares_acts: other callers may use that key too, so they do not get each other's results.
+        is_task: the call runs in a task, without an open connection.
+        needs_approval: the call was pending approval, and must not run without it.
+        takes_ttl: clients may set the TTL of their task.
+        waits: the client can wait for an approver's decision, and open the page of the request.
     """
 
     is_task = False
@@ -115,73 +109,66 @@ class Channel:
 
     @property
     def dialogue(self) -> Dialogue:
-        """What was asked and answered; made when first needed, for most calls ask nothing."""
+        """Return the questions and answers of the call. Most calls have none."""
         if self._dialogue is None:
             self._dialogue = Dialogue()
         return self._dialogue
 
     @dialogue.setter
     def dialogue(self, dialogue: Dialogue) -> None:
-        """Of earlier rounds."""
+        """Restore those of earlier rounds."""
         self._dialogue = dialogue
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """Send a notification that belongs to this call. May be called from any thread."""
+        """Send a notification about this call. Thread-safe."""
 
     def note_progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """Keep how far the call is, where somebody may ask for it. May be called from any thread."""
+        """Store the progress, if clients can poll it. Thread-safe."""
 
     def settle(self, fields: dict[str, Any]) -> None:
-        """The tool has a result. Where it has a transaction, this is in it."""
+        """Store the tool's result, in the tool's transaction if it has one."""
 
-    def wants_task(self, support: str) -> bool:  # noqa: ARG002 - for those that know tasks
-        """Whether the client is to get a task in place of the result.
+    def wants_task(self, support: str) -> bool:  # noqa: ARG002 - for subclasses
+        """Return True if the client is to get a task instead of the result.
 
         Args:
-            support: of the tool: ``"optional"`` or ``"required"``.
+            support: the tool's task support, ``"optional"`` or ``"required"``.
 
         Raises:
-            ProtocolError: the tool is nothing for this client.
+            ProtocolError: this client cannot use the tool.
         """
         return False
 
     def task_made(self, task: Any) -> "Result":
-        """What answers a call that became a task."""
+        """Return the result that announces a task."""
         raise NotImplementedError
 
     def let_go(self) -> None:
-        """Close the connection, where the client knows how to come back for the result."""
+        """Close the connection, if the client knows how to fetch the result later."""
 
     def once(self, key: str, function: Callable[[], T]) -> T:
-        """The function's result, now or as kept from an earlier round. Blocks."""
+        """Return the function's result, now or from an earlier round. Blocks."""
         raise NotImplementedError
 
     async def aonce(self, key: str, function: Callable[[], Awaitable[T]], runner: "Runner") -> T:
-        """``once`` for a coroutine function."""
+        """``once`` for coroutine functions."""
         raise NotImplementedError
 
     def idempotency(self, call: str, arguments: str, *, is_shared: bool = False) -> IdempotencyRecord:
-        """This try of a call that may be repeated.
+        """Return the record of this attempt of a call.
 
-        Args:
-            call: stands for the call, whoever repeats it: 64 characters.
-            arguments: their digest.
-            is_shared: see ``IdempotencyRecord``.
+        *call* is a digest of 64 characters that identifies the call, *arguments* a digest of them.
         """
         raise NotImplementedError
 
     def lacks(self, question: "Question[Any]") -> Exception:
-        """What to raise where the client did not declare what a question needs."""
+        """Return the exception for a question that needs a capability the client did not declare."""
         return MissingClientCapability(question.refusal, question.required)
 
     def check_mirrors(self, mirrors: "Sequence[Mirror]", arguments: Mapping[str, Any]) -> None:
-        """Compare the arguments with headers that repeat them, where the protocol has such headers.
-
-        Raises:
-            HeaderMismatch: they differ.
-        """
+        """Raise ``HeaderMismatch`` if arguments differ from the headers that mirror them in some protocol versions."""
 
 
 def is_wanted(level: str, least: str | None) -> bool:
-    """Whether a client that wants *least* and above wants *level*."""
+    """Return True if a client that wants *least* and more severe levels gets *level*."""
     return least is not None and LEVELS.index(level) >= LEVELS.index(least)

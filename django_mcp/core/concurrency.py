@@ -1,8 +1,8 @@
-"""Where sync meets async: runners, worker threads, the site's context managers, and database retries.
+"""Runners of sync and async code, worker threads, the site's context managers, and database retries.
 
-Everything between the edges and a tool is written once, as coroutines that wait only through a ``Runner``. The
-ASGI edge brings a ``Pool`` of worker threads. The Django view brings ``INLINE``: nothing waits, so that the coroutine
-runs from start to end in one ``send`` (``run_inline``).
+All code between the transports and a tool is written once, as coroutines that wait only through a ``Runner``. The ASGI
+application uses a ``Pool`` of threads. The Django view uses ``INLINE``, where nothing waits, so that a coroutine
+completes in one ``send`` (``run_inline``).
 """
 
 import asyncio
@@ -36,47 +36,42 @@ logger = logging.getLogger("django_mcp")
 AROUND_JOBS: contextvars.ContextVar[Callable[[Callable[[], Any]], Any]] = contextvars.ContextVar(
     "django_mcp.around_jobs"
 )
-"""Calls what worker threads run for a context, where something of a thread has to be there before."""
+"""A wrapper for the jobs of a context in worker threads, which sets up thread-local state."""
 
 ESCAPING = (SystemExit, KeyboardInterrupt, GeneratorExit, StopIteration, asyncio.CancelledError)
-"""Exceptions that end a thread, a loop, a generator or a task where nobody awaits them as errors."""
+"""Exceptions that would end a thread, loop, generator or task instead of the call."""
 CALL_SECONDS = 0.05
-"""How often threads are told to end, until they have."""
+"""Interval at which stopping threads are woken."""
 LOOK_SECONDS = 1.0
-"""A busy thread looks after its connections this often, and whenever one of them had an error."""
+"""Interval at which a busy thread checks its connections. It also checks them after an error."""
 PATIENCE_SECONDS = 60.0
-"""How long a statement is repeated while the database is away."""
+"""Time for which a statement is retried while the database is unavailable."""
 
 
 class Runner(Protocol):
-    """How an edge runs the code of a site.
+    """A transport's executor of the site's code.
 
-    Attributes:
-        is_inline: everything runs in the calling thread, so that nothing can wait for anything else.
-        is_overloaded: so much waits already that it is better to come back later.
+    If ``is_inline``, everything runs in the calling thread, and nothing may wait.
     """
 
     is_inline: bool
 
     @property
     def is_overloaded(self) -> bool:
-        """See above."""
+        """Return True if so many jobs are queued that requests are rejected."""
 
     async def sync(self, function: Callable[[], T]) -> T:
-        """The result of a function that may block."""
+        """Return the result of a function that may block."""
 
     def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> Awaitable[T]:
-        """The result of a coroutine function."""
+        """Return the result of a coroutine function."""
 
     async def later(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Have a coroutine function run after the answer, where there is an after; else now."""
+        """Run a coroutine function after the response, if the transport can, else now."""
 
 
 def contained(error: BaseException) -> BaseException:
-    """Return the error that a caller gets instead of one of ``ESCAPING``, which would end more than the call.
-
-    A tool may run the entry point of a command, which calls ``sys.exit()``; a future refuses ``StopIteration``.
-    """
+    """Return the error for the caller instead of one of ``ESCAPING``: a tool may call ``sys.exit()``."""
     if not isinstance(error, ESCAPING):
         return error
     made = RuntimeError(f"The site's code raised {error!r}.")
@@ -85,22 +80,22 @@ def contained(error: BaseException) -> BaseException:
 
 
 class Inline:
-    """Everything here and now, in the calling thread."""
+    """The runner of the calling thread."""
 
     is_inline = True
     is_overloaded = False
 
     async def sync(self, function: Callable[[], T]) -> T:
-        """Call it."""
+        """Call the function."""
         try:
             return function()
         except (SystemExit, GeneratorExit, asyncio.CancelledError) as error:
             raise contained(error) from error
 
     async def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> T:
-        """Run it to its end, on the server's loop where there is one, else on one of its own."""
+        """Run to completion, on the server's event loop if there is one, else on a new one."""
 
-        async def run() -> T:  # asgiref warns of what is async in other ways than this
+        async def run() -> T:  # asgiref warns about other kinds of awaitables
             return await function(**keywords)
 
         try:
@@ -117,29 +112,25 @@ INLINE = Inline()
 
 
 async def aside(runner: Runner, function: Callable[[], T]) -> T:
-    """Call it off the event loop, which an async function has even where the edge has none."""
+    """Call *function* off the event loop, which an async function has even if the transport has none."""
     return await (sync_to_async(function)() if runner.is_inline else runner.sync(function))
 
 
 def run_inline(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that never has to wait.
-
-    Raises:
-        RuntimeError: it did wait, which ``INLINE`` never does.
-    """
+    """Run a coroutine that waits only through ``INLINE``. Raise ``RuntimeError`` if it waits for anything else."""
     try:
         coroutine.send(None)
     except StopIteration as stop:
         return stop.value  # type: ignore[no-any-return]
     coroutine.close()
-    msg = "something between the view and the tool awaited something else than its Runner"
+    msg = "code between the view and the tool awaited something other than its Runner"
     raise RuntimeError(msg)
 
 
 class _Mailbox:
-    """Finished jobs on their way back to one event loop; one wake-up brings all that are ready.
+    """Finished jobs of one event loop. One wake-up delivers all that are ready.
 
-    It does not hold the loop, or the loop would be kept as long as the mailbox that is found by it.
+    Holds no reference to the loop: the mailbox is found by it and would keep it alive.
     """
 
     __slots__ = ("done", "woken")
@@ -154,15 +145,15 @@ class _Mailbox:
             self.woken = True
             try:
                 future.get_loop().call_soon_threadsafe(self.empty)
-            except RuntimeError:  # the loop is closed: nobody waits any more
+            except RuntimeError:  # the loop is closed
                 self.done.clear()
 
     def empty(self) -> None:
-        # Cleared first: what is put from now on either is taken below or wakes the loop again.
+        # Cleared first: a later job is either taken below or wakes the loop again.
         self.woken = False
         while self.done:
             future, value, error = self.done.popleft()
-            if future.done():  # its caller went away
+            if future.done():  # cancelled
                 continue
             if error is None:
                 future.set_result(value)
@@ -171,11 +162,11 @@ class _Mailbox:
 
 
 class _Nobody:
-    """Stands for a loop where nobody waits for what a job gives."""
+    """A mailbox for jobs without a caller."""
 
     def put(self, future: None, value: Any, error: BaseException | None) -> None:  # noqa: ARG002 - see _Mailbox
         if error is not None:
-            logger.error("what ran in the background failed", exc_info=error)
+            logger.error("a background job failed", exc_info=error)
 
 
 _NOBODY = _Nobody()
@@ -183,9 +174,9 @@ _Job = tuple[Callable[[], Any], contextvars.Context, Any, Any]
 
 
 class Pool:
-    """A bounded set of threads, started when first needed, whose database connections persist.
+    """A bounded set of threads, started on demand, with persistent database connections.
 
-    asgiref would give each request a thread, and so a connection, of its own.
+    asgiref would use a thread, and so a connection, per request.
     """
 
     is_inline = False
@@ -194,7 +185,7 @@ class Pool:
         self.size = size
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
-        # Counters, not one number up and down: both are moved by several threads, and next() is atomic.
+        # Two counters instead of one number: several threads move them, and only next() is atomic.
         self._submit = itertools.count(1).__next__
         self._finish = itertools.count(1).__next__
         self._finished = 0
@@ -204,16 +195,16 @@ class Pool:
 
     @property
     def is_overloaded(self) -> bool:
-        """Whether more jobs wait for a thread than ``DJANGO_MCP["MAX_QUEUED_CALLS"]``."""
+        """Return True if more than ``DJANGO_MCP["MAX_QUEUED_CALLS"]`` jobs are queued."""
         most = settings.MAX_QUEUED_CALLS
         return most is not None and self._jobs.qsize() > most
 
     async def sync(self, function: Callable[[], T]) -> T:
-        """Call it in a worker thread, with the context variables of the caller."""
+        """Call *function* in a worker thread, with the caller's context variables."""
         return await self.submit(function)
 
     def submit(self, function: Callable[[], T]) -> "asyncio.Future[T]":
-        """``sync`` without waiting, on an event loop."""
+        """Start ``sync`` without waiting. Needs a running event loop."""
         loop = asyncio.get_running_loop()
         last, mailbox = self._last
         if last() is not loop:
@@ -232,16 +223,16 @@ class Pool:
         return mailbox
 
     def begin(self, function: Callable[[], object]) -> None:
-        """Call it in a worker thread, of which nobody hears anything. From any thread."""
+        """Call *function* in a worker thread without a result. Thread-safe."""
         if self._submit() - self._finished > len(self._threads) < self.size:
             self._start()
         self._jobs.put((function, contextvars.Context(), None, _NOBODY))
 
     async def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> T:
-        """Await it on the loop, with a thread of its own for ``sync_to_async`` and the async ORM.
+        """Await on the loop, with a dedicated thread for ``sync_to_async`` and the async ORM.
 
-        asgiref has one thread for all who have none, as Django's ASGI handler gives each request. It ends with the
-        coroutine, and its database connections are closed in it; nothing waits for that.
+        asgiref would use one thread for all calls; Django's ASGI handler also has one per request. The thread closes
+        its connections and ends after the coroutine, which does not wait for it.
         """
         own = ThreadSensitiveContext()
         token = SyncToAsync.thread_sensitive_context.set(own)
@@ -257,17 +248,17 @@ class Pool:
                 executor.shutdown(wait=False)
 
     async def later(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Start a task that does not end with the connection."""
+        """Start a task that outlives the connection."""
         detached(function())
 
     def close(self) -> None:
-        """End the threads when they have done what is queued, and close their database connections."""
+        """End the threads after the queued jobs, and close their database connections."""
         with self._lock:
             threads, self._threads = self._threads, []
         for thread in threads:
             while thread.is_alive():
                 self._jobs.put(None)
-                thread.join(CALL_SECONDS)  # a thread begun meanwhile may have been the one that heard
+                thread.join(CALL_SECONDS)  # a thread started meanwhile may have taken the None
 
     def _start(self) -> None:
         with self._lock:
@@ -282,7 +273,7 @@ class Pool:
         known: Sequence[BaseDatabaseWrapper] = ()
         pooled = pooled_aliases()
         while (job := self._jobs.get()) is not None or threading.current_thread() in self._threads:
-            if job is None:  # meant for those that are to end
+            if job is None:  # meant for a stopping thread
                 continue
             function, context, future, mailbox = job
             started = time.monotonic()
@@ -292,7 +283,7 @@ class Pool:
                     looked_at = started
                 around = context.get(AROUND_JOBS)
                 value = context.run(function) if around is None else context.run(around, function)
-            except BaseException as error:  # noqa: BLE001 - whatever it is belongs to the caller
+            except BaseException as error:  # noqa: BLE001 - raised in the caller
                 mailbox.put(future, None, error)
             else:
                 mailbox.put(future, value, None)
@@ -300,7 +291,7 @@ class Pool:
             if pooled:
                 give_back(pooled)
             idle_since = time.monotonic()
-            # Until the next job nothing of this one is kept alive by this frame.
+            # Keep nothing of this job alive until the next one.
             del job, function, context, future, mailbox
             value = None
         connections.close_all()
@@ -310,7 +301,7 @@ _detached: set[asyncio.Task[Any]] = set()
 
 
 def detached(coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-    """A task of its own, kept alive until it is done."""
+    """Start a task and keep it alive until it is done."""
     task = asyncio.get_running_loop().create_task(coroutine)
     _detached.add(task)
     task.add_done_callback(_detached.discard)
@@ -319,18 +310,18 @@ def detached(coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
 
 @cache
 def shared_pool() -> Pool:
-    """The pool of this process, ``DJANGO_MCP["WORKER_THREADS"]`` wide."""
+    """Return the pool of this process, with ``DJANGO_MCP["WORKER_THREADS"]`` threads."""
     return Pool(settings.WORKER_THREADS)
 
 
 @cache
 def free_pool() -> Pool:
-    """One thread for what every call may wait for: no code of a site runs in it."""
+    """Return a thread for work that every call may wait for. It never runs the site's code."""
     return Pool(1)
 
 
 def on_event_loop() -> bool:
-    """Whether the calling thread runs an event loop, so that nothing may block it."""
+    """Return True if the calling thread runs an event loop, so that nothing may block."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -339,12 +330,10 @@ def on_event_loop() -> bool:
 
 
 async def patiently(runner: Runner, function: Callable[[], T]) -> T:
-    """Return what a function that reads or writes events returns; repeat it while the database does not answer.
-
-    Where nothing can wait, there is one attempt.
+    """Return the result of *function*, retried while the database is unavailable. An inline runner tries once.
 
     Raises:
-        OperationalError, InterfaceError: the database did not come back in time, or waiting does not help.
+        OperationalError, InterfaceError: the database did not recover in time, or retrying does not help.
     """
     if runner.is_inline:
         return await runner.sync(function)
@@ -352,11 +341,7 @@ async def patiently(runner: Runner, function: Callable[[], T]) -> T:
 
 
 async def again_and_again(attempt: Callable[[], Awaitable[T]]) -> T:
-    """Return what an attempt returns; repeat it while the database does not answer.
-
-    Raises:
-        OperationalError, InterfaceError: the database did not come back in time, or waiting does not help.
-    """
+    """Return the result of *attempt*, retried as by ``patiently``."""
     until = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
@@ -371,19 +356,19 @@ Manager = Callable[[Any], AbstractContextManager[object]]
 
 
 def context_managers() -> Sequence[Manager]:
-    """Return what the setting names, the outermost first."""
+    """Return the ``CALL_CONTEXT_MANAGERS``, the outermost first."""
     return [import_string(each) if isinstance(each, str) else each for each in settings.CALL_CONTEXT_MANAGERS]
 
 
 class SiteRunner:
-    """Another runner, whose work is done within the site's context managers, in the thread that does it.
+    """A runner whose jobs run inside the site's context managers.
 
-    Packages keep the acting user in variables of a thread as well as in those of a context, so a manager is entered
-    where the code runs, for each function anew; a function within another one is within its managers already.
+    Packages keep the acting user in thread-locals or context variables, so the managers are entered around each
+    function, in its own thread. Nested functions do not enter them again.
 
     Args:
-        runner: does the work.
-        request: gives the Django request of the call, whose ``user`` is the caller.
+        runner: runs the jobs.
+        request: returns the Django request of the call, whose ``user`` is the caller.
     """
 
     def __init__(self, runner: Runner, request: Callable[[], Any]) -> None:
@@ -396,13 +381,13 @@ class SiteRunner:
         return self._runner.is_overloaded
 
     async def sync(self, function: Callable[[], T]) -> T:
-        """Call it within the managers."""
+        """Call *function* inside the managers."""
         return await self._runner.sync(partial(self._within, function))
 
     async def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> T:
-        """Await it within the managers, which are entered in the thread of its ``sync_to_async``.
+        """Await inside the managers, which are entered in the thread of ``sync_to_async``.
 
-        That is what Django does with a synchronous middleware before an async view.
+        Django does the same with synchronous middleware around async views.
         """
 
         async def run() -> T:
@@ -441,4 +426,4 @@ def _entered(request: Callable[[], Any]) -> Iterator[None]:
 
 
 def _suppressed() -> RuntimeError:
-    return RuntimeError("A context manager of CALL_CONTEXT_MANAGERS suppressed an exception; it has to let it through.")
+    return RuntimeError("A context manager of CALL_CONTEXT_MANAGERS suppressed an exception; it must re-raise it.")

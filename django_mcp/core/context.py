@@ -1,4 +1,4 @@
-"""``Context``: what a tool can do in the call it serves, beside reading its data."""
+"""``Context``: the call as tools, resources and prompts see it, with what they can do in it."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -34,30 +34,30 @@ C = TypeVar("C")
 
 
 ASKING = frozenset({"tools/call", "prompts/get", "resources/read"})
-"""Methods that may ask (2026-07-28, Multi Round-Trip Requests, Supported Requests)."""
+"""Methods that may ask the client (2026-07-28, Multi Round-Trip Requests, Supported Requests)."""
 
 CONFIRMATION = {
     "type": "object",
-    # Required and without a default: some clients accept empty forms by themselves.
+    # Required and without a default: some clients accept empty forms without asking.
     "properties": {"confirm": {"type": "boolean", "title": "Yes, go ahead"}},
     "required": ["confirm"],
 }
 
 
 class Context(RequestContext):
-    """One call. A tool gets it through a parameter annotated ``Context``.
+    """A call, passed to tools, resources and prompts as the parameter annotated ``Context``.
 
-    What asks the client (``elicit``, ``confirm``, ``sample``, ``roots``, ``ask``) is a plain call in sync and async
-    functions alike. It has the answer, or it ends the round: the function is run again from the top when the answer
-    is there. So ask before you act, or wrap the act in ``once``.
+    Methods that ask the client (``elicit``, ``confirm``, ``sample``, ``roots``, ``ask``) are plain calls in sync and
+    async functions alike. Each returns the answer or ends the round: the function runs again from the top when the
+    answer has arrived. So ask before you act, or wrap the act in ``once``.
 
     Attributes:
         server: the endpoint's ``MCPServer``.
         principal: the caller.
-        capabilities: what the client declared it can do.
+        capabilities: capabilities that the client declared.
         request_id: the JSON-RPC id.
         method: the JSON-RPC method.
-        params: the request's parameters.
+        params: the parameters of the request.
     """
 
     __slots__ = ()
@@ -65,12 +65,12 @@ class Context(RequestContext):
     # Reading resources
 
     def read(self, uri: str) -> list[ResourceContents]:
-        """What a resource of this endpoint gives, read as the caller would; for ``EmbeddedResource``, say.
+        """Return the contents of a resource of this endpoint, with the caller's permissions.
 
         Raises:
-            ResourceNotFound: there is none, or none that the caller may read. Let it through.
+            ResourceNotFound: the resource does not exist for the caller. Do not catch it.
             RuntimeError: called on the event loop (use ``aread``).
-            Cancelled: nobody waits any more.
+            Cancelled: the client no longer waits.
         """
         if on_event_loop():
             msg = "ctx.read blocks, so it cannot be called on the event loop; in async functions: await ctx.aread(…)"
@@ -79,21 +79,21 @@ class Context(RequestContext):
         return read_here(self, uri)
 
     async def aread(self, uri: str) -> list[ResourceContents]:
-        """``read`` in async functions."""
+        """``read`` for async functions."""
         return await aside(self.site_runner, partial(self.read, uri))
 
-    # Telling the client
+    # Notifications
 
     def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Say how far it is, where the client asked to know. It must grow; what does not is not sent.
+        """Send the progress, if the client asked for it. Values that do not increase are not sent.
 
         Args:
-            progress: so far.
-            total: in the end, where known, in the same unit.
+            progress: progress so far.
+            total: final value, if known, in the same unit.
             message: for people.
 
         Raises:
-            Cancelled: nobody waits any more.
+            Cancelled: the client no longer waits.
         """
         self.check_cancelled()
         message = None if message is None else str(message)  # it may be a lazy translation
@@ -108,20 +108,20 @@ class Context(RequestContext):
         self.channel.notify("notifications/progress", {"progressToken": token, "progress": progress, **given})
 
     def log(self, level: str, data: Any, *, logger: str | None = None) -> None:
-        """Send a log message to the client, if it wants this level. The site's own log is Python's ``logging``.
+        """Send a log message to the client, if it wants this level. For the site's own log, use ``logging``.
 
         Args:
             level: ``debug``, ``info``, ``notice``, ``warning``, ``error``, ``critical``, ``alert`` or ``emergency``.
-            data: a str or anything JSON can hold; the client reads it, so nothing it may not see.
-            logger: the name of what speaks.
+            data: a str or any JSON value, which the client reads.
+            logger: name of the logger.
 
         Raises:
-            Cancelled: nobody waits any more.
-            ValueError: there is no such level.
+            Cancelled: the client no longer waits.
+            ValueError: unknown level.
         """
         self.check_cancelled()
         if level not in LEVELS:
-            msg = f"{level!r} is no log level; use one of {', '.join(LEVELS)}"
+            msg = f"{level!r} is not a log level; use one of {', '.join(LEVELS)}"
             raise ValueError(msg)
         if is_wanted(level, self.channel.log_level):
             named = {} if logger is None else {"logger": logger}
@@ -129,22 +129,19 @@ class Context(RequestContext):
             self.channel.notify("notifications/message", {"level": level, **named, "data": said})
 
     def close_stream(self) -> None:
-        """Let go of the connection in a long call; the client comes back for the result.
-
-        Does nothing where the protocol has no such thing.
-        """
+        """Close the connection of a long call, if the protocol supports this; the client fetches the result later."""
         self.channel.let_go()
 
-    # Asking the client
+    # Questions
 
     def supports(self, capability: str) -> bool:
-        """Whether the client declared a capability, like ``"sampling"``, ``"elicitation"`` or ``"elicitation.url"``."""
+        """Return True if the client declared a capability, such as ``"sampling"`` or ``"elicitation.url"``."""
         whole, _, part = capability.partition(".")
         declared = self.capabilities.get(whole)
         if not isinstance(declared, dict):
             return False
         if whole == "elicitation" and part in {"", "form"}:
-            return not declared or "form" in declared  # an empty object has always meant forms
+            return not declared or "form" in declared  # an empty object means forms
         return not part or isinstance(declared.get(part), dict)
 
     @overload
@@ -156,12 +153,12 @@ class Context(RequestContext):
     @overload
     def ask(self, *questions: Question[Any]) -> tuple[Any, ...]: ...
     def ask(self, *questions: Question[Any]) -> tuple[Any, ...]:
-        """The answers to several questions, which the client gets all at once.
+        """Return the answers to several questions, which the client gets together.
 
         Raises:
-            InputRequired: there are answers missing. Let it through.
-            MissingClientCapability, ToolError: the client cannot be asked this.
-            ToolError: it answered with an error, or three times with what does not fit.
+            InputRequired: answers are missing. Do not catch it.
+            MissingClientCapability, ToolError: the client does not support a question.
+            ToolError: the client answered with an error, or three times with invalid input.
         """
         self.check_cancelled()
         if self.method not in ASKING:
@@ -178,17 +175,17 @@ class Context(RequestContext):
         return tuple(values)
 
     def _answer(self, question: Question[Any], missing: dict[str, dict[str, Any]]) -> Any:
-        """The value of a question's answer; where there is none yet, the request goes into *missing*."""
+        """Return a question's answer, or add its request to *missing*."""
         dialogue, key, params = self.channel.dialogue, self._key(question), question.params
         answer = dialogue.answers.get(key)
-        # An answer given to another question that was asked under the same key counts for nothing.
+        # Ignore an answer to another question with the same key.
         if key in dialogue.answers and dialogue.asked.get(key, question.digest) == question.digest:
             try:
                 return question.read(raw(key, answer))
             except FormError as error:
                 tries = dialogue.tries[key] = dialogue.tries.get(key, 0) + 1
                 if tries >= MAX_TRIES:
-                    raise ToolError(f"The answers do not fit what was asked. {error}") from None
+                    raise ToolError(f"The answers do not match what was asked. {error}") from None
                 params = question.again(error.problems)
                 del dialogue.answers[key]
         if not self.supports(question.needs):
@@ -198,7 +195,7 @@ class Context(RequestContext):
         return None
 
     def _key(self, question: Question[Any]) -> str:
-        """The question's own key, or one made of what it asks; the same again for the same question in each round."""
+        """Return the question's key, or one derived from its content that is the same in each round."""
         if question.key is not None:
             return question.key
         if self._seen is None:
@@ -208,42 +205,42 @@ class Context(RequestContext):
         return key if self._seen[key] == 1 else f"{key}-{self._seen[key]}"
 
     def elicit(self, message: str, schema: Any, *, key: str | None = None) -> ElicitResult[Any]:
-        """What a person filled into a form. See ``Elicitation`` and ``ask``."""
+        """Return the person's answer to a form. See ``Elicitation`` and ``ask``."""
         answer: ElicitResult[Any] = self.ask(Elicitation(message, schema, key=key))[0]
         return answer
 
     def elicit_url(self, message: str, url: str, *, key: str | None = None) -> ElicitResult[None]:
-        """Whether a person agreed to visit a page. See ``URLElicitation`` and ``ask``."""
+        """Ask the person to visit a page, and return whether they agreed. See ``URLElicitation`` and ``ask``."""
         return self.ask(URLElicitation(message, url, key=key))[0]
 
     def confirm(self, message: str, *, key: str | None = None) -> bool:
-        """Whether a person says yes. Only that: the client may answer by itself, so it is no approval."""
+        """Return True if the person says yes. This is not an approval: a client may answer on its own."""
         answer = self.ask(Elicitation(message, CONFIRMATION, key=key))[0]
         return answer.data is not None and answer.data["confirm"] is True
 
     def sample(self, messages: Any, **options: Any) -> SamplingResult:
-        """What the client's model says to *messages*. See ``Sampling`` for the options, and ``ask``."""
+        """Return a completion of *messages* by the client's model. See ``Sampling`` for the options, and ``ask``."""
         return self.ask(Sampling(messages, **options))[0]
 
     def roots(self, *, key: str | None = None) -> list[Root]:
-        """The client's roots. See ``ask``."""
+        """Return the client's roots. See ``ask``."""
         return self.ask(Roots(key=key))[0]
 
-    # Acting once
+    # Effects
 
     def once(self, key: str, function: Callable[[], T]) -> T:
-        """Do something that must not be done again when the tool is run again; its result is kept for this call.
+        """Call a function once, even if the tool runs again; its result is stored for this call.
 
-        What the tool wrote before is committed with it, in a transaction of its own, and so is what *function*
-        writes: an act on the default database and the note that it was done stand or fall together. An act
-        elsewhere is begun at most once: where its outcome was lost with the process, the call ends with an error.
+        Commits what the tool wrote before. What *function* writes to the default database is committed with the record
+        of its result. Other effects happen at most once: if the process dies before it stores the result, the call ends
+        with an error.
 
         Args:
-            key: names the act within the call.
-            function: takes nothing; returns something JSON can hold.
+            key: identifies the function within the call.
+            function: takes no arguments; returns a JSON value.
 
         Raises:
-            ToolError: it was begun in an earlier round and its outcome is not known.
+            ToolError: it was started in an earlier round and its result is unknown.
             RuntimeError: called inside ``transaction.atomic()``, or on the event loop (use ``aonce``).
         """
         self.check_cancelled()
@@ -258,16 +255,16 @@ class Context(RequestContext):
         return value
 
     def on_rollback(self, function: Callable[[], object]) -> None:
-        """Call *function* if the tool's transaction is rolled back: ``transaction.on_commit`` has no such twin.
+        """Call *function* if the tool's transaction is rolled back; the counterpart of ``transaction.on_commit``.
 
-        For what no database takes back, like a saved file: ``ctx.on_rollback(lambda: photo.delete(save=False))``.
-        What ``once`` has committed stays, and so do functions that were given before it.
+        For effects outside the database, such as a saved file: ``ctx.on_rollback(lambda: photo.delete(save=False))``.
+        Not called for what ``once`` has committed.
 
         Args:
-            function: takes nothing. It runs when the rollback is done; what it raises is logged.
+            function: takes no arguments; runs after the rollback. Its exceptions are logged.
 
         Raises:
-            RuntimeError: the tool has no transaction, for it is async or has ``atomic=False``; use ``try`` there.
+            RuntimeError: the tool has no transaction, because it is async or has ``atomic=False``. Use ``try`` there.
         """
         if self.transaction is None:
             msg = "ctx.on_rollback needs the tool's transaction; an async tool, or one with atomic=False, has none"

@@ -1,9 +1,7 @@
-"""Database connections, transactions and compiled statements of the package's tables and of tools.
+"""Database connections, transactions, prepared queries and error codes.
 
-Building a queryset and running it takes five times as long as the database needs for the answer.
-
-They are one where a site has one. Routers decide: whatever is asked for here is where rows are written, for a replica
-may not have a session, a key or an approval that was made a moment ago.
+Routers may put the package's tables and the site's in different databases. Reads use the database for writes, because a
+replica may lack a session, key or approval that was just created.
 """
 
 import datetime
@@ -25,13 +23,13 @@ from django.db.models import Model
 from django.db.transaction import Atomic
 
 IDLE_SECONDS = 5.0
-"""A thread that slept longer asks its database connections whether they are still alive."""
+"""Idle time after which a thread checks that its connections are still usable."""
 KEEP_SECONDS = 600.0
-"""How long a connection is kept where CONN_MAX_AGE is 0, which under threads of our own would reconnect each call."""
+"""Lifetime of a worker thread's connection if CONN_MAX_AGE is 0, which would otherwise reconnect for each call."""
 
 
 def refresh_connections(idle: float) -> Sequence[BaseDatabaseWrapper]:
-    """This thread's database connections, with those closed that are broken, too old, or dead after *idle* seconds."""
+    """Return this thread's connections, after closing those that are broken, too old, or dead after *idle* seconds."""
     known = connections.all(initialized_only=True)
     for each in known:
         if each.connection is None or each.in_atomic_block:
@@ -44,14 +42,14 @@ def refresh_connections(idle: float) -> Sequence[BaseDatabaseWrapper]:
 
 
 def pooled_aliases() -> Sequence[str]:
-    """Return the aliases of databases whose connections come from a pool (psycopg's, ``OPTIONS["pool"]``)."""
+    """Return the aliases of databases with a connection pool (psycopg's, ``OPTIONS["pool"]``)."""
     return [alias for alias in connections if connections.settings[alias].get("OPTIONS", {}).get("pool")]
 
 
 def give_back(aliases: Sequence[str]) -> None:
-    """Put this thread's connections back into their pools, as Django does at the end of each request.
+    """Return this thread's connections to their pools, as Django does after each request.
 
-    A thread that kept one while it waits for work would take it from the site's own pages.
+    An idle thread would otherwise withhold its connection from the site's views.
     """
     for each in connections.all(initialized_only=True):
         if each.alias in aliases and not each.in_atomic_block:
@@ -66,21 +64,18 @@ def _is_old(wrapper: BaseDatabaseWrapper) -> bool:
 
 
 _FAR = 9000
-"""A year that no query of ours means."""
+"""A year that no real query contains."""
 
 
 class _Statement(NamedTuple):
-    """A query of one connection.
+    """A compiled query of one connection.
 
     Attributes:
-        connection: for whose kind of database it was put together.
-        compiler: Django's, which knows how to read what comes back.
-        sql: with placeholders.
-        parameters: of the statement; in place of what varies stands a ``_Hole``.
-        converters: from the database's values to Python's, by column.
-        own: names of the model's columns.
-        related: the foreign keys, and the names of their models' columns.
-        annotations: names of what is computed, which comes last.
+        parameters: parameters, with a ``_Hole`` for each varying one.
+        converters: from database to Python values, by column.
+        own: columns of the model.
+        related: foreign keys, with the columns of their models.
+        annotations: names of annotations, the last columns.
     """
 
     connection: Any
@@ -98,12 +93,14 @@ class _Hole(NamedTuple):
 
 
 class Prepared:
-    """Finds rows, with rows that they point to.
+    """A queryset compiled once per connection.
+
+    Building and running one anew takes five times as long as the database needs for the answer.
 
     Args:
-        build: a queryset, from the values by name that vary. It is called once for each connection, with stand-ins.
-        related: names of foreign keys of the model whose rows are brought along.
-        varying: name -> type of what varies: ``str``, or ``datetime.datetime``, which is aware where ``USE_TZ`` is on.
+        build: returns the queryset for the varying values, by name; called with placeholders.
+        related: foreign keys to select.
+        varying: name -> ``str`` or ``datetime.datetime`` (aware if ``USE_TZ`` is on).
     """
 
     def __init__(
@@ -115,19 +112,12 @@ class Prepared:
         self._local = threading.local()
 
     def first(self, **values: Any) -> Any:
-        """The row, or None. One query.
-
-        Args:
-            values: what varies.
-
-        Raises:
-            DatabaseError, InterfaceError: the database could not tell.
-        """
+        """Return the first row or None. One query."""
         found = self.all(**values)
         return found[0] if found else None
 
     def all(self, **values: Any) -> list[Any]:
-        """All rows. One query; see ``first``."""
+        """Return all rows. One query."""
         statement = self._statement()
         ops = statement.connection.ops
         given = {
@@ -143,12 +133,11 @@ class Prepared:
         return [_instance(row, statement) for row in rows]
 
     def _statement(self) -> _Statement:
-        """That of this thread's connection: other threads have connections of their own."""
         known: dict[str, _Statement] | None = getattr(self._local, "statements", None)
         if known is None:
             known = self._local.statements = {}
             self._local.model = self._build(**self._stand_ins()).model
-        alias = router.db_for_write(self._local.model)  # a replica may lag behind
+        alias = router.db_for_write(self._local.model)  # a replica may lag
         connection = connections[alias]
         statement = known.get(alias)
         if statement is None or statement.connection is not connection:
@@ -215,25 +204,19 @@ logger = logging.getLogger("django_mcp")
 
 
 class Transaction:
-    """A block that can be committed in between and begun anew.
-
-    Args:
-        atomic: the block, which can be entered again once it was left.
-    """
+    """An ``atomic`` block that can be committed and restarted within."""
 
     def __init__(self, atomic: Atomic) -> None:
         self._atomic = atomic
         self._on_rollback: list[Callable[[], object]] = []
 
     def __enter__(self) -> None:
-        """Begin."""
         self._atomic.__enter__()
         self._depth = self._savepoints()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Commit, or roll back where there was an error."""
         is_kept = error is None and not transaction.get_connection(self._atomic.using).needs_rollback
         undoing, self._on_rollback = self._on_rollback, []
         try:
@@ -246,7 +229,7 @@ class Transaction:
                 _run_all(undoing)
 
     def on_rollback(self, function: Callable[[], object]) -> None:
-        """Call *function* if what was written since the last commit is rolled back, once it is."""
+        """Call *function* after a rollback of what was written since the last commit."""
         self._on_rollback.append(function)
 
     def _savepoints(self) -> int:
@@ -254,11 +237,7 @@ class Transaction:
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
-        """Commit what was done so far, and begin a new transaction afterwards.
-
-        Raises:
-            RuntimeError: a transaction that is not ours is open inside.
-        """
+        """Commit, and begin a new transaction after the block. Raise ``RuntimeError`` inside another ``atomic``."""
         if self._savepoints() != self._depth:
             msg = "ctx.once commits, so it cannot be called inside transaction.atomic(); call it before or after"
             raise RuntimeError(msg)
@@ -270,12 +249,12 @@ class Transaction:
 
 
 def _run_all(functions: Iterable[Callable[[], object]]) -> None:
-    """Call all of them, the last one first. What one raises is logged, so that it hides no error of the call."""
+    """Call the functions in reverse order. Exceptions are logged, so that they do not hide the call's own error."""
     for each in reversed([*functions]):
         try:
             each()
         except Exception:
-            logger.exception("a function for ctx.on_rollback failed")
+            logger.exception("a ctx.on_rollback function failed")
 
 
 T = TypeVar("T")
@@ -284,13 +263,13 @@ T = TypeVar("T")
 NOT_MIGRATED = "The site's database lacks a table or a column. Run `manage.py migrate`."
 
 _MISSING = frozenset({"42P01", "42703", 1146, 1054})
-"""SQLSTATEs and MySQL's numbers for a table or column that is not there."""
+"""SQLSTATEs and MySQL error numbers for a missing table or column."""
 _LASTING_STATES = ("0A", "22", "23", "25", "42", "53100")
-"""How SQLSTATEs begin of what is answered alike when it is asked again: among them read-only, missing, disk full."""
+"""Prefixes of SQLSTATEs for which retrying does not help, such as read-only, missing, or disk full."""
 _LASTING_NUMBERS = frozenset({3, 1021, 1026, 1114, 1290, 1792, 1836, 1146, 1054})
-"""The same as MySQL numbers it."""
+"""MySQL error numbers for which retrying does not help."""
 _LASTING_CODES = frozenset({1, 3, 8, 11, 13, 20, 23, 26})
-"""The same of SQLite: ERROR, PERM, READONLY, CORRUPT, FULL, MISMATCH, AUTH, NOTADB."""
+"""The same in SQLite: ERROR, PERM, READONLY, CORRUPT, FULL, MISMATCH, AUTH, NOTADB."""
 
 
 @cache
@@ -299,7 +278,7 @@ def _session() -> type[Model]:
 
 
 def own_alias() -> str:
-    """Return the alias of the database that the package's tables are written to."""
+    """Return the alias of the database of the package's tables."""
     return router.db_for_write(_session())
 
 
@@ -309,12 +288,12 @@ def own_connection() -> Any:
 
 
 def has_database() -> bool:
-    """Return True if there is such a database; a site without one has tools all the same."""
+    """Return True if that database is configured. Tools work without one."""
     return exists(own_alias())
 
 
 def exists(alias: str) -> bool:
-    """Return True if the settings name a database under *alias*. No connection is made for the question."""
+    """Return True if the settings configure the database *alias*. Does not connect."""
     return bool(connections.settings[alias]["ENGINE"] != "django.db.backends.dummy")
 
 
@@ -324,14 +303,14 @@ def atomic(*, durable: bool = False) -> Atomic:
 
 
 def on_commit(function: Callable[[], object], using: str | None = None, *, robust: bool = False) -> None:
-    """Call *function* when the open ``atomic()`` block is committed, or at once if there is none.
+    """Call *function* after commit of the open ``atomic()`` block, or now if there is none.
 
-    ``transaction.on_commit`` raises outside a block if autocommit is off, and a receiver of a signal would raise it in
-    the site's own ``save()``. What *function* writes is then part of the transaction that the site commits itself.
+    ``transaction.on_commit`` raises outside a block if autocommit is off, which would break the site's own ``save()``
+    through a signal receiver. There, *function* joins the transaction that the site commits itself.
 
     Args:
-        using: alias of the database; by default the package's own.
-        robust: log an exception of *function* instead of raising it.
+        using: database alias; by default the package's.
+        robust: log exceptions of *function* instead of raising them.
     """
     alias = own_alias() if using is None else using
     if connections[alias].in_atomic_block:
@@ -342,24 +321,20 @@ def on_commit(function: Callable[[], object], using: str | None = None, *, robus
     except Exception:
         if not robust:
             raise
-        logger.exception("a function for on_commit failed")
+        logger.exception("an on_commit function failed")
 
 
 def tools_alias() -> str:
-    """Return the alias of the database in whose transaction tools run: ``default``, where a site has it."""
+    """Return the alias of the database for the transactions of tools: ``default``, if the site has it."""
     return DEFAULT_DB_ALIAS if exists(DEFAULT_DB_ALIAS) else own_alias()
 
 
 def in_transaction(function: Callable[[], T], context: Any = None) -> T:
-    """Call it inside a transaction of the site's database, or a savepoint where one is open already.
+    """Call *function* in a transaction (or savepoint) of the site's database, if it has one.
 
-    A site without a database has no transactions, and tools all the same.
-
-    Args:
-        function: what to call.
-        context: gets the transaction as its ``transaction``, so that ``once`` can commit in between.
+    The *context* gets it as ``transaction``, so that ``once`` can commit within.
     """
-    own = connections[DEFAULT_DB_ALIAS]  # each use of ``connection`` would look it up anew
+    own = connections[DEFAULT_DB_ALIAS]  # ``connection`` would look it up on each use
     if own.vendor == "unknown":
         own = connections[tools_alias()]
     if own.vendor == "unknown":
@@ -369,14 +344,14 @@ def in_transaction(function: Callable[[], T], context: Any = None) -> T:
         begun = context.transaction = Transaction(begun)
     try:
         with begun:
-            # Not the exception itself: its traceback would keep the frames of the call before.
+            # The id, because the exception would keep the frames of the previous call alive.
             before = id(own.rollback_exc)  # type: ignore[attr-defined] # the stubs do not know it
             value = function()
             caught = own.rollback_exc  # type: ignore[attr-defined]
             if own.needs_rollback and id(caught) != before:
                 logger.warning(
-                    "A database error was caught inside the transaction, which is rolled back all the same. "
-                    "Put a transaction.atomic() around what may fail.",
+                    "A database error was caught inside the tool's transaction, which is rolled back anyway. "
+                    "Wrap queries that may fail in transaction.atomic().",
                     exc_info=caught,
                 )
             return value
@@ -386,11 +361,10 @@ def in_transaction(function: Callable[[], T], context: Any = None) -> T:
 
 
 class LateAtomic(Atomic):
-    """``atomic()`` on SQLite, which asks nothing of the database until somebody does.
+    """``atomic()`` on SQLite that begins with the first query; other databases begin late by themselves.
 
-    SQLite has one lock for all who write, which is taken when a transaction begins, and so for nothing by a tool that
-    asks the database for nothing; and to begin and end one in vain costs more than such a tool. To all code within, it
-    is a block like any other. Other databases begin late by themselves.
+    SQLite's only write lock is taken when a transaction begins: a tool without queries would take it in vain, at a
+    higher cost than its own.
     """
 
     def __init__(self, database: Any) -> None:
@@ -399,32 +373,30 @@ class LateAtomic(Atomic):
         self._is_due = False
 
     def __enter__(self) -> None:
-        """Be a block that is to begin; a savepoint inside of another one."""
         database = self._database
         if database.connection is None:
             database.ensure_connection()
         if database.in_atomic_block or not database.autocommit:
             super().__enter__()
             return
-        # As Atomic does, but for the statement.
+        # As Atomic does, without the statement.
         database.commit_on_exit, database.needs_rollback = True, False
-        database.in_atomic_block = True  # first, and last on the way out: tests share a connection among threads
+        database.in_atomic_block = True  # first here, last on exit: tests share a connection among threads
         database.autocommit = False
         database.atomic_blocks.append(self)
         database.execute_wrappers.append(self._begin)
         self._is_due = True
 
     def _begin(self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
-        """For ``execute_wrappers``."""
         wrappers = self._database.execute_wrappers
-        place = wrappers.index(self._begin)  # a site may have added its own
+        place = wrappers.index(self._begin)  # the site may have added others
         del wrappers[place]
         try:
-            # What Atomic does, but with the write lock, unless the site says how: a transaction that reads first and
-            # then writes fails at once where another has written meanwhile (SQLITE_BUSY, whatever the timeout).
+            # As Atomic does, but with the write lock by default: a transaction that reads before it writes fails,
+            # whatever the timeout, if another one has written meanwhile (SQLITE_BUSY).
             self._database.cursor().execute(f"BEGIN {self._database.transaction_mode or 'IMMEDIATE'}")
         except BaseException:
-            wrappers.insert(place, self._begin)  # still due: nothing is to be written that could not be taken back
+            wrappers.insert(place, self._begin)  # still due: no write may run outside the transaction
             raise
         self._is_due = False
         return execute(sql, params, many, context)
@@ -432,7 +404,6 @@ class LateAtomic(Atomic):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Commit, or roll back where there was an error; where nothing was begun, there is nothing to end."""
         database = self._database
         if self._is_due:
             self._is_due = False
@@ -451,11 +422,9 @@ class LateAtomic(Atomic):
 
 
 def rolled_back(function: Callable[[], T], using: str | None = None) -> T:
-    """Call it inside a transaction, or a savepoint, that is rolled back in any case.
+    """Call *function* in a transaction (or savepoint) that is always rolled back.
 
-    Args:
-        function: what to call.
-        using: alias of the database; that in which tools run, unless one is named.
+    *using* is an alias; by default that of the tools' database.
     """
     using = using or tools_alias()
     if not exists(using):
@@ -468,9 +437,9 @@ def rolled_back(function: Callable[[], T], using: str | None = None) -> T:
 
 
 def is_temporary(error: BaseException) -> bool:
-    """Return True if the same statement may succeed a moment later: the database is away, or somebody holds a lock.
+    """Return True if a retry may succeed, because the database is unavailable or locked.
 
-    A full disk, a read-only database and a missing table answer at once, and are not waited for.
+    A full disk, a read-only database or a missing table is not temporary.
     """
     if not isinstance(error, OperationalError | InterfaceError):
         return False
@@ -481,7 +450,7 @@ def is_temporary(error: BaseException) -> bool:
 
 
 def is_unmigrated(error: BaseException) -> bool:
-    """Return True if a statement failed for want of a table or a column, so that ``migrate`` has to be run."""
+    """Return True if a table or column is missing, so that ``migrate`` must be run."""
     code, sqlite = _codes(error)
     if sqlite is not None:
         words = str(error)
@@ -490,7 +459,7 @@ def is_unmigrated(error: BaseException) -> bool:
 
 
 def _codes(error: BaseException) -> tuple[str | int | None, int | None]:
-    """Return the database's own code of an error, and SQLite's, which has neither SQLSTATEs nor one number for each."""
+    """Return the database's error code, and SQLite's, which is neither a SQLSTATE nor a plain number."""
     cause = error.__cause__ or error
     state = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
     first = cause.args[0] if cause.args else None
@@ -498,7 +467,7 @@ def _codes(error: BaseException) -> tuple[str | int | None, int | None]:
 
 
 def keys_of(model: type[Model], texts: Iterable[str | None]) -> list[Any]:
-    """Return those of *texts* that can be primary keys of *model*, as it has them, and leave out the others."""
+    """Return the *texts* that are valid primary keys of *model*, converted."""
     field, found = model._meta.pk, []  # noqa: SLF001 - Django's documented API
     for text in filter(None, texts):
         with suppress(ValidationError):
@@ -510,7 +479,7 @@ def keys_of(model: type[Model], texts: Iterable[str | None]) -> list[Any]:
 
 @contextmanager
 def queries() -> Iterator[list[str]]:
-    """Give a list that gets the SQL of all that this thread asks of databases within the block."""
+    """Yield a list that collects the SQL of this thread's queries in the block."""
     asked: list[str] = []
 
     def note(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:

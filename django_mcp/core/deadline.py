@@ -16,15 +16,11 @@ T = TypeVar("T")
 
 
 class DeadlineExceeded(Cancelled):
-    """The time of a call is up; raised in the tool where it next uses its context or the database."""
+    """The call's time limit has passed. Raised in a tool when it next uses its context or the database."""
 
 
 class Deadline:
-    """The end of a call's time. Either the call is finished or it is given up, in whichever thread that is found.
-
-    Args:
-        seconds: from now.
-    """
+    """A time limit of *seconds* from now. The call is finished or given up, whichever comes first."""
 
     __slots__ = ("_end", "_finished", "_given_up", "_lock")
 
@@ -35,34 +31,30 @@ class Deadline:
 
     @property
     def remaining(self) -> float:
-        """Seconds that are left; 0.0 when there are none."""
+        """Return the remaining seconds, at least 0.0."""
         return 0.0 if self._given_up else max(0.0, self._end - monotonic())
 
     @property
     def has_passed(self) -> bool:
-        """Whether the time was up before the call was finished."""
+        """Return True if time ran out before the call finished."""
         return self._given_up or (not self._finished and monotonic() >= self._end)
 
     def check(self) -> None:
-        """Stop here if the time is up.
-
-        Raises:
-            DeadlineExceeded: let it through.
-        """
+        """Raise ``DeadlineExceeded`` if time has run out. Do not catch it."""
         if self.has_passed:
             raise DeadlineExceeded
 
     def give_up(self) -> bool:
-        """Whether the caller may be told that the call failed: from now on it cannot be finished."""
+        """Return True if the call may be reported as failed. It can no longer be finished then."""
         with self._lock:
             self._given_up = not self._finished
             return self._given_up
 
     def finish(self) -> None:
-        """From now on the call counts as done, and its caller waits for what it gives.
+        """Mark the call as finished: its caller gets the result, however late.
 
         Raises:
-            DeadlineExceeded: too late.
+            DeadlineExceeded: time has run out.
         """
         with self._lock:
             if self.has_passed:
@@ -72,11 +64,7 @@ class Deadline:
 
 
 async def answered_in_time(deadline: Deadline, run: Callable[[], Awaitable[T]]) -> T:
-    """What *run* gives; at the end of the time an error, whatever the thread it waits for does until it notices.
-
-    Raises:
-        DeadlineExceeded: it took too long.
-    """
+    """Return the result of *run*, or raise ``DeadlineExceeded`` in time even if its thread has not noticed."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(None) as scope:
@@ -97,7 +85,7 @@ async def answered_in_time(deadline: Deadline, run: Callable[[], Awaitable[T]]) 
 
 
 def cancelled_in_time(deadline: Deadline, call: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
-    """A coroutine function that is cancelled where it waits when the time is up, with ``DeadlineExceeded``."""
+    """Return *call*, cancelled with ``DeadlineExceeded`` at the deadline."""
 
     async def limited(**keywords: Any) -> T:
         try:
@@ -112,8 +100,8 @@ def cancelled_in_time(deadline: Deadline, call: Callable[..., Awaitable[T]]) -> 
 
 
 QUERY_CANCELED = "57014"
-"""PostgreSQL's code for a statement that took longer than ``statement_timeout``."""
-# A limit that the site set itself stays, where it is the stricter one.
+"""PostgreSQL's SQLSTATE for a statement that exceeded ``statement_timeout``."""
+# Keeps a stricter limit set by the site.
 STATEMENT_TIMEOUT = """
     SELECT set_config('statement_timeout', CASE WHEN setting::int BETWEEN 1 AND %s THEN setting ELSE %s END, true)
     FROM pg_settings WHERE name = 'statement_timeout'
@@ -122,10 +110,9 @@ STATEMENT_TIMEOUT = """
 
 @contextmanager
 def stopped_at_queries(deadline: Deadline | None) -> Iterator[None]:
-    """No query of this thread begins when the time is up.
+    """Raise ``DeadlineExceeded`` in this thread's next query after the deadline.
 
-    Raises:
-        DeadlineExceeded: once, for a rollback to a savepoint is a query too.
+    Only once, because a rollback to a savepoint is a query too.
     """
     stopped = False
 
@@ -144,10 +131,7 @@ def stopped_at_queries(deadline: Deadline | None) -> Iterator[None]:
 
 
 def limit_statements(deadline: Deadline | None) -> None:
-    """Let the database end what takes longer than there is time, in the transaction that has just begun.
-
-    PostgreSQL can; of others nothing is asked.
-    """
+    """Limit the statements of the transaction that has just begun to the remaining time. PostgreSQL only."""
     if deadline is None:
         return
     connection = connections[tools_alias()]
@@ -159,7 +143,7 @@ def limit_statements(deadline: Deadline | None) -> None:
 
 
 def is_out_of_time(error: BaseException, deadline: Deadline | None) -> bool:
-    """Whether the database ended a statement because of ``limit_statements``."""
+    """Return True if the database cancelled a statement because of ``limit_statements``."""
     if not isinstance(error, OperationalError) or deadline is None or not deadline.has_passed:
         return False
     code = getattr(error.__cause__, "sqlstate", None) or getattr(error.__cause__, "pgcode", None)

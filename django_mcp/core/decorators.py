@@ -1,4 +1,4 @@
-"""``@tool``, ``@resource`` and ``@prompt``. Each registers a function and gives it back as it was."""
+"""The decorators ``@tool``, ``@resource`` and ``@prompt``, which register a function and return it unchanged."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, TypeVar, overload
@@ -55,59 +55,55 @@ def tool(
     server: Where = None,
 ) -> Callable[[M], M]: ...
 def tool(call: Any = None, /, *, server: Where = None, **options: Any) -> Any:
-    """Offer a function as a tool. Works bare and called; the function itself is left as it is.
+    """Register a function as a tool. Usable with and without arguments.
 
-    Also a method of an object, a class method, a generator, anything that can be called. A method decorated in the body
-    of its class is called on an object of its own for each call, so the class must be made without arguments.
+    Accepts any callable, such as a method of an object, a class method or a generator function. A method decorated in
+    its class body is called on a new instance for each call, so the class must take no arguments.
 
     Args:
-        name: 1 to 64 letters, digits, ``_`` or ``-``; by default the function's.
-        title: for display.
-        description: for the model; by default the docstring, whose parameter section describes the arguments.
+        name: 1 to 64 letters, digits, ``_`` or ``-``; by default the function's name.
+        title: display title.
+        description: for models; by default the docstring, whose parameter section describes the arguments.
         icons: images for display.
-        input_schema: published as it stands instead of the schema made from the signature; arguments are checked by
-            the signature all the same.
-        read_only: it changes nothing.
-        destructive: it may delete or overwrite; a client assumes so of what is not read-only.
-        idempotent: the same call again changes nothing more.
-        open_world: it reaches things outside this site; a client assumes so.
-        permission: like ``"library.change_book"``, or several in a list; without all of them the tool does not exist
-            for the caller.
-        groups: names of Django groups; for whoever is in none of them, superusers too, the tool does not exist.
-        scopes: OAuth scopes, of ``DJANGO_MCP["SCOPES"]``, that a call needs besides those of the endpoint.
-        visible: takes the ``Context``, tells whether the tool exists for the caller. A plain function; it may query. In
-            lists and searches it is asked too, so it decides by who calls, not by what is called. If it raises, the
+        input_schema: JSON Schema to publish instead of that of the signature, which still validates the arguments.
+        read_only: True if the tool changes nothing.
+        destructive: True if it may delete or overwrite. Clients assume so unless it is ``read_only``.
+        idempotent: True if repeating a call has no further effect.
+        open_world: True if it reaches systems outside this site. Clients assume so.
+        permission: required permission, such as ``"library.change_book"``, or a list; the tool does not exist for
+            callers that lack one.
+        groups: names of Django groups; the tool does not exist for users in none of them, superusers included.
+        scopes: OAuth scopes of ``DJANGO_MCP["SCOPES"]`` required in addition to the endpoint's.
+        visible: takes the ``Context`` and returns whether the tool exists for the caller. A plain function; it may
+            query. Lists and searches call it too, so it must depend on the caller, not on the call. If it raises, the
             tool is hidden.
-        tags: words by which endpoints choose it (``MCPServer(include_tags=…)``), and callers find it.
-        namespace: goes before the name, with ``_`` between, and is a tag. See ``MCPServer.namespace``.
-        atomic: run a synchronous function in a transaction of the default database, which any error rolls back;
-            by default all that is not ``read_only``.
-        rate_limit: how often a caller may call it, like ``"10/m"``: a number, and s, m, h or d.
-        timeout: seconds after which a call is stopped; 0 for never, by default ``DJANGO_MCP["TOOL_TIMEOUT"]``. A
-            coroutine is cancelled; a function stops where it next uses its context or the database, and is rolled
-            back. The time of each round of a call that asks counts by itself.
-        concurrency_limit: how many calls of it run at once, in each process; what is more waits up to 5 seconds under
-            ASGI, and is refused under WSGI.
-        max_output_chars: the most characters of a result, as text or as JSON; 0 for no limit, by default
-            ``DJANGO_MCP["MAX_OUTPUT_CHARS"]``. What is longer is an error that says how to ask for less.
-        idempotency_key: the name of an argument: calls that agree in it are the same call, and it runs once. Without
-            it clients may still send a key beside the arguments.
-        always_listed: list it even where tools are so many that they are searched (``MCPServer(search_tools=…)``).
-        log_arguments: keep the arguments of its calls in the log of calls, where the site does.
-        task: let its calls go on in the background, in the server or in workers of Django's Tasks framework:
-            ``"optional"`` for clients that know tasks, while others wait for the result or ask for it later;
-            ``"required"`` for such clients only.
-        before_task: for tools with tasks, a function that takes what the tool takes, or some of it, and runs first,
-            while the client waits: it checks what can be checked at once, and asks what has to be asked before
-            anything begins. What it asked has its answer when the tool asks the same.
-        policy: what calls of it meet until somebody decides otherwise in the admin: ``"allow"``; ``"ask"``, where
-            another person approves each call first; or ``"block"``. By default what is ``destructive`` asks, and all
-            else is allowed (``DJANGO_MCP["REQUIRE_APPROVAL_FOR"]``).
-        preview: a function that takes what the tool takes, or some of it, and returns what a call would change, for the
-            person who is to approve it: a str, or a dict or list that is shown as it is. It is run in a transaction
-            that is rolled back.
-        meta: the definition's ``_meta``.
-        server: where to register, one endpoint or namespace, or several; by default ``django_mcp.server``.
+        tags: words by which endpoints select the tool (``MCPServer(include_tags=…)``) and searches find it.
+        namespace: prefix of the name, joined with ``_``, and a tag. See ``MCPServer.namespace``.
+        atomic: run a synchronous function in a transaction of the default database, which any error rolls back; by
+            default True unless ``read_only``.
+        rate_limit: calls per caller, such as ``"10/m"``: a number, and s, m, h or d.
+        timeout: seconds after which a call is stopped; 0 for no limit, by default ``DJANGO_MCP["TOOL_TIMEOUT"]``. A
+            coroutine is cancelled; a function stops when it next uses its context or the database, and is rolled back.
+            Each round of a call that asks has its own limit.
+        concurrency_limit: concurrent calls per process; further ones wait up to 5 seconds under ASGI, and are rejected
+            under WSGI.
+        max_output_chars: maximum characters of a result, as text or JSON; 0 for no limit, by default
+            ``DJANGO_MCP["MAX_OUTPUT_CHARS"]``. A longer result is an error that says how to request less.
+        idempotency_key: name of an argument; calls with the same value of it are the same call, which runs once.
+            Clients may also send a key outside the arguments.
+        always_listed: list the tool even if the endpoint's tools are searched (``MCPServer(search_tools=…)``).
+        log_arguments: False to keep arguments out of the request log.
+        task: run calls in the background, in the server or in workers of Django's Tasks framework: ``"optional"`` if
+            clients without task support may wait for the result or fetch it later, ``"required"`` for clients with task
+            support only.
+        before_task: for tools with tasks, a function that takes all or some of the tool's parameters and runs first,
+            while the client waits, to validate and ask. An answer it got is reused when the tool asks the same.
+        policy: ``"allow"``, ``"ask"`` (each call requires approval) or ``"block"``, until changed in the admin; by
+            default destructive tools ask (``DJANGO_MCP["REQUIRE_APPROVAL_FOR"]``).
+        preview: a function that takes all or some of the tool's parameters and returns what a call would change, for
+            the approver: a str, dict or list. It runs in a transaction that is rolled back.
+        meta: ``_meta`` of the definition.
+        server: endpoint or namespace, or several; by default ``django_mcp.server``.
     """
     return _decorator(lambda function: Tool(function, context_type=Context, **options), server, call)
 
@@ -132,30 +128,30 @@ def resource(
     meta: Mapping[str, Any] | None = None,
     server: Where = None,
 ) -> Callable[[F], F]:
-    """Offer what a function returns under a URI, or under every URI of a template such as ``travel://{city}``.
+    """Register a function as the resource of a URI, or of every URI of a template such as ``travel://{city}``.
 
-    The function's parameters are the template's variables, converted by their annotations; a URI whose values
-    do not convert does not exist. Raise ``Http404`` or let ``DoesNotExist`` through for what is not there.
+    The parameters are the template's variables, converted by their annotations. A URI with values that cannot be
+    converted does not exist. For missing objects, raise ``Http404`` or let ``DoesNotExist`` propagate.
 
     Args:
         uri: a URI, or an RFC 6570 template with ``{name}``, ``{+name}`` or a final ``{?a,b}``.
-        name: for programs; by default the function's.
-        title: for display.
+        name: for programs; by default the function's name.
+        title: display title.
         description: by default the docstring.
         mime_type: media type of the contents.
-        size: bytes, where known beforehand.
+        size: bytes, if known.
         annotations: audience, priority, last modification.
         icons: images for display.
-        permission: like ``"library.view_book"``, or several in a list; without all of them the resource does not exist
-            for the caller.
-        groups: names of Django groups; for whoever is in none of them it does not exist.
-        scopes: OAuth scopes that it needs besides those of the endpoint.
-        visible: takes the ``Context``, tells whether it exists for the caller; see ``tool``.
-        tags: words by which endpoints choose it (``MCPServer(include_tags=…)``).
-        namespace: goes before the name, not before the URI, and is a tag.
-        completions: for variables of a template, functions that complete what is being typed; see ``prompt``.
-        meta: the definition's ``_meta``.
-        server: where to register, one endpoint or namespace, or several; by default ``django_mcp.server``.
+        permission: required permission, such as ``"library.view_book"``, or a list; the resource does not exist for
+            callers that lack one.
+        groups: names of Django groups; the resource does not exist for users in none of them.
+        scopes: OAuth scopes required in addition to the endpoint's.
+        visible: takes the ``Context`` and returns whether the resource exists for the caller; see ``tool``.
+        tags: words by which endpoints select the resource (``MCPServer(include_tags=…)``).
+        namespace: prefix of the name (not of the URI), and a tag.
+        completions: completion functions for template variables; see ``prompt``.
+        meta: ``_meta`` of the definition.
+        server: endpoint or namespace, or several; by default ``django_mcp.server``.
     """
     options: dict[str, Any] = {
         "name": name,
@@ -197,26 +193,25 @@ def prompt(
     server: Where = None,
 ) -> Callable[[F], F]: ...
 def prompt(call: Callable[..., Any] | None = None, /, *, server: Where = None, **options: Any) -> Any:
-    """Offer a function as a prompt: from arguments to messages. Works bare and called.
+    """Register a function that returns messages as a prompt. Usable with and without arguments.
 
     Args:
-        name: 1 to 64 letters, digits, ``_`` or ``-``; by default the function's.
-        title: for display.
+        name: 1 to 64 letters, digits, ``_`` or ``-``; by default the function's name.
+        title: display title.
         description: by default the docstring, whose parameter section describes the arguments.
         icons: images for display.
-        permission: like ``"library.view_book"``, or several in a list; without all of them the prompt does not exist
-            for the caller.
-        groups: names of Django groups; for whoever is in none of them it does not exist.
-        scopes: OAuth scopes that it needs besides those of the endpoint.
-        visible: takes the ``Context``, tells whether it exists for the caller; see ``tool``.
-        tags: words by which endpoints choose it (``MCPServer(include_tags=…)``).
-        namespace: goes before the name, with ``_`` between, and is a tag.
-        completions: for arguments, functions from the typed text to the strings that may be meant, the likeliest
-            first: a list, a generator or a queryset of strings. They may be async, and may also take a ``Context``
-            and ``arguments``, what has been chosen for other arguments. An argument annotated as ``Literal``, enum,
-            choices or bool completes itself.
-        meta: the definition's ``_meta``.
-        server: where to register, one endpoint or namespace, or several; by default ``django_mcp.server``.
+        permission: required permission, such as ``"library.view_book"``, or a list; the prompt does not exist for
+            callers that lack one.
+        groups: names of Django groups; the prompt does not exist for users in none of them.
+        scopes: OAuth scopes required in addition to the endpoint's.
+        visible: takes the ``Context`` and returns whether the prompt exists for the caller; see ``tool``.
+        tags: words by which endpoints select the prompt (``MCPServer(include_tags=…)``).
+        namespace: prefix of the name, joined with ``_``, and a tag.
+        completions: completion functions for arguments, which take the typed text and return strings, the best first,
+            as a list, generator or queryset. They may be async, and take a ``Context`` and ``arguments``, the values of
+            other arguments. ``Literal``, enum, choices and bool arguments complete themselves.
+        meta: ``_meta`` of the definition.
+        server: endpoint or namespace, or several; by default ``django_mcp.server``.
     """
     return _decorator(lambda function: Prompt(function, context_type=Context, **options), server, call)
 
@@ -231,10 +226,10 @@ def _decorator(make: Callable[[Callable[..., Any]], Primitive], on: Where, call:
 
 
 def servers_of(given: Where) -> Sequence[MCPServer | Namespace]:
-    """What a ``server`` argument means: one endpoint or namespace, several, or the default endpoint.
+    """Return the endpoints and namespaces of a ``server`` argument.
 
     Raises:
-        ImproperlyConfigured: it is something else, like the name of an endpoint.
+        ImproperlyConfigured: it is something else, such as the name of an endpoint.
     """
     if given is None:
         return [registry.server]

@@ -1,4 +1,4 @@
-"""The method table and its handlers: lists, calls, completion, the observer and the approval hook."""
+"""The method table and its handlers: lists, calls, reads and completion, with the observer and the approval gate."""
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 
 
 async def complete(context: Context) -> Result:
-    """``completion/complete``: an argument that nothing completes has no values, which is no error.
+    """Handle ``completion/complete``. An argument without completions has no values; that is no error.
 
     Raises:
-        InvalidParams: no such prompt, template or argument, for this caller; or parameters of the wrong shape.
+        InvalidParams: malformed parameters, or a prompt, template or argument that does not exist for the caller.
     """
     kind, key, primitive = _referenced(context.server, context.params.get("ref"))
     name, value = _argument(context.params.get("argument"))
@@ -68,12 +68,12 @@ async def complete(context: Context) -> Result:
 async def _run(context: Context, completer: Completer, keywords: dict[str, Any]) -> dict[str, Any]:
     if completer.is_async:
         found = await context.site_runner.coroutine(completer.call, **keywords)
-        return await context.site_runner.sync(partial(completion, found))  # it may be a lazy queryset all the same
+        return await context.site_runner.sync(partial(completion, found))  # it may be a lazy queryset
     return await context.site_runner.sync(lambda: completion(completer.call(**keywords)))
 
 
 def _referenced(server: MCPServer, ref: Any) -> tuple[str, str, Prompt | Resource | None]:
-    """What is being filled in: its kind and key, for errors, and itself."""
+    """Return the kind and key of a reference, for errors, and the primitive."""
     match ref:
         case {"type": "ref/prompt", "name": str(name)}:
             return "prompt", name, server.prompts.get(name)
@@ -92,7 +92,7 @@ def _argument(argument: Any) -> tuple[str, str]:
 
 
 def _chosen(context: Any) -> Mapping[str, str]:
-    """The values of other arguments, which a client may tell."""
+    """Return the values of other arguments, which clients may send."""
     match context:
         case None | {"arguments": None}:
             return {}
@@ -104,7 +104,7 @@ def _chosen(context: Any) -> Mapping[str, str]:
 
 
 def _require(name: str, primitive: Prompt | Resource) -> None:
-    """Refuse an argument that is none; a plain resource has none at all, and its URI may be asked about."""
+    """Raise for an unknown argument. A plain resource has no arguments, and its URI may be completed."""
     known = primitive.arguments.schema["properties"]
     if name in known or (isinstance(primitive, Resource) and not primitive.is_template):
         return
@@ -113,23 +113,18 @@ def _require(name: str, primitive: Prompt | Resource) -> None:
 
 
 class Watched(Protocol):
-    """A call that is watched.
-
-    Attributes:
-        result: set by ``dispatch`` when there is one.
-    """
+    """An observed call; ``dispatch`` sets its result."""
 
     result: Result | None
 
 
 class Observer(Protocol):
-    """Watches calls."""
+    """An observer of calls, which writes the request log."""
 
     def watch(self, context: "Context") -> AbstractAsyncContextManager[Watched] | None:
-        """Return what a call is served within, which takes down what came of it; None where nobody wants to know.
+        """Return a context manager that records the call, or None.
 
-        Raises:
-            ProtocolError: on the way in or out, in place of the result: nothing could be taken down.
+        It may raise ``ProtocolError``, which replaces the result, if the call cannot be recorded.
         """
 
     async def refused(
@@ -141,24 +136,20 @@ class Observer(Protocol):
         message: Any,
         reason: str,
     ) -> None:
-        """Take down a request that was turned down before anything was looked at.
+        """Record a request that was rejected before dispatch.
 
         Args:
             server: the endpoint.
-            principal: the caller; None where nobody knows who it is.
-            runner: of the edge.
-            edge: gives a Django request.
-            message: decoded, where it was read.
-            reason: in the words that the client reads.
+            principal: the caller, if known.
+            runner: the transport's.
+            edge: returns a Django request.
+            message: decoded, if it was read.
+            reason: the error text sent to the client.
         """
 
 
 class Watch:
-    """Holds the observer.
-
-    Attributes:
-        observer: who watches; None for nobody.
-    """
+    """A holder of the observer, if there is one."""
 
     __slots__ = ("observer",)
 
@@ -178,36 +169,35 @@ async def page_of(
     primitives: Collection[Primitive],
     show: Callable[[Any], dict[str, Any]] = attrgetter("definition"),
 ) -> Result:
-    """One page of a list: entries after the cursor's position that the caller may know of.
+    """Return a page of a list: entries after the cursor that the caller may know of.
 
-    Where no entry depends on the caller the page is the same for everybody: it is kept, encodings and all; where words
-    are translated, for each language of the site.
+    A page that is the same for all callers is cached with its encodings, per language if its texts are translated.
 
     Args:
-        context: of the call.
-        member: where in the result the entries are.
-        primitives: all that there are, in the order of their positions.
-        show: gives the entry of one.
+        context: the call.
+        member: name of the list in the result.
+        primitives: all entries, by position.
+        show: returns the entry of a primitive.
 
     Raises:
-        InvalidParams: the cursor is none of ours.
+        InvalidParams: invalid cursor.
     """
     server = context.server
     after = decode_cursor(context.params.get("cursor"))
     listed = context.principal.tools if member == "tools" else None
     language = context.language if server.is_translated else ""
-    pages = server.pages  # another dict as soon as something changes, while a page is made too
+    pages = server.pages  # replaced on each change, even while a page is made
     kept = pages.get((member, after, language)) if listed is None else None
     if kept is not None:
         return kept
     public = listed is None and is_for_everybody(server, primitives)
-    is_searched = member == "tools" and server.search_above > 0  # where all that the caller may know of are counted
+    is_searched = member == "tools" and server.search_above > 0  # which counts all that the caller may know of
     entries = [primitive for primitive in primitives if is_searched or primitive.position > after]
     build = partial(_built, context, member, entries, after, show, language, public=public, is_searched=is_searched)
-    # One hop for all of them: each permission may be a query, and so may be what a tool is made of.
+    # One thread hop for all: permissions may query, and so may late definitions.
     is_query = not public or any(each.is_late for each in entries)
     page, is_whole = await context.site_runner.sync(build) if is_query else build()
-    # A position that no cursor of ours has is not worth keeping, or clients could fill the memory.
+    # Only positions of real cursors are cached, or clients could fill the memory.
     if public and is_whole and after in {-1, *(primitive.position for primitive in primitives)}:
         pages[member, after, language] = page
     return page
@@ -224,7 +214,7 @@ def _built(
     public: bool,
     is_searched: bool,
 ) -> tuple[Result, bool]:
-    """Return a page, and whether it has all that it should have: what is lacking may be there the next time."""
+    """Return a page, and whether it is complete."""
     server = context.server
     known = entries if public else known_of(context, entries)
     first, known = tool_search.offered(server, known, after) if is_searched else ((), known)
@@ -244,29 +234,26 @@ def _built(
 
 
 def _tell_of_more(server: MCPServer, member: str) -> None:
-    """Tell clients that keep a list from which something was left out."""
+    """Notify clients that cached an incomplete list."""
     try:
         server.notify_list_changed("resources" if member == "resourceTemplates" else member)
     except Error as error:
-        logger.warning("clients that listen were not told that %s left out of a list are back: %s", member, error)
+        logger.warning("could not notify clients that %s left out of a list are available again: %s", member, error)
 
 
 _left_out: "WeakKeyDictionary[Primitive, str]" = WeakKeyDictionary()
-"""Primitive that is left out of lists -> the reason that was logged."""
+"""Primitives left out of lists -> the logged reason."""
 
 
 def entry_of(
     primitive: Primitive, language: str, show: Callable[[Any], dict[str, Any]] = attrgetter("definition")
 ) -> dict[str, Any] | None:
-    """Return the entry of a primitive in a list; None if it cannot be made now, which keeps no other out of it.
-
-    The reason is logged, once as long as it is the same.
-    """
+    """Return a primitive's list entry, or None if it cannot be made now. The reason is logged when it changes."""
     failure = primitive.find_failure()
     if failure is None:
         try:
             entry: dict[str, Any] = spoken(show(primitive), language) if language else show(primitive)
-        except Exception as error:  # noqa: BLE001 - such as a lazy text of the site that fails
+        except Exception as error:  # noqa: BLE001 - such as a failing lazy text of the site
             failure = error
         else:
             _left_out.pop(primitive, None)
@@ -279,7 +266,7 @@ def entry_of(
 
 
 async def list_resources(context: Context) -> Result:
-    """``resources/list``: what was registered, and behind it the rows of models that are resources."""
+    """Handle ``resources/list``: registered resources, then rows of models."""
     cursor = context.params.get("cursor")
     rows = context.server.rows
     if rows is None:
@@ -302,12 +289,12 @@ def _rows(context: Context, rows: ModelArgument, cursor: Any, room: int, before:
 
 
 def list_tools(context: Context) -> Coroutine[Any, Any, Result]:
-    """``tools/list``."""
+    """Handle ``tools/list``."""
     return page_of(context, "tools", context.server.tools.values())
 
 
 async def call_tool(context: Context) -> Result:
-    """``tools/call``: what goes wrong in the tool is a result, so that the model can read it."""
+    """Handle ``tools/call``. Errors in the tool are results, so that the model can read them."""
     name = context.params.get("name")
     if not isinstance(name, str):
         raise _not_a_string("name")
@@ -316,7 +303,7 @@ async def call_tool(context: Context) -> Result:
         return await _call_named(context)
     if tool is None:
         await look_for(context, context.server.tools.values())
-    # Most tools are for everybody who may call at all; those are not asked about.
+    # Most tools are for all callers and need no check.
     policies = context.server.policies
     guarded = tool is not None and (
         tool.is_guarded or context.principal.tools is not None or tool.key in policies.blocking
@@ -329,12 +316,12 @@ async def call_tool(context: Context) -> Result:
         await context.runner.sync(partial(count, f"{dialogue.id} {dialogue.round}") if dialogue.round else count)
     try:
         return await _serve(context, tool)
-    except Exception as error:  # noqa: BLE001 - tool_failure is where it is decided
+    except Exception as error:  # noqa: BLE001 - tool_failure decides
         return await _failed(context, tool, error)
 
 
 async def _serve(context: Context, tool: Tool) -> Result:
-    """Check the arguments, see who has to be asked, and run it."""
+    """Validate the arguments, require approval if needed, and run the tool or start a task."""
     if tool.is_late:
         await context.site_runner.sync(tool.find_failure)
     arguments = context.params.get("arguments")
@@ -365,25 +352,22 @@ async def _serve(context: Context, tool: Tool) -> Result:
 
 
 async def _validated(context: Context, primitive: Tool | Prompt, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments as the function takes them, read within the site's context managers.
-
-    Many are read so too: on the event loop nobody else would be served meanwhile.
-    """
+    """Return the validated arguments, read inside the site's context managers and off the event loop."""
     return await context.site_runner.sync(partial(primitive.arguments.validate, arguments))
 
 
 ApprovalGate = Callable[[Context, Tool, dict[str, Any], Rule], Awaitable[Result | None]]
-"""Takes a call that has to be approved, with its validated arguments; returns the result that answers it, or None if it
-may run. Then the context has its ``ApprovalGrant``."""
+"""Takes a call that requires approval and its validated arguments. Returns the result to send, or None if the call may
+run; the context then has its ``ApprovalGrant``."""
 
 approval_gate: ApprovalGate | None = None
-"""Set by ``approvals`` when the site starts; None if nobody can approve calls on this site."""
+"""Set by ``approvals`` at start-up; None if calls cannot be approved on this site."""
 
 
 async def _approved(context: Context, tool: Tool, keywords: dict[str, Any]) -> Result | None:
-    """What answers a call that nobody has approved; None where it may run."""
+    """Return the result of a call that is not approved, or None if it may run."""
     rule = await find_rule(context, tool)
-    # Who may call without asking may all the same have asked for a task, which others need to wait.
+    # A caller that needs no approval may still have requested a task, which the gate handles.
     may_run = rule.decision is Decision.ALLOW and not context.channel.needs_approval and "task" not in context.params
     if tool.kind != "tool" or may_run:
         return None
@@ -393,7 +377,7 @@ async def _approved(context: Context, tool: Tool, keywords: dict[str, Any]) -> R
 
 
 async def _answered(context: Context, tool: Tool, keywords: dict[str, Any]) -> Result | None:
-    """What stands for the result of a tool that is not run there and then; None where it is."""
+    """Return the result that replaces that of a deferred tool, or None."""
     if tool.task_handler is None or context.channel.is_task:
         return None
     if context.spend is not None:
@@ -402,7 +386,6 @@ async def _answered(context: Context, tool: Tool, keywords: dict[str, Any]) -> R
 
 
 async def _failed(context: Context, tool: Tool, error: Exception) -> Result:
-    """``tool_failure``, with what is known of the tool."""
     match error:
         case OutputTooLarge():
             return tool_failure(ToolError(too_large(error, tool)), context)
@@ -412,9 +395,9 @@ async def _failed(context: Context, tool: Tool, error: Exception) -> Result:
 
 
 async def _call_named(context: Context) -> Result:
-    """``tools/call`` of the tool that ``call_tool`` names, as if it had been called itself.
+    """Call the tool that ``call_tool`` names, as if it had been called directly.
 
-    A wrong name is an argument to the model, and it reads what is wrong with it. No header repeats the arguments.
+    An unknown name is a tool error, because it is an argument to the model. No headers mirror these arguments.
     """
     arguments = _known(_arguments(context.params), tool_search.finders()[1])
     try:
@@ -431,11 +414,11 @@ async def _call_named(context: Context) -> Result:
 
 
 async def _spend(context: Context) -> None:
-    """Use up the client's ``requestState``, now that nothing is left that could refuse the call.
+    """Use up the client's ``requestState``, after all other checks.
 
     Raises:
-        InvalidParams: it was used already.
-        InternalError: that is not known now. No result of the tool: the same request may be sent again.
+        InvalidParams: it was already used.
+        InternalError: the database failed. A tool result would end the call, but this request may be repeated.
     """
     spend, context.spend = context.spend, None
     if spend is None:
@@ -473,9 +456,9 @@ async def _run_tool(
             raise Cancelled
         if conduct is not None:
             conduct.begin()
-        # Shown in the same thread and transaction: a returned queryset is read there.
+        # In the same thread and transaction, because a returned queryset is read here.
         fields = tool.output.fields(function.call(**keywords), most, most_bytes)
-        if context.channel.cancelled and tool.atomic:  # nobody knows of it, so nothing stays of it
+        if context.channel.cancelled and tool.atomic:  # no client will get the result, so roll back
             raise Cancelled
         if conduct is not None:
             conduct.settle(fields)
@@ -497,7 +480,7 @@ async def _admitted(
     most: int | None,
     most_bytes: int | None,
 ) -> dict[str, Any]:
-    """``ApprovalGrant.around`` for a coroutine function."""
+    """``ApprovalGrant.around`` for coroutine functions."""
     await context.runner.sync(grant.use)
     outcome = "error"
     try:
@@ -513,12 +496,12 @@ async def _admitted(
 
 
 def list_resource_templates(context: Context) -> Coroutine[Any, Any, Result]:
-    """``resources/templates/list``."""
+    """Handle ``resources/templates/list``."""
     return page_of(context, "resourceTemplates", context.server.templates.values())
 
 
 async def read_resource(context: Context) -> Result:
-    """``resources/read``."""
+    """Handle ``resources/read``."""
     uri = context.params.get("uri")
     if not isinstance(uri, str):
         raise _not_a_string("uri")
@@ -527,12 +510,12 @@ async def read_resource(context: Context) -> Result:
 
 
 def list_prompts(context: Context) -> Coroutine[Any, Any, Result]:
-    """``prompts/list``."""
+    """Handle ``prompts/list``."""
     return page_of(context, "prompts", context.server.prompts.values())
 
 
 async def get_prompt(context: Context) -> Result:
-    """``prompts/get``."""
+    """Handle ``prompts/get``."""
     name = context.params.get("name")
     if not isinstance(name, str):
         raise _not_a_string("name")
@@ -544,7 +527,7 @@ async def get_prompt(context: Context) -> Result:
     arguments = _arguments(context.params)
     if wrong := strings_only(arguments):
         raise InvalidParams(f"Arguments of a prompt must be strings. Not a string: {', '.join(map(repr, wrong))}.")
-    given = {name: value for name, value in arguments.items() if value}  # forms send fields that nobody filled in
+    given = {name: value for name, value in arguments.items() if value}  # forms send empty fields
     if settings.CALL_CONTEXT_MANAGERS or context.is_large:
         checked = await _validated(context, prompt, given)
     else:
@@ -553,7 +536,7 @@ async def get_prompt(context: Context) -> Result:
 
 
 class Method(NamedTuple):
-    """A handler, and the capability without which its method does not exist."""
+    """A handler, and the capability that its method requires."""
 
     handler: Callable[[Context], Awaitable[Result]]
     capability: str
@@ -574,17 +557,17 @@ METHODS: Mapping[str, Method] = {
 async def dispatch(
     context: Context, *, extended: bool = False, begin: Callable[[], Awaitable[None]] | None = None
 ) -> Result:
-    """Serve one call.
+    """Handle a call.
 
     Args:
-        context: of the call.
-        extended: the client's protocol has extensions.
-        begin: looks first at what the protocol adds to a call; whoever watches sees what it raises.
+        context: the call.
+        extended: True if the protocol version has extensions.
+        begin: further checks of the protocol version, whose errors the observer sees.
 
     Raises:
         ProtocolError: the call failed.
-        InputRequired: it needs answers first.
-        Cancelled: it found that nobody waits any more.
+        InputRequired: the call needs answers first.
+        Cancelled: the client no longer waits.
     """
     watch = None if watching.observer is None else watching.observer.watch(context)
     if watch is None:
@@ -599,7 +582,7 @@ async def _answer(context: Context, extended: bool, begin: Callable[[], Awaitabl
         await begin()
     if context.server.refresh is not None:
         await context.runner.sync(context.server.refresh)
-    if policy_cache.due <= monotonic():  # looked at by every call, so without a call
+    if policy_cache.due <= monotonic():  # inlined: every call checks this
         await policy_cache.refresh(context.runner)
     method = METHODS.get(context.method)
     if method is not None and method.capability in context.server.capabilities:
@@ -608,13 +591,13 @@ async def _answer(context: Context, extended: bool, begin: Callable[[], Awaitabl
         handler = _extension_method(context, known=extended)
     try:
         return await handler(context)
-    except BaseExceptionGroup as group:  # what the tasks of a TaskGroup asked side by side
+    except BaseExceptionGroup as group:  # questions of the tasks of a TaskGroup
         if (asked := merged(group)) is not None:
             raise asked from None
         if context.method == "tools/call":
             return tool_failure(group, context)
         raise request_failure(group, context) from None
-    except Exception as error:  # noqa: BLE001 - request_failure is where it is decided
+    except Exception as error:  # noqa: BLE001 - request_failure decides
         raise request_failure(error, context) from None
 
 
@@ -630,10 +613,7 @@ def _unknown_method(context: Context) -> MethodNotFound:
 
 
 def can_interact(server: MCPServer, method: str, params: Mapping[str, Any]) -> bool:
-    """Whether the code behind a call can say or ask anything while it runs, or be stopped by a cancellation.
-
-    What cannot is most of all calls, and they are spared the machinery for it.
-    """
+    """Return True if a call may send messages while it runs, or be cancelled. Most calls skip the machinery for it."""
     primitive: Primitive | None = None
     match method:
         case "tools/call":
@@ -646,14 +626,14 @@ def can_interact(server: MCPServer, method: str, params: Mapping[str, Any]) -> b
                 return any(each.is_interactive for each in server.templates.values())
     if primitive is None or primitive.is_interactive:
         return primitive is not None
-    # Whoever is to approve the call is waited for; and what was decided is looked at only when the call is served.
+    # A call may wait for its approver. Expired policies are reloaded only when the call is served.
     if not isinstance(primitive, Tool):
         return False
     return primitive.key in server.policies.asking or (policy_cache.due <= monotonic() and not primitive.read_only)
 
 
 def named(server: MCPServer, method: Any, params: Mapping[str, Any]) -> Iterable[Primitive]:
-    """What a call is about, in the order in which it is tried; nothing where it is a list, or unknown."""
+    """Yield the primitives that a call names, in order of precedence. Lists and unknown names yield none."""
     match method, params:
         case "tools/call", _ if (tool := tool_search.called_tool(server, params)) is not None:
             yield tool
@@ -688,17 +668,17 @@ def _arguments(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _known(arguments: dict[str, Any], tool: Tool) -> dict[str, Any]:
-    """Return the arguments without those that a client adds to every call, except the tool's own."""
+    """Return the arguments without ``IGNORED_ARGUMENTS`` that the tool does not define."""
     ignored = settings.IGNORED_ARGUMENTS
     own = tool.definition["inputSchema"].get("properties", {})
     return {name: value for name, value in arguments.items() if name in own or name not in ignored}
 
 
 async def _unknown_tool(context: Context, name: str) -> Unknown:
-    """For a tool that does not exist for the caller, with the nearest name of those that do."""
+    """Return the error for a tool that does not exist for the caller, with the nearest name that does."""
     error = unknown("tool", name)
     nearest = partial(tool_search.nearest, context, name)
-    # Whatever the name is: a clock must not tell which of them are hidden.
+    # Whatever the name: response times must not reveal hidden tools.
     is_query = any(
         each.asks_user or each.key in context.server.policies.blocking for each in context.server.tools.values()
     )

@@ -1,7 +1,7 @@
 """Questions to the client, their answers, and the state between rounds.
 
-A tool that asks is run again from the top with the answers so far. Between two rounds nothing of it is kept but
-this: for one kind of client in a signed string that travels with the question, for the other in the database.
+A tool that asks runs again from the top with the answers so far. Between rounds only this state is kept: in a signed
+string that travels with the question, or in the database, depending on the protocol version.
 """
 
 import hashlib
@@ -17,17 +17,17 @@ from django_mcp.protocol.errors import InvalidParams
 from django_mcp.protocol.jsonrpc import encode
 
 MAX_TRIES = 3
-"""How often a question is asked before answers that do not fit end the call."""
+"""Invalid answers to one question after which the call ends."""
 
 
 MAX_ROUNDS = 25
-"""How often a call may ask; more is a question that is never the same twice."""
+"""Rounds per call. A call that needs more asks a different question each time."""
 
 
 class InputRequired(BaseException):
-    """Ends a round: the call needs answers first.
+    """Ends a round because answers are missing.
 
-    No ``Exception``, so that an ``except Exception`` in a tool lets it through.
+    Derives from ``BaseException``, so that ``except Exception`` in a tool does not catch it.
 
     Args:
         requests: question's key -> ``{"method": …, "params": …}`` (2026-07-28, InputRequests).
@@ -39,16 +39,16 @@ class InputRequired(BaseException):
 
 
 class Dialogue:
-    """Questions and answers of one call.
+    """The questions and answers of a call.
 
     Attributes:
-        id: of the call, the same in all rounds; unguessable.
+        id: unguessable id of the call, the same in all rounds.
         round: 0 for the first.
-        answers: question's key -> the client's result, as it came.
-        asked: question's key -> the digest of the question it answers.
-        tries: question's key -> how many answers did not fit.
-        progress: what was reported last, where all rounds are one request to the client.
-        task: the id of the task that asks, where the call waits for one.
+        answers: question's key -> the client's unvalidated result.
+        asked: question's key -> digest of the question.
+        tries: question's key -> number of invalid answers.
+        progress: the last reported progress, if all rounds are one request to the client.
+        task: id of the task that asks, if the call waits for one.
     """
 
     __slots__ = ("_id", "answers", "asked", "progress", "round", "task", "tries")
@@ -73,17 +73,17 @@ class Dialogue:
 
     @property
     def id(self) -> str:
-        """Made when first asked for: most calls ask nothing."""
+        """Return the id. Made on first use: most calls ask nothing."""
         if self._id is None:
             self._id = secrets.token_urlsafe(16)
         return self._id
 
     def answer(self, responses: Mapping[str, Any]) -> None:
-        """Add what the client said. It may answer more than it was asked, and again."""
+        """Add the client's answers. It may send more than requested, and repeat some."""
         self.answers.update(responses)
 
     def to_json(self) -> dict[str, Any]:
-        """For the next round; ``Dialogue(**…)`` reads it."""
+        """Return the keyword arguments of ``Dialogue`` for the next round."""
         saved: dict[str, Any] = {
             "id": self.id,
             "round": self.round + 1,
@@ -95,7 +95,7 @@ class Dialogue:
 
 
 def merged(group: BaseExceptionGroup[Any]) -> InputRequired | None:
-    """One exception for what the tasks of a ``TaskGroup`` asked side by side; None where another failed."""
+    """Return one exception for the questions of all tasks of a ``TaskGroup``, or None if another one failed."""
     asking, others = group.split(InputRequired)
     if asking is None or others is not None:
         return None
@@ -119,10 +119,10 @@ class Question(Generic[T]):
     """A request to the client.
 
     Attributes:
-        key: names the question among those of its call; by default made from its words, so that an answer never
-            serves another question than the one the person saw.
+        key: identifies the question within its call. By default made from its content, so that an answer never serves a
+            different question.
         method: the JSON-RPC method.
-        needs: the client capability, like ``"elicitation.url"``.
+        needs: the required client capability, such as ``"elicitation.url"``.
     """
 
     method: ClassVar[str]
@@ -131,53 +131,53 @@ class Question(Generic[T]):
 
     @cached_property
     def params(self) -> dict[str, Any]:
-        """The request's parameters."""
+        """Return the parameters of the request."""
         raise NotImplementedError
 
     def read(self, answer: Mapping[str, Any]) -> T:
-        """The value of an answer.
+        """Return the value of an answer.
 
         Raises:
-            FormError: it does not fit what was asked; the question may be put again.
-            InvalidParams: it is no answer to this kind of question.
+            FormError: the answer is invalid; the question may be asked again.
+            InvalidParams: the result has the wrong shape.
         """
         raise NotImplementedError
 
     def again(self, problems: Sequence[str]) -> dict[str, Any]:
-        """The parameters with which to ask once more, after an answer that did not fit."""
+        """Return the parameters to ask once more after an invalid answer."""
         del problems
         return self.params
 
     @cached_property
     def digest(self) -> str:
-        """Of all that is asked."""
+        """Return a digest of the method and ``essence``."""
         return hashlib.sha256(encode([self.method, self.essence])).hexdigest()[:16]
 
     @property
     def essence(self) -> Any:
-        """What makes it this question and no other."""
+        """Return what distinguishes the question from others."""
         return self.params
 
     @property
     def required(self) -> dict[str, dict[str, Any]]:
-        """``needs`` as a ``ClientCapabilities`` object."""
+        """Return ``needs`` as a ``ClientCapabilities`` object."""
         whole, _, part = self.needs.partition(".")
         return {whole: {part: {}} if part else {}}
 
     @property
     def refusal(self) -> str:
-        """The words for a client that did not declare it."""
+        """Return the error for clients that did not declare the capability."""
         return f"This call requires a client that supports {self.needs!r}. Your client did not declare this capability."
 
 
 @dataclass(frozen=True, slots=True)
 class ElicitResult(Generic[T]):
-    """What a person did with an elicitation.
+    """A person's answer to an elicitation.
 
     Attributes:
-        action: ``"accept"``, ``"decline"`` (they said no) or ``"cancel"`` (they closed it without a choice).
-        data: what they filled in, checked: an instance of the pydantic model, a Django form's ``cleaned_data``, or a
-            dict; None unless accepted.
+        action: ``"accept"``, ``"decline"`` or ``"cancel"`` (dismissed without a choice).
+        data: the validated input: an instance of the pydantic model, a Django form's ``cleaned_data``, or a dict; None
+            unless accepted.
     """
 
     action: Action
@@ -185,17 +185,17 @@ class ElicitResult(Generic[T]):
 
     @property
     def accepted(self) -> bool:
-        """Whether they said yes."""
+        """Return True if the person accepted."""
         return self.action == "accept"
 
 
 class Elicitation(Question[ElicitResult[Any]]):
     """A form for the person at the client (2026-07-28, Elicitation, Form Mode).
 
-    Never for secrets: what is filled in passes through the client. ``URLElicitation`` is for those.
+    Not for secrets, because the input passes through the client; use ``URLElicitation`` for those.
 
     Args:
-        message: why they are asked.
+        message: the reason for asking.
         schema: a pydantic model or Django form class with flat fields, or a JSON Schema of the allowed shape.
         key: see ``Question``.
     """
@@ -212,18 +212,18 @@ class Elicitation(Question[ElicitResult[Any]]):
 
     @cached_property
     def params(self) -> dict[str, Any]:
-        """Without ``mode``, which older clients do not know and newer ones take for ``form``."""
+        """Return the parameters. Without ``mode``, which older clients do not know, it is a form."""
         return {"message": self.message, "requestedSchema": self.form.schema}
 
     @property
     def essence(self) -> Any:
-        """The words and the fields; not what they are filled with beforehand, which may be the time of day."""
+        """Return message and fields without defaults, which may change between rounds."""
         properties = self.form.schema["properties"]
         fields = {name: {**field, "default": None} for name, field in properties.items()}
         return [self.message, fields]
 
     def read(self, answer: Mapping[str, Any]) -> ElicitResult[Any]:
-        """What they did, with what they filled in."""
+        """Return the action, with the validated input."""
         action = _action(answer)
         if action != "accept":
             return ElicitResult(action)
@@ -233,19 +233,19 @@ class Elicitation(Question[ElicitResult[Any]]):
         return ElicitResult(action, self.form.validate(content))
 
     def again(self, problems: Sequence[str]) -> dict[str, Any]:
-        """The same form, with what was wrong."""
+        """Return the same form, with the problems in its message."""
         return {**self.params, "message": f"{self.message}\n\n{' '.join(problems)}"}
 
 
 class URLElicitation(Question[ElicitResult[None]]):
-    """A page the person is to visit (2026-07-28, Elicitation, URL Mode).
+    """A page for the person to visit (2026-07-28, Elicitation, URL Mode).
 
-    ``accept`` means that they agreed to open it, not that they are done there. The page must make sure that whoever
-    opens it is the user who was asked, and the URL must not log anybody in.
+    ``accept`` means that they agreed to open it, not that they finished there. The page must verify that its visitor is
+    the user who was asked, and the URL must not sign anyone in.
 
     Args:
-        message: why they should.
-        url: of the page.
+        message: the reason for asking.
+        url: URL of the page.
         key: see ``Question``.
     """
 
@@ -259,22 +259,22 @@ class URLElicitation(Question[ElicitResult[None]]):
 
     @cached_property
     def params(self) -> dict[str, Any]:
-        """``mode`` is ``url``."""
+        """Return the parameters."""
         return {"mode": "url", "message": self.message, "url": self.url}
 
     def read(self, answer: Mapping[str, Any]) -> ElicitResult[None]:
-        """What they did."""
+        """Return the action."""
         return ElicitResult(_action(answer))
 
 
 @dataclass(frozen=True, slots=True)
 class SamplingResult:
-    """What the client's model said.
+    """A message of the client's model.
 
     Attributes:
-        content: blocks: text, images, sound, or the tools it wants to use.
-        model: its name.
-        stop_reason: like ``"endTurn"``, ``"maxTokens"`` or ``"toolUse"``.
+        content: blocks: text, images, audio, or tool uses.
+        model: name of the model.
+        stop_reason: such as ``"endTurn"``, ``"maxTokens"`` or ``"toolUse"``.
     """
 
     content: Sequence[Content]
@@ -284,7 +284,7 @@ class SamplingResult:
 
     @property
     def text(self) -> str:
-        """All text blocks."""
+        """Return all text blocks, joined by newlines."""
         return "\n".join(block.text for block in self.content if isinstance(block, TextContent))
 
 
@@ -294,10 +294,9 @@ class Sampling(Question[SamplingResult]):
     Args:
         messages: a str, a content block, a ``PromptMessage``, an earlier ``SamplingResult``, a ``SamplingMessage`` as a
             mapping, or a list of these.
-        max_tokens: the most the model may write.
-        system_prompt, temperature, stop_sequences, model_preferences: as the specification has them; the client
-            may change or ignore them.
-        tools: ``Tool`` definitions as mappings; needs a client with ``sampling.tools``.
+        max_tokens: maximum number of tokens to generate.
+        system_prompt, temperature, stop_sequences, model_preferences: as specified; the client may ignore them.
+        tools: ``Tool`` definitions as mappings; requires ``sampling.tools``.
         tool_choice: ``{"mode": "auto" | "required" | "none"}``.
         key: see ``Question``.
     """
@@ -332,12 +331,12 @@ class Sampling(Question[SamplingResult]):
 
     @cached_property
     def params(self) -> dict[str, Any]:
-        """Options that were not given are left out."""
+        """Return the parameters without options that were not given."""
         given = {key: value for key, value in self.options.items() if value is not None}
         return cast("dict[str, Any]", sendable({"messages": [_message(each) for each in self.messages], **given}))
 
     def read(self, answer: Mapping[str, Any]) -> SamplingResult:
-        """The model's message."""
+        """Return the model's message."""
         blocks = answer.get("content")
         blocks = blocks if isinstance(blocks, list) else [blocks]
         try:
@@ -355,7 +354,7 @@ class Sampling(Question[SamplingResult]):
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A folder or the like within which the client's user wants work to be done."""
+    """A location, such as a folder, in which the client's user wants work to be done."""
 
     uri: str
     name: str = ""
@@ -372,11 +371,11 @@ class Roots(Question[list[Root]]):
 
     @cached_property
     def params(self) -> dict[str, Any]:
-        """None."""
+        """Return an empty dict."""
         return {}
 
     def read(self, answer: Mapping[str, Any]) -> list[Root]:
-        """The roots."""
+        """Return the roots."""
         roots = answer.get("roots")
         if not isinstance(roots, list) or not all(isinstance(each, dict) for each in roots):
             raise InvalidParams('The answer to roots/list must have "roots", an array of objects.')
@@ -384,10 +383,10 @@ class Roots(Question[list[Root]]):
 
 
 def raw(key: str, answer: Any) -> Mapping[str, Any]:
-    """The client's result for a question.
+    """Return the client's result for a question.
 
     Raises:
-        InvalidParams: it is no object.
+        InvalidParams: not an object.
         ToolError: the client answered with an error.
     """
     if not isinstance(answer, dict):

@@ -1,9 +1,7 @@
-"""Run a tool within its limits: concurrency slots, idempotency, time and size.
+"""Limits of a tool's run: concurrency, idempotency, time and size.
 
-A client that lost its connection cannot know whether its call was run. It repeats it under the key of the first; the
-tool runs once, and each repetition gets that result.
-
-Calls without any of this, most of all, know nothing of it (``dispatch.call_tool``).
+A client that lost its connection repeats the call under the same idempotency key: the tool runs once, and every repeat
+gets its result. Most calls have no limits and skip this module (``dispatch.call_tool``).
 """
 
 import asyncio
@@ -44,12 +42,12 @@ NARROWING = (
     *("fields", "columns", "include", "page", "offset", "cursor"),
     *("query", "search", "words", "filter", "filters", "since", "until", "after", "before", "start", "end"),
 )
-"""Names that arguments have by which less can be asked for, the likeliest first."""
+"""Usual names of arguments that reduce a result, the most likely first."""
 MAX_NAMED = 4
 
 
 def ask_for_less(tool: Tool) -> str:
-    """How, naming the tool's own arguments where it has such."""
+    """Return how to request less, with the tool's own arguments if their names are known."""
     properties = tool.definition["inputSchema"].get("properties", {})
     names = [f"`{name}`" for name in NARROWING if name in properties][:MAX_NAMED]
     if not names:
@@ -59,21 +57,21 @@ def ask_for_less(tool: Tool) -> str:
 
 
 def too_large(error: OutputTooLarge, tool: Tool) -> str:
-    """For a result that is longer than it may be."""
+    """Return the error for a result over its limit."""
     result = f"This result has {error.size:,} {error.unit}; the limit is {error.limit:,}, so it was not sent."
     return f"{result}{'' if tool.read_only else _undone(tool)} {ask_for_less(tool)}"
 
 
 def took_too_long(seconds: float, tool: Tool) -> str:
-    """For a call that was stopped."""
+    """Return the error for a call that was stopped."""
     return f"The tool took longer than {seconds:g} s and was stopped.{_undone(tool)} {ask_for_less(tool)}"
 
 
 def busy(tool: Tool) -> str:
-    """For a call that found others under way."""
+    """Return the error for a call over the concurrency limit."""
     most = tool.concurrency_limit
-    calls = "another call" if most == 1 else f"{most} other calls"
-    return f"The tool is busy with {calls}, its limit. Retry in a few seconds."
+    calls = "one call" if most == 1 else f"{most} calls"
+    return f"The tool is busy: its limit is {calls} at a time. Retry in a few seconds."
 
 
 def _undone(tool: Tool) -> str:
@@ -81,20 +79,20 @@ def _undone(tool: Tool) -> str:
         return ""
     if tool.atomic and not tool.function.is_async:
         return " Its unfinished changes to the database were rolled back."
-    return " Changes made before that may have been kept. Check before you call it again."
+    return " Changes made before that may have taken effect; check before retrying."
 
 
 LONGEST_KEY = 255
 
 
 def repeat_of(context: "RequestContext", tool: Tool, arguments: Mapping[str, Any]) -> IdempotencyRecord | None:
-    """The call as one of perhaps several tries; None where it has no key, or where running it again does no harm.
+    """Return the idempotency record of a call, or None if it has no key or may safely run again.
 
-    A key belongs to a caller, an endpoint, the host that was called and a tool. Callers who are not signed in have
-    keys in common: a repeated call is not run again, and has no result of the first.
+    A key is scoped to caller, endpoint, host and tool. Anonymous callers share their keys: a repeated call does not run
+    again, but does not get the first one's result.
 
     Raises:
-        ToolError, InvalidParams: the key is none.
+        ToolError, InvalidParams: invalid key.
     """
     key = _own_key(tool, arguments)
     if key is None and not tool.read_only:
@@ -108,7 +106,6 @@ def repeat_of(context: "RequestContext", tool: Tool, arguments: Mapping[str, Any
 
 
 def _own_key(tool: Tool, arguments: Mapping[str, Any]) -> str | None:
-    """What the tool's own argument says."""
     name = tool.idempotency_key
     if name is None or (value := arguments.get(name)) is None:
         return None
@@ -118,7 +115,6 @@ def _own_key(tool: Tool, arguments: Mapping[str, Any]) -> str | None:
 
 
 def _key_of_client(params: Mapping[str, Any]) -> str | None:
-    """What the client says beside the arguments."""
     key = meta_of(params).get(IDEMPOTENCY_KEY)
     if key is None:
         return None
@@ -136,18 +132,14 @@ def _digest(value: Any) -> str:
 
 
 WAIT_SECONDS = 5.0
-"""How long a call waits for one that is under way, where waiting holds no thread."""
+"""Time that a call waits for a slot, if waiting does not block a thread."""
 
 LOOK_SECONDS = 0.5
-"""How often who waits longer looks whether it is to wait on."""
+"""Interval at which a task that waits for a slot checks for cancellation."""
 
 
 class Slots:
-    """So many at once; who waits is served in the order of arrival. Whatever thread a call ends in gives its slot back.
-
-    Args:
-        most: how many there are.
-    """
+    """A semaphore of *most* slots with a first-in, first-out queue. A slot may be released in any thread."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -156,11 +148,7 @@ class Slots:
         self._lock = threading.Lock()
 
     def take(self, turn: "Future[None] | None" = None) -> bool:
-        """Whether there was one.
-
-        Args:
-            turn: where there was none, becomes done when there is.
-        """
+        """Take a slot and return True if one is free. Otherwise *turn* is completed when one is."""
         with self._lock:
             if self._taken < self._most:
                 self._taken += 1
@@ -170,7 +158,7 @@ class Slots:
             return False
 
     async def wait(self) -> bool:
-        """Whether there was one within ``WAIT_SECONDS``."""
+        """Wait for a slot. Return False after ``WAIT_SECONDS``."""
         turn: Future[None] = Future()
         if self.take(turn):
             return True
@@ -178,7 +166,7 @@ class Slots:
             async with asyncio.timeout(WAIT_SECONDS):
                 await asyncio.wrap_future(turn)
         except BaseException as error:
-            if not turn.cancel():  # it came in the same moment
+            if not turn.cancel():  # completed in the meantime
                 self.give_back()
             if isinstance(error, TimeoutError):
                 return False
@@ -186,11 +174,7 @@ class Slots:
         return True
 
     def wait_here(self, check: Callable[[], object]) -> None:
-        """Wait in this thread for as long as it takes.
-
-        Args:
-            check: called now and then; may raise.
-        """
+        """Block this thread until a slot is free, calling *check* periodically, which may raise."""
         turn: Future[None] = Future()
         if self.take(turn):
             return
@@ -208,7 +192,7 @@ class Slots:
                 return
 
     def give_back(self) -> None:
-        """Let the next one have it."""
+        """Release a slot to the next waiter."""
         with self._lock:
             while self._waiting:
                 turn = self._waiting.popleft()
@@ -228,16 +212,10 @@ async def execute_tool(
     arguments: Mapping[str, Any],
     run: Callable[["ToolExecution"], Awaitable[Fields]],
 ) -> Fields:
-    """Return the result of *run*, within the limits of its tool.
-
-    Args:
-        context: of the call.
-        tool: what is called.
-        arguments: as the client sent them.
-        run: takes the ``ToolExecution``, whose methods it calls on the way.
+    """Return the result of *run* within the limits of its tool. *run* must call the methods of its ``ToolExecution``.
 
     Raises:
-        ToolError: it took too long, too many run at once, or the same call is under way.
+        ToolError: a limit of time or concurrency was exceeded, or the same call is already running.
     """
     conduct = ToolExecution(context, tool, arguments)
     try:
@@ -247,18 +225,18 @@ async def execute_tool(
 
 
 class ToolExecution:
-    """Of one call, or of one round of a call that asks. The time of each round counts from its own start.
+    """The limits of one call, or of one round of a call that asks.
 
     Attributes:
-        seconds: how long the call may take; None for no limit.
-        deadline: when that is over.
+        seconds: time limit of the call or round, or None.
+        deadline: end of that time.
     """
 
     def __init__(self, context: "RequestContext", tool: Tool, arguments: Mapping[str, Any]) -> None:
         self._context, self._tool = context, tool
         self._slots = slots_of(tool)
         self._idempotency = repeat_of(context, tool, arguments)
-        # What the site says of calls is about clients that wait; a task has the time its tool gives it.
+        # The site's default is for clients that wait; tasks have the tool's limit only.
         usual = None if context.channel.is_task else settings.TOOL_TIMEOUT
         self.seconds = (usual if tool.timeout is None else tool.timeout) or None
         self.deadline: Deadline | None = None
@@ -267,7 +245,7 @@ class ToolExecution:
             context.channel.shares_acts = self._idempotency.is_shared
 
     async def run(self, run: Callable[[], Awaitable[Fields]]) -> Fields:
-        """The result. What is taken on the way is given back where the tool itself ends, which may be later."""
+        """Return the result of *run*. The slot is released when the tool itself ends, which may be later."""
         await self._take_slot()
         if self.seconds is not None:
             self.deadline = self._context.deadline = Deadline(self.seconds)
@@ -282,7 +260,7 @@ class ToolExecution:
     # Functions that may block, in their thread
 
     def watch(self, work: Callable[[], Fields]) -> Fields:
-        """The result of *work*: all of a function's run, its transaction included."""
+        """Return the result of *work*, a function's whole run with its transaction."""
         try:
             self._context.check_cancelled()  # while it waited for a thread
             kept = None if self._idempotency is None else self._idempotency.begin()
@@ -294,7 +272,7 @@ class ToolExecution:
         try:
             with stopped_at_queries(self.deadline):
                 fields = work()
-            if not self._tool.atomic:  # what was done stays done, so a repeated call has its result, however late
+            if not self._tool.atomic:  # effects remain, so store the result for repeated calls even if late
                 self._keep(fields)
                 self._finish()
         except BaseException as error:
@@ -306,14 +284,14 @@ class ToolExecution:
         return fields
 
     def begin(self) -> None:
-        """In a transaction that has begun: let no statement take longer than there is time, where a database can."""
+        """Limit statements to the remaining time, at the beginning of the transaction."""
         limit_statements(self.deadline)
 
     def settle(self, fields: Fields) -> None:
-        """The function is done. What its transaction wrote is committed with the note of its result, or not at all.
+        """Store the function's result in the tool's transaction, so that both are committed or neither.
 
         Raises:
-            DeadlineExceeded: too late.
+            DeadlineExceeded: time has run out.
         """
         if self._tool.atomic:
             self._finish()
@@ -330,7 +308,7 @@ class ToolExecution:
     # Coroutine functions
 
     def in_time(self, call: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
-        """*call*, cancelled where it waits when the time is up."""
+        """Return *call*, cancelled at the deadline."""
         return call if self.deadline is None else cancelled_in_time(self.deadline, call)
 
     async def _once(self, run: Callable[[], Awaitable[Fields]]) -> Fields:
@@ -351,13 +329,12 @@ class ToolExecution:
         return fields
 
     async def _run_to_completion(self, function: Callable[[], T]) -> T:
-        """Call it off the event loop, to its end even if the call is cancelled meanwhile."""
         return await run_to_completion(self._context.runner, function)
 
     # Both
 
     def _may_run_again(self, error: BaseException) -> bool:
-        """Whether a call that ended with *error* may be repeated: where it was cut off, only if it left nothing."""
+        """Return True if a failed call may be repeated. A cancelled one must have left no effects."""
         if not isinstance(error, Cancelled | asyncio.CancelledError):
             return True
         return (self._tool.atomic and not self._tool.function.is_async) or self._tool.is_repeatable
@@ -365,10 +342,10 @@ class ToolExecution:
     async def _take_slot(self) -> None:
         if self._slots is None:
             return
-        if self._context.channel.is_task:  # nobody holds a connection open for it
+        if self._context.channel.is_task:  # no open connection
             self._slots.wait_here(self._context.check_cancelled)
             return
-        # Under WSGI a call that waits would hold a worker.
+        # Under WSGI a waiting call would block a worker.
         taken = self._slots.take() if self._context.runner.is_inline else await self._slots.wait()
         if not taken:
             raise ToolError(busy(self._tool))
@@ -379,7 +356,7 @@ class ToolExecution:
 
 
 async def run_to_completion(runner: Runner, function: Callable[[], T]) -> T:
-    """Call it off the event loop, to its end even if the calling task is cancelled meanwhile."""
+    """Call *function* off the event loop, to completion even if the calling task is cancelled."""
     if runner.is_inline:
         return await runner.sync(function)
     calling = detached(runner.sync(function))
@@ -395,7 +372,7 @@ _lock = threading.Lock()
 
 
 def slots_of(tool: Tool) -> Slots | None:
-    """Those of a tool, the same for all its calls; None where it has no limit."""
+    """Return the slots shared by all calls of a tool, or None without a limit."""
     if tool.concurrency_limit is None:
         return None
     with _lock:

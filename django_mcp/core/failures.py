@@ -1,7 +1,7 @@
-"""Map exceptions to responses, and log recurring warnings at a limited rate.
+"""Mapping of exceptions to responses, and rate-limited logging of recurring warnings.
 
-One place decides what a caller may read of what went wrong: the words a tool chose, the fault in the arguments,
-or a fixed sentence with a number under which the log has the rest.
+Callers read the message of a tool's own error or of an invalid argument. For all other errors they get a fixed sentence
+with a reference to the log.
 """
 
 import logging
@@ -22,15 +22,15 @@ from django_mcp.protocol.meta import of_a_tool
 logger = logging.getLogger("django_mcp")
 
 ABSENT = (PermissionDenied, Http404, ObjectDoesNotExist)
-"""What a resource's function raises where there is nothing, or nothing for this caller."""
+"""Exceptions of a resource's function for contents that do not exist for the caller."""
 NOT_FOUND = "Not found: no object matches the given values."
 
 
 def tool_failure(error: BaseException, context: RequestContext) -> Result:
-    """The answer to a tool call that raised: a result the model can read (2026-07-28, Tools, Error Handling).
+    """Return the result of a tool call that raised, for the model (2026-07-28, Tools, Error Handling).
 
     Raises:
-        ProtocolError: where the fault is not the model's to mend: no such tool, for this caller.
+        ProtocolError: the model cannot correct the error, such as an unknown tool.
     """
     match error:
         case ToolError(meta=meta) if meta:
@@ -47,14 +47,14 @@ def tool_failure(error: BaseException, context: RequestContext) -> Result:
             raise error
         case Http404():
             return _is_error(NOT_FOUND)
-        case ObjectDoesNotExist():  # which may be a mistake of the site's own
+        case ObjectDoesNotExist():  # possibly a bug of the site
             logger.warning("%s looked up an object that does not exist", _called(context), exc_info=error)
             return _is_error(NOT_FOUND)
     return _is_error(_logged(error, context))
 
 
 def request_failure(error: BaseException, context: RequestContext) -> ProtocolError:
-    """The error for any other method that raised."""
+    """Return the error for any other method that raised."""
     match error:
         case ProtocolError():
             return error
@@ -70,11 +70,11 @@ def request_failure(error: BaseException, context: RequestContext) -> ProtocolEr
 
 
 class Unknown(InvalidParams):
-    """What does not exist, is switched off, or is not this caller's to know."""
+    """The primitive does not exist for this caller: it is unknown, disabled or hidden."""
 
 
 def unknown(kind: str, name: Any) -> Unknown:
-    """The same words for all of that."""
+    """Return the error, with the same text in all these cases."""
     return Unknown(f"Unknown {kind}: {str(name)[:100]!r}.")
 
 
@@ -90,7 +90,6 @@ def _logged(error: BaseException, context: RequestContext) -> str:
 
 
 def _called(context: RequestContext) -> str:
-    """Method and name, for the log."""
     name = context.params.get("name") or context.params.get("uri") or ""
     return f"{context.method} {str(name)[:200]}"
 
@@ -102,18 +101,15 @@ def _validation(error: ValidationError) -> str:
 
 
 SECONDS = 10.0
-"""Between two records of the same words."""
+"""Interval between log records with the same text."""
 
 _said: dict[str, tuple[float, int]] = {}
 
 
 def log_rate_limited(level: int, words: str, *arguments: object) -> None:
-    """Log, unless the same was logged a short while ago; the next record says how often it was not.
+    """Log a recurring message at most once every ten seconds, with a count of the suppressed ones.
 
-    Args:
-        level: of ``logging``.
-        words: of the record, with placeholders. What has the same words is the same.
-        arguments: for the placeholders.
+    The format *words* identifies the message.
     """
     now = monotonic()
     until, unsaid = _said.get(words, (0.0, 0))
@@ -127,5 +123,5 @@ def log_rate_limited(level: int, words: str, *arguments: object) -> None:
 
 
 def forget() -> None:
-    """Log all of it again."""
+    """Reset the rate limits of ``log_rate_limited``."""
     _said.clear()

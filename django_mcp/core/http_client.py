@@ -1,7 +1,7 @@
-"""The HTTP client of this site: one request, one response, one deadline.
+"""The package's HTTP client: one request, one response, one deadline.
 
-No redirect is followed, nothing is retried, and nothing is sent but what the caller gave and what HTTP needs. Import it
-inside functions: it brings urllib3.
+Does not follow redirects, retry, or add more to a request than HTTP requires. Import it inside functions, because it
+imports urllib3.
 """
 
 import http.client
@@ -32,25 +32,24 @@ def send(
     address: str | None = None,
     ssl_context: ssl.SSLContext | None = None,
 ) -> Iterator[BaseHTTPResponse]:
-    """Send a request and yield its response, of which only the head has been read.
+    """Send a request and yield its response with an unread body.
 
     Args:
-        method: the HTTP method.
+        method: HTTP method.
         url: http or https.
-        headers: of the request.
-        timeout: seconds from connecting to the last byte read, however slowly they come. The system's resolver takes
-            its own time.
-        body: of the request.
-        address: an IP address to connect to instead of looking up the host; the certificate must be the host's. No
-            proxy is used then; otherwise that of the environment is.
-        ssl_context: which certificates to trust, by default those that the system trusts.
+        headers: request headers.
+        timeout: seconds from connecting to the last byte, without DNS resolution.
+        body: request body.
+        address: IP address to connect to instead of resolving the host, without a proxy. The certificate must match the
+            host.
+        ssl_context: trusted certificates, by default the system's.
 
     Raises:
-        TimeoutError: the response was not there in time.
-        OSError: there is no response, it is not HTTP, or it was cut off.
+        TimeoutError: no complete response in time.
+        OSError: no response, an incomplete one, or not HTTP.
     """
     if timeout <= 0:
-        raise TimeoutError("There is no time left.")
+        raise TimeoutError("No time is left for the request.")
     parts = urlsplit(url)
     headers = {"User-Agent": "django_mcp", "Connection": "close", **headers}
     if address is not None:
@@ -74,12 +73,12 @@ def send(
                 yield response
             finally:
                 response.close()
-    except LocationParseError:  # its message has the URL, which may be a secret
-        raise OSError("The URL cannot be used.") from None
+    except LocationParseError:  # its message contains the URL, which may be secret
+        raise OSError("The URL is invalid.") from None
     except HTTPError as error:
-        # A refused connection is one of its timeouts too.
+        # urllib3 derives refused connections from its timeout error.
         if isinstance(error, LateError) and not isinstance(error, NewConnectionError):
-            raise TimeoutError("It did not answer in time.") from None
+            raise TimeoutError("The server did not respond in time.") from None
         raise OSError(str(error)) from error
 
 
@@ -99,7 +98,7 @@ def _manager(parts: SplitResult, *, is_pinned: bool, ssl_context: ssl.SSLContext
 
 
 class _TimedConnection(HTTPConnection):
-    """A connection for one exchange, whose timeout is for all of it."""
+    """A connection for one exchange, with a timeout for all of it."""
 
     def connect(self) -> None:
         self._deadline = time.monotonic() + cast("float", self.timeout)
@@ -124,7 +123,7 @@ class _SecurePool(HTTPSConnectionPool):
 
 
 class _TimedReader(io.RawIOBase):
-    """A socket to read from until the deadline. A timeout of the socket alone would begin anew with each byte."""
+    """A reader of a socket with a deadline. A socket's own timeout restarts with each byte."""
 
     def __init__(self, connection: socket.socket, deadline: float) -> None:
         self._connection = connection

@@ -1,10 +1,8 @@
-"""Permissions and OAuth scopes: what a caller may use.
+"""Permissions and OAuth scopes: which primitives a caller may use or know of.
 
-They are declared once, in ``DJANGO_MCP["SCOPES"]``.
-
-A caller may use what all of these allow. What only the scopes lack, for a client that can ask its user for more, it may
-know of: a call is answered with what to ask for (RFC 6750, section 3.1, ``insufficient_scope``). Everything else does
-not exist for the caller.
+A caller may use a primitive if scopes, permissions, groups, policy and ``visible`` all allow it. If only scopes are
+missing and the client can request more, the primitive is listed and a call is answered with the required scopes (RFC
+6750, section 3.1, ``insufficient_scope``). Otherwise it does not exist for the caller.
 """
 
 import enum
@@ -31,11 +29,11 @@ if TYPE_CHECKING:
 
 
 class Scope(NamedTuple):
-    """One scope.
+    """An OAuth scope.
 
     Attributes:
-        text: what it lets a client do, for the person who is asked to agree.
-        implies: scopes that are included.
+        text: description for the consent page.
+        implies: included scopes.
     """
 
     text: Any
@@ -43,7 +41,7 @@ class Scope(NamedTuple):
 
 
 def declared() -> Mapping[str, Scope]:
-    """Every scope of the site, by name, in the order of the setting."""
+    """Return the scopes of ``DJANGO_MCP["SCOPES"]`` by name, in order."""
     return {
         name: Scope(value["text"], tuple(value.get("implies", ()))) if isinstance(value, Mapping) else Scope(value)
         for name, value in settings.SCOPES.items()
@@ -52,7 +50,7 @@ def declared() -> Mapping[str, Scope]:
 
 @lru_cache(maxsize=1024)
 def expanded(granted: frozenset[str]) -> frozenset[str]:
-    """*granted* and all that it includes, however deep."""
+    """Return *granted* with all scopes included, transitively."""
     scopes = declared()
     found: set[str] = set()
     waiting = list(granted)
@@ -64,12 +62,12 @@ def expanded(granted: frozenset[str]) -> frozenset[str]:
 
 
 def covers(granted: frozenset[str] | None, needed: frozenset[str]) -> bool:
-    """Whether *granted* is enough; None is a credential without scopes, which is enough for all."""
+    """Return True if *granted* includes *needed*. None, a credential without scopes, includes all."""
     return granted is None or needed <= granted or needed <= expanded(granted)
 
 
 def in_order(scopes: Iterable[str]) -> str:
-    """Scopes as ``scope`` parameters have them, in the order of the setting, then of the alphabet."""
+    """Return scopes as a ``scope`` parameter, in the order of the setting, then alphabetically."""
     places = {name: place for place, name in enumerate(settings.SCOPES)}
     return " ".join(sorted(scopes, key=lambda name: (places.get(name, len(places)), name)))
 
@@ -83,23 +81,23 @@ setting_changed.connect(_forget, dispatch_uid="django_mcp.core.scopes")
 
 
 GROUPS = "_django_mcp_groups"
-"""Where a user keeps the names of their groups, as Django keeps their permissions: as long as the object lives."""
+"""Attribute that caches the group names of a user object, as Django caches permissions."""
 
 logger = logging.getLogger("django_mcp")
 
 
 class Right(enum.IntEnum):
-    """What may be done with a primitive."""
+    """A caller's right to a primitive, the least first."""
 
     NONE = 0
-    """It does not exist."""
+    """It does not exist for the caller."""
     KNOW = 1
-    """It is listed; to use it, the client has to ask for more scopes."""
+    """It is listed, but using it requires more scopes."""
     USE = 2
 
 
 def right(context: RequestContext, primitive: Primitive) -> Right:
-    """A caller's right to a primitive. May be a query, where that depends on the user."""
+    """Return a caller's right to a primitive. May query."""
     granted = right_of_credential(context.principal, primitive)
     if granted and is_blocked(context, primitive):
         return Right.NONE
@@ -109,7 +107,7 @@ def right(context: RequestContext, primitive: Primitive) -> Right:
 
 
 def right_of_credential(principal: Principal, primitive: Primitive) -> Right:
-    """The same as far as it does not depend on the user."""
+    """Return the right as far as it depends on the credential alone."""
     if principal.tools is not None and primitive.kind == "tool" and primitive.key not in principal.tools:
         return Right.NONE
     if covers(principal.scopes, primitive.scopes):
@@ -118,28 +116,28 @@ def right_of_credential(principal: Principal, primitive: Primitive) -> Right:
 
 
 def is_blocked(context: RequestContext, primitive: Primitive) -> bool:
-    """Whether somebody decided that a tool does not exist for the caller. May be a query."""
+    """Return True if a policy blocks a tool for the caller. May query."""
     if not (isinstance(primitive, Tool) and context.server.policies.may_block(primitive)):
         return False
     return rule_for(context, primitive).decision is Decision.BLOCK
 
 
 def rule_for(context: RequestContext, tool: Tool) -> Rule:
-    """What was decided about a tool for the caller. May be a query, where that depends on groups."""
+    """Return the policy for a tool and caller. May query, for groups."""
     policies = context.server.policies
     groups = groups_of(context.user) if context.user is not None and policies.needs_groups(tool) else ()
     return policies.of(tool, context.principal, groups)
 
 
 async def find_rule(context: RequestContext, tool: Tool) -> Rule:
-    """``rule_for``, on another thread where it may be a query."""
+    """``rule_for``, in another thread if it may query."""
     if context.server.policies.needs_groups(tool):
         return await context.runner.sync(partial(rule_for, context, tool))
     return rule_for(context, tool)
 
 
 def _user_may(user: Any, primitive: Primitive) -> bool:
-    """By permissions, all of them, and by groups, any of them. A superuser has every permission, and is in no group."""
+    """Return True if the user has all permissions and any of the groups. Superusers need the groups too."""
     if user is None:
         return not (primitive.permissions or primitive.groups)
     if not all(user.has_perm(each) for each in primitive.permissions):
@@ -148,10 +146,10 @@ def _user_may(user: Any, primitive: Primitive) -> bool:
 
 
 def groups_of(user: Any) -> Collection[str]:
-    """The names of a user's groups. One query for each user object, whatever is asked of it."""
+    """Return the names of a user's groups. One query per user object."""
     found: Collection[str] | None = getattr(user, GROUPS, None)
     if found is None:
-        # Not every user model has groups; and who is not active is in none, as Django gives them no permission.
+        # Some user models have no groups. Inactive users are in none, as they have no permissions in Django.
         is_there = user.is_active and hasattr(user, "groups")
         found = frozenset(user.groups.values_list("name", flat=True)) if is_there else frozenset()
         setattr(user, GROUPS, found)
@@ -159,24 +157,19 @@ def groups_of(user: Any) -> Collection[str]:
 
 
 def is_visible(context: RequestContext, primitive: Primitive) -> bool:
-    """What the site's own predicate says; one that fails, or would ask the client, hides what it is about."""
+    """Return the result of the site's ``visible`` predicate. False if it raises or would ask the client."""
     try:
         return primitive.visible is None or bool(primitive.visible(context))
     except (Exception, SystemExit, InputRequired):
-        logger.exception("%s is hidden, for its visible() failed", primitive.label)
+        logger.exception("%s is hidden because its visible() failed", primitive.label)
         return False
 
 
 async def may_use(context: RequestContext, primitive: Primitive, runner: Runner | None = None) -> bool:
-    """Whether the caller may use it; False where it does not exist for them.
-
-    Args:
-        context: of the call.
-        primitive: what it is about.
-        runner: by default that of the call.
+    """Return True if the caller may use *primitive*, False if it does not exist for them.
 
     Raises:
-        InsufficientScope: nothing but scopes is missing.
+        InsufficientScope: only scopes are missing.
     """
     found = await find_right(context, primitive, runner)
     if found is Right.KNOW:
@@ -185,7 +178,7 @@ async def may_use(context: RequestContext, primitive: Primitive, runner: Runner 
 
 
 async def find_right(context: RequestContext, primitive: Primitive, runner: Runner | None = None) -> Right:
-    """``right``, on another thread where it may be a query."""
+    """``right``, in another thread if it may query."""
     granted = right_of_credential(context.principal, primitive)
     if granted and (primitive.asks_user or context.server.policies.may_block(primitive)):
         return await (runner or context.site_runner).sync(partial(right, context, primitive))
@@ -193,12 +186,7 @@ async def find_right(context: RequestContext, primitive: Primitive, runner: Runn
 
 
 async def look_for(context: RequestContext, others: Iterable[Primitive]) -> None:
-    """Take for a name that nobody has what it takes to find that one is hidden, so that a clock tells no more.
-
-    Args:
-        context: of the call.
-        others: what there is of the kind.
-    """
+    """Take as long for an unknown name as for a hidden one among *others*, so that response times reveal nothing."""
     blocking = context.server.policies.may_block
     hidden = next((each for each in others if each.asks_user or blocking(each)), None)
     if hidden is not None:
@@ -206,21 +194,21 @@ async def look_for(context: RequestContext, others: Iterable[Primitive]) -> None
 
 
 def known_of(context: RequestContext, primitives: Iterable[Primitive]) -> list[Primitive]:
-    """Those of *primitives* that the caller may know of. May be queries."""
+    """Return the *primitives* that the caller may know of. May query."""
     return [each for each in primitives if right(context, each)]
 
 
 def is_for_everybody(server: "MCPServer", primitives: Iterable[Primitive]) -> bool:
-    """Whether none of them depends on who calls, but for clients with a list of their own."""
+    """Return True if none of *primitives* depends on the caller, except through a client's list of tools."""
     blocking = server.policies.may_block
     return not any(primitive.is_guarded or blocking(primitive) for primitive in primitives)
 
 
 def notify_permissions_changed(*users: Any) -> None:
-    """Tell clients that listen in the name of *users* that lists may be others now, once the transaction is committed.
+    """Notify the clients of *users* after commit that their lists may have changed.
 
-    Django's signals tell of users, groups and permissions already. Call it after ``bulk_create()``, ``update()`` and
-    SQL of your own, and when something changes that your ``redaction`` predicates look at.
+    Django's signals about users, groups and permissions do this already. Call it after ``bulk_create()``, ``update()``
+    and raw SQL, and when data that your ``visible`` predicates read has changed.
 
     Args:
         users: Django users.

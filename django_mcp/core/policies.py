@@ -1,7 +1,6 @@
-"""What people decided about tools: to allow them, to ask somebody for each call, or to block them.
+"""Tool policies: decisions to allow, require approval or block, and the cache that keeps them current.
 
-Here is what a decision means for a caller. Where decisions are kept, and how they come here, is for others to know
-(``policies``): an endpoint has a ``Policies`` that is replaced as a whole when something changes.
+``approvals`` stores and loads them. The ``Policies`` of an endpoint are replaced as a whole on each change.
 """
 
 import enum
@@ -22,7 +21,7 @@ logger = logging.getLogger("django_mcp")
 
 
 class Decision(enum.IntEnum):
-    """The strictest last."""
+    """A tool policy, the strictest last."""
 
     ALLOW = 0
     ASK = 1
@@ -30,13 +29,13 @@ class Decision(enum.IntEnum):
 
 
 class Rule(NamedTuple):
-    """A decision, and whom it is for.
+    """A decision and the callers it applies to.
 
     Attributes:
-        decision: about a tool.
-        group: name of the Django group whose users it is for; None for everybody.
-        client_id: the OAuth client it is for; None for all.
-        version: what is another one when somebody decides anew.
+        decision: the decision.
+        group: name of a Django group; None for all users.
+        client_id: an OAuth client; None for all.
+        version: changes with each new decision.
     """
 
     decision: Decision
@@ -46,20 +45,17 @@ class Rule(NamedTuple):
 
     @property
     def is_for_everybody(self) -> bool:
-        """Whether it depends on nobody."""
+        """Return True if it applies to all callers."""
         return self.group is None and self.client_id is None
 
 
 class Policies:
-    """Those of one endpoint.
-
-    Args:
-        rules: key of a tool -> what was decided about it, and what it says of itself. A tool without rules is allowed.
+    """The policies of one endpoint.
 
     Attributes:
-        rules: the same.
-        blocking: keys of tools that are blocked for somebody.
-        asking: keys of tools of which calls may have to be approved.
+        rules: key of a tool -> its rules, its own ``policy`` included. A tool without rules is allowed.
+        blocking: keys of tools that are blocked for some callers.
+        asking: keys of tools that may require approval.
     """
 
     __slots__ = ("asking", "blocking", "rules")
@@ -73,15 +69,15 @@ class Policies:
         return frozenset(key for key, rules in self.rules.items() if any(each.decision is decision for each in rules))
 
     def may_block(self, primitive: Primitive) -> bool:
-        """Whether it is blocked for somebody."""
+        """Return True if it is blocked for some callers."""
         return primitive.key in self.blocking and isinstance(primitive, Tool)
 
     def needs_groups(self, tool: Tool) -> bool:
-        """Whether what was decided about it depends on groups."""
+        """Return True if a rule of the tool depends on groups."""
         return any(each.group is not None for each in self.rules.get(tool.key, ()))
 
     def of(self, tool: Tool, principal: Principal, groups: Collection[str]) -> Rule:
-        """What counts for a caller: the strictest of what was decided for them, else what was for everybody."""
+        """Return the strictest rule that names the caller's group or client, else the strictest general one."""
         rules = self.rules.get(tool.key, ())
         own = [each for each in rules if not each.is_for_everybody and _is_for(each, principal, groups)]
         return _strictest(own) or _strictest(each for each in rules if each.is_for_everybody) or ALLOWED
@@ -102,7 +98,7 @@ def _strictest(rules: Iterable[Rule]) -> Rule | None:
 
 
 class ApprovalGrant:
-    """Leave to run one call that had to be approved. It is used up in the moment in which the tool runs.
+    """Permission to run one approved call, used up when the tool starts.
 
     Attributes:
         public_id: of the ``Approval``.
@@ -111,29 +107,24 @@ class ApprovalGrant:
     public_id = ""
 
     def use(self) -> None:
-        """Use it up, in a step of its own that is committed before the tool runs. Blocks.
+        """Use up the grant, committed before the tool runs. Blocks.
 
         Raises:
-            ToolError: somebody was faster, or it is good no longer.
+            ToolError: it was already used, or is no longer valid.
         """
         raise NotImplementedError
 
     def require_same(self, argument: str, rows: Any) -> None:
-        """See that an argument still addresses the rows for which the call was approved.
+        """Raise ``ToolError`` if an argument now identifies other rows than when the call was approved.
 
-        Args:
-            argument: name of the argument.
-            rows: as ``Tool.rows_of`` gives them for it.
-
-        Raises:
-            ToolError: it addresses others.
+        *rows* has the shape of ``Tool.rows_of``.
         """
 
     def ended(self, outcome: str) -> None:
-        """Note what came of the run: ``"ok"`` or ``"error"``. Blocks."""
+        """Record the outcome, ``"ok"`` or ``"error"``. Blocks."""
 
     def around(self, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """The result of *work*, which is run once the grant is used up."""
+        """Use up the grant and return the result of *work*."""
         self.use()
         try:
             fields = work()
@@ -145,12 +136,12 @@ class ApprovalGrant:
 
 
 class PolicyCache:
-    """Where decisions come from.
+    """The loader of the policies of all endpoints.
 
     Attributes:
-        reload: updates the ``Policies`` of every endpoint. Blocks. None if the site has no policies.
-        due: when they are to be brought up to date, by the monotonic clock; 0 for before the next call.
-        is_read: they were, at least once.
+        reload: updates all ``Policies`` and returns the seconds until the next reload. Blocks. None without policies.
+        due: monotonic time of the next reload; 0 for before the next call.
+        is_read: True after the first successful reload.
     """
 
     def __init__(self) -> None:
@@ -164,29 +155,29 @@ class PolicyCache:
 
     @property
     def is_due(self) -> bool:
-        """Whether somebody may have decided something that is not known here."""
+        """Return True if the policies may be outdated."""
         return self.due <= monotonic()
 
     def expire(self) -> None:
-        """Look again before the next call, even where somebody looks just now."""
+        """Reload before the next call, even if a reload is in progress."""
         self._expired += 1
         self._retry = 0.0
         self.due = NEVER if self.reload is None else 0.0
 
     async def refresh(self, runner: Runner) -> None:
-        """Bring them up to date, where that is due."""
+        """Reload the policies if due."""
         if self.is_due:
             await (runner if runner.is_inline else free_pool()).sync(self.bring_up_to_date)
 
     def bring_up_to_date(self) -> None:
-        """Look at what was decided. Blocks; of threads that come together, one looks for all of them.
+        """Reload the policies if due. Blocks; of concurrent threads, one reloads.
 
         Raises:
-            InternalError: that is not known, and was not before.
+            InternalError: they cannot be read, and never were.
         """
         with self._lock:
             if self.reload is not None and self.due <= monotonic():
-                if self._retry > monotonic():  # nobody is let through meanwhile, but not everybody has to try
+                if self._retry > monotonic():  # reject calls, without a query for each
                     raise unknown(is_missing=self._is_missing)
                 self._look(self.reload)
 
@@ -198,10 +189,10 @@ class PolicyCache:
             if not self.is_read:
                 if self._say_again <= monotonic():
                     self._say_again = monotonic() + SAY_SECONDS
-                    logger.exception("the policies of tools cannot be read; were all migrations run?")
+                    logger.exception("tool policies cannot be read; check that all migrations were run")
                 self._retry, self._is_missing = monotonic() + RETRY_SECONDS, is_unmigrated(error)
                 raise unknown(is_missing=self._is_missing) from None
-            logger.warning("the policies of tools cannot be read, so those known before count: %s", error)
+            logger.warning("tool policies cannot be read, so the last known ones still apply: %s", error)
             self.due = monotonic() + RETRY_SECONDS
         else:
             self.is_read = True
@@ -209,14 +200,14 @@ class PolicyCache:
 
 
 def unknown(*, is_missing: bool = False) -> InternalError:
-    """Nobody knows what was decided, so nothing is run."""
+    """Return the error for calls while policies are unknown."""
     return InternalError(NOT_MIGRATED if is_missing else "Internal server error.")
 
 
 NEVER = float("inf")
 RETRY_SECONDS = 0.5
-"""After how long the database is asked again that could not be read."""
+"""Delay after a failed reload."""
 SAY_SECONDS = 10.0
-"""How often the log says so."""
+"""Interval between log records about it."""
 
 policy_cache = PolicyCache()

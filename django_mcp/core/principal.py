@@ -1,4 +1,4 @@
-"""Who is calling, as far as everything after authentication is concerned."""
+"""``Principal``: the caller of a request."""
 
 import datetime
 from dataclasses import dataclass, field
@@ -7,19 +7,19 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The caller of one request. It never carries the credential itself.
+    """The caller of a request. Never contains the credential itself.
 
     Attributes:
-        kind: how they were recognised: ``"public"``, ``"oauth"``, ``"client"`` (an application that acts for itself),
-            ``"api_key"``, ``"session"``, ``"external"``, or what an authenticator of the site calls it.
-        id: stable and unique within *kind*; what belongs to a caller is bound to ``(kind, id)``.
+        kind: authentication method: ``"public"``, ``"oauth"``, ``"client"`` (an application acting for itself),
+            ``"api_key"``, ``"session"``, ``"external"``, or that of a site's own authentication class.
+        id: stable and unique within *kind*. What belongs to a caller is bound to ``(kind, id)``.
         user: the Django user, or ``AnonymousUser``.
-        scopes: what the credential allows, as it was granted; None where it says nothing of scopes.
-        client_id: the OAuth client that calls, or None.
-        credential: primary key of the token or key, for the log of calls.
-        expires: when the credential does; no stream outlives it.
-        tools: names of the only tools the client may use; None for all.
-        steps_up: the client can ask its user for more scopes, so what lacks nothing else is shown to it.
+        scopes: the granted scopes; None for a credential without scopes.
+        client_id: the OAuth client, or None.
+        credential: primary key of the token or key, for the request log.
+        expires: expiry of the credential, which also ends streams.
+        tools: names of the only tools that the client may use; None for all.
+        steps_up: True if the client can request more scopes, so that primitives which lack only scopes are listed.
     """
 
     kind: str
@@ -34,5 +34,5 @@ class Principal:
 
     @property
     def is_anonymous(self) -> bool:
-        """Return True for callers of an endpoint for everybody, who cannot be told apart: nothing belongs to one."""
+        """Return True for callers of a public endpoint, who are indistinguishable and so own nothing."""
         return self.kind == "public"

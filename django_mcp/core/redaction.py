@@ -1,4 +1,4 @@
-"""Redact credentials, and escape characters that people cannot see, in values shown to people."""
+"""Redaction of secrets and invisible characters in values that are logged or shown to people."""
 
 import json
 import re
@@ -17,17 +17,17 @@ from django_mcp.primitives.tool import Tool
 
 HIDDEN = "***"
 LONGEST = 1000
-"""Characters of one string that are kept."""
+"""Characters kept of one string."""
 WHOLE = 8000
-"""Characters of all arguments together that are kept."""
+"""Characters kept of all arguments together."""
 DEEPEST = 30
 _LONGEST_KEY = 100
 _INSIDE_WORDS = 5
-"""A name of this length is looked for inside words too: "token" in "accesstoken", but "card" not in "discard"."""
+"""Minimum length of a name that is also found inside words: "token" in "accesstoken", but not "card" in "discard"."""
 
 
 def _loosely(text: str) -> str:
-    """A pattern for *text* of which any character may be percent-encoded."""
+    """Return a pattern for *text* in which any character may be percent-encoded."""
     return "".join(f"(?:{re.escape(character)}|%{ord(character):02x})" for character in text)
 
 
@@ -40,13 +40,13 @@ _SECRETS = re.compile(
     re.IGNORECASE,
 )
 _SHORTEST = len("api_key=x")
-"""What is shorter holds none of them, as most names and many arguments."""
+"""Shorter texts contain no credentials."""
 
 
 def redact(text: str) -> str:
-    """*text* with "***" for API keys, bearer tokens, and in URLs passwords and the values of ``api_key``.
+    """Return *text* with "***" for API keys, bearer tokens, passwords in URLs and values of key or token parameters.
 
-    The first characters of a key stay, those under which it is listed.
+    The first characters of an API key remain, because keys are listed by them.
     """
     if len(text) < _SHORTEST:
         return text
@@ -54,7 +54,7 @@ def redact(text: str) -> str:
 
 
 def redact_uri(uri: str) -> str:
-    """*uri* with "***" for user information, for credentials, and for parameters that are called like a secret."""
+    """Return *uri* with "***" for user information, credentials and parameters with names of secrets."""
     names = settings.REDACTED_ARGUMENTS
 
     def parameter(match: re.Match[str]) -> str:
@@ -68,7 +68,7 @@ _USER = re.compile(r"\A([a-z][a-z0-9+.-]*://)[^/?#@]*@", re.IGNORECASE)
 
 
 def without(text: str, secrets: Iterable[str]) -> str:
-    """*text* with "***" for *secrets*, which may be cut short, and written as JSON or Python writes them."""
+    """Return *text* with "***" for *secrets*, which may be truncated, or escaped as in JSON or Python."""
     for secret in sorted(secrets, key=len, reverse=True):
         for written in dict.fromkeys((secret, json.dumps(secret)[1:-1], repr(secret)[1:-1])):
             if len(written) >= _SHORTEST_SECRET:
@@ -87,7 +87,7 @@ def _without(text: str, secret: str) -> str:
 
 _SHORTEST_SECRET = 3
 _BEGINNING = 40
-"""Characters of a secret by which it is recognised where a message has cut it."""
+"""Characters by which a truncated secret is recognised."""
 
 
 def redacted(
@@ -99,25 +99,25 @@ def redacted(
     within: str | None = None,
     hidden: list[str] | None = None,
 ) -> Any:
-    """The arguments of a call, without secrets and cut short, as a JSON value of its own.
+    """Return the arguments of a call as a JSON value, without secrets and truncated.
 
-    Hidden is what the tool's schema marks (``Secret``), what is called like ``DJANGO_MCP["REDACTED_ARGUMENTS"]``, and
-    credentials wherever they stand.
+    Hides what the tool's schema marks (``Secret``), arguments named in ``DJANGO_MCP["REDACTED_ARGUMENTS"]``, and
+    credentials anywhere.
 
     Args:
-        tool: which was called, where it is known.
-        arguments: as they came, or checked: what JSON cannot hold is shown as text.
-        longest: characters that are kept of a string; None for all.
-        whole: characters that are kept in all; None for all.
-        within: the argument in which those of the tool are, where it is called through another.
-        hidden: gets the texts that were hidden.
+        tool: the called tool, if known.
+        arguments: raw or validated. Values that are not JSON become text.
+        longest: characters kept of a string; None for all.
+        whole: characters kept in total; None for all.
+        within: the argument that contains the tool's, if called through another tool.
+        hidden: collects the hidden texts.
     """
     schemas = () if tool is None else _marked(tool)
     if not schemas:
         return _Copy({}, longest, whole, hidden).of(arguments, (), 0)
-    # Each schema has references of its own. What the first one left is shown to the next one.
+    # Each schema has its own references and redacts the result of the previous one.
     for schema in schemas:
-        # Where it is called through another tool, its arguments may stand in the wrong place as well.
+        # Called through another tool, its arguments may also be misplaced at the top level.
         own = {} if within is None else {"properties": {**schema.get("properties", {}), within: schema}}
         root = {**schema, **own}
         arguments = _Copy(root, longest, whole, hidden).of(arguments, (root,), 0)
@@ -127,27 +127,27 @@ def redacted(
 # For people who approve a call
 
 SECRET, NAMED, CUT = "secret", "named", "cut"
-"""Why approvers are not shown a value as it is: its schema marks it as a secret; it is declared under a name of
-``DJANGO_MCP["REDACTED_ARGUMENTS"]``; it is too long or too deep."""
+"""Reasons to withhold a value from approvers: marked as a secret by the schema; declared under a name of
+``DJANGO_MCP["REDACTED_ARGUMENTS"]``; too long or too deep."""
 
 
 def declared(
     tool: Tool, arguments: Mapping[str, Any], *, longest: int | None, whole: int | None
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the arguments of a call for people who approve it, and what of them is withheld.
+    """Return the arguments of a call for approvers, and what is withheld from them.
 
-    What is approved must be what was shown, so that nothing a caller writes may hide anything: only values at places
-    that the tool's own schema declares are hidden, and no text because of what it looks like.
+    What is approved must be what was shown, so callers must not be able to hide anything. Only values that the tool's
+    own schema declares are hidden, never because of their content.
 
     Args:
-        tool: the tool that is called.
-        arguments: as the caller sent them.
-        longest: how many characters of a string are kept; None for all.
-        whole: how many characters are kept in all; None for all.
+        tool: the called tool.
+        arguments: as sent by the caller.
+        longest: characters kept of a string; None for all.
+        whole: characters kept in total; None for all.
 
     Returns:
-        The arguments as a JSON value of its own, and the reason (``SECRET``, ``NAMED`` or ``CUT``) for each argument
-        that is not shown as it is.
+        The arguments as a JSON value, and for each argument not shown in full the reason (``SECRET``, ``NAMED``,
+        ``CUT``).
     """
     withheld: dict[str, set[str]] = {}
     for schema in _published(tool):
@@ -176,15 +176,7 @@ def _hidden_as_declared(
 
 
 class _Copy:
-    """Copies one value, as long as there is room.
-
-    Args:
-        root: the schema that describes the value, and in which its references lead.
-        longest: characters that are kept of a string; None for all.
-        whole: characters that are kept in all; None for all.
-        hidden: gets the texts that were hidden.
-        by_declaration: whether only what the schema declares is hidden; see ``declared``.
-    """
+    """A copy of one value within a size limit; see ``redacted`` and, for *by_declaration*, ``declared``."""
 
     def __init__(
         self,
@@ -203,7 +195,7 @@ class _Copy:
         self.withheld: set[str] = set()
 
     def of(self, value: Any, schemas: Schemas, depth: int) -> Any:
-        """A copy of *value*, which *schemas* describe."""
+        """Return a copy of *value*, described by *schemas* of ``root``."""
         match value:
             case None | bool() | int() | float():
                 self._take(8)
@@ -254,7 +246,7 @@ class _Copy:
         return copied
 
     def _hide(self, value: Any, reason: str) -> str:
-        if value != HIDDEN:  # another schema of the same tool had it hidden
+        if value != HIDDEN:  # else hidden by another schema of the tool
             self.withheld.add(reason)
         self._take(len(HIDDEN))
         if self.hidden is not None:
@@ -262,7 +254,7 @@ class _Copy:
         return HIDDEN
 
     def _of_json(self, text: str, schemas: Schemas, depth: int) -> str:
-        """*text*; where it is JSON with something to hide, as models send it, that without."""
+        """Return *text*, redacted inside if it is JSON, which models send as strings."""
         if depth >= DEEPEST or text.lstrip()[:1] not in {"{", "["} or (self.by_declaration and not schemas):
             return text
         copy = _Copy(self.root, None, None, self.hidden, by_declaration=self.by_declaration)
@@ -273,10 +265,10 @@ class _Copy:
             return text
         if copied == value or (self.by_declaration and copy.withheld <= {CUT}):
             return text
-        # Written anew it lacks what JSON ignores, such as the first of two members of one name.
+        # The rewritten JSON lacks what parsing drops, such as the first of two equal keys.
         self.withheld |= {CUT, *copy.withheld}
         if self.hidden is not None:
-            self.hidden.append(text)  # a message may repeat the whole of it
+            self.hidden.append(text)  # a message may repeat all of it
         return json.dumps(copied, ensure_ascii=False)
 
     def _key(self, name: str) -> str:
@@ -286,7 +278,7 @@ class _Copy:
         return (name if self.by_declaration else redact(name))[:_LONGEST_KEY]
 
     def _text(self, text: str) -> str:
-        # Redacted before it is cut: half a credential is not recognised.
+        # Redacted before truncation: half a credential is not recognised.
         most = min((each for each in (self.longest, self.room) if each is not None), default=None)
         length = len(text)
         if most is None or length <= most:
@@ -303,12 +295,11 @@ class _Copy:
 
 
 def _pair_name(value: Mapping[Any, Any]) -> str:
-    """Return the name in a pair of name and value, as lists of headers and of form fields have them."""
+    """Return the name of a name-value pair, as in lists of headers or form fields."""
     return next((text for key in ("name", "key") if isinstance(text := value.get(key), str)), "")
 
 
 def _texts(value: Any) -> list[str]:
-    """All texts and numbers in a value, names included."""
     match value:
         case None | bool():
             return []
@@ -320,9 +311,9 @@ def _texts(value: Any) -> list[str]:
 
 
 def is_hidden(name: str, value: Any, names: Iterable[str]) -> bool:
-    """Whether an argument's value is not to be shown because of what the argument is called.
+    """Return True if an argument's name says that its value is secret.
 
-    Whether there is a secret may be read: True, False and None are no secrets.
+    Booleans and None are shown: they only say whether there is a secret.
     """
     if value is None or isinstance(value, bool):
         return False
@@ -332,7 +323,7 @@ def is_hidden(name: str, value: Any, names: Iterable[str]) -> bool:
 
 @lru_cache(maxsize=2000)
 def _called(name: str, names: tuple[str, ...]) -> int:
-    """2 where one of *names* is among the words of *name*, 1 where it is inside of one, else 0."""
+    """Return 2 if a word of *name* is one of *names*, 1 if it contains one, else 0."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
     words = f"_{re.sub(r'[^a-z0-9]+', '_', spaced)}_"
     joined, found = words.replace("_", ""), 0
@@ -347,7 +338,6 @@ def _called(name: str, names: tuple[str, ...]) -> int:
 
 
 def _published(tool: Tool | Prompt) -> Schemas:
-    """Return the schemas of a tool's arguments: what is published, and what the signature says."""
     both = (tool.definition.get("inputSchema"), getattr(getattr(tool, "arguments", None), "schema", None))
     return tuple(each for each in both if isinstance(each, Mapping))
 
@@ -356,7 +346,6 @@ _schemas: "WeakKeyDictionary[Tool | Prompt, tuple[Any, Schemas]]" = WeakKeyDicti
 
 
 def _marked(tool: Tool | Prompt) -> Schemas:
-    """Return those schemas of a tool's arguments that mark something."""
     known = _schemas.get(tool)
     if known is None or known[0] is not tool.definition:
         found = tuple(each for each in _published(tool) if mentions_secrets(each))
@@ -365,7 +354,7 @@ def _marked(tool: Tool | Prompt) -> Schemas:
 
 
 def visible(text: str) -> str:
-    """*text* with control characters, those that turn the direction of writing, and what is no text spelled out."""
+    """Return *text* with control, bidirectional and other invisible characters escaped."""
     return "".join(each if _is_harmless(each) else f"\\u{ord(each):04x}" for each in text)
 
 
@@ -374,16 +363,16 @@ def _is_harmless(character: str) -> bool:
 
 
 def one_line(text: Any, longest: int) -> str:
-    """Return a text from outside the site in one line of at most *longest* characters."""
+    """Return *text* in one line of at most *longest* characters."""
     shown = visible(" ".join(str(text).split()))
     return shown if len(shown) <= longest else shown[: longest - 1] + "…"
 
 
 def bounded(text: str, longest: int) -> str:
-    """Return the first *longest* characters of a text, without credentials and what people cannot see."""
+    """Return the first *longest* characters of *text*, without credentials and invisible characters."""
     return visible(redact(text)[:longest])
 
 
 def as_words(value: Any) -> str:
-    """Return a text as it is, and any other JSON value indented, with its members sorted."""
+    """Return a str unchanged, and any other JSON value indented with sorted keys."""
     return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)

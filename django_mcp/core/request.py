@@ -1,6 +1,6 @@
-"""The data of one call: its server, caller, parameters, deadline, and its Django request and client address.
+"""``RequestContext``: the data of a call, with its Django request, client address and host.
 
-A tool that had the token could pass it on to somebody else's service, and a log could keep it (2026-07-28,
+Credentials are removed from the request, so that tools cannot pass them on and logs cannot store them (2026-07-28,
 Authorization, Token Passthrough).
 """
 
@@ -34,17 +34,16 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class Meta(Protocol):
-    """``request.META``, or as much of it as is needed here."""
+    """The part of ``request.META`` used here."""
 
     def get(self, name: str, /) -> Any:
-        """The value of a key; None where there is none."""
+        """Return the value of a key, or None."""
 
 
 def address_at(edge: Callable[[], Any]) -> str | None:
-    """The client's address as text, without making a Django request where the edge can do without.
+    """Return the client's address as text.
 
-    Args:
-        edge: gives a Django request. It may have ``get``, which is as good as that of ``request.META``.
+    *edge* returns a Django request. One with a ``get`` method like that of ``request.META`` need not make it.
     """
     meta: Any = edge if hasattr(edge, "get") else edge().META
     address = address_of(meta)
@@ -52,11 +51,10 @@ def address_at(edge: Callable[[], Any]) -> str | None:
 
 
 def address_of(meta: Meta) -> Address | None:
-    """The client's address; None where the server does not know.
+    """Return the client's address, or None if unknown.
 
-    Args:
-        meta: ``request.META``. The address is ``REMOTE_ADDR``, or what ``DJANGO_MCP["CLIENT_ADDRESS_HEADER"]`` says;
-            of a list, its last entry, which the site's own proxy wrote.
+    That is the last entry of ``DJANGO_MCP["CLIENT_ADDRESS_HEADER"]``, written by the site's own proxy, else
+    ``REMOTE_ADDR``.
     """
     header = settings.CLIENT_ADDRESS_HEADER
     if header is not None:
@@ -67,10 +65,9 @@ def address_of(meta: Meta) -> Address | None:
 
 
 def host_of(meta: Meta) -> str:
-    """The host a request was sent to, without its port: a tenant may be one. "" over standard input and output.
+    """Return the host of a request without its port, which may identify a tenant; "" over stdio.
 
-    Args:
-        meta: ``request.META``, of which a task keeps what is read here.
+    Tasks store the keys of *meta* that are read here.
     """
     forwarded = meta.get("HTTP_X_FORWARDED_HOST") if django_settings.USE_X_FORWARDED_HOST else None
     return _PORT.sub("", str(forwarded or meta.get("HTTP_HOST") or "").lower()).removesuffix(".")
@@ -90,13 +87,13 @@ PARAMETERS = frozenset({"api_key", "access_token"})
 
 
 def without_credentials(request: Any) -> Any:
-    """A copy of a Django request without credentials, cookies and session."""
+    """Return a copy of a Django request without credentials, cookies and session."""
     found = copy.copy(request)
     found.META = {name: value for name, value in request.META.items() if name not in _VARIABLES}
     given = found.META.get("QUERY_STRING", "")
     found.META["QUERY_STRING"] = query = _cleaned(given)
     if query != given:
-        for whole in ("RAW_URI", "REQUEST_URI"):  # as servers may add them
+        for whole in ("RAW_URI", "REQUEST_URI"):  # added by some servers
             found.META.pop(whole, None)
     if hasattr(found, "environ"):  # under WSGI
         found.environ = found.META
@@ -104,7 +101,7 @@ def without_credentials(request: Any) -> Any:
         headers = [pair for pair in found.scope.get("headers", ()) if pair[0].decode("latin-1").lower() not in HEADERS]
         found.scope = {**found.scope, "headers": headers, "query_string": query.encode("latin-1")}
     for made_from_them in ("headers", "GET"):
-        if hasattr(type(found), made_from_them):  # cached there, and made anew when asked for
+        if hasattr(type(found), made_from_them):  # cached properties, to compute again
             vars(found).pop(made_from_them, None)
     vars(found).pop("session", None)
     found.COOKIES = {}
@@ -112,7 +109,7 @@ def without_credentials(request: Any) -> Any:
 
 
 def set_user(request: Any, user: Any) -> None:
-    """Have a Django request be that of *user*, as ``AuthenticationMiddleware`` does."""
+    """Set the user of a Django request, as ``AuthenticationMiddleware`` does."""
 
     async def auser() -> Any:
         return user
@@ -133,7 +130,7 @@ TRACE = ("traceparent", "tracestate", "baggage")
 
 
 class RequestContext:
-    """What is known of one call. Tools get a ``Context``, which adds what they can do in it.
+    """The data of a call. Tools get its subclass ``Context``.
 
     Attributes:
         server: the endpoint's ``MCPServer``.
@@ -141,16 +138,15 @@ class RequestContext:
         runner: runs the package's own code.
         request_id: the JSON-RPC id.
         method: the JSON-RPC method.
-        params: the request's parameters.
-        capabilities: what the client declared it can do.
-        channel: takes messages to the client.
-        transaction: that of the tool, while it runs in one.
-        deadline: the time limit of the tool, once it runs; None without one.
-        grant: that to run the call, where it had to be approved.
-        is_large: the parameters are so large that they are not validated on the event loop.
-        is_relayed: the call came through ``call_tool``; method and params are those of the tool it named.
-        spend: uses up what the client sent that is good for one run; returns False if it was used already. Called
-            before the run.
+        params: the parameters of the request.
+        capabilities: capabilities that the client declared.
+        channel: sends messages to the client.
+        transaction: the tool's transaction, while it runs in one.
+        deadline: the running tool's time limit, or None.
+        grant: the grant of an approved call.
+        is_large: the parameters are too large to validate on the event loop.
+        is_relayed: the call came through ``call_tool``; method and params are those of the named tool.
+        spend: uses up the client's single-use ``requestState`` before the run; returns False if it was already used.
     """
 
     __slots__ = (
@@ -208,7 +204,7 @@ class RequestContext:
 
     @property
     def client(self) -> ClientInfo:
-        """What the client says it is; unverified."""
+        """The client's unverified description of itself."""
         return ClientInfo.read(self._client)
 
     @property
@@ -223,9 +219,9 @@ class RequestContext:
 
     @property
     def trace(self) -> dict[str, str]:
-        """The caller's trace context: ``traceparent``, ``tracestate``, ``baggage``, those that were sent.
+        """The trace context that the client sent: ``traceparent``, ``tracestate``, ``baggage``.
 
-        Give it to the tracer, or as headers to the services you call (2026-07-28, Overview, ``_meta``).
+        Pass it to a tracer, or as headers to services that you call (2026-07-28, Overview, ``_meta``).
         """
         meta = self.meta
         return {key: value for key in TRACE if isinstance(value := meta.get(key), str)}
@@ -234,55 +230,51 @@ class RequestContext:
     def request(self) -> Any:
         """A Django request for this call, built on first use.
 
-        It carries path, headers and ``ctx.user``, for code that wants one (``build_absolute_uri``, a template's
-        context processors). It has no credentials, no cookies and no session. No middleware has seen it at the ASGI
-        edge.
+        It has path, headers and ``ctx.user``, for code that needs a request (``build_absolute_uri``, context
+        processors), but no credentials, cookies or session. In the ASGI application, no middleware has processed it.
         """
         if self._request is None:
             request = without_credentials(self._edge())
-            set_user(request, self.user)  # never the one of a session cookie
+            set_user(request, self.user)  # never that of a session cookie
             self._request = request
         return self._request
 
     @property
     def language(self) -> str:
-        """The language to speak to the caller in: what ``Accept-Language`` prefers of the site's, or the site's own."""
+        """The caller's language: the site's best match for ``Accept-Language``, or its default."""
         return get_language_from_request(self.request)
 
     @property
     def site_runner(self) -> Runner:
-        """What runs the site's own code: ``runner``, within the site's ``CALL_CONTEXT_MANAGERS``."""
+        """``runner``, with the site's ``CALL_CONTEXT_MANAGERS`` around each job."""
         return SiteRunner(self.runner, lambda: self.request) if settings.CALL_CONTEXT_MANAGERS else self.runner
 
     def inline(self) -> Self:
-        """The same call, for code that it runs within itself, in the calling thread.
+        """Return a copy for code that runs within this call, in its own thread.
 
-        That thread waits for it. If it waited in turn for another one of the pool, and others did too, none were left.
+        Waiting for another thread of the pool could deadlock when all of them do so.
         """
         if self._seen is None:
-            self._seen = Counter()  # what is asked there counts here too
+            self._seen = Counter()  # shared: questions asked there count here too
         inner = copy.copy(self)
         inner.runner = INLINE
         return inner
 
     @property
     def cancelled(self) -> bool:
-        """Whether nobody waits for the result any more.
-
-        The client withdrew its request or, where that means the same, closed the connection; or the time is up.
-        """
+        """True if the client cancelled or disconnected (where that means the same), or time has run out."""
         return self.channel.cancelled or self.remaining == 0.0
 
     @property
     def remaining(self) -> float | None:
-        """Seconds until the tool's time limit, for what it waits for itself, like other services; None without one."""
+        """Seconds until the tool's time limit, to pass on to other services; None without a limit."""
         return None if self.deadline is None else self.deadline.remaining
 
     def check_cancelled(self) -> None:
-        """Stop here if nobody waits for the result any more; what the tool wrote is rolled back.
+        """Stop here if the client no longer waits; what the tool wrote is rolled back.
 
         Raises:
-            Cancelled: let it through.
+            Cancelled: do not catch it.
         """
         if self.channel.cancelled:
             raise Cancelled
@@ -291,18 +283,12 @@ class RequestContext:
 
 
 def require_same(context: RequestContext, argument: str, rows: Any) -> None:
-    """Refuse a call that was approved for other rows than those that an argument addresses now.
+    """Reject an approved call if an argument now identifies other rows, such as a slug that moved to another row.
 
-    What is approved must be what runs, and what addresses a row may come to address another one, like a slug. So
-    whatever finds the rows of an argument for a run, asks here once it has them.
-
-    Args:
-        context: the call.
-        argument: name of the argument.
-        rows: the row or rows, in the shape in which ``Tool.rows_of`` gives them.
+    All code that finds the rows of an argument must call this. *rows* has the shape of ``Tool.rows_of``.
 
     Raises:
-        ToolError: it was approved for others.
+        ToolError: the call was approved for other rows.
     """
     if context.grant is not None:
         context.grant.require_same(argument, rows)

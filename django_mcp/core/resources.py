@@ -1,4 +1,4 @@
-"""Find a resource by its URI, and read it."""
+"""Finding resources by URI, reading them, and refreshing principals."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,11 +22,11 @@ from django_mcp.protocol.content import ResourceContents, ResourceLink, check_ur
 from django_mcp.protocol.errors import ResourceNotFound
 
 AT_ONCE = 1000
-"""URIs asked about in one query."""
+"""URIs per query."""
 
 
 def matches(server: MCPServer, uri: str) -> Iterable[tuple[Resource, dict[str, Any]]]:
-    """What *uri* may be, with the arguments: a plain resource goes before templates, they as they were registered."""
+    """Yield the resources that match *uri*, with their arguments: a plain one first, then templates in order."""
     if (exact := server.resources.get(uri)) is not None:
         yield exact, {}
     for template in server.templates.values():
@@ -35,25 +35,22 @@ def matches(server: MCPServer, uri: str) -> Iterable[tuple[Resource, dict[str, A
 
 
 async def readable_uris(context: RequestContext, uris: Sequence[str]) -> list[str]:
-    """Those of *uris* that the caller may read."""
+    """Return the *uris* that the caller may read."""
     job = partial(find_known, context, uris)
     return await context.site_runner.sync(job) if may_query(context.server) else job()
 
 
 def may_query(server: MCPServer) -> bool:
-    """Whether a resource of an endpoint may depend on more than the credential of who asks."""
+    """Return True if finding out which resources are readable may query the database."""
     return any(
         each.asks_user or each.exists is not None for each in (*server.resources.values(), *server.templates.values())
     )
 
 
 def find_known(context: RequestContext, uris: Sequence[str], *, afresh: bool = False) -> list[str]:
-    """``readable_uris`` in the calling thread, in as many queries as there are different resources.
+    """``readable_uris`` in the calling thread, with one query per matching resource.
 
-    Args:
-        context: of the caller.
-        uris: what they want to know of.
-        afresh: read the caller's user anew, as a stream does that lives longer than rights.
+    If *afresh*, the caller's user is reloaded, for streams that outlive permissions.
     """
     found: dict[Resource, list[tuple[str, dict[str, Any]]]] = {}
     for uri in uris:
@@ -84,15 +81,15 @@ def _existing(
 
 
 renewers: dict[str, Callable[[Principal, MCPServer], Principal | None]] = {}
-"""By ``Principal.kind``: what its credential allows by now; None where it opens the endpoint no longer."""
+"""By ``Principal.kind``: return the principal with the credential's current rights, or None if it lost access."""
 
 
 def refresh_principal(principal: Principal, server: MCPServer | None) -> Principal | None:
-    """Return the principal with the rights of now, or None if they may not call the endpoint any more.
+    """Return the principal with its current rights, or None if it may no longer call the endpoint.
 
-    Everything that acts for a caller after their request was let in asks here first: a parked task, a call that waited,
-    a stream that has something to tell. The user is read anew, and the credential, the client's policy and the
-    endpoint's ``user_passes_test`` are asked again; without a *server* the user alone, for callers that tests make up.
+    Everything that acts for a caller after the original request must call this first: tasks, pending calls, streams. It
+    reloads the user, and checks the credential, the client's policy and the endpoint's ``user_passes_test`` again.
+    Without a *server* (for the test client's callers), only the user is reloaded.
     """
     user = principal.user
     if isinstance(user, models.Model) and user.pk is not None:
@@ -103,7 +100,7 @@ def refresh_principal(principal: Principal, server: MCPServer | None) -> Princip
         principal = dataclasses.replace(principal, user=now)
     if server is None:
         return principal
-    renew = renewers.get(principal.kind) if principal.credential else None  # the test client's callers have none
+    renew = renewers.get(principal.kind) if principal.credential else None  # the test client's have none
     renewed = principal if renew is None else renew(principal, server)
     if renewed is None or (server.user_passes_test is not None and not server.user_passes_test(renewed.user)):
         return None
@@ -121,15 +118,9 @@ async def run(
     runner: Runner,
     language: str | None = None,
 ) -> T:
-    """Call a resource's or prompt's function and show what it gives, both on the side the function is on.
+    """Call a resource's or prompt's function and convert its result with *show* in the same thread.
 
-    Args:
-        context: of the call.
-        primitive: whose function it is.
-        arguments: of the function, checked.
-        show: takes what it returned.
-        runner: runs it.
-        language: that is active meanwhile; None for what is active already.
+    *language* is active meanwhile, unless None.
     """
     function, keywords = primitive.function, primitive.keywords(context, arguments)
     active = nullcontext() if language is None else translation.override(language)
@@ -138,24 +129,20 @@ async def run(
             return show(await runner.coroutine(function.call, **keywords))
 
     def job() -> T:
-        with active:  # a language is active in its own thread alone
+        with active:  # languages are thread-local
             return show(function.call(**keywords))
 
     return await runner.sync(job)
 
 
 async def read(context: RequestContext, uri: str, show: Callable[[Resource, Any], T], runner: Runner) -> T:
-    """Read *uri*. A plain resource goes before templates, templates in order of registration.
+    """Return *show* of the matched resource and its function's result.
 
-    Args:
-        context: of the caller.
-        uri: of the resource.
-        show: takes the resource and what its function returned.
-        runner: runs the function.
+    Plain resources match first, then templates in order.
 
     Raises:
-        ResourceNotFound: there is none, or none that this caller may know of.
-        InsufficientScope: the caller's credential lacks scopes, and nothing else is missing.
+        ResourceNotFound: the resource does not exist for the caller.
+        InsufficientScope: only scopes are missing.
     """
     resource, arguments = await _find(context, uri, runner)
     try:
@@ -172,14 +159,14 @@ async def _find(context: RequestContext, uri: str, runner: Runner) -> tuple[Reso
 
 
 def read_here(context: RequestContext, uri: str) -> list[ResourceContents]:
-    """The contents of *uri*, read in the calling thread; raises what ``read`` does."""
+    """Return the contents of *uri*, read in the calling thread. Raises as ``read`` does."""
     uri, context = _checked(uri), context.inline()
     found = run_inline(read(context, uri, lambda resource, value: resource.read(value), INLINE))
     return [dataclasses.replace(each, uri=each.uri or uri) for each in found]
 
 
 def link_here(context: RequestContext, uri: str) -> ResourceLink:
-    """A link to *uri*, with the words of the resource behind it; raises what ``read`` does, but does not read it."""
+    """Return a link to *uri* with the title and description of its resource. Raises as ``read`` does."""
     uri = _checked(uri)
     resource, _ = run_inline(_find(context, uri, INLINE))
     told = spoken(resource.definition, context.language)

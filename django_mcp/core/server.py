@@ -20,13 +20,13 @@ from django_mcp.protocol.jsonrpc import Result
 
 
 class Extension(NamedTuple):
-    """An extension that an endpoint has as long as a primitive of its own brings it.
+    """A protocol extension. An endpoint declares it while one of its primitives needs it.
 
     Attributes:
-        name: its identifier, like ``io.modelcontextprotocol/skills``.
-        settings: what is told of it among the capabilities.
-        methods: from method to handler, which takes the ``Context``.
-        about: takes the endpoint and the URI that a call of one of them names; gives the primitives it is about.
+        name: identifier, such as ``io.modelcontextprotocol/skills``.
+        settings: its value among the capabilities.
+        methods: method -> handler, which takes the ``Context``.
+        about: takes the endpoint and the URI of such a call; returns the primitives it names.
     """
 
     name: str
@@ -36,17 +36,13 @@ class Extension(NamedTuple):
 
 
 Where = Union["MCPServer", "Namespace", "Sequence[MCPServer | Namespace]", None]
-"""Where to register: an endpoint or a namespace of one, several of them, or None for the default endpoint."""
+"""Where to register: an endpoint, a namespace, several of them, or None for the default endpoint."""
 
 
 class Selection:
-    """Which primitives of another endpoint one takes over.
+    """The choice of the primitives that an endpoint takes from another; see the arguments of ``MCPServer``.
 
-    Args:
-        include_tags: take what has one of them; none: whatever tags it has.
-        exclude_tags: leave what has one of them.
-        select: takes a primitive, with its ``name``, ``kind``, ``tags`` and ``definition``; tells whether to take it.
-        label: of the endpoint, for errors.
+    *label* names the endpoint in errors.
     """
 
     def __init__(
@@ -68,16 +64,16 @@ class Selection:
         return bool(self._include or self._exclude) or self._select is not None
 
     def takes(self, primitive: Primitive) -> bool:
-        """Whether a primitive is taken over."""
+        """Return True if a primitive is selected."""
         return self._fits(primitive.tags) and (self._select is None or bool(self._select(primitive)))
 
     def takes_model(self, tags: Collection[str]) -> bool:
-        """Whether a model with *tags* is; for what it will be made into, no predicate can be asked yet."""
+        """Return True if a model with *tags* is selected; never with ``select``, which needs the model's primitives."""
         return self._select is None and self._fits(frozenset(tags))
 
     @property
     def how_to_take_a_model(self) -> str:
-        """What the declaration of a model that is not taken over lacks."""
+        """Return a hint for a model that is not selected."""
         if self._select is not None:
             return "select= takes no models: register it there too, with server=…."
         wanted = [f"one of the tags {sorted(self._include)}"] if self._include else []
@@ -89,15 +85,7 @@ class Selection:
 
 
 class Namespace:
-    """A part of an endpoint: what is registered here has a name that begins with it, and its tags.
-
-    ``MCPServer.namespace`` makes it; it goes where a ``server=`` is wanted.
-
-    Args:
-        server: the endpoint.
-        name: letters, digits, ``_`` or ``-``.
-        tags: for everything in it.
-    """
+    """A group of an endpoint's primitives, with a prefix for their names and with tags; see ``MCPServer.namespace``."""
 
     def __init__(self, server: "MCPServer", name: str, tags: Collection[str]) -> None:
         if not NAME.fullmatch(name):
@@ -114,10 +102,10 @@ class Namespace:
         return f"<Namespace {self.name!r} of {self.server!r}>"
 
     def add(self, primitive: Primitive) -> None:
-        """Register a primitive in it.
+        """Register a primitive.
 
         Raises:
-            ImproperlyConfigured: its name is too long then, or taken.
+            ImproperlyConfigured: its prefixed name is too long or taken.
         """
         primitive.move_into(self.name)
         primitive.add_tags(self.tags)
@@ -127,58 +115,59 @@ class Namespace:
 _servers: dict[str, "MCPServer"] = {}
 
 is_started = False
-"""True once every ``mcp.py`` has been imported: from then on models and tools are completed as they are registered."""
+"""True once all ``mcp.py`` modules are imported: from then on, registration completes models and tools immediately."""
 
 ModelArgument = Callable[[Any, str | None, int], tuple[list[dict[str, Any]], str | None]]
-"""From a context, a cursor and the most entries to those of ``resources/list``, and the cursor for the next ones."""
+"""From context, cursor and limit to entries of ``resources/list`` and the next cursor."""
 
 FINDERS = frozenset({"search_tools", "call_tool"})
-"""Names of the tools that find others (``core.tool_search``)."""
+"""Names of the tools for tool search (``core.tool_search``)."""
 
 Snapshot = tuple[dict[Any, Any], ...]
 
 
 class MCPServer:
-    """An endpoint: a URL, who may call, and the tools, resources and prompts it offers.
+    """An endpoint: a URL, its authentication, and the tools, resources and prompts it offers.
+
+    Arguments that are None come from the ``DJANGO_MCP`` setting.
 
     Args:
-        name: identifies it in URLs' names and to clients (``serverInfo.name``).
-        path: its URL path below where ``django_mcp.urls`` is included; both with and without a final slash.
-        title: for display.
-        version: of the site, not of the protocol.
-        instructions: for the model: what this endpoint is good for and how its parts belong together.
+        name: identifies it in URL names and to clients (``serverInfo.name``).
+        path: URL path below ``django_mcp.urls``. A trailing slash is optional.
+        title: display title.
+        version: version of the site, not of the protocol.
+        instructions: for models: the purpose of this endpoint and how its parts work together.
         icons: images for display.
-        website_url: the site's address for people.
-        authentication: authenticators, or their dotted paths, tried in order. Without any, the endpoint
-            refuses to start; ``[AllowAny()]`` lets everybody in.
-        scopes: OAuth scopes, of ``DJANGO_MCP["SCOPES"]``, that every call here needs; clients ask for these first.
-        user_passes_test: takes a Django user, tells whether they may use this endpoint at all; may be a query.
-        can_approve: takes a Django user with the permission to approve calls, tells whether they may decide about
-            those at this endpoint; may be a query. By default they may at all endpoints.
-        page_size: the most entries in one page of a list.
-        ttl: seconds for which a client may keep a list.
-        rate_limit: how often a caller may call tools here, like ``"60/m"``; s, m, h or d.
-        include_tags: offer, besides what is registered here, what *source* has with one of these tags, whether that
-            is registered before or after. Models too, by the tags of their ``ModelResource``.
-        exclude_tags: of that, nothing with one of these.
-        select: of that, only what this says: it takes a tool, resource or prompt, with its ``name``, ``kind``, ``tags``
-            and ``definition``. Models are not taken then.
-        source: the endpoint to take from; by default ``django_mcp.server``. Without the three above, all of it.
-        search_tools: where a caller may use more tools than this, list just ``search_tools``, ``call_tool`` and those
-            that are ``always_listed``; 0 for never, True for always.
-        skills: serve the skills of installed apps that do not say where; by default the default endpoint does.
-        log_calls: write down each list, read and call.
-
-    What is None comes from the ``DJANGO_MCP`` setting.
+        website_url: address of the website.
+        authentication: authentication classes, or their dotted paths, tried in order; without any, the endpoint does
+            not start. ``[AllowAny()]`` makes it public.
+        scopes: OAuth scopes of ``DJANGO_MCP["SCOPES"]`` that every call requires; clients request these first.
+        user_passes_test: takes a Django user and returns whether they may use this endpoint. May query.
+        can_approve: takes a Django user with the permission to approve calls and returns whether they may decide at
+            this endpoint; by default True. May query.
+        page_size: maximum number of entries per page of a list.
+        ttl: seconds for which clients may cache a list.
+        rate_limit: tool calls per caller, such as ``"60/m"``; s, m, h or d.
+        include_tags: also offer primitives of *source* with any of these tags, whenever registered; models by the tags
+            of their ``ModelResource``.
+        exclude_tags: leave out primitives of *source* with any of these tags.
+        select: takes a tool, resource or prompt (``name``, ``kind``, ``tags``, ``definition``) of *source* and returns
+            whether to offer it. Excludes models.
+        source: the endpoint to take primitives from; by default ``django_mcp.server``. Without the three options above,
+            all are taken.
+        search_tools: number of a caller's tools above which only ``search_tools``, ``call_tool`` and ``always_listed``
+            tools are listed; 0 for never, True for always.
+        skills: serve the skills of installed apps that name no endpoint; by default only the default endpoint does.
+        log_calls: log each list, read and call.
 
     Attributes:
-        capabilities: the ``ServerCapabilities``: just what is registered.
-        model_resources: the ``BoundResource`` of each model that is registered.
-        rows: lists their rows.
-        extensions: those of the protocol, by name: just what is registered brings.
-        policies: what people decided about its tools.
-        refresh: brings what was made of files up to date, before each call; None outside development.
-        is_translated: something here is described in the language of the request.
+        capabilities: the ``ServerCapabilities``, derived from what is registered.
+        model_resources: model -> ``BoundResource``.
+        rows: lists rows of models.
+        extensions: protocol extensions by name, derived from what is registered.
+        policies: the tool policies.
+        refresh: updates primitives made from files, before each call; None outside development.
+        is_translated: True if texts depend on the language of the request.
     """
 
     def __init__(
@@ -213,7 +202,7 @@ class MCPServer:
         self.path = (f"{name}/mcp" if path is None else path).strip("/")
         for other in _servers.values():
             if self.name == other.name or self.path == other.path:
-                msg = f"There is an MCPServer {other.name!r} at {other.path!r} already; choose another name and path."
+                msg = f"An MCPServer {other.name!r} at {other.path!r} already exists; choose another name and path."
                 raise ImproperlyConfigured(msg)
         self._check_kinds(website_url, scopes, source, search_tools)
         self._title = title
@@ -254,7 +243,6 @@ class MCPServer:
         server_made.send(sender=self)
 
     def _check_kinds(self, website_url: str | None, scopes: Any, source: Any, search_tools: Any) -> None:
-        """Refuse what is of the wrong kind, or no URI."""
         if website_url is not None:
             try:
                 check_uri(website_url)
@@ -265,7 +253,7 @@ class MCPServer:
             msg = f"MCPServer {self.name!r}: scopes must be a list, like [{scopes!r}]."
             raise ImproperlyConfigured(msg)
         if source is not None and not isinstance(source, MCPServer):
-            msg = f"MCPServer {self.name!r}: source must be an MCPServer, the object, not {source!r}."
+            msg = f"MCPServer {self.name!r}: source must be an MCPServer object, not {source!r}."
             raise ImproperlyConfigured(msg)
         if search_tools is not None and not (isinstance(search_tools, int) and search_tools >= 0):
             msg = (
@@ -276,36 +264,36 @@ class MCPServer:
     def __repr__(self) -> str:
         return f"<MCPServer {self.name!r} at {self.path!r}>"
 
-    # What it says of itself
+    # Options
 
     @property
     def authentication(self) -> Sequence[Any]:
-        """Authenticators or dotted paths, own or from ``DJANGO_MCP["AUTHENTICATION"]``."""
+        """The authentication classes or their dotted paths, by default ``DJANGO_MCP["AUTHENTICATION"]``."""
         return settings.AUTHENTICATION if self._authentication is None else self._authentication
 
     @property
     def names_authentication(self) -> bool:
-        """Whether its authenticators are its own, and not those of the setting."""
+        """True if it has authentication of its own instead of the setting's."""
         return self._authentication is not None
 
     @property
     def scopes(self) -> frozenset[str]:
-        """OAuth scopes that every call needs, own or ``DJANGO_MCP["DEFAULT_SCOPES"]``."""
+        """OAuth scopes that every call requires, by default ``DJANGO_MCP["DEFAULT_SCOPES"]``."""
         return frozenset(settings.DEFAULT_SCOPES if self._scopes is None else self._scopes)
 
     @property
     def instructions(self) -> str | None:
-        """Guidance for the model."""
+        """Instructions for models."""
         return self._instructions if self._instructions is not None else settings.INSTRUCTIONS
 
     @cached_property
     def rate(self) -> Rate | None:
-        """How often a caller may call tools, own or from ``DJANGO_MCP["RATE_LIMIT"]``."""
+        """Rate limit of tool calls per caller, by default ``DJANGO_MCP["RATE_LIMIT"]``."""
         return parse_rate(self._rate_limit or settings.RATE_LIMIT)
 
     @cached_property
     def implementation(self) -> dict[str, Any]:
-        """The ``Implementation`` object: ``serverInfo``."""
+        """``serverInfo``, an ``Implementation`` object."""
         is_default = self is server
         info: dict[str, Any] = {"name": settings.NAME or self.name if is_default else self.name}
         title = self._title or (settings.TITLE if is_default else None)
@@ -319,43 +307,43 @@ class MCPServer:
         return info
 
     def is_empty(self) -> bool:
-        """Whether nothing is registered."""
+        """Return True if nothing is registered."""
         return not self.capabilities
 
     @property
     def search_above(self) -> int:
-        """How many tools a caller may use before they are searched instead of listed; 0 for never."""
+        """Number of a caller's tools above which they are searched instead of listed; 0 for never."""
         return settings.TOOL_SEARCH_THRESHOLD if self._search_tools is None else self._search_tools
 
     @property
     def log_calls(self) -> bool:
-        """Whether calls are written down, own or ``DJANGO_MCP["LOG_CALLS"]``."""
+        """True if calls are logged, by default ``DJANGO_MCP["LOG_CALLS"]``."""
         return settings.LOG_CALLS if self._log_calls is None else self._log_calls
 
     @property
     def takes_skills(self) -> bool:
-        """Whether skills that do not say where are served here. A default endpoint left empty stays so."""
+        """True if it serves skills that name no endpoint. An unused default endpoint does not."""
         return self in servers() and self is server if self._skills is None else self._skills
 
     # Registration
 
     def namespace(self, name: str, *, tags: Collection[str] = ()) -> Namespace:
-        """A part of this endpoint, to be given as ``server=`` for what belongs together.
+        """Return a namespace of this endpoint, to pass as ``server=``.
 
-        What is registered in ``server.namespace("billing")`` has a name that begins with ``billing_``, and the tag
+        Primitives registered in ``server.namespace("billing")`` get the name prefix ``billing_`` and the tag
         ``billing``. Resources keep their URIs.
 
         Args:
             name: letters, digits, ``_`` or ``-``.
-            tags: further ones for everything in it.
+            tags: further tags of its primitives.
 
         Raises:
-            ImproperlyConfigured: no tool's name can begin like this.
+            ImproperlyConfigured: *name* is not a valid prefix.
         """
         return Namespace(self, name, tags)
 
     def registered(self) -> list[Primitive]:
-        """All there is but what was made for models, in the order in which it was registered."""
+        """Return all primitives in order of registration, except those generated for models."""
         registries: tuple[Mapping[str, Primitive], ...] = (self.tools, self.resources, self.templates, self.prompts)
         found = (each for registry in registries for each in registry.values() if not each.is_generated)
         return sorted(found, key=lambda each: each.position)
@@ -368,7 +356,7 @@ class MCPServer:
         """
         registry = self._registry_of(primitive)
         if registry is self.tools and primitive.key in FINDERS and self.search_above:
-            msg = f"{primitive.label}: {self!r} finds its tools with one of that name; rename it, or search_tools=0."
+            msg = f"{primitive.label}: tool search of {self!r} uses this name; rename it, or set search_tools=0."
             raise ImproperlyConfigured(msg)
         if (other := registry.get(primitive.key)) is not None:
             msg = f"{primitive.label} and {other.label} have the same key {primitive.key!r} on {self!r}; rename one."
@@ -378,27 +366,27 @@ class MCPServer:
         primitive.position = next(self._positions)
         registry[primitive.key] = primitive
         self._changed()
-        if not primitive.is_generated:  # each endpoint has its own of models
+        if not primitive.is_generated:  # each endpoint generates its own
             for each in every_server():
                 if each.source is self:
                     each._take(primitive)  # noqa: SLF001 - of the same class
 
     def namesake(self, primitive: Primitive) -> Primitive | None:
-        """Return what is registered under the name or URI of *primitive*, if anything."""
+        """Return the primitive with the same name or URI, or None."""
         found: Primitive | None = self._registry_of(primitive).get(primitive.key)
         return found
 
     def _take(self, primitive: Primitive) -> None:
-        """Offer what another endpoint has, if it is selected; at a place of its own in lists."""
+        """Add a copy of another endpoint's primitive, if selected."""
         if self.selection.takes(primitive):
             self.add(copy.copy(primitive))
 
     def remove_generated(self) -> None:
-        """Take back what was made for models."""
+        """Remove the primitives generated for models."""
         self.remove(lambda primitive: primitive.is_generated and primitive.kind != "finder")
 
     def remove(self, is_meant: Callable[[Primitive], bool]) -> None:
-        """Take back all that *is_meant*."""
+        """Remove the primitives for which *is_meant* returns True."""
         for registry in (self.tools, self.resources, self.templates, self.prompts):
             for key in [key for key, primitive in registry.items() if is_meant(primitive)]:
                 del registry[key]
@@ -418,15 +406,13 @@ class MCPServer:
     # Changes
 
     def notify_list_changed(self, kind: str) -> None:
-        """Tell clients that listen that a list is no longer what it was, once the transaction is committed.
-
-        From any code of the site, in any process, on an event loop or not.
+        """Notify clients after commit that a list changed. Callable from any code, process or event loop.
 
         Args:
             kind: ``"tools"``, ``"prompts"`` or ``"resources"``.
 
         Raises:
-            ValueError: there is no such list.
+            ValueError: unknown list.
         """
         if kind not in {"tools", "prompts", "resources"}:
             msg = f"there is no list of {kind!r}; use 'tools', 'prompts' or 'resources'"
@@ -435,24 +421,20 @@ class MCPServer:
         list_changed.send(sender=self, kind=kind)
 
     def notify_resource_updated(self, uri: str) -> None:
-        """Tell clients that subscribed to a resource that its contents changed, once the transaction is committed.
-
-        Args:
-            uri: of the resource, as clients read it.
-        """
+        """Notify subscribers of a resource after commit that its contents changed."""
         resource_updated.send(sender=self, uri=uri)
 
     def lists(self) -> dict[str, list[Primitive]]:
-        """What is in each list that clients can hear of, templates among the resources."""
+        """Return the primitives of each list that clients can subscribe to; resources include templates."""
         resources: list[Primitive] = [*self.resources.values(), *self.templates.values()]
         return {"tools": [*self.tools.values()], "prompts": [*self.prompts.values()], "resources": resources}
 
     def snapshot(self) -> Snapshot:
-        """Copies of all registries, for ``restore``."""
+        """Return copies of all registries, for ``restore``."""
         return tuple(map(dict, self._registries()))
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Undo every registration since *snapshot*."""
+        """Undo all registrations since *snapshot*."""
         self.tools, self.resources, self.templates, self.prompts, self.model_resources = map(dict, snapshot)
         self._changed()
 
@@ -476,27 +458,23 @@ class MCPServer:
 
 
 server = MCPServer("default", path="mcp")
-"""The endpoint that decorators register on unless told otherwise. Settings speak of this one."""
+"""The default endpoint, for decorators without ``server`` and for settings."""
 
 
 def servers() -> Iterator[MCPServer]:
-    """Every endpoint that is to be served: all but a default one left empty beside others."""
+    """Yield every endpoint to serve: all except an unused default endpoint next to others."""
     for each in _servers.values():
         if each is not server or not each.is_empty() or len(_servers) == 1:
             yield each
 
 
 def every_server() -> list[MCPServer]:
-    """Every endpoint there is, served or not."""
+    """Return all endpoints, served or not."""
     return list(_servers.values())
 
 
 def together(steps: Iterable[Callable[[], Any]]) -> None:
-    """Run all *steps* and raise their configuration errors as one.
-
-    Raises:
-        ImproperlyConfigured: steps failed; the message is made of the messages of all of them.
-    """
+    """Run all *steps* and raise their ``ImproperlyConfigured`` errors as one."""
     errors: list[ImproperlyConfigured] = []
     for step in steps:
         try:
@@ -510,12 +488,12 @@ def together(steps: Iterable[Callable[[], Any]]) -> None:
 
 
 def snapshots() -> dict[str, Snapshot]:
-    """A snapshot of every server, for ``restore_all``."""
+    """Return a snapshot of every endpoint, for ``restore_all``."""
     return {name: each.snapshot() for name, each in _servers.items()}
 
 
 def restore_all(before: Mapping[str, Snapshot]) -> None:
-    """Undo every registration, and every server made, since ``snapshots``."""
+    """Undo all registrations, and remove all endpoints made, since ``snapshots``."""
     for name in list(_servers):
         if name in before:
             _servers[name].restore(before[name])

@@ -1,4 +1,4 @@
-"""Sent when something clients may have been told about is no longer so. ``pubsub.publish`` passes it on."""
+"""Signals, internal and public; ``pubsub.publish`` forwards changes to clients."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -6,42 +6,43 @@ from typing import Any, NamedTuple
 from django.dispatch import Signal
 
 list_changed = Signal()
-"""A list of an endpoint changed. Arguments: ``sender``, the ``MCPServer``; ``kind``, like ``"tools"``."""
+"""A list of an endpoint changed. Arguments: ``sender``, the ``MCPServer``; ``kind``, such as ``"tools"``."""
 
 resource_updated = Signal()
 """A resource has new contents. Arguments: ``sender``, the ``MCPServer``; ``uri``."""
 
 rows_changed = Signal()
-"""Rows of models that are resources changed, and that is committed. Arguments: ``sender``, None; ``changes``."""
+"""Rows of models that are resources changed and were committed. Arguments: ``sender``, None; ``changes``."""
 
 server_made = Signal()
-"""There is an endpoint more. Arguments: ``sender``, the ``MCPServer``."""
+"""An endpoint was created. Arguments: ``sender``, the ``MCPServer``."""
 
 primitive_added = Signal()
-"""Something is about to be registered. Arguments: ``sender``, the ``MCPServer``; ``primitive``. An error stops it."""
+"""Sent before registration, which an exception stops. Arguments: ``sender``, the ``MCPServer``; ``primitive``."""
 
 access_ended = Signal()
-"""A credential was taken back. Arguments: ``sender``, None; ``kind`` and ``id``, those of its ``Principal``s."""
+"""A credential was revoked. Arguments: ``sender``, None; ``kind`` and ``id`` of its ``Principal`` objects."""
 
 server_stopped = Signal()
-"""The server of this process ends in good order; all requests are answered. Arguments: ``sender``, None. Receivers may
-block, and are called with ``send_robust``."""
+"""The server process is shutting down and has answered all requests. Arguments: ``sender``, None. Receivers may block,
+and are called with ``send_robust``."""
 
 call_logged = Signal()
-"""A list, read or call was served or refused. Arguments: ``sender``, the ``MCPServer``; ``call``, a ``RequestLog`` that
-was written already and has no primary key here. Sent with ``send_robust``; at the ASGI edge beside the answer."""
+"""A list, read or call was served or denied. Arguments: ``sender``, the ``MCPServer``; ``call``, the saved
+``RequestLog`` without its primary key. Sent with ``send_robust``; in the ASGI application concurrently with the
+response."""
 
 rights_changed = Signal()
-"""Users may use other things than before. Arguments: ``sender``, None; ``users``, primary keys as text."""
+"""Permissions of users changed. Arguments: ``sender``, None; ``users``, primary keys as text."""
 
 
 class Change(NamedTuple):
-    """One thing there is to tell of rows.
+    """A change of rows to publish.
 
     Attributes:
         server: the ``MCPServer``.
-        uri: of the resource that has new contents; None where it is the list of resources that changed.
-        about: what it is about, as URIs: told to those only for whom one of them exists. Empty: to everybody.
+        uri: URI of the changed resource; None if the list of resources changed.
+        about: URIs of the rows. Only callers for whom one of them exists are notified; if empty, all.
     """
 
     server: Any

@@ -1,4 +1,4 @@
-"""Functions made for what was declared, with a signature like one somebody wrote."""
+"""Functions generated from declarations, with signatures and annotations."""
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
@@ -22,15 +22,9 @@ def function(
     owner: object,
     returns: Any = EMPTY,
 ) -> Callable[..., Any]:
-    """A function that passes the context and its arguments on.
+    """Return a function with the given signature that passes its context and a dict of its arguments to *call*.
 
-    Args:
-        call: takes the context, and a dict of the arguments.
-        name: of the function.
-        words: its docstring.
-        parameters: its arguments.
-        owner: what was declared, for messages and pages that say where something comes from.
-        returns: its return annotation.
+    *words* is its docstring. *owner* is the declaration, for messages and pages that show the origin of a primitive.
     """
 
     def made(**keywords: Any) -> Any:
@@ -59,24 +53,24 @@ def _annotation(parameter: Parameter) -> Any:
 
 
 def shaped(schema: dict[str, Any]) -> Any:
-    """A return annotation for a ``ToolResult`` whose data were made to fit *schema*."""
+    """Return an annotation for a ``ToolResult`` with data of *schema*."""
     fitting: Any = Annotated[dict[str, Any], WithJsonSchema(schema)]
     return ToolResult[fitting]
 
 
 def one_of(values: Iterable[Any]) -> Any:
-    """An annotation for an argument that is one of *values*."""
+    """Return an annotation for an argument with a value of *values*."""
     return Literal[tuple(values)]
 
 
 def optional(annotation: Any) -> Any:
-    """An annotation for an argument that may be left out.
+    """Return an annotation for an argument that may be omitted.
 
-    Null is taken for that, since models send it; it is not in the published schema, where it would cost tokens.
+    Null is accepted for it, because models send it, but not published in the schema, where it would cost tokens.
     """
     return Annotated[annotation | None, WithJsonSchema(json_schema(TypeAdapter(annotation), "validation"))]
 
 
 def list_of(annotation: Any, *, least: int = 0, most: int) -> Any:
-    """An annotation for an argument that is a list of *least* to *most* values."""
+    """Return an annotation for a list of *least* to *most* values."""
     return Annotated[list[annotation], Field(min_length=least, max_length=most)]

@@ -1,4 +1,4 @@
-"""Rate limits: count the calls of tools, registrations and documents of clients, and say when the next may come."""
+"""Rate limits of tool calls, client registrations and client metadata documents."""
 
 import hashlib
 import logging
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from django_mcp.primitives.tool import Tool
 
 CLAIM_SECONDS = 60
-"""How long a number is claimed, where a cache cannot count: longer than two processes think of the same one."""
+"""Lifetime of a claimed number in caches without atomic ``incr``; longer than any race for it."""
 
 
 _of_thread = threading.local()
 
 
 def _cache() -> BaseCache:
-    """The default cache, one object for each thread.
+    """Return the default cache, one object per thread.
 
-    Django's ``cache`` is one for each context, and at the ASGI edge each request has its own: Redis would be connected
-    to anew for every call, by connections that stay open until they are collected.
+    Django's ``cache`` is one per context, which the ASGI application creates for each request: Redis would be connected
+    to for every call, with connections that stay open until garbage collection.
     """
     if getattr(_of_thread, "settings", None) is not caches.settings:
         _of_thread.cache, _of_thread.settings = caches.create_connection(DEFAULT_CACHE_ALIAS), caches.settings
@@ -40,17 +40,15 @@ def _cache() -> BaseCache:
 
 
 class RateThrottle:
-    """Allow so many requests in a fixed window, counted in Django's default cache.
+    """A rate limit in a fixed window, counted in Django's default cache.
 
-    It is shaped like REST framework's ``SimpleRateThrottle``, and one is made for each request. To limit otherwise,
-    name a subclass in ``DJANGO_MCP["THROTTLE_CLASS"]``.
-
-    Processes count together where they share a cache. While it is away nobody is counted, and everybody let through: a
-    site must not stand still for want of its cache.
+    Modelled on REST framework's ``SimpleRateThrottle``; one is made per request. To change the policy, name a subclass
+    in ``DJANGO_MCP["THROTTLE_CLASS"]``. Processes that share a cache count together. While the cache is unavailable,
+    all requests are allowed.
 
     Args:
-        scope: what is counted, in words: ``"calls of tools"``, ``"calls of 'search'"`` for one tool,
-            ``"registrations"`` or ``"documents of clients"``.
+        scope: what is counted: ``"calls of tools"``, ``"calls of 'search'"`` for one tool, ``"registrations"`` or
+            ``"documents of clients"``.
         rate: the limit; None for none.
     """
 
@@ -60,68 +58,59 @@ class RateThrottle:
         self.now = time.time()
 
     def get_cache_key(self, ident: str, principal: Principal | None) -> str | None:  # noqa: ARG002 - for subclasses
-        """Return the key of the cache to count under, or None to count nothing.
+        """Return the cache key to count under, or None for no limit.
 
         Args:
-            ident: names who is counted: a caller at an endpoint, or an IP address.
-            principal: the caller of a tool; None where nobody has signed in.
+            ident: identifies a caller at an endpoint, or an IP address.
+            principal: the caller of a tool, if any.
         """
         return f"django_mcp.rate.{_digest(f'{self.scope} {ident}')}"
 
     def allow_request(self, ident: str, principal: Principal | None = None) -> bool:
-        """Count one more request, and return False if it is one too many. Blocks, if the cache does.
-
-        Args:
-            ident: as for ``get_cache_key``.
-            principal: likewise.
-        """
+        """Count a request. Return False if it exceeds the limit. Blocks if the cache does."""
         key = self.get_cache_key(ident, principal)
         if key is None or self.rate is None:
             return True
         try:
             number = _number(f"{key}.{int(self.now // self.rate.seconds)}", self.rate)
         except Exception as error:  # noqa: BLE001 - each cache has errors of its own
-            log_rate_limited(logging.WARNING, "%s are not counted, for the cache fails: %r", self.scope, error)
+            log_rate_limited(logging.WARNING, "%s are not counted because the cache failed: %r", self.scope, error)
             return True
         return number <= self.rate.most
 
     def wait(self) -> int:
-        """Return after how many seconds the next request may come, once one was not allowed."""
+        """Return the seconds until the next request is allowed."""
         seconds = self.rate.seconds if self.rate else 0
         return int(seconds - self.now % seconds) + 1 if seconds else 1
 
 
 def make_throttle(scope: str, rate: Rate | None) -> RateThrottle:
-    """Make the throttle that the site has chosen; see ``RateThrottle``."""
+    """Return a throttle of the site's ``THROTTLE_CLASS``."""
     throttle: RateThrottle = import_string(settings.THROTTLE_CLASS)(scope, rate)
     return throttle
 
 
 def count(server: "MCPServer", tool: "Tool", principal: Principal, resumed: str = "") -> None:
-    """Count a call against the limits of its endpoint and its tool. Blocks, if the cache does.
+    """Count a call against the limits of its endpoint and tool. Blocks if the cache does.
 
-    Args:
-        server: the endpoint.
-        tool: that is called.
-        principal: the caller.
-        resumed: names the round of a call that was counted in its first one; the same again counts as another call.
+    *resumed* identifies a later round of a call that was already counted; only a repeat of that round counts.
 
     Raises:
-        TooManyRequests: there were too many before it.
+        TooManyRequests: a limit is exceeded.
     """
     if resumed and _is_first(resumed):
         return
     ident = f"{server.name} {principal.kind} {principal.id}"
     for scope, rate in (("calls of tools", server.rate), (f"calls of {tool.name!r}", tool.rate)):
         if rate is not None and not (throttle := make_throttle(scope, rate)).allow_request(ident, principal):
-            raise TooManyRequests(throttle.wait(), f"Too many {scope}: {throttle.rate} may be made.")
+            raise TooManyRequests(throttle.wait(), f"Too many {scope}; the limit is {throttle.rate}.")
 
 
 def _is_first(resumed: str) -> bool:
     try:
         return bool(_cache().add(f"django_mcp.rate.{_digest(resumed)}.resumed", 1, settings.ELICITATION_TTL))
     except Exception as error:  # noqa: BLE001 - each cache has errors of its own
-        log_rate_limited(logging.WARNING, "rounds of calls are not counted, for the cache fails: %r", error)
+        log_rate_limited(logging.WARNING, "rounds of calls are not counted because the cache failed: %r", error)
         return True
 
 
@@ -130,9 +119,9 @@ def _digest(text: str) -> str:
 
 
 def _number(key: str, rate: Rate) -> int:
-    """Of a call in its window; more than there may be where it is one too many."""
+    """Return the number of a request in its window; above the limit, any number above it."""
     cache, lifetime = _cache(), rate.seconds + 1
-    # Django's own reads and writes, and forgets when the entry was to expire.
+    # Django's own is not atomic and resets the expiry.
     if getattr(cache.incr, "__func__", None) is BaseCache.incr:
         return _claimed_number(cache, key, rate.most, lifetime)
     if cache.add(key, 1, lifetime):
@@ -145,12 +134,12 @@ def _number(key: str, rate: Rate) -> int:
 
 
 def _claimed_number(cache: BaseCache, key: str, most: int, lifetime: int) -> int:
-    """The same where a cache can only add: the first number that nobody has, which only one of several can add."""
+    """Return the same without atomic ``incr``: the first number that only this process could ``add``."""
     number: int = cache.get(key, 0)
     while number < most:
         number += 1
         claim = f"{key}.{number}"
-        # What could not be written is there for nobody, and counts as claimed.
+        # A failed write is visible to no process and counts as claimed.
         if cache.add(claim, 1, min(lifetime, CLAIM_SECONDS)) or cache.get(claim) is None:
             cache.set(key, number, lifetime)
             return number

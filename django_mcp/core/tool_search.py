@@ -1,10 +1,8 @@
-"""``search_tools`` and ``call_tool``: find tools by text (BM25) where an endpoint has many.
+"""Tool search: ``search_tools`` and ``call_tool``, and ranking by text (BM25), for endpoints with many tools.
 
-Nothing is hidden by this, and nothing shown: a tool that is not listed can be called, and one that does not exist for
-the caller is neither found nor called. ``call_tool`` is no tool of its own but another way to call one, so all that
-is true of a call is true of it.
-
-How rare a word is counts among the tools that the caller may see, so that no score tells of others.
+Search does not affect permissions: unlisted tools can be called directly, and tools that do not exist for the caller
+are not found. ``call_tool`` runs another tool's call, with all its checks. Word rarity is computed among the caller's
+tools, so that scores do not reveal others.
 """
 
 import difflib
@@ -31,30 +29,30 @@ from django_mcp.primitives.tool import Tool
 from django_mcp.protocol.content import TextContent
 
 MAX_TAGS = 30
-"""Tags named in the description of ``search_tools``."""
+"""Tags listed in the description of ``search_tools``."""
 _CLOSE = 0.75
 
 
 class Finder(Tool):
-    """No tool of the site: where a client has a list of its own, that says nothing of these."""
+    """A tool of the package. A client's list of allowed tools does not apply to it."""
 
     kind = "finder"
 
 
 def is_call(tool: Tool | None) -> bool:
-    """Whether it is ``call_tool``."""
+    """Return True for ``call_tool``."""
     return isinstance(tool, Finder) and tool is finders()[1]
 
 
 def find(server: MCPServer, name: Any) -> Tool | None:
-    """``search_tools`` or ``call_tool``, by its name, where an endpoint has them; they are for everybody."""
+    """Return ``search_tools`` or ``call_tool`` by name, if the endpoint searches its tools."""
     if not (server.search_above and isinstance(name, str) and name in FINDERS):
         return None
     return next(each for each in finders() if each.name == name)
 
 
 def called_tool(server: MCPServer, params: Mapping[str, Any]) -> Tool | None:
-    """Return the tool that a ``tools/call`` is about: behind ``call_tool`` the one that it names."""
+    """Return the tool of a ``tools/call``; for ``call_tool``, the tool that it names."""
     name = params.get("name")
     if isinstance(name, str) and (registered := server.tools.get(name)) is not None:
         return registered
@@ -66,17 +64,16 @@ def called_tool(server: MCPServer, params: Mapping[str, Any]) -> Tool | None:
 
 
 def misplaced(arguments: Mapping[str, Any]) -> Iterable[str]:
-    """What to do with arguments that were given to ``call_tool`` and are those of the tool that it names."""
+    """Yield a hint if arguments of the named tool were passed to ``call_tool`` itself."""
     own = finders()[1].arguments.names
     if any(each not in own and not difflib.get_close_matches(each, own, n=1) for each in arguments):
         yield "Put the arguments of the tool itself into 'arguments'."
 
 
 def nearest(context: Context, name: str) -> str | None:
-    """The tool that a name was probably meant for, of those that the caller may use. May be queries.
+    """Return the tool that an unknown name probably means, of those that the caller may use. May query.
 
-    Names are compared word by word, so that none is suggested that does something else: ``set_price`` for
-    ``get_price``.
+    Names are compared word by word, so that ``set_price`` is never suggested for ``get_price``.
     """
     usable = (each.name for each in context.server.tools.values() if right(context, each) is Right.USE)
     words = {_words(each): each for each in usable if each != name}
@@ -100,11 +97,9 @@ def _is_alike(wanted: str, name: str) -> bool:
 def offered(
     server: MCPServer, known: Sequence[Primitive], after: int
 ) -> tuple[Sequence[dict[str, Any]], Sequence[Primitive]]:
-    """What a list has behind a position of the tools that a caller may know of, where there may be too many to list.
+    """Return a page of a tool list that may be replaced by search: definitions to put first, and tools.
 
-    Returns:
-        definitions that stand first, and tools. They are for this caller as *known* is: the description of
-        ``search_tools`` names the tags of those.
+    The definitions depend on the caller if *known* does: the description of ``search_tools`` lists tags.
     """
     listed = known if len(known) <= server.search_above else [each for each in tools_in(known) if each.always_listed]
     behind_it = [each for each in listed if each.position > after]
@@ -116,7 +111,7 @@ def offered(
 
 
 def overview(tools: Iterable[Tool]) -> str:
-    """How many there are, and of what kind."""
+    """Return the number of tools, and their tags."""
     tools = list(tools)
     counted = Counter(tag for each in tools for tag in each.tags)
     frequent = sorted(counted, key=lambda tag: (-counted[tag], tag))[:MAX_TAGS]
@@ -125,20 +120,20 @@ def overview(tools: Iterable[Tool]) -> str:
 
 
 def tools_in(primitives: Iterable[Primitive]) -> list[Tool]:
-    """The tools among them."""
+    """Return the tools of *primitives*."""
     return [each for each in primitives if isinstance(each, Tool)]
 
 
 NAME, TITLE, TAGS, DESCRIPTION, ARGUMENT, ABOUT_ARGUMENT = 5.0, 4.0, 4.0, 2.0, 1.5, 1.0
-"""What a word counts, by where it stands."""
+"""Weight of a word, by its place."""
 SATURATION = 1.5
-"""How little a word counts more where it stands more often (BM25's k1)."""
+"""BM25's k1: how little repetition of a word adds."""
 PART = 0.5
-"""What it counts that one of two words begins with the other, ``refund`` and ``refunds``."""
+"""Factor for common prefixes, such as ``refund`` and ``refunds``."""
 LEAST = 3
-"""Characters that a beginning must have for that."""
+"""Minimum length of such a prefix."""
 MAX_WORDS = 30
-"""Words of a query that are looked for; each costs a look at every word of every tool."""
+"""Words used of a query. Each is compared with every word of every tool."""
 
 logger = logging.getLogger("django_mcp")
 
@@ -146,14 +141,14 @@ _words_of: WeakKeyDictionary[Tool, Mapping[str, float]] = WeakKeyDictionary()
 
 
 def words(text: str) -> list[str]:
-    """The words of a text or name, ``camelCase`` and ``snake_case`` taken apart, in lower case without accents."""
+    """Return the words of a text or name in lower case without accents. ``camelCase`` and ``snake_case`` are split."""
     apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", text)
     plain = "".join(each for each in unicodedata.normalize("NFKD", apart) if not unicodedata.combining(each))
     return re.findall(r"[^\W_]+", plain.casefold())
 
 
 def best(tools: Sequence[Tool], query: str) -> list[Tool]:
-    """Those of *tools* that have a word of *query*, the best first; of equals the one that stands first."""
+    """Return the *tools* that match a word of *query*, best first; ties keep their order."""
     wanted = list(dict.fromkeys(words(query)))[:MAX_WORDS]
     hits = [{each: _hit(weights, each) for each in wanted} for weights in map(_weights, tools)]
     rarity = {each: _rarity(sum(hit[each] > 0 for hit in hits), len(tools)) for each in wanted}
@@ -167,7 +162,7 @@ def _rarity(having: int, of: int) -> float:
 
 
 def _hit(weights: Mapping[str, float], wanted: str) -> float:
-    """What a word counts in a tool: the best of the words there that are it or begin alike."""
+    """Return the weight of a word in a tool: the best of equal words and common prefixes."""
     exact = weights.get(wanted, 0.0)
     parts = (weight * PART for word, weight in weights.items() if _begin_alike(word, wanted))
     return max(exact, max(parts, default=0.0))
@@ -182,10 +177,10 @@ def _weights(tool: Tool) -> Mapping[str, float]:
     if found is None:
         try:
             found = _read(tool)
-        except Exception:  # such as a lazy text of the site that fails
-            logger.exception("%s cannot be found, for its words cannot be read", tool.label)
+        except Exception:  # such as a failing lazy text of the site
+            logger.exception("%s cannot be found because its texts cannot be read", tool.label)
             return {}
-        if not tool.is_translated:  # else they are others in another language
+        if not tool.is_translated:  # else words depend on the language
             _words_of[tool] = found
     return found
 
@@ -206,13 +201,13 @@ def _fields(tool: Tool) -> Iterator[tuple[str, float]]:
     properties: Mapping[str, Any] = tool.definition["inputSchema"].get("properties", {})
     for name, schema in properties.items():
         yield name, ARGUMENT
-        if isinstance(schema, Mapping):  # a schema may also be true, for anything
+        if isinstance(schema, Mapping):  # a schema may also be true
             yield f"{schema.get('title', '')} {schema.get('description', '')}", ABOUT_ARGUMENT
 
 
 MAX_FOUND = 20
 SHOWN = ("name", "title", "description", "inputSchema", "annotations", "_meta")
-"""What of a definition is shown to whoever is to call the tool: nothing that is for display."""
+"""Members of a definition that callers need; those for display are left out."""
 
 
 def search_tools(
@@ -251,7 +246,7 @@ def call_tool(
         name: Name of the tool, as returned by search_tools.
         arguments: Arguments of the tool, as described by its input schema.
     """
-    raise NotImplementedError  # methods.call_tool calls what it names
+    raise NotImplementedError  # dispatch.call_tool calls the named tool
 
 
 @cache

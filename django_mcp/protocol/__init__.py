@@ -1,4 +1,4 @@
-"""The wire: JSON-RPC messages, content, errors, headers, URIs and cursors, and nothing of Django or HTTP servers.
+"""The wire format: JSON-RPC messages, content, errors, headers, URIs and cursors.
 
-Modules here import the standard library and pydantic-core only; everything is a value or a pure function.
+Values and pure functions that import only the standard library and pydantic-core.
 """

@@ -12,10 +12,10 @@ _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?:[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=
 
 
 def check_uri(uri: str) -> str:
-    """*uri* itself, if it is one (RFC 3986): clients refuse a whole list for one that is not.
+    """Return *uri* if it is valid (RFC 3986). Clients reject whole lists for an invalid one.
 
     Raises:
-        ValueError: it has no scheme, or characters that must be percent-encoded.
+        ValueError: no scheme, or characters that must be percent-encoded.
     """
     if not _URI.fullmatch(uri):
         msg = (
@@ -28,10 +28,10 @@ def check_uri(uri: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotations:
-    """Hints to the client on how to use or display something.
+    """Hints to the client about how to use or display content.
 
     Attributes:
-        audience: for whom it is.
+        audience: the intended readers.
         priority: 0.0 (optional) to 1.0 (required).
         last_modified: ISO 8601 timestamp.
     """
@@ -41,7 +41,7 @@ class Annotations:
     last_modified: str | None = None
 
     def to_wire(self) -> dict[str, Any]:
-        """The ``annotations`` object."""
+        """Return the JSON object."""
         return _present(audience=list(self.audience) or None, priority=self.priority, lastModified=self.last_modified)
 
 
@@ -50,9 +50,9 @@ class Icon:
     """An image for a server, tool, resource or prompt.
 
     Attributes:
-        src: an https: or data: URI; clients must refuse other schemes.
-        mime_type: media type, where the URI does not tell.
-        sizes: like ``["48x48"]``, or ``["any"]`` for SVG.
+        src: an https: or data: URI; clients must reject other schemes.
+        mime_type: media type, if the URI does not show it.
+        sizes: such as ``["48x48"]``, or ``["any"]`` for SVG.
         theme: the background it is made for.
     """
 
@@ -62,24 +62,23 @@ class Icon:
     theme: Literal["light", "dark"] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what every client has to refuse."""
         if not self.src.startswith(("https:", "http:", "data:")):
             msg = f"Icon.src must be an https: or data: URI, not {self.src[:60]!r}."
             raise ValueError(msg)
         check_uri(self.src)
 
     def to_wire(self) -> dict[str, Any]:
-        """The ``Icon`` object."""
+        """Return the JSON object."""
         return _present(src=self.src, mimeType=self.mime_type, sizes=list(self.sizes) or None, theme=self.theme)
 
 
 class Content:
-    """Base of every block that may stand in ``content``."""
+    """Base class of content blocks."""
 
     __slots__ = ()
 
     def to_wire(self) -> dict[str, Any]:
-        """The block as a JSON object."""
+        """Return the JSON object."""
         raise NotImplementedError
 
 
@@ -92,13 +91,13 @@ class TextContent(Content):
     meta: Mapping[str, Any] | None = None
 
     def to_wire(self) -> dict[str, Any]:
-        """``{"type": "text", …}``."""
+        """Return the JSON object."""
         return _block("text", self, text=self.text)
 
 
 @dataclass(frozen=True, slots=True)
 class ImageContent(Content):
-    """An image: raw bytes and their media type."""
+    """An image, as raw bytes and media type."""
 
     data: bytes = field(repr=False)
     mime_type: str
@@ -106,13 +105,13 @@ class ImageContent(Content):
     meta: Mapping[str, Any] | None = None
 
     def to_wire(self) -> dict[str, Any]:
-        """``{"type": "image", …}``, the bytes in Base64."""
+        """Return the JSON object."""
         return _block("image", self, data=_base64(self.data), mimeType=self.mime_type)
 
 
 @dataclass(frozen=True, slots=True)
 class AudioContent(Content):
-    """Sound: raw bytes and their media type."""
+    """Audio, as raw bytes and media type."""
 
     data: bytes = field(repr=False)
     mime_type: str
@@ -120,13 +119,13 @@ class AudioContent(Content):
     meta: Mapping[str, Any] | None = None
 
     def to_wire(self) -> dict[str, Any]:
-        """``{"type": "audio", …}``, the bytes in Base64."""
+        """Return the JSON object."""
         return _block("audio", self, data=_base64(self.data), mimeType=self.mime_type)
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceLink(Content):
-    """A pointer to a resource the client may read; it need not be listed."""
+    """A link to a resource that the client may read. The resource need not be listed."""
 
     uri: str
     name: str
@@ -138,22 +137,21 @@ class ResourceLink(Content):
     meta: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        """A link must lead somewhere."""
         check_uri(self.uri)
 
     def to_wire(self) -> dict[str, Any]:
-        """``{"type": "resource_link", …}``."""
+        """Return the JSON object."""
         described = _present(title=self.title, description=self.description, mimeType=self.mime_type, size=self.size)
         return _block("resource_link", self, uri=self.uri, name=self.name, **described)
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceContents:
-    """What reading a resource gives: text, or bytes.
+    """The contents of a resource.
 
     Attributes:
-        data: a str becomes ``text``; bytes become ``blob``.
-        uri: the resource's own URI; None for the one that was asked for.
+        data: text, or bytes (sent as ``blob``).
+        uri: the resource's URI; None for the requested one.
         mime_type: media type of the data.
     """
 
@@ -163,12 +161,11 @@ class ResourceContents:
     meta: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        """Check the URI where there is one."""
         if self.uri is not None:
             check_uri(self.uri)
 
     def to_wire(self, uri: str, mime_type: str | None = None) -> dict[str, Any]:
-        """A ``TextResourceContents`` or ``BlobResourceContents``; the arguments fill what is None here."""
+        """Return a ``TextResourceContents`` or ``BlobResourceContents`` object, with the arguments as defaults."""
         body = {"text": self.data} if isinstance(self.data, str) else {"blob": _base64(self.data)}
         head = _present(uri=self.uri or uri, mimeType=self.mime_type or mime_type)
         return {**head, **body, **_present(_meta=self.meta and dict(self.meta))}
@@ -176,37 +173,36 @@ class ResourceContents:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedResource(Content):
-    """A resource's contents inside a result or message. ``resource.uri`` is required here."""
+    """A resource's contents, which must have a URI, inside a result or message."""
 
     resource: ResourceContents
     annotations: Annotations | None = None
     meta: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        """An embedded resource stands alone, so it has to say what it is."""
         if not self.resource.uri:
             msg = "EmbeddedResource requires ResourceContents with a uri."
             raise ValueError(msg)
 
     def to_wire(self) -> dict[str, Any]:
-        """``{"type": "resource", …}``."""
+        """Return the JSON object."""
         return _block("resource", self, resource=self.resource.to_wire(self.resource.uri or ""))
 
 
 @dataclass(frozen=True, slots=True)
 class PromptMessage:
-    """One message of a prompt.
+    """A message of a prompt.
 
     Attributes:
         content: a block, or a str for text.
-        role: who speaks.
+        role: the speaker.
     """
 
     content: Content | str = ""
     role: Role = "user"
 
     def to_wire(self) -> dict[str, Any]:
-        """The ``PromptMessage`` object."""
+        """Return the JSON object."""
         block = TextContent(self.content) if isinstance(self.content, str) else self.content
         return {"role": self.role, "content": block.to_wire()}
 
@@ -229,37 +225,37 @@ def _block(kind: str, block: Any, **members: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class ToolUseContent(Content):
-    """The model wants to use a tool."""
+    """A model's request to use a tool."""
 
     id: str
     name: str
     input: Mapping[str, Any] = field(default_factory=dict)
 
     def to_wire(self) -> dict[str, Any]:
-        """``{"type": "tool_use", …}``."""
+        """Return the JSON object."""
         return {"type": "tool_use", "id": self.id, "name": self.name, "input": dict(self.input)}
 
 
 @dataclass(frozen=True, slots=True)
 class ToolResultContent(Content):
-    """What the tool gave, for the next message to the model."""
+    """The result of a tool use, for the next message to the model."""
 
     tool_use_id: str
     content: Sequence[Content]
     is_error: bool = False
 
     def to_wire(self) -> dict[str, Any]:
-        """``{"type": "tool_result", …}``."""
+        """Return the JSON object."""
         blocks = [block.to_wire() for block in self.content]
         error = {"isError": True} if self.is_error else {}
         return {"type": "tool_result", "toolUseId": self.tool_use_id, "content": blocks, **error}
 
 
 def read_content(block: Any) -> Content:
-    """A block of a client's message.
+    """Return the content block of a client's message.
 
     Raises:
-        ValueError: it is none, with what is wrong.
+        ValueError: it is not a block of a known type.
     """
     match block:
         case {"type": "text", "text": str(text)}:
@@ -278,6 +274,6 @@ def read_content(block: Any) -> Content:
 def _bytes(data: str) -> bytes:
     try:
         return base64.b64decode(data, validate=True)
-    except ValueError:  # binascii.Error is one, and letters outside of ASCII are another
+    except ValueError:  # such as binascii.Error, or non-ASCII characters
         msg = "its data is not valid Base64"
         raise ValueError(msg) from None

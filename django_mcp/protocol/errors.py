@@ -1,7 +1,7 @@
-"""Errors that become JSON-RPC error objects.
+"""Exceptions that become JSON-RPC error objects.
 
-Codes: JSON-RPC 2.0 section 5.1, and the MCP range -32020 to -32099 (2026-07-28, Overview, Error Codes).
-``http_status`` is what the Streamable HTTP transport of that revision asks for.
+Codes: JSON-RPC 2.0 section 5.1, and the MCP range -32020 to -32099 (2026-07-28, Overview, Error Codes). ``http_status``
+is that of the Streamable HTTP transport of that revision.
 """
 
 from collections.abc import Sequence
@@ -11,18 +11,18 @@ RequestId = str | int
 
 
 class ProtocolError(Exception):
-    """Something a client did, or met, that is answered with a JSON-RPC error.
+    """A JSON-RPC error response.
 
     Args:
-        message: what is wrong, then what would be right; the client sees it.
-        data: any JSON value for ``error.data``; left out when None.
-        request_id: the id of the request at fault, where it could be read.
+        message: what is wrong, then what to do; clients see it.
+        data: any JSON value for ``error.data``; omitted if None.
+        request_id: id of the failed request, if it could be read.
     """
 
     code: ClassVar[int] = -32603
     http_status: ClassVar[int] = 200
     broken_envelope: ClassVar[bool] = False
-    """True if the message itself is malformed or rejected, so that no protocol version answers it with status 200."""
+    """True if the message itself is malformed or rejected: then no protocol version answers with status 200."""
     headers: Sequence[tuple[str, str]] = ()
     """HTTP headers to send with the error."""
 
@@ -33,7 +33,7 @@ class ProtocolError(Exception):
         self.request_id = request_id
 
     def to_wire(self) -> dict[str, Any]:
-        """The JSON-RPC ``error`` object."""
+        """Return the JSON-RPC ``error`` object."""
         error: dict[str, Any] = {"code": self.code, "message": self.message}
         if self.data is not None:
             error["data"] = self.data
@@ -49,7 +49,7 @@ class ParseError(ProtocolError):
 
 
 class InvalidRequest(ProtocolError):
-    """JSON, but not a JSON-RPC 2.0 message of MCP."""
+    """The body is JSON, but not a JSON-RPC 2.0 message of MCP."""
 
     code = -32600
     http_status = 400
@@ -57,38 +57,38 @@ class InvalidRequest(ProtocolError):
 
 
 class MethodNotFound(ProtocolError):
-    """No such method, or a method of a capability this server does not declare."""
+    """The method does not exist, or needs a capability that this server does not declare."""
 
     code = -32601
     http_status = 404
 
 
 class InvalidParams(ProtocolError):
-    """The method exists and its parameters are wrong; also an unknown tool, prompt or cursor."""
+    """The parameters are wrong, or name an unknown tool, prompt or cursor."""
 
     code = -32602
     http_status = 400
 
 
 class ResourceNotFound(InvalidParams):
-    """No such resource, or none this caller may know of (2026-07-28, Resources, Error Handling)."""
+    """The resource does not exist for this caller (2026-07-28, Resources, Error Handling)."""
 
     def __init__(self, uri: str) -> None:
         super().__init__("Resource not found", {"uri": uri})
 
 
 class InternalError(ProtocolError):
-    """Our fault. The message holds no detail; the log does."""
+    """An error of the server. Details go to the log, never into the message."""
 
     code = -32603
 
 
 class TooManyRequests(ProtocolError):
-    """The caller calls too often.
+    """The caller exceeded a rate limit.
 
     Args:
-        seconds: after which it may try again.
-        reason: what is too much, as a sentence.
+        seconds: time until a retry may succeed.
+        reason: the exceeded limit, as a sentence.
     """
 
     code = -32000
@@ -101,10 +101,10 @@ class TooManyRequests(ProtocolError):
 
 
 class InsufficientScope(ProtocolError):
-    """The credential lacks scopes (RFC 6750, section 3.1); over HTTP the endpoint says so with 403.
+    """The credential lacks scopes (RFC 6750, section 3.1). Over HTTP the endpoint answers with 403.
 
     Args:
-        scope: all that the operation needs, separated by spaces.
+        scope: all scopes that the operation requires, separated by spaces.
     """
 
     code = -32000
@@ -125,7 +125,7 @@ class HeaderMismatch(ProtocolError):
 
 
 class MissingClientCapability(ProtocolError):
-    """The call needs something the client did not declare."""
+    """The call needs a capability that the client did not declare."""
 
     code = -32021
     http_status = 400
@@ -135,7 +135,7 @@ class MissingClientCapability(ProtocolError):
 
 
 class UnsupportedProtocolVersion(ProtocolError):
-    """A version nobody here speaks."""
+    """The server does not support the protocol version."""
 
     code = -32022
     http_status = 400

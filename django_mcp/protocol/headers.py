@@ -1,6 +1,6 @@
-"""The request headers that mirror the body (2026-07-28, Streamable HTTP, Request Metadata).
+"""Request headers that mirror the body (2026-07-28, Streamable HTTP, Request Metadata).
 
-Header mappings here have lower-case names.
+Header names in mappings are lower case.
 """
 
 import base64
@@ -26,7 +26,7 @@ NAMED_BY: Mapping[str, str] = {
     "tasks/update": "taskId",
     "tasks/cancel": "taskId",
 }
-"""Method -> the parameter that ``Mcp-Name`` repeats."""
+"""Method -> the parameter that ``Mcp-Name`` mirrors."""
 
 _OPEN, _CLOSE = "=?base64?", "?="
 _PLAIN = re.compile(r"[\t\x20-\x7e]*")
@@ -37,11 +37,10 @@ _TOKEN = re.compile(r'[^\s",;]+')
 
 
 def decode_value(raw: str) -> str:
-    """A header's value with the ``=?base64?…?=`` form undone (Value Encoding).
+    """Return a header's value, decoded if it is in the ``=?base64?…?=`` form (Value Encoding).
 
     Raises:
-        HeaderMismatch: the form is there but what it holds is not Base64 of UTF-8; or it is not there, and the value
-            has characters that need it.
+        HeaderMismatch: not Base64 of UTF-8, or a plain value with characters that require that form.
     """
     value = raw.strip(" \t")
     if not (value.startswith(_OPEN) and value.endswith(_CLOSE) and len(value) >= len(_OPEN) + len(_CLOSE)):
@@ -55,7 +54,7 @@ def decode_value(raw: str) -> str:
     held = value[len(_OPEN) : -len(_CLOSE)]
     try:
         decoded = base64.b64decode(held, validate=True)
-        # Two spellings of the same bytes would let two readers see two values (RFC 4648, section 3.5).
+        # Non-canonical Base64 could be read as different values (RFC 4648, section 3.5).
         if base64.b64encode(decoded).decode() == held:
             return decoded.decode()
     except ValueError:
@@ -64,16 +63,16 @@ def decode_value(raw: str) -> str:
 
 
 def encode_value(text: str) -> str:
-    """A value as a header can hold it: what ``decode_value`` reads (Value Encoding)."""
+    """Return *text* as a header value; the inverse of ``decode_value`` (Value Encoding)."""
     if _PLAIN.fullmatch(text) and text == text.strip(" \t") and not text.startswith(_OPEN):
         return text
     return f"{_OPEN}{base64.b64encode(text.encode()).decode()}{_CLOSE}"
 
 
 def idempotency_key(raw: str) -> str:
-    """The key in ``Idempotency-Key``: a string of RFC 8941 (draft-ietf-httpapi-idempotency-key-header, section 2.1).
+    """Return the key of an ``Idempotency-Key`` header (draft-ietf-httpapi-idempotency-key-header, section 2.1).
 
-    Many clients leave out the quotation marks; a key that needs none is taken without.
+    It is an RFC 8941 string. Many clients omit the quotation marks, so a bare token is accepted as well.
 
     Raises:
         InvalidParams: it is neither.
@@ -87,10 +86,10 @@ def idempotency_key(raw: str) -> str:
 
 
 def check_mirrors(headers: Mapping[str, str], method: str, params: Mapping[str, Any]) -> None:
-    """Compare ``Mcp-Method`` and ``Mcp-Name`` with the body they repeat. Ids of tasks need not be repeated.
+    """Compare ``Mcp-Method`` and ``Mcp-Name`` with the body. ``Mcp-Name`` is optional for task ids.
 
     Raises:
-        HeaderMismatch: one is missing, malformed, or says something else than the body.
+        HeaderMismatch: a header is missing, malformed, or differs from the body.
     """
     raw = headers.get(METHOD)
     if raw != method:
@@ -100,9 +99,9 @@ def check_mirrors(headers: Mapping[str, str], method: str, params: Mapping[str, 
         return
     raw, named = headers.get(NAME), params.get(named_by)
     if raw is not None and raw == named and raw.isidentifier() and raw.isascii():
-        return  # as most names are, which need no decoding
+        return  # fast path: most names need no decoding
     if not isinstance(named, str) or (raw is None and named_by == "taskId"):
-        return  # clients in use leave it out of those, and no state of ours is where only a header would lead
+        return  # existing clients omit it for tasks, and no routing here depends on it
     _compare("Mcp-Name", None if raw is None else decode_value(raw), named, f"params.{named_by}")
 
 
@@ -111,16 +110,15 @@ def check_parameters(
 ) -> None:
     """Compare the ``Mcp-Param-…`` headers of a tool with its arguments (Server Behavior for Custom Headers).
 
-    A header without its argument is refused like one that differs: whoever routes by the header would see something
-    else than the tool does. An argument that no header can hold is left to who checks arguments.
+    A header without its argument is rejected too: a router would see a value that the tool does not.
 
     Args:
         headers: of the request.
-        mirrors: header, and where in the arguments: ``("Mcp-Param-Region", ("region",))``.
-        arguments: ``params.arguments``.
+        mirrors: header, and path in the arguments: ``("Mcp-Param-Region", ("region",))``.
+        arguments: ``params.arguments``. Types that no header can hold are not compared.
 
     Raises:
-        HeaderMismatch: one is missing, malformed, or says something else than the body.
+        HeaderMismatch: a header is missing, malformed, or differs from the body.
     """
     for header, path in mirrors:
         raw = headers.get(header.lower())
@@ -141,12 +139,7 @@ def check_parameters(
 
 
 def parameters(mirrors: Iterable[tuple[str, tuple[str, ...]]], arguments: Mapping[str, Any]) -> dict[str, str]:
-    """The ``Mcp-Param-…`` headers that a client sends with its arguments: what ``check_parameters`` compares.
-
-    Args:
-        mirrors: header, and where in the arguments.
-        arguments: ``params.arguments``.
-    """
+    """Return the ``Mcp-Param-…`` headers that a client sends with its arguments; see ``check_parameters``."""
     found = ((header.lower(), _value_at(arguments, path)) for header, path in mirrors)
     return {header: encode_value(_spelled(value)) for header, value in found if value is not None}
 
@@ -158,12 +151,10 @@ def _value_at(arguments: Any, path: tuple[str, ...]) -> Any:
 
 
 def _spelled(value: Any) -> str:
-    """A value as a header has it (Value Encoding, Type conversion)."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _same_number(given: str | None, value: Any) -> bool:
-    """Whether both are numbers and equal: 42 and 42.0 are (Server Validation)."""
     if given is None or isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return _DECIMAL.fullmatch(given) is not None and Decimal(given) == Decimal(str(value))

@@ -1,22 +1,17 @@
-"""What a form has to know of a JSON Schema: which kind of value goes where, and what there is to choose from."""
+"""JSON Schema as forms read it: the type of a value and its choices."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 MAX_STEPS = 20
-"""References and unions that are followed at one place."""
+"""References and unions followed for one value."""
 Schema = Mapping[str, Any]
 Choices = Sequence[tuple[Any, str]]
-"""Values, with what they are called."""
+"""Values and their labels."""
 
 
 def plain(schema: Any, root: Schema) -> Schema:
-    """A schema without references and without null, in place of which a form sends nothing.
-
-    Args:
-        schema: of one value.
-        root: where its references lead.
-    """
+    """Return a schema with references resolved and null removed: forms omit a value instead of sending null."""
     for _ in range(MAX_STEPS):
         if not isinstance(schema, Mapping):
             break
@@ -28,13 +23,7 @@ def plain(schema: Any, root: Schema) -> Schema:
 
 
 def alternatives(schema: Any, root: Schema, steps: int = MAX_STEPS) -> Sequence[Schema]:
-    """Return what a value may be, null included: schemas without references, each with at most one type.
-
-    Args:
-        schema: of one value.
-        root: where its references lead.
-        steps: references and unions that are followed.
-    """
+    """Return the possible schemas of a value, null included: without references, each with at most one type."""
     if not isinstance(schema, Mapping) or not steps:
         return [{}]
     if isinstance(reference := schema.get("$ref"), str):
@@ -48,7 +37,7 @@ def alternatives(schema: Any, root: Schema, steps: int = MAX_STEPS) -> Sequence[
 
 
 def _inner(schema: Schema, root: Schema) -> Schema | None:
-    """The schema that this one stands for, with its own words; None where it stands for itself."""
+    """Return what a reference or one-member union stands for, merged with its siblings; else None."""
     if isinstance(reference := schema.get("$ref"), str):
         return {**_target(reference, root), **_but(schema, "$ref")}
     for keyword in ("anyOf", "oneOf", "allOf"):
@@ -85,7 +74,7 @@ def _without_null(schema: Schema) -> Schema:
 
 
 def choices_of(schema: Schema) -> Choices | None:
-    """What there is to choose from; None where it is no choice."""
+    """Return the choices of a schema, or None if it has none."""
     if isinstance(values := schema.get("enum"), list):
         names = schema.get("enumNames")
         names = names if isinstance(names, list) and len(names) == len(values) else values

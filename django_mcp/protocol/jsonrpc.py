@@ -1,7 +1,7 @@
-"""JSON-RPC 2.0 as MCP uses it: bytes to messages, results and errors to bytes.
+"""JSON-RPC 2.0 as MCP uses it: decoding of messages, encoding of results and errors.
 
-What MCP narrows (2026-07-28, Overview, Messages): ids are strings or integers and never null, ``params`` is an
-object, and a batch is not a message.
+MCP narrows JSON-RPC (2026-07-28, Overview, Messages): ids are strings or integers, never null; ``params`` is an object;
+a batch is not a message.
 """
 
 import json
@@ -17,21 +17,21 @@ from django_mcp.protocol.meta import meta_of
 JSONRPC = "2.0"
 
 MAX_ID_LENGTH = 1024
-"""Characters of a request's id and of a progress token, which are repeated in every message about the request."""
+"""Characters of a request id or progress token, both of which are repeated in every message about the request."""
 MAX_STRING_LENGTH = 8192
-"""Characters of any other string by which a client names something: a URI, a tool, a cursor. RFC 9110 section 4.1
-recommends that URIs of at least 8,000 octets are supported."""
+"""Characters of any other string by which a client names something, such as a URI, tool or cursor. RFC 9110, section
+4.1, recommends supporting URIs of at least 8,000 octets."""
 MAX_MEMBER_BYTES = 64 * 1024
-"""Bytes of any other member of ``params``, such as ``clientInfo``, ``capabilities`` and ``_meta``."""
+"""Bytes of any other member of ``params``, such as ``clientInfo``, ``capabilities`` or ``_meta``."""
 MAX_FILTER_BYTES = 256 * 1024
-"""Bytes of the filter of ``subscriptions/listen``, and of all URIs that one session is subscribed to."""
+"""Bytes of the filter of ``subscriptions/listen``, and of all URIs that one session subscribes to."""
 
 _UNLIMITED = frozenset({"arguments", "inputResponses", "requestState"})
-"""Members of ``params`` that only the size of the body limits: what tools work with, and what the server sealed."""
+"""Members of ``params`` limited by the size of the body alone: a tool's input, and state that the server signed."""
 
 
 class Request(NamedTuple):
-    """A call that wants an answer."""
+    """A message that expects a response."""
 
     id: RequestId
     method: str
@@ -39,14 +39,14 @@ class Request(NamedTuple):
 
 
 class Notification(NamedTuple):
-    """A message that gets none."""
+    """A message without a response."""
 
     method: str
     params: dict[str, Any]
 
 
 class Response(NamedTuple):
-    """The client's answer to a request of ours."""
+    """The client's response to a request of the server."""
 
     id: RequestId
     result: Any
@@ -60,14 +60,13 @@ def decode(body: bytes) -> Any:
     """Read one JSON value from UTF-8 *body*.
 
     Raises:
-        ParseError: not JSON, not UTF-8, nested deeper than some 200 levels, NaN or Infinity, a lone surrogate, a number
-            of more than 4,300 digits, or an object with the same key twice (two readers of such an object
-            need not agree on what it says; RFC 8259 section 4).
+        ParseError: not JSON or UTF-8, nested deeper than about 200 levels, NaN or Infinity, a lone surrogate, a number
+            of over 4,300 digits, or a duplicate key (which readers interpret differently; RFC 8259, section 4).
     """
     try:
         value = from_json(body, allow_inf_nan=False)
-        # A body that is its own shortest encoding holds no key twice and no number too large for a float.
-        # Most clients send just that, and comparing costs a sixth of looking at each object.
+        # A body in canonical form has no duplicate key and no number too large for a float. Most clients send
+        # that, and the comparison takes a sixth of the time of a check of each object.
         if to_json(value) != body:
             json.loads(body, object_pairs_hook=_unique, parse_float=_finite)
     except (ValueError, RecursionError) as error:
@@ -76,16 +75,14 @@ def decode(body: bytes) -> Any:
 
 
 def decode_messages(body: bytes) -> Any:
-    """Read a message, or a batch of them, and check the length of what a client names and describes itself with.
-
-    Such strings are kept, logged, compared and repeated, so the limit of the body is none for them.
+    """Read a message or batch, with stricter limits for values that are stored, logged and repeated.
 
     Raises:
         ParseError: see ``decode``.
-        InvalidRequest: a string or an object is larger than it may be.
+        InvalidRequest: a string or an object is too large.
     """
     value = decode(body)
-    if len(body) > MAX_ID_LENGTH:  # in what is shorter nothing can be too long
+    if len(body) > MAX_ID_LENGTH:  # a shorter body cannot exceed any limit
         for message in value if type(value) is list else [value]:
             if type(message) is dict:
                 _check_sizes(message)
@@ -141,10 +138,10 @@ def _finite(digits: str) -> float:
 
 
 def parse(value: Any) -> Message:
-    """Tell what kind of message a JSON value is.
+    """Return a JSON value as a ``Request``, ``Notification`` or ``Response``.
 
     Raises:
-        InvalidRequest: it is none; ``request_id`` is set where the id could be read.
+        InvalidRequest: it is none of them; ``request_id`` is set if the id could be read.
     """
     if type(value) is not dict:
         raise InvalidRequest(f"A message must be a JSON object, not {_kind(value)}.")
@@ -167,20 +164,20 @@ def parse(value: Any) -> Message:
 
 
 def id_of(value: Any) -> RequestId | None:
-    """The id of a message that need not be one; None where it has none, or no right one."""
+    """Return the id of a possible message, or None if it has no valid one."""
     request_id = value.get("id") if type(value) is dict else None
     return request_id if type(request_id) is int or type(request_id) is str else None
 
 
 class UnencodableResult(ValueError):
-    """A result that has no JSON form."""
+    """A result that cannot be encoded as JSON."""
 
 
 def encode(value: Any) -> bytes:
-    """The shortest JSON of *value*, without line breaks; NaN and the infinities become null.
+    """Return *value* as compact JSON. NaN and infinities become null.
 
     Raises:
-        UnencodableResult: it holds what JSON cannot (a lone surrogate, say).
+        UnencodableResult: it cannot be encoded, for example because of a lone surrogate.
     """
     try:
         return to_json(value, inf_nan_mode="null")
@@ -189,10 +186,10 @@ def encode(value: Any) -> bytes:
 
 
 def encode_result(request_id: RequestId, result: dict[str, Any] | bytes) -> bytes:
-    """A response that carries *result*, an object or its JSON.
+    """Return a response with *result*, an object or its JSON.
 
     Raises:
-        UnencodableResult: the object has no JSON form.
+        UnencodableResult: the object cannot be encoded.
     """
     if type(result) is bytes:
         return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (to_json(request_id), result)
@@ -200,7 +197,7 @@ def encode_result(request_id: RequestId, result: dict[str, Any] | bytes) -> byte
 
 
 def encode_error(request_id: RequestId | None, error: ProtocolError) -> bytes:
-    """A response that carries *error*. Without a readable id the member is left out, as MCP has it, not null."""
+    """Return a response with *error*. Without a request id the member is omitted, as MCP requires."""
     message: dict[str, Any] = {"jsonrpc": JSONRPC}
     if request_id is not None:
         message["id"] = request_id
@@ -216,13 +213,13 @@ def _kind(value: Any) -> str:
 
 
 class Result(NamedTuple):
-    """A method's result.
+    """The result of a method.
 
     Attributes:
-        fields: the JSON object, in the newest protocol version's shape, without what only a version adds.
-        ttl_ms: how long a client may keep it, in milliseconds; None where the method is not cacheable.
-        public: the answer is the same for every caller (2026-07-28, Caching, Cache Scope Field).
-        encoded: for a result that many requests share, a dict for its encodings by protocol version; else None.
+        fields: the JSON object in the newest protocol version, without members that single versions add.
+        ttl_ms: milliseconds for which clients may cache it; None if not cacheable.
+        public: True if it is the same for every caller (2026-07-28, Caching, Cache Scope Field).
+        encoded: shared encodings by protocol version, or None.
     """
 
     fields: dict[str, Any]

@@ -1,4 +1,4 @@
-"""What ``params._meta`` says about a request (2026-07-28, Overview, General fields)."""
+"""``params._meta``: its keys, and the protocol fields of each request (2026-07-28, Overview, General fields)."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -13,19 +13,19 @@ SERVER_INFO = PREFIX + "serverInfo"
 LOG_LEVEL = PREFIX + "logLevel"
 SUBSCRIPTION = PREFIX + "subscriptionId"
 OURS = "django-mcp/"
-"""Prefix of the keys that the specification does not have. In a result only the package itself says them."""
+"""Prefix of keys outside the specification. In results, only the package itself sets them."""
 IDEMPOTENCY_KEY = OURS + "idempotencyKey"
 APPROVAL = OURS + "approval"
-"""In a result: the call has to be approved, or was denied. ``{"kind", "approval_id", "url"}``."""
+"""In a result: the call requires approval or was denied. ``{"kind", "approval_id", "url"}``."""
 
 
 def of_a_tool(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tool's ``_meta`` without the package's own keys: a tool may pass on the result of another server."""
+    """Return a tool's ``_meta`` without the package's own keys, which a tool could pass on from another server."""
     return {key: value for key, value in meta.items() if not str(key).startswith(OURS)}
 
 
 class ClientInfo(NamedTuple):
-    """Who the client says it is. Not verified: for display and logs only."""
+    """The client's description of itself. Unverified: for display and logs only."""
 
     name: str = ""
     version: str = ""
@@ -33,7 +33,7 @@ class ClientInfo(NamedTuple):
 
     @classmethod
     def read(cls, value: Any) -> "ClientInfo":
-        """From an ``Implementation`` object; anything of the wrong type reads as empty."""
+        """Read an ``Implementation`` object. Members of the wrong type are read as empty."""
         if not isinstance(value, Mapping):
             return UNKNOWN_CLIENT
         name, version, title = value.get("name"), value.get("version"), value.get("title")
@@ -48,7 +48,7 @@ UNKNOWN_CLIENT = ClientInfo()
 
 
 def meta_of(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """``params._meta`` where it is an object, else an empty mapping."""
+    """Return ``params._meta`` if it is an object, else an empty mapping."""
     meta = params.get("_meta")
     return meta if isinstance(meta, dict) else {}
 
@@ -56,13 +56,13 @@ def meta_of(params: Mapping[str, Any]) -> Mapping[str, Any]:
 def fields(
     version: str, client: Mapping[str, Any], capabilities: Mapping[str, Any], log_level: str | None = None
 ) -> dict[str, Any]:
-    """What a client puts into ``_meta`` of each request: what ``Envelope`` reads."""
+    """Return the protocol fields that a client sends in ``_meta``; the inverse of ``Envelope.read``."""
     made: dict[str, Any] = {VERSION: version, CLIENT_INFO: client, CLIENT_CAPABILITIES: dict(capabilities)}
     return made if log_level is None else {**made, LOG_LEVEL: log_level}
 
 
 class Envelope(NamedTuple):
-    """The per-request protocol fields. ``client`` and ``log_level`` are unread."""
+    """The protocol fields of a request. ``client`` and ``log_level`` are not validated."""
 
     version: str
     client: Any
@@ -71,7 +71,7 @@ class Envelope(NamedTuple):
 
     @classmethod
     def read(cls, params: Mapping[str, Any]) -> "Envelope":
-        """Read and check the fields every self-contained request must have.
+        """Read and validate the fields that every self-contained request must have.
 
         Raises:
             InvalidParams: ``_meta`` or one of its required members is missing or of the wrong type.

@@ -1,9 +1,8 @@
-"""URI templates (RFC 6570) read backwards: from a URI to the variables that make it.
+"""Matching of URIs against URI templates (RFC 6570).
 
-Supported: ``{name}`` (one path segment or part of one), ``{+name}`` (anything, slashes too), and ``{?a,b}`` at
-the end (optional query parameters). That is what servers of the field use, and each can be matched without
-guessing. Values are percent-decoded. What would then lead out of a folder (slashes that were quoted, ``..``, NUL, the
-root) is no value: a function may join it to a path.
+Supported are the forms that can be matched without ambiguity: ``{name}`` (a path segment or part of one), ``{+name}``
+(any text, slashes included), and ``{?a,b}`` at the end (optional query parameters). Values are percent-decoded. A value
+that leads out of a folder (a quoted slash, ``..``, NUL, the root) does not match: a function may join it to a path.
 """
 
 import re
@@ -22,11 +21,11 @@ class URITemplate:
     Attributes:
         source: the template as written.
         variables: names in order of appearance.
-        optional: those of them that come from ``{?…}`` and may be absent.
-        is_lookup: values are only looked up, such as keys of rows, and any text will do.
+        optional: names of ``{?…}``, which may be absent.
+        is_lookup: True if values are only looked up, such as keys of rows, so that any text is safe.
 
     Raises:
-        ValueError: no scheme, an operator that is not supported, a name used twice, or a bad name.
+        ValueError: no scheme, an unsupported operator, a duplicate name, or an invalid one.
     """
 
     def __init__(self, source: str) -> None:
@@ -38,8 +37,8 @@ class URITemplate:
         query: list[str] = []
         path: list[str] = []
         simple: set[str] = set()
-        # Literals, and between them the variables with the characters that end them: neither "/" nor what starts a
-        # query or fragment belongs to a simple one.
+        # Literals, and for each variable between them the characters that end it: a simple one ends at "/", "?"
+        # and "#".
         parts: list[str] = []
         stops: list[str] = []
         end, literal = 0, ""
@@ -76,10 +75,7 @@ class URITemplate:
         return name
 
     def match(self, uri: str) -> dict[str, str] | None:
-        """Return the variables that give *uri*, or None where this template cannot.
-
-        The time is linear in the length of *uri*: a client chooses it.
-        """
+        """Return the variables that give *uri*, or None. Linear in the length of *uri*, which clients choose."""
         base, query = uri, ""
         if self.optional:
             base, _, query = uri.partition("?")
@@ -96,14 +92,14 @@ class URITemplate:
         return values
 
     def _split(self, uri: str) -> list[str] | None:
-        """Return the texts of the variables, each as long as it can be, the first ones before the others."""
+        """Match the path, greedily from left to right."""
         first, last = self._parts[0], self._parts[-1]
         if not self._stops:
             return [] if uri == first else None
         if not (uri.startswith(first) and uri.endswith(last)) or len(uri) < len(first) + len(last):
             return None
         text = uri[len(first) : len(uri) - len(last)]
-        # From the end: the places at which the rest of the template matches the rest of the text.
+        # From the end: the positions from which the rest of the template matches the rest of the text.
         places = [{len(text)}]
         for stops, literal in zip(self._stops[:0:-1], self._parts[-2:0:-1], strict=True):
             starts = _starts(text, stops, places[-1])
@@ -120,7 +116,7 @@ class URITemplate:
 
 
 def _starts(text: str, stops: str, ends: AbstractSet[int]) -> Iterable[int]:
-    """Return where a variable may start, of at least one character and none of *stops*, to end at one of *ends*."""
+    """Yield where a variable may start that ends at one of *ends*: at least one character, none of *stops*."""
     is_inside = False
     for at in range(len(text) - 1, -1, -1):
         is_inside = text[at] not in stops and (is_inside or at + 1 in ends)
@@ -129,6 +125,6 @@ def _starts(text: str, stops: str, ends: AbstractSet[int]) -> Iterable[int]:
 
 
 def _is_no_name(value: str, is_simple: bool) -> bool:
-    """Whether a decoded value would lead out of the folder that a function joins it to."""
+    """Return True if a decoded value could lead out of the folder that a function joins it to."""
     segments = re.split(r"[/\\]", value)
     return "\0" in value or ".." in segments or (len(segments) > 1 and (is_simple or not segments[0]))

@@ -1,6 +1,6 @@
-"""The protocol versions spoken here. The one module that names them, below ``revisions/``.
+"""The supported protocol versions, and version negotiation. Outside ``revisions``, only this module names versions.
 
-A *modern* version carries version, identity and capabilities in every request; a *legacy* one opens with
+A *modern* version has its version, identity and capabilities in every request; a *legacy* one starts with
 ``initialize`` (specification, "Versioning and Compatibility", section Terminology).
 """
 
@@ -8,15 +8,15 @@ MODERN: tuple[str, ...] = ("2026-07-28",)
 LEGACY: tuple[str, ...] = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 
 SUPPORTED: tuple[str, ...] = MODERN + LEGACY
-"""Newest first. Feeds ``supportedVersions``, the data of error -32022, and ``initialize``."""
+"""Newest first. Used for ``supportedVersions``, the data of error -32022, and ``initialize``."""
 
 ASSUMED = "2025-03-26"
-"""What a request without ``MCP-Protocol-Version`` speaks (2025-06-18, Transports, Protocol Version Header)."""
+"""The version of requests without ``MCP-Protocol-Version`` (2025-06-18, Transports, Protocol Version Header)."""
 
 BATCHING: frozenset[str] = frozenset({"2025-03-26"})
-"""Where a client may send an array of messages in one POST; taken out again in 2025-06-18."""
+"""Versions in which a POST may contain an array of messages; 2025-06-18 removed it."""
 
 
 def negotiate(requested: object) -> str:
-    """The version ``initialize`` answers with: the one asked for if it is legacy, else our newest legacy one."""
+    """Return the version to answer ``initialize`` with: the requested one if legacy, else the newest legacy one."""
     return requested if isinstance(requested, str) and requested in LEGACY else LEGACY[0]

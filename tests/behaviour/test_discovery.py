@@ -132,7 +132,7 @@ def test_an_endpoint_without_search_has_no_such_tools(make_server: Make, client:
 
 @pytest.mark.parametrize("name", FINDERS)
 def test_a_tool_of_the_same_name_is_told(server: MCPServer, make_server: Make, name: str) -> None:
-    with pytest.raises(ImproperlyConfigured, match="finds its tools with one of that name; rename it"):
+    with pytest.raises(ImproperlyConfigured, match="uses this name; rename it"):
         tool(server=server, name=name)(lambda: "x")
     tool(server=make_server("plain"), name=name)(lambda: "x")
 

@@ -16,7 +16,7 @@ from tests.conversation import Conversation, accept
 from tests.exchange import WITHIN, eventually
 
 YES = accept(confirm=True)
-BUSY = "The tool is busy with another call, its limit. Retry in a few seconds."
+BUSY = "The tool is busy: its limit is one call at a time. Retry in a few seconds."
 
 
 class Door:

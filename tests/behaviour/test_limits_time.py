@@ -219,7 +219,7 @@ def test_what_cannot_be_undone_is_said(server: MCPServer, talk: Conversation, la
         late()
         return "done"
 
-    assert "may have been kept. Check before you call it again" in talk.call("send_letters").text
+    assert "may have taken effect; check before retrying" in talk.call("send_letters").text
 
 
 def test_a_reading_tool_is_told_how_to_ask_for_less(

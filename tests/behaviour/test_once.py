@@ -378,7 +378,7 @@ def test_what_no_database_takes_back_is_undone_after_a_rollback_last_first(
 
     assert "It is no picture." in talk.call("upload", name="bad").text
     assert undone == ["second", "first, of bad"]
-    assert "a function for ctx.on_rollback failed" in caplog.text
+    assert "a ctx.on_rollback function failed" in caplog.text
     undone.clear()
     assert talk.call("upload", name="good").text == "kept"
     assert undone == []

@@ -60,7 +60,7 @@ def test_one_call_too_many_is_answered_with_429_and_when_to_come_back(
     assert refused.headers["retry-after"] == "31"
     assert refused.code == -32000
     assert refused.error["data"] == {"retryAfter": 31}
-    assert refused.error["message"] == "Too many calls of tools: 50 a minute may be made. Retry after 31 s."
+    assert refused.error["message"] == "Too many calls of tools; the limit is 50 a minute. Retry after 31 s."
     assert client.request("tools/list").status == 200
 
 
@@ -93,7 +93,7 @@ def test_the_refusal_names_the_tool_and_its_limit(client: Client, version: str, 
     ping(client.server, rate_limit=rate)
     client.version = version
     client.call("ping")
-    assert f"Too many calls of 'ping': {words} may be made. Retry after" in client.call("ping").error["message"]
+    assert f"Too many calls of 'ping'; the limit is {words}. Retry after" in client.call("ping").error["message"]
 
 
 def test_a_new_window_begins_at_nought(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,7 +199,7 @@ def test_while_the_cache_is_away_everybody_is_let_through_and_the_log_says_so(
         patch.setattr(LocMemCache, "add", away)
         assert [call(client, "ada") for _ in range(3)] == [200] * 3
     assert {record.levelname for record in caplog.records} == {"WARNING"}
-    assert "calls of 'ping' are not counted, for the cache fails: ConnectionError" in caplog.text
+    assert "calls of 'ping' are not counted because the cache failed: ConnectionError" in caplog.text
     assert [call(client, "ada"), call(client, "ada")] == [200, 429]
 
 

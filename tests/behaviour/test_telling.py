@@ -219,7 +219,7 @@ def test_a_misspelt_level_is_the_tools_own_error(server: MCPServer, talk: Conver
 
     telling(server, "sync", body)
     call(talk)
-    assert "'fatal' is no log level; use one of debug, info" in errors[0]
+    assert "'fatal' is not a log level; use one of debug, info" in errors[0]
 
 
 # Order and place

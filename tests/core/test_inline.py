@@ -65,7 +65,7 @@ def test_a_coroutine_that_waits_for_something_else_is_closed_and_named_as_the_mi
         finally:
             steps.append("closed")
 
-    with pytest.raises(RuntimeError, match="awaited something else than its Runner"):
+    with pytest.raises(RuntimeError, match="awaited something other than its Runner"):
         run_inline(waits())
     assert steps == ["closed"]
 

@@ -52,6 +52,6 @@ def test_while_it_is_away_nobody_is_counted_and_then_everybody_again(
     assert not may("1/d")
     gate.shut()
     assert may("1/d")
-    assert "are not counted, for the cache fails" in caplog.text
+    assert "are not counted because the cache failed" in caplog.text
     gate.open()
     assert not may("1/d")

@@ -106,7 +106,7 @@ WRONG: dict[str, tuple[Declare, str]] = {
     ),
     "the name of a source": (
         lambda _: MCPServer("x", source="default"),  # type: ignore[arg-type]
-        "MCPServer 'x': source must be an MCPServer, the object, not 'default'.",
+        "MCPServer 'x': source must be an MCPServer object, not 'default'.",
     ),
     "the name of an endpoint for a tool": (lambda _: tool(server="desk")(add), IS_NO_SERVER),  # type: ignore[call-overload]
     "names of endpoints": (lambda _: tool(server=["desk"])(add), IS_NO_SERVER),  # type: ignore[call-overload]
