@@ -1,4 +1,4 @@
-"""Model instances as arguments and results of functions."""
+"""Model instances as arguments and results of tools."""
 
 import functools
 import typing
@@ -46,26 +46,26 @@ from django_mcp.primitives.validation_errors import about_argument, shown, with_
 from django_mcp.protocol.content import TextContent
 
 MOST = 200
-"""The most rows that one argument addresses."""
+"""Maximum number of rows for one argument."""
 _NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class ModelArgument:
-    """Rows that an argument may name: ``Annotated[Order, ModelArgument(lambda ctx: ctx.user.orders.all())]``.
+    """The rows that an argument accepts: ``Annotated[Order, ModelArgument(lambda ctx: ctx.user.orders.all())]``.
 
-    Without it they are those that the model's ``ModelResource`` shows the caller.
+    Without it an argument accepts the rows that the model's ``ModelResource`` shows the caller.
 
     Args:
-        rows: takes the ``Context``, gives the rows; others do not exist for the caller.
-        lookup_field: the field by which the caller addresses a row.
+        rows: a function that takes the ``Context`` and returns a queryset. Other rows are reported as not found.
+        lookup_field: the field by which the caller identifies a row.
     """
 
     rows: Callable[[Context], QuerySet[Any]]
     lookup_field: str = "pk"
 
     def __post_init__(self) -> None:
-        """Refuse rows themselves: which there are shows in each call."""
+        """Reject a queryset, which would be the same for every call."""
         if isinstance(self.rows, type) or not callable(self.rows):
             kind = "class" if isinstance(self.rows, type) else type(self.rows).__name__
             msg = (
@@ -76,18 +76,18 @@ class ModelArgument:
 
 
 class Argument:
-    """An argument that means rows.
+    """An argument whose type is a model or a list of a model.
 
     Args:
-        parameter: of the function.
+        parameter: the function's parameter.
         server: the endpoint.
-        tool: for errors, and where its rows are read.
+        tool: the tool, for error messages and the database that rows are read from.
 
     Attributes:
-        parameter: the one that callers see, of what addresses a row.
+        parameter: the parameter that callers see, which takes lookup values.
 
     Raises:
-        ImproperlyConfigured: nothing says which rows there are for a caller.
+        ImproperlyConfigured: neither a ``ModelResource`` nor a ``ModelArgument`` defines the rows.
     """
 
     def __init__(self, parameter: Parameter, server: MCPServer, tool: Tool) -> None:
@@ -112,7 +112,6 @@ class Argument:
 
     @property
     def one(self) -> str:
-        """What a row is called."""
         return str(self._options.verbose_name)
 
     @property
@@ -132,7 +131,7 @@ class Argument:
     def _lookup(self) -> Any:
         if self._bound is not None:
             return self._bound.lookup
-        assert self._rows is not None  # noqa: S101 - one of the two says which rows
+        assert self._rows is not None  # noqa: S101 - without a registered model there is a ModelArgument
         if is_composite(self._options.pk):
             msg = (
                 f"{self._label}: {self._options.label} has a composite primary key, so no single value addresses a row."
@@ -154,10 +153,10 @@ class Argument:
     # In a call
 
     def resolve(self, value: Any, access: RowAccess) -> Any:
-        """The row or rows that *value* addresses, all in one query; what is no address is left, such as a default.
+        """Return the row or rows that *value* identifies, with one query. None and instances are returned unchanged.
 
         Raises:
-            ToolError: one does not exist for the caller.
+            ToolError: a row does not exist or the caller may not see it.
         """
         if value is None or isinstance(value, models.Model):
             return value
@@ -166,11 +165,11 @@ class Argument:
         return type(value)(self._found(list(value), access))
 
     def named(self, rows: Any) -> str:
-        """A line that says which rows they are, by the titles that their declaration gives them; "" without one."""
+        """Return one line with the titles of *rows*, or "" for a model that is not registered."""
         if self._bound is None or rows is None:
             return ""
         each_row = [rows] if isinstance(rows, models.Model) else rows
-        # One line, whatever a title has in it: the next one is about another argument.
+        # A title must not start a new line, which would read as another argument.
         titles = [" ".join(self._bound.title_of(row).split()) for row in each_row if isinstance(row, models.Model)]
         return f"{self.parameter.name}: {capfirst(self.one)} {', '.join(titles)}" if titles else ""
 
@@ -198,7 +197,7 @@ class Argument:
         if self._bound is not None:
             rows = access.get_queryset(self._bound)
         else:
-            assert self._rows is not None  # noqa: S101 - one of the two says which rows
+            assert self._rows is not None  # noqa: S101 - without a registered model there is a ModelArgument
             rows = each_once(self._rows.rows(access.ctx).all())
         return (on_writer(rows) if self._tool.atomic else rows).order_by()
 
@@ -209,10 +208,10 @@ class Argument:
 
 
 def resolved(arguments: Mapping[str, Argument], keywords: dict[str, Any], access: RowAccess) -> dict[str, Any]:
-    """*keywords* with rows in place of what addressed them.
+    """Return *keywords* with rows in place of lookup values.
 
     Raises:
-        ToolError: one does not exist for the caller, or the call was approved for another one.
+        ToolError: a row does not exist for the caller, or the call was approved for a different one.
     """
     rows = {name: each.resolve(keywords[name], access) for name, each in arguments.items() if name in keywords}
     for name, found in rows.items():
@@ -221,10 +220,10 @@ def resolved(arguments: Mapping[str, Argument], keywords: dict[str, Any], access
 
 
 def registered(model: Any, server: MCPServer, label: str) -> BoundResource:
-    """A model as it is exposed at an endpoint.
+    """Return the bound resource of a model at an endpoint.
 
     Raises:
-        ImproperlyConfigured: it is not, or its declaration has a problem.
+        ImproperlyConfigured: the model is not registered there, or its declaration has errors.
     """
     bound: BoundResource | None = server.model_resources.get(model)
     source = server.source
@@ -248,7 +247,7 @@ def registered(model: Any, server: MCPServer, label: str) -> BoundResource:
 
 
 def search_tool(bound: BoundResource, access: RowAccess) -> str | None:
-    """The name of the tool that finds rows of a model, if the caller may use it."""
+    """Return the name of the search tool of a model, or None if the caller may not use it."""
     name = f"search_{bound.plural}"
     tool, allowed = bound.server.tools.get(name), access.ctx.principal.tools
     if tool is None or not access.may_view(bound) or (allowed is not None and name not in allowed):
@@ -264,13 +263,13 @@ def finding_hint(bound: BoundResource | None, access: RowAccess) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Misfit(Unfit):
-    """A value of the wrong kind, kept until it is known what the caller may be told besides."""
+    """A value of the wrong type. Its error is raised later, when the caller's permissions decide on the search hint."""
 
     value: Any
 
 
 def _address_type(field: Any) -> Any:
-    """The annotation of what addresses a row; also of what has the wrong kind, as a ``_Misfit``."""
+    """Return the annotation of a lookup value. A value of the wrong type becomes a ``_Misfit``."""
 
     def read(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
         try:
@@ -285,7 +284,7 @@ def _address_type(field: Any) -> Any:
 
 
 def _unwrapped(annotation: Any) -> Any:
-    """The annotation itself, without ``Annotated`` and None around it."""
+    """Return the annotation without ``Annotated`` and ``| None``."""
     arguments = typing.get_args(annotation)
     if typing.get_origin(annotation) is Annotated or type(None) in arguments:
         return _unwrapped(next(each for each in arguments if each is not type(None)))
@@ -293,7 +292,7 @@ def _unwrapped(annotation: Any) -> Any:
 
 
 def _metadata(annotation: Any) -> Iterable[Any]:
-    """What ``Annotated`` says anywhere in an annotation."""
+    """Yield the metadata of every ``Annotated`` within an annotation."""
     if typing.get_origin(annotation) is Annotated:
         yield from annotation.__metadata__
     for each in typing.get_args(annotation):
@@ -302,11 +301,11 @@ def _metadata(annotation: Any) -> Iterable[Any]:
 
 
 LOOKED_AT = 500
-"""How many of the objects of a result are looked at, to find those that exist for the caller."""
+"""Number of returned objects to read at least, to find as many visible ones as one answer takes."""
 
 
 def is_shown(value: Any) -> bool:
-    """Whether a returned value is of rows."""
+    """Return True if a returned value contains rows."""
     if isinstance(value, list | tuple):
         return any(map(is_shown, value))
     if isinstance(value, Mapping):
@@ -317,17 +316,17 @@ def is_shown(value: Any) -> bool:
 
 
 def gives_rows(value: Any) -> bool:
-    """Whether it is a queryset of objects, and not of what ``values()`` chose."""
+    """Return True for a queryset of model instances, False for one of ``values()``."""
     return isinstance(value, QuerySet) and value._fields is None  # type: ignore[attr-defined]
 
 
 class Results:
-    """Shows the rows of one result.
+    """Converts the rows in one result to JSON.
 
     Args:
         server: the endpoint.
         ctx: the call.
-        label: of the tool, for errors.
+        label: the tool's label, for error messages.
     """
 
     def __init__(self, server: MCPServer, ctx: Context, label: str) -> None:
@@ -337,11 +336,11 @@ class Results:
         self._notes: list[TextContent] = []
 
     def shown(self, value: Any) -> Any:
-        """*value* with JSON in the place of rows; a ``ToolResult`` where there is a word to be said on what is missing.
+        """Return *value* with JSON in place of rows, as a ``ToolResult`` if rows were left out.
 
         Raises:
-            ToolError: the one row that was returned does not exist for the caller.
-            TypeError: nothing says what may be shown of the rows.
+            ToolError: the caller may not see the single row that was returned.
+            TypeError: the model is not registered, so its visible fields are unknown.
         """
         if isinstance(value, ToolResult):
             result: ToolResult[Any] = ToolResult(
@@ -385,7 +384,7 @@ class Results:
         return row
 
     def _many(self, model: Any, objects: Any) -> list[dict[str, Any]]:
-        """Rows in their order: those that exist for the caller, as many as one answer has room for."""
+        """Return the visible rows in their order, up to the limits of one answer."""
         bound = self._bound(model)
         most = bound.resource.max_page_size
         keys = _keys(model, objects, max(most + 1, LOOKED_AT))
@@ -413,7 +412,7 @@ class Results:
 
 
 def _keys(model: Any, objects: Any, most: int) -> list[Any]:
-    """Primary keys of the first objects, each once, in their order; what was not saved has none."""
+    """Return the distinct primary keys of the first *most* objects, in their order. Unsaved objects have none."""
     kind = model._meta.concrete_model  # noqa: SLF001 - Django's documented API
     is_read = not isinstance(objects, QuerySet) or objects._result_cache is not None  # noqa: SLF001
     if not is_read and not objects.query.combinator:
@@ -425,15 +424,15 @@ def _keys(model: Any, objects: Any, most: int) -> list[Any]:
 
 
 UNSAID = (EMPTY, Any, object, Model, ToolResult, *MAPPINGS, *COLLECTIONS)
-"""Return annotations that leave open what is returned: perhaps rows."""
+"""Return annotations that may or may not mean rows."""
 ANY_ROWS = {"type": "array", "items": {"type": "object"}}
 
 
 def settle(server: MCPServer, tool: Tool) -> None:
-    """Let *tool* take and give rows of the models of *server*, if it does.
+    """Let *tool* take and return rows of the models of *server*, if its annotations ask for it.
 
     Raises:
-        ImproperlyConfigured: nothing says what a caller may see of a model, or a class cannot be found.
+        ImproperlyConfigured: a model has no usable declaration, or an annotated class cannot be found.
     """
     tool.bind()
     taken = (
@@ -452,15 +451,14 @@ def settle(server: MCPServer, tool: Tool) -> None:
 
 
 def _addressed(arguments: dict[str, Argument], context: Context, keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """The rows that the arguments of a call address."""
     given = {name: value for name, value in keywords.items() if name in arguments}
     return resolved(arguments, given, RowAccess(context))
 
 
 def _naming(tool: Tool, arguments: dict[str, Argument]) -> Function:
-    """The preview of a tool that takes rows and has none of its own: which rows a call means.
+    """Return the default preview of a tool that takes rows: the titles of the rows.
 
-    Where one does not exist for the caller it fails as the call would, so that nobody is asked about it.
+    It fails as the call would if a row does not exist for the caller, so that no approval is requested.
     """
 
     def name_rows(**keywords: Any) -> str | None:
@@ -480,20 +478,19 @@ def _naming(tool: Tool, arguments: dict[str, Argument]) -> Function:
 
 
 def _preview(function: Function, server: MCPServer, tool: Tool) -> Function:
-    """*function*, a preview, that gets the rows which the tool gets."""
+    """Return the preview *function* with the same rows that the tool gets."""
     taken, own = _rows_in(function), _rows_in(tool.read)
-    # Which rows there are says the tool, where it takes them itself.
+    # If both take an argument, the tool's annotation defines the rows.
     arguments = {name: Argument(own.get(name, each), server, tool) for name, each in taken.items()}
     return _around(function, arguments, server, tool, gives_rows=False) if arguments else function
 
 
 def _rows_in(function: Function) -> dict[str, Parameter]:
-    """The parameters that mean rows."""
     return {each.name: each for each in function.parameters if any(map(is_rows, leaves(each.annotation)))}
 
 
 def _is_unsaid(returns: Any) -> bool:
-    """Whether an annotation leaves open, in some place, what is returned."""
+    """Return True if any part of a return annotation leaves open whether it is rows."""
     origin, arguments = typing.get_origin(returns), typing.get_args(returns)
     if origin in (ToolResult, *MAPPINGS, *COLLECTIONS) or is_union(returns):
         return any(map(_is_unsaid, arguments))
@@ -510,7 +507,7 @@ def _with_rows(server: MCPServer, tool: Tool, arguments: dict[str, Argument]) ->
 
 
 def _returns(returns: Any, server: MCPServer, tool: Tool) -> Any:
-    """The annotation of what rows become; others as they are."""
+    """Return the annotation of the JSON that rows become; other annotations are returned unchanged."""
     if typing.get_origin(returns) and not any(map(is_rows, leaves(returns))):
         return _inside(returns, server, tool)
     kinds = [leaf for leaf in leaves(returns) if is_rows(leaf)]
@@ -521,7 +518,7 @@ def _returns(returns: Any, server: MCPServer, tool: Tool) -> Any:
     if len(kinds) > 1:
         msg = f"{tool.label}: its result, {returns}, is of several models; return one, or a dict."
         raise ImproperlyConfigured(msg)
-    if issubclass(kinds[0], QuerySet):  # which model's is not known at run time
+    if issubclass(kinds[0], QuerySet):  # the model is not known before the call
         return Annotated[list[Any], WithJsonSchema(ANY_ROWS)]
     bound = registered(kinds[0], server, f"{tool.label}: its result")
     if kinds[0] in _alone(returns):
@@ -533,7 +530,7 @@ def _returns(returns: Any, server: MCPServer, tool: Tool) -> Any:
 
 
 def _inside(returns: Any, server: MCPServer, tool: Tool) -> Any:
-    """The same of what holds rows inside of it: in a dict, a ``ToolResult``, a list of dicts; or None."""
+    """Return the same for rows inside a dict, a ``ToolResult``, a list of dicts, or an optional one of these."""
     if not any(map(is_rows, parts(returns))):
         return returns
     origin, inner = typing.get_origin(returns), typing.get_args(returns)
@@ -548,7 +545,6 @@ def _inside(returns: Any, server: MCPServer, tool: Tool) -> Any:
 
 
 def _alone(returns: Any) -> Iterable[Any]:
-    """What is returned itself, not in a list."""
     return typing.get_args(returns) if is_union(returns) else (returns,)
 
 
@@ -559,7 +555,7 @@ def _may_be_none(returns: Any) -> bool:
 def _around(
     function: Function, arguments: dict[str, Argument], server: MCPServer, tool: Tool, *, gives_rows: bool = True
 ) -> Function:
-    """*function* that gets rows for what addresses them, and whose rows are shown."""
+    """Return *function* wrapped so that it takes rows for lookup values and its returned rows become JSON."""
     name, call = function.context or HIDDEN_CONTEXT, function.call
 
     def take(keywords: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A ``ModelResource`` bound to an endpoint: paths, output fields, filters, orderings, aggregates."""
+"""``BoundResource``: a ``ModelResource`` at one endpoint, with its paths, fields, filters, orderings and aggregates."""
 
 import datetime
 import inspect
@@ -30,11 +30,11 @@ from django_mcp.primitives.validation_errors import with_article
 
 
 class PathError(ValueError):
-    """A path that leads nowhere, or where none may lead. The message says what would be right.
+    """An invalid path in a declaration.
 
     Args:
-        text: the message. It is translated when it is shown, which that of an attribute in place of a field never is.
-        values: of the placeholders in it.
+        text: the message, with placeholders; may be a lazy translation.
+        values: the values of the placeholders.
     """
 
     def __init__(self, text: str | Promise, **values: Any) -> None:
@@ -50,10 +50,10 @@ class Path:
     """A path from a model to a value.
 
     Attributes:
-        source: as it was written.
-        hops: the relations it goes through, in order.
-        field: where it ends: a column, a relation, or a set of related rows.
-        is_many: it has a set of values for one row.
+        source: the path as declared.
+        hops: the relations along the way, in order.
+        field: the last field: a column, a relation or a set of related rows.
+        is_many: True if one row may have several values.
     """
 
     source: str
@@ -63,17 +63,16 @@ class Path:
 
     @property
     def value_field(self) -> Any:
-        """``value_field`` of where it ends."""
         return value_field(self.field)
 
     @property
     def column(self) -> str:
-        """The path to what the database compares: of a relation its key."""
+        """The path that the database compares; for a relation, its primary key."""
         return f"{self.source}{LOOKUP_SEP}pk" if self.field.is_relation else self.source
 
     @property
     def end(self) -> Any:
-        """The column that is compared: of a relation the primary key it leads to."""
+        """The column that is compared; for a relation, the primary key it refers to."""
         field = self.field.related_model._meta.pk if self.field.is_relation else self.field  # noqa: SLF001
         while field.is_relation:
             field = field.target_field
@@ -81,28 +80,27 @@ class Path:
 
     @property
     def prefixes(self) -> list[tuple[str, Any]]:
-        """Every relation on the way with the path that leads over it; its own end too where that is one."""
+        """Every relation on the path, including a final one, each with the path up to it."""
         relations = (*self.hops, self.field) if self.field.is_relation else self.hops
         names = self.source.split(LOOKUP_SEP)
         return [(LOOKUP_SEP.join(names[: at + 1]), relation) for at, relation in enumerate(relations)]
 
     @property
     def is_nullable(self) -> bool:
-        """Whether there may be no value."""
         return any(getattr(each, "null", True) for each in (*self.hops, self.field))
 
 
 def is_composite(field: Any) -> bool:
-    """Return True for a composite primary key, which has no column and no value of its own."""
+    """Return True for a composite primary key, which has no column of its own."""
     return isinstance(field, models.CompositePrimaryKey)
 
 
 def read_path(model: type[models.Model], source: str) -> Path:
-    """Read *source* from *model* on.
+    """Resolve *source*, starting at *model*.
 
     Raises:
-        PathError: a name on the way is no field; goes on behind what is no relation, or through a generic one; or
-            there is a second set of rows on the way.
+        PathError: a name is not a field; a name follows a field that is not a relation, or a generic relation; or a set
+            of rows is not the first step.
     """
     hops: list[Any] = []
     here, field = model, None
@@ -158,12 +156,12 @@ def _field(model: type[models.Model], name: str, source: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """A value that the database works out for each row.
+    """A value that the database computes for each row.
 
     Attributes:
-        expression: that gives it; None where ``get_queryset`` annotates it.
-        field: of its type.
-        relations: that the expression joins.
+        expression: the expression; None if ``get_queryset`` annotates the value.
+        field: a model field of the value's type.
+        relations: the relations that the expression joins.
     """
 
     expression: Any
@@ -173,21 +171,22 @@ class Annotation:
 
 TITLE_CHARACTERS = 120
 LARGEST_INTEGER = 2**63 - 1
-"""That a column can hold."""
+"""Largest integer that a database column can hold."""
 
 FUNCTIONS = {"min": Min, "max": Max, "sum": Sum, "avg": Avg}
 PARTS = {"year": ExtractYear, "month": ExtractMonth, "day": ExtractDay}
 SEARCH_LOOKUPS = {"^": "istartswith", "=": "iexact", "@": "search"}
-"""What the first character of a search field means, as in the admin."""
+"""Prefixes of search fields and their lookups, as in the admin."""
 
 MAX_VALUES = 100
-"""The most values of one ``in``."""
+"""Maximum number of values of an ``in`` filter."""
 EQUALITY_LOOKUPS = ("exact", "in", "isnull")
 RANGE_LOOKUPS = ("gt", "gte", "lt", "lte")
 TEXT_LOOKUPS = ("iexact", "contains", "icontains", "startswith", "istartswith", "endswith", "iendswith")
 DATE_LOOKUPS = ("year", "month", "day", "date")
 FILTER_LOOKUPS = frozenset({*EQUALITY_LOOKUPS, *RANGE_LOOKUPS, *TEXT_LOOKUPS, *DATE_LOOKUPS})
-"""What may be declared. Regular expressions are not among them: a caller could keep the database busy with one."""
+"""Lookups that may be declared. Regular expressions are left out, since a caller could overload the database with one.
+"""
 
 _ANNOTATIONS: Mapping[str, Any] = {
     "isnull": bool,
@@ -228,12 +227,12 @@ LINK_SCHEMA = {
 
 @dataclass(frozen=True, slots=True)
 class OutputField:
-    """One declared name.
+    """One field of a row as shown to callers.
 
     Attributes:
-        name: as it is shown.
+        name: the key in JSON.
         schema: JSON Schema of its values.
-        path: the ``Path`` to its value; None where a function gives it.
+        path: the ``Path`` to its value; None if a function returns it.
     """
 
     name: str
@@ -241,7 +240,7 @@ class OutputField:
     path: Any = None
 
     def value(self, obj: Any, context: Any) -> Any:
-        """Return what JSON shows of *obj*; *context* is a ``SerializerContext``."""
+        """Return the JSON value for *obj*. *context* is a ``SerializerContext``."""
         raise NotImplementedError
 
 
@@ -250,9 +249,9 @@ class Filter:
     """One declared filter.
 
     Attributes:
-        argument: its name for callers: the path, with the lookup behind it unless that is ``exact``.
-        declared: the path that was written.
-        path: to what is compared: of a relation what addresses the row it leads to.
+        argument: the argument's name: the path, followed by the lookup unless it is ``exact``.
+        declared: the path as declared.
+        path: the path that is compared. For a relation to a registered model it ends at that model's lookup field.
         lookup: one of ``FILTER_LOOKUPS``.
     """
 
@@ -263,12 +262,11 @@ class Filter:
 
     @property
     def parameter(self) -> Parameter:
-        """As an argument of a tool: may be left out."""
+        """The tool argument for this filter, which is optional."""
         return Parameter(self.argument, optional(self._annotation), None, self._words)
 
     @property
     def schema(self) -> dict[str, Any]:
-        """JSON Schema of its values."""
         return json_schema(TypeAdapter(self._annotation), "validation")
 
     @property
@@ -282,7 +280,7 @@ class Filter:
 
     @property
     def _leads_to_row(self) -> bool:
-        """Whether it is a relation, compared by what addresses the row it leads to."""
+        """True for a relation that is compared by the lookup field of its model."""
         return self.path.source != self.declared
 
     @property
@@ -303,7 +301,7 @@ class Filter:
     @property
     def _words(self) -> str:
         what = self.declared.replace(LOOKUP_SEP, " ").replace("_", " ")
-        # Without the column's help text: it is for people who fill in a form ("Required.").
+        # The column's help text is left out: it addresses people who fill in a form ("Required.").
         if not self._leads_to_row:
             return f"Filter: {what} {WORDS[self.lookup]}."
         key = _called(self.path.field)
@@ -319,9 +317,9 @@ class SearchField:
     """A path that is searched.
 
     Attributes:
-        path: to a text, a number, or a ``SearchVectorField``.
-        lookup: how; ``search`` is PostgreSQL's full-text search, and ``icontains`` on other databases.
-        is_vector: it holds a search vector already.
+        path: the path to a text, a number or a ``SearchVectorField``.
+        lookup: the lookup. ``search`` is PostgreSQL's full-text search and becomes ``icontains`` on other databases.
+        is_vector: True if the path leads to a search vector.
     """
 
     path: Path
@@ -331,11 +329,11 @@ class SearchField:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One thing rows are sorted by.
+    """One key of an ordering.
 
     Attributes:
-        path: to a single value.
-        is_descending: the largest first.
+        path: the path to a single value.
+        is_descending: True for descending order.
     """
 
     path: Path
@@ -344,11 +342,11 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What is worked out of the rows of a group.
+    """An aggregate that callers may compute.
 
     Attributes:
         function: one of ``FUNCTIONS``.
-        path: to what.
+        path: the path to the values.
     """
 
     function: str
@@ -356,7 +354,7 @@ class Measure:
 
     @property
     def schema(self) -> dict[str, Any]:
-        """JSON Schema of its values; there is none for a group in which no row has one."""
+        """JSON Schema of its values. The aggregate of a group without values is null."""
         end = self.path.field
         if self.function == "avg" and isinstance(value_field(end), models.IntegerField):
             return {"type": ["number", "null"]}
@@ -365,12 +363,12 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """What rows are grouped by.
+    """A value that rows may be grouped by.
 
     Attributes:
-        path: to it.
-        part: of a date: one of ``PARTS``.
-        target: the declaration of the rows that a relation leads to, which are shown as links.
+        path: the path to the value.
+        part: one of ``PARTS`` for part of a date, otherwise None.
+        target: for a relation, the bound resource of its model; groups are shown as links.
     """
 
     path: Path
@@ -379,7 +377,7 @@ class Dimension:
 
     @property
     def schema(self) -> dict[str, Any]:
-        """JSON Schema of its values; there may be none."""
+        """JSON Schema of its values, which may be null."""
         if self.target is not None:
             return nullable(LINK_SCHEMA)
         return nullable({"type": "integer"} if self.part else json_type(self.path.field))
@@ -387,11 +385,11 @@ class Dimension:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A field that is a resource of its own.
+    """A field with a resource of its own.
 
     Attributes:
         field: a text, file or binary field of the model.
-        mime_type: of what it holds; of a file its name tells more.
+        mime_type: the media type of a text or bytes; a file's is guessed from its name.
     """
 
     field: Any
@@ -399,35 +397,35 @@ class Content:
 
 
 def _identifier(words: Any) -> str:
-    """Return a name's own words as an identifier; nothing where they are not of letters that every client takes.
+    """Return untranslated *words* as an identifier, or "" if they are not ASCII.
 
-    Translations would give a tool another name in each language, and policies, approvals and logs go by it.
+    Translated tool names would differ between languages, while policies, approvals and logs refer to them.
     """
     words = untranslated(words)
     return slugify(words).replace("-", "_") if words.isascii() else ""
 
 
 class BoundResource:
-    """A model at an endpoint.
+    """A ``ModelResource`` at an endpoint.
 
-    ``compile.compile`` fills it in once all models that are exposed there are known.
+    ``compile_declaration`` fills it in once all models of the endpoint are registered.
 
     Attributes:
         resource: the declaration.
-        is_taken: it is registered at the endpoint from which this one selects, and not here.
+        is_taken: True if it is registered at the endpoint that this one selects from.
         model: the model.
         server: the endpoint.
-        name, plural: what tools are called after.
-        titles: its rows, for display; may be a lazy translation.
+        name, plural: the singular and plural in names of tools.
+        titles: the plural for display; may be a lazy translation.
         base: URI of the resource that lists rows.
-        annotations: what the database works out for each row.
-        columns: what is shown of a row.
-        list_columns: what is shown of each of many.
+        annotations: values that the database computes for each row.
+        columns: the fields of a single row.
+        list_columns: the fields of each row in a list.
         contents: fields that are resources of their own.
-        search_fields, filters: what may be compared.
-        sortings: what callers may sort by, each with its keys; ``""`` is the order where they do not say.
-        problems: what is wrong with the declaration; None as long as nobody looked.
-        measures, dimensions: what may be added up, by what.
+        search_fields, filters: the declared search fields and filters.
+        sortings: the orderings that callers may choose, each with its keys; ``""`` is the default.
+        problems: errors of the declaration; None before it was checked.
+        measures, dimensions: aggregates and the values to group them by.
     """
 
     def __init__(self, resource: ModelResource, *, is_taken: bool = False) -> None:
@@ -457,31 +455,27 @@ class BoundResource:
 
     @property
     def title(self) -> str:
-        """Its rows, for display, in the current language."""
         return str(self.titles)
 
     @property
     def one(self) -> str:
-        """What one row is called, in the current language."""
         return str(self.options.verbose_name)
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing is wrong with it, so that it is served."""
+        """True if the declaration was checked and has no errors, so that it is served."""
         return self.problems == []
 
     def on_server(self, model: Any) -> "BoundResource | None":
-        """Another model as it is exposed at the same endpoint, or None."""
+        """Return the bound resource of another model at this endpoint, or None."""
         return self.server.model_resources.get(model)
 
     def rules_of(self, model: Any) -> "BoundResource | None":
-        """Return what says which rows of another model exist for whom: its declaration at this endpoint, or, where the
-        endpoint selects from another one and left it out, at that one.
-        """
+        """Return the bound resource with the access rules of another model; see ``rules_at``."""
         return rules_at(self.server, model)
 
     def path(self, source: str) -> Path:
-        """Read *source* from the model on; it may be the name of an annotation.
+        """Resolve *source*, a path from the model or the name of an annotation.
 
         Raises:
             PathError: see ``read_path``.
@@ -492,50 +486,51 @@ class BoundResource:
 
     @property
     def lookup(self) -> Any:
-        """The field that addresses a row."""
+        """The field that identifies a row."""
         if self.resource.lookup_field == "pk":
             return self.options.pk
         return self.options.get_field(self.resource.lookup_field)
 
     @property
     def lookup_name(self) -> str:
-        """How it is called in URIs and arguments."""
+        """The name of the lookup field in URIs and arguments."""
         return self.resource.lookup_field
 
     @property
     def lookup_description(self) -> str:
-        """Describe the argument that identifies a row. It names no tool: policies may hide any from a caller."""
+        """The description of the argument that identifies a row; without tool names, since policies may hide tools."""
         return f"{capfirst(_called(self.lookup))} of the {self.one}, as in search results and URIs."
 
     @property
     def description(self) -> str:
-        """Return the declaration's description; by default its docstring or the model's title."""
+        """The declaration's description, by default its docstring or the model's title."""
         written = self.resource.description or type(self.resource).__doc__
         return inspect.cleandoc(written) if written else f"{self.title}."
 
     # Rows
 
     def missing(self, value: object) -> ToolError:
-        """The error for a row that does not exist for the caller: the same whether it exists for others or not."""
+        """Return the error for a row that does not exist, or that the caller may not see."""
         return ToolError(f"No {self.one} with {self.lookup_name} {str(value)[:80]!r} found.")
 
     def uri_of(self, obj: Any) -> str:
-        """The URI of a row."""
         return f"{self.base}/{quote(str(getattr(obj, self.lookup.attname)), safe='')}"
 
     def title_of(self, obj: Any) -> str:
-        """What a row is called, by the field that was declared for it; never ``str(obj)``, which may say anything."""
+        """Return a row's title, from ``title_field``; not ``str(obj)``, which could reveal undeclared fields."""
         named = getattr(obj, self.resource.title_field) if self.resource.title_field else None
         return str(to_json_value(named) or getattr(obj, self.lookup.attname))[:TITLE_CHARACTERS]
 
     def address(self, value: str) -> Any:
-        """What the lookup field of the row that *value* addresses holds; None where it can address none."""
+        """Return *value* as a value of the lookup field, or None if it is invalid."""
         return address_in(self.lookup, value)
 
 
 def rules_at(server: MCPServer | None, model: Any) -> BoundResource | None:
-    """Return what says which rows of a model exist for whom, and who may write them: its declaration at *server* or,
-    where *server* selects from another endpoint and left it out, at that one. None where there is none.
+    """Return the bound resource with the access rules of a model, or None.
+
+    It is the one at *server* or, if *server* selects from another endpoint and left the model out, the one at that
+    endpoint.
     """
     while server is not None:
         if (found := server.model_resources.get(model)) is not None:
@@ -545,10 +540,10 @@ def rules_at(server: MCPServer | None, model: Any) -> BoundResource | None:
 
 
 def address_in(field: Any, value: object) -> Any:
-    """*value* as the column *field* holds it; None where it can hold no such thing."""
+    """Return *value* as the column *field* holds it, or None if it cannot hold it."""
     try:
         found = value_field(field).to_python(value)
     except (ValidationError, ValueError, TypeError, OverflowError):
         return None
-    is_none = isinstance(found, int) and abs(found) > LARGEST_INTEGER  # which SQLite does not even compare
+    is_none = isinstance(found, int) and abs(found) > LARGEST_INTEGER  # SQLite cannot compare larger ones
     return None if is_none or "\0" in str(found) else found

@@ -24,7 +24,7 @@ _OWN_PACKAGE = __name__.partition(".")[0]
 
 
 def misspelt(resource: ModelResource) -> Iterator[tuple[str, str]]:
-    """Names that nobody reads, each with the one that may have been meant."""
+    """Yield attributes that look like misspelled options or hooks, each with the closest known name."""
     kinds: list[Any] = [each for each in type(resource).__mro__ if each is not object]
     ours = [each for each in kinds if each.__module__.partition(".")[0] == _OWN_PACKAGE]
     known = {name for each in ours for name in vars(each) if not name.startswith("_")} | vars(resource).keys()
@@ -58,7 +58,7 @@ _LISTS = (
 
 
 def problems(bound: BoundResource) -> list[Error]:
-    """What is wrong with a declaration; it is compiled on the way."""
+    """Compile a declaration and return its errors."""
     resource = bound.resource
     if bound.options.abstract:
         return [_abstract(bound)]
@@ -84,7 +84,7 @@ def problems(bound: BoundResource) -> list[Error]:
 
 
 def found_problems() -> list[Error]:
-    """What is wrong with declarations, of all endpoints."""
+    """Return the errors of all declarations of all endpoints."""
     return [
         problem
         for each in every_server()
@@ -104,7 +104,7 @@ def _abstract(bound: BoundResource) -> Error:
 
 
 def name_taken(bound: BoundResource, key: str, other: str) -> Error:
-    """Return the problem of a declaration whose tool or resource is called *key*, as *other* is."""
+    """Return the error for a tool or resource whose name *key* is already used by *other*."""
     text = _("%(resource)r: %(key)r is the name of %(other)s already.") % {
         "resource": bound.resource,
         "key": key,
@@ -127,7 +127,7 @@ def _composite(bound: BoundResource) -> Error:
 
 
 def _unread(bound: BoundResource) -> Iterator[Error]:
-    """What keeps a declaration from being compiled, or nobody would read."""
+    """Yield errors that prevent compilation, and attributes that would be ignored."""
     resource = bound.resource
     if isinstance(resource.fields, str) or not resource.fields:
         text = _("%(resource)r does not say what is shown.") % {"resource": resource}
@@ -169,7 +169,7 @@ def _unread(bound: BoundResource) -> Iterator[Error]:
             hint=_("Correct it, or call it something else; other names of your own are fine."),
             id="django_mcp.E022",
         )
-    # Those that come from an admin are there in case that something is added up.
+    # Grouping fields that were read from an admin are only used if aggregates are declared.
     own = next(each for each in type(resource).__mro__ if "group_by_fields" in vars(each))
     if resource.group_by_fields and resource.aggregates is None and "admin" not in vars(own):
         text = _("%(resource)r: dimensions without aggregates: nothing would be counted or added up.") % {
@@ -196,7 +196,7 @@ def _shape(bound: BoundResource) -> Iterator[Error]:
             text, hint=_("Name a field that is never null, or leave it out for the primary key."), id="django_mcp.E025"
         )
     names = {column.name for column in bound.columns}
-    # A method may show less than the column that is called like it.
+    # A method may show less than the column of the same name, so it does not count as shown.
     own = {column.name: column.path.field for column in bound.columns if column.path and not column.path.hops}
     own = {name: field for name, field in own.items() if name not in bound.annotations}
     own[bound.lookup_name] = lookup
@@ -242,7 +242,7 @@ def _shape(bound: BoundResource) -> Iterator[Error]:
 
 
 def _compared(bound: BoundResource) -> Iterator[tuple[str, str, Path]]:
-    """What callers may compare, sort, group or add up: the attribute, what was written, and the path."""
+    """Yield the attribute, the declared name and the path of everything that callers may compare, sort or group by."""
     for field in bound.search_fields:
         yield "search_fields", field.path.source, field.path
     for each in bound.filters:
@@ -278,7 +278,7 @@ def _secrets(bound: BoundResource) -> Iterator[Error]:
 
 def _undeclared(bound: BoundResource) -> Iterator[Error]:
     resource = bound.resource
-    # A method may show less than the column that is called like it.
+    # A method may show less than the column of the same name.
     shown = {column.name for column in bound.columns if column.path is not None}
     shown |= {"pk", bound.lookup_name, bound.options.pk.name}
     for attribute, source in dict.fromkeys((attribute, source) for attribute, source, _path in _compared(bound)):
@@ -293,7 +293,7 @@ def _undeclared(bound: BoundResource) -> Iterator[Error]:
 
 
 def _per_row(bound: BoundResource) -> Iterator[Error]:
-    """What cannot be, where each row has to be asked about."""
+    """Yield aggregates, annotations and paths that would reveal rows which are hidden one by one."""
     resource = bound.resource
     if resource.checks_each_row and resource.aggregates is not None:
         text = _("%(resource)r: aggregates would count rows that has_view_permission hides.") % {"resource": resource}
@@ -335,13 +335,13 @@ def _has_plain_rows(bound: BoundResource, model: Any) -> bool:
 
 
 _SETTING = ("__init__", "clean", "clean_fields", "full_clean", "save", "save_base", "_post_clean")
-"""Methods of models and forms that a new row goes through."""
+"""Methods of models and forms that run when a row is created."""
 _LOADING = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"})
-"""Instructions by which one method finds another one."""
+"""Instructions with which a method looks up another one."""
 
 
 def check_required_columns() -> Iterator[CheckMessage]:
-    """Models whose rows no caller can create, since nothing sets a column that they need."""
+    """Warn about models whose rows cannot be created because nothing sets a required column."""
     for bound in (each for server in every_server() for each in server.model_resources.values() if each.is_sound):
         if names := _unset(bound):
             yield Warning(
@@ -361,7 +361,7 @@ def check_required_columns() -> Iterator[CheckMessage]:
 
 
 def _unset(bound: BoundResource) -> list[str]:
-    """Return the columns that a new row must have, and that neither a caller nor the site's code is seen to set."""
+    """Return the required columns that neither callers nor, as far as its code shows, the site sets in a new row."""
     resource = bound.resource
     if "create" not in resource.actions or type(resource).save_model is not ModelResource.save_model:
         return []
@@ -372,7 +372,7 @@ def _unset(bound: BoundResource) -> list[str]:
 
 
 def _must_be_set(field: Any) -> bool:
-    """Return True for a column that gets a value neither from its field nor from the database."""
+    """Return True for a column that has no default and is not set by its field or the database."""
     sets_itself = not type(field).pre_save.__module__.startswith("django.")
     is_link = field.remote_field is not None and field.remote_field.parent_link
     is_made = getattr(field, "generated", False) or isinstance(field, models.AutoField) or is_link
@@ -380,8 +380,9 @@ def _must_be_set(field: Any) -> bool:
 
 
 def _assigned(*classes: Any) -> frozenset[str]:
-    """Return the names of attributes that *classes* and their parents assign to in the methods that a new row goes
-    through, and in those of their own that these call, as far as code shows.
+    """Return the attributes assigned in methods that run when a row is created, and in methods that those call.
+
+    Methods are found by name in *classes* and their parents, without Django's own.
     """
     parents = [
         cls for each in classes for cls in getattr(each, "__mro__", ()) if not cls.__module__.startswith("django.")

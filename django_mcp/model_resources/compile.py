@@ -1,4 +1,4 @@
-"""Compile a ``ModelResource`` into a bound resource and its writable fields."""
+"""Compilation of a ``ModelResource`` into a ``BoundResource``, and checks of its writable fields."""
 
 import inspect
 import typing
@@ -52,10 +52,10 @@ from django_mcp.primitives.field_schema import custom_type
 
 
 def compile_declaration(bound: BoundResource) -> None:
-    """Fill *bound* in from its declaration.
+    """Fill in *bound* from its declaration.
 
     Raises:
-        PathError: something in it leads nowhere. The message says what, and what would be right.
+        PathError: the declaration names something that does not exist or cannot be used.
     """
     resource = bound.resource
     bound.annotations = {name: _annotation(bound, name, each) for name, each in resource.annotations.items()}
@@ -100,17 +100,17 @@ def _annotation(bound: BoundResource, name: str, declared: Any) -> Annotation:
             kind=type(output if is_unfit else resolved).__name__,
         )
     joined = [table.join_field for table in query.alias_map.values() if hasattr(table, "join_field")]
-    # The row's own parts in tables of parents are no other rows.
+    # Parent tables of the row itself are not relations to other rows.
     relations = [each for each in joined if each.related_model not in bound.options.get_parent_list()]
     field = _annotation_field(output, name)
     field.model = bound.model
-    # Behind rows that a caller may not see there is no value, whatever there is behind others.
+    # The value is null for callers who may not see the related rows.
     field.null = bool(relations) or resolved.empty_result_set_value in {None, NotImplemented}
     return Annotation(None if is_typed else declared, field, relations)
 
 
 class _AnyDecimalField(models.DecimalField):  # type: ignore[type-arg]
-    """Decimals with as many digits as sums and means have."""
+    """A decimal with as many digits as sums and averages need."""
 
     def cast_db_type(self, connection: Any) -> str | None:
         return "numeric" if connection.vendor == "postgresql" else super().cast_db_type(connection)
@@ -124,7 +124,7 @@ _WIDE: tuple[tuple[Any, Any], ...] = (
 
 
 def _annotation_field(output: Any, name: str) -> Any:
-    """Return a field with the type of *output*, which may be a column that an expression reads, without its limits."""
+    """Return a field of the type of *output* without its limits. *output* may be a column that an expression reads."""
     wide = None if custom_type(output) else next((wide for kind, wide in _WIDE if isinstance(output, kind)), None)
     field = copy(output) if wide is None else wide(choices=output.choices)
     field.name = field.verbose_name = field.db_column = None
@@ -142,11 +142,11 @@ def _declared(names: Sequence[str], known: dict[str, OutputField], lookup: str) 
 
 
 def _contents(bound: BoundResource) -> dict[str, Content]:
-    """Texts, files and bytes among the declared fields."""
+    """Return the text, file and binary fields among the declared fields."""
     written = bound.resource.content_fields
     found: dict[str, Content] = {}
     for name in bound.resource.fields:
-        # What a method shows in place of the field is all there is of it.
+        # If a method replaces the field, its full content is not served.
         field = None if _method(bound, name) else _own_field(bound.model, name)
         if isinstance(value_field(field), models.FileField | models.BinaryField):
             found[str(name)] = Content(field, written.get(str(name), ANY_TYPE))
@@ -192,15 +192,15 @@ def _column(bound: BoundResource, declared: str | Callable[..., Any]) -> OutputF
 
 
 def _method(bound: BoundResource, name: Any) -> Any:
-    """What a declaration itself has to show under that name."""
+    """Return the declaration's own method of that name, or None."""
     own = inspect.getattr_static(bound.resource, name, None) if isinstance(name, str) else None
     return own if callable(own) and not hasattr(ModelResource, name) else None
 
 
 def _is_of_database(model: type[models.Model], name: str, attribute: Any) -> bool:
-    """Whether an attribute is that of a column or relation, which is shown by a path or not at all.
+    """Return True for a column, a relation or a method that alters data, which cannot be shown as an attribute.
 
-    The key of a relation would tell of rows that the caller may not see; what alters rows is no value.
+    The key column of a relation would reveal rows that the caller may not see.
     """
     fields = {each.name for each in model._meta.get_fields()} | {  # noqa: SLF001 - Django's documented API
         each.attname
@@ -224,7 +224,7 @@ def _require_showable(path: Path) -> None:
 
 
 def _attribute(name: str, attribute: Any) -> OutputField:
-    """The column of a property or method of the model."""
+    """Return the output field for a property or method of the model."""
     written = getattr(attribute, "fget", None) or getattr(attribute, "func", None) or attribute
 
     def call(obj: Any) -> Any:
@@ -312,7 +312,7 @@ def _require_comparable(path: Path, lookup: str) -> None:
         and (lookup != "date" or isinstance(field, models.DateTimeField)),
         RANGE_LOOKUPS: not (isinstance(field, models.BooleanField) or is_json(field)),
         ("exact", "in"): not (isinstance(field, models.BinaryField) or is_json(field)),
-        # Where a file is stored is not shown, so it is not compared either; arguments are no arrays and ranges.
+        # File paths are not shown, so they cannot be compared. Arguments cannot be arrays or ranges.
         (*EQUALITY_LOOKUPS[:2], *RANGE_LOOKUPS, *TEXT_LOOKUPS): not (
             isinstance(field, models.FileField) or is_array(field) or is_range(field)
         ),
@@ -330,7 +330,7 @@ def _require_comparable(path: Path, lookup: str) -> None:
 def _sortings(bound: BoundResource) -> dict[str, Sequence[Key]]:
     pk = read_path(bound.model, "pk")
     own = [_key(bound, each) for each in bound.resource.ordering or _default_ordering(bound)]
-    # What is the same to the last key follows in the same direction, so that one index serves both.
+    # The primary key follows the direction of the last key, so that one index serves both.
     sortings: dict[str, Sequence[Key]] = {"": [*own, Key(pk, bool(own) and own[-1].is_descending)]}
     for name in (*bound.resource.ordering, *bound.resource.ordering_fields):
         name = name.removeprefix("-")  # noqa: PLW2901 - both ways are offered
@@ -341,9 +341,9 @@ def _sortings(bound: BoundResource) -> dict[str, Sequence[Key]]:
 
 
 def _default_ordering(bound: BoundResource) -> Sequence[str]:
-    """Return the model's ``Meta.ordering`` if all of it is columns that may be compared; else nothing.
+    """Return the model's ``Meta.ordering`` if it consists of visible columns, otherwise nothing.
 
-    A relation there means the ordering of the model that it leads to, which is not compiled.
+    A relation in it is not supported: Django expands it to the ordering of the related model.
     """
     allowed = {column.name for column in bound.columns if isinstance(column, ValueColumn)}
     allowed |= {"pk", bound.options.pk.name, bound.lookup_name, *bound.resource.filter_only_fields}
@@ -417,11 +417,11 @@ def _dimension(bound: BoundResource, declared: str) -> Dimension:
     return Dimension(path, part or None, target)
 
 
-# Fields that are written
+# Writable fields
 
 
 def declared_names(bound: BoundResource) -> list[str]:
-    """The fields that callers may write, as far as the declaration says."""
+    """Return the names of the fields that callers may write."""
     form = bound.resource.form
     if form is None:
         return list(bound.resource.writable_fields)
@@ -429,18 +429,18 @@ def declared_names(bound: BoundResource) -> list[str]:
 
 
 def written_arguments(bound: BoundResource, *, change: bool) -> dict[str, str]:
-    """What these are called as arguments: that which says which row to change is called after the field itself."""
+    """Return the argument name of each writable field. On change, the lookup field's new value is ``new_<name>``."""
     names = declared_names(bound)
     return {name: f"new_{name}" if change and name == bound.lookup_name else name for name in names}
 
 
 def own_fields(bound: BoundResource) -> Mapping[str, Any]:
-    """The model's columns and sets of rows, by name; not what other models say of it."""
+    """Return the model's columns and many-to-many fields by name, without reverse relations."""
     return {each.name: each for each in (*bound.options.concrete_fields, *bound.options.many_to_many)}
 
 
 def field_problems(bound: BoundResource) -> Iterator[tuple[str, str]]:
-    """What is wrong with the fields that callers are to write, and what would be right."""
+    """Yield the error and hint for each field that cannot be written."""
     for name in declared_names(bound):
         yield from _problems_of_form(bound, name) if bound.resource.form else _problems_of_field(bound, name)
     names = [CONTEXT, bound.lookup_name, *written_arguments(bound, change=True).values()]
