@@ -1,4 +1,4 @@
-"""Generate a model's tools: search, get, aggregate, create, update and delete."""
+"""The generated tools of a model: search, get, aggregate, create, update, delete."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -33,11 +33,11 @@ from django_mcp.protocol.errors import InvalidParams
 DEFAULT_ROWS = 20
 MAX_GROUPS = 200
 RESERVED = frozenset({"ctx", "query", "order_by", "limit", "cursor", "measures", "by", "uri"})
-"""Argument names of these tools, which filters cannot have."""
+"""Argument names of these tools, which filters cannot use."""
 
 
 def read_tools(bound: BoundResource) -> Iterator[Tool]:
-    """Yield the read tools that a declaration asks for."""
+    """Yield the read tools that a declaration enables."""
     wanted, titles = bound.resource.tools, bound.titles
     if "search" in wanted:
         ways = ["search terms"] * bool(bound.search_fields) + ["filters"] * bool(bound.filters)
@@ -85,7 +85,7 @@ def _read_tool(
     return tool
 
 
-# Searching
+# Search
 
 
 def _search_parameters(bound: BoundResource) -> list[Parameter]:
@@ -104,7 +104,6 @@ def _search_parameters(bound: BoundResource) -> list[Parameter]:
 
 
 def _narrowing(bound: BoundResource) -> Iterator[Parameter]:
-    """Yield the arguments that select rows."""
     if bound.search_fields:
         names = list(dict.fromkeys(field.path.source.replace("__", " ") for field in bound.search_fields))
         where = names[0] if len(names) == 1 else f"one of: {', '.join(names)}"
@@ -175,7 +174,7 @@ def narrowed(bound: BoundResource, access: RowAccess, given: Mapping[str, Any]) 
     return searched(rows, given["query"], access, bound) if given.get("query") else rows
 
 
-# Getting
+# Get
 
 
 def get_parameters(bound: BoundResource) -> list[Parameter]:
@@ -244,11 +243,7 @@ def run_aggregate(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) 
 
 @contextmanager
 def readable_errors() -> Iterator[None]:
-    """Turn errors that a caller's values cause into messages from which a model can correct its call.
-
-    Raises:
-        ToolError: instead of the error.
-    """
+    """Raise errors caused by a caller's values as ``ToolError``, so that a model can correct its call."""
     try:
         yield
     except InvalidParams as error:
@@ -266,7 +261,7 @@ _DELETED = {
 
 
 def writing_tools(bound: BoundResource) -> Iterator[Tool]:
-    """Yield the tools for the actions that a declaration opts in to."""
+    """Yield the tools for the declared ``actions``."""
     verbs = bound.resource.actions
     row = shaped(row_schema(bound, bound.columns))
     if "create" in verbs:
@@ -316,17 +311,17 @@ def _write_tool(
         preview=function(look, f"preview_{name}", "", parameters if writer is None else [GIVEN], resource),
     )
     tool.rows_of = partial(rows_of, bound, writer)
-    # Only the site's own code can elicit input from the user.
+    # Only the site's own code can request elicitation.
     hook = "delete_model" if verb == "delete" else "save_model"
     tool.is_interactive = getattr(type(resource), hook) is not getattr(ModelResource, hook)
     return tool
 
 
-# Problems
+# Checks
 
 
 def writing_problems(bound: BoundResource) -> Iterator[tuple[str, str]]:
-    """What is wrong with how a declaration lets callers write, and what would be right."""
+    """Yield each error, with a hint, in how a declaration lets callers write."""
     resource = bound.resource
     if isinstance(resource.actions, str) or not {"create", "update"} & {*resource.actions}:
         return
