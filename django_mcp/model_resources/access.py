@@ -131,6 +131,7 @@ def matching(path: Path, lookup: str, value: Any, access: RowAccess, bound: Boun
 
 
 def rows_with(bound: BoundResource, condition: Q) -> QuerySet[Any]:
+    """Return the primary keys of the rows that meet *condition*."""
     return bound.model._base_manager.filter(condition).order_by().values("pk")  # noqa: SLF001 - Django's documented API
 
 

@@ -46,7 +46,6 @@ from django_mcp.primitives.validation_errors import about_argument, shown, with_
 from django_mcp.protocol.content import TextContent
 
 MOST = 200
-"""Maximum number of rows for one argument."""
 _NAMED = 5
 
 
@@ -78,11 +77,6 @@ class ModelArgument:
 class Argument:
     """An argument whose type is a model or a list of a model.
 
-    Args:
-        parameter: the function's parameter.
-        server: the endpoint.
-        tool: the tool, for error messages and the database that rows are read from.
-
     Attributes:
         parameter: the parameter that callers see, which takes lookup values.
 
@@ -112,6 +106,7 @@ class Argument:
 
     @property
     def one(self) -> str:
+        """The model's verbose name."""
         return str(self._options.verbose_name)
 
     @property
@@ -156,7 +151,7 @@ class Argument:
         """Return the row or rows that *value* identifies, with one query. None and instances are returned unchanged.
 
         Raises:
-            ToolError: a row does not exist or the caller may not see it.
+            ToolError: a row does not exist for the caller.
         """
         if value is None or isinstance(value, models.Model):
             return value
@@ -202,7 +197,7 @@ class Argument:
         return (on_writer(rows) if self._tool.atomic else rows).order_by()
 
     def _missing(self, values: Iterable[Any], access: RowAccess) -> ToolError:
-        """Return the same error for rows that do not exist and rows that the caller may not see."""
+        """Return the same error for missing and hidden rows."""
         named = ", ".join(repr(str(value)[:80]) for value in list(dict.fromkeys(values))[:_NAMED])
         return ToolError(f"No {self.one} with {self._of} {named} found.{finding_hint(self._bound, access)}")
 
@@ -247,7 +242,7 @@ def registered(model: Any, server: MCPServer, label: str) -> BoundResource:
 
 
 def search_tool(bound: BoundResource, access: RowAccess) -> str | None:
-    """Return the name of the search tool of a model, or None if the caller may not use it."""
+    """Return the name of a model's search tool, or None if the caller may not use it."""
     name = f"search_{bound.plural}"
     tool, allowed = bound.server.tools.get(name), access.ctx.principal.tools
     if tool is None or not access.may_view(bound) or (allowed is not None and name not in allowed):
@@ -256,14 +251,14 @@ def search_tool(bound: BoundResource, access: RowAccess) -> str | None:
 
 
 def finding_hint(bound: BoundResource | None, access: RowAccess) -> str:
-    """Return a sentence that names the search tool, for the end of an error about a row that was not found."""
+    """Return a sentence that names the search tool, to append to a "not found" error."""
     name = None if bound is None else search_tool(bound, access)
     return f" Use {name} to find one." if name else ""
 
 
 @dataclass(frozen=True, slots=True)
 class _Misfit(Unfit):
-    """A value of the wrong type. Its error is raised later, when the caller's permissions decide on the search hint."""
+    """A value of the wrong type. Its error waits until the caller's permissions decide on the search hint."""
 
     value: Any
 
@@ -284,7 +279,6 @@ def _address_type(field: Any) -> Any:
 
 
 def _unwrapped(annotation: Any) -> Any:
-    """Return the annotation without ``Annotated`` and ``| None``."""
     arguments = typing.get_args(annotation)
     if typing.get_origin(annotation) is Annotated or type(None) in arguments:
         return _unwrapped(next(each for each in arguments if each is not type(None)))
@@ -292,7 +286,6 @@ def _unwrapped(annotation: Any) -> Any:
 
 
 def _metadata(annotation: Any) -> Iterable[Any]:
-    """Yield the metadata of every ``Annotated`` within an annotation."""
     if typing.get_origin(annotation) is Annotated:
         yield from annotation.__metadata__
     for each in typing.get_args(annotation):
@@ -301,7 +294,7 @@ def _metadata(annotation: Any) -> Iterable[Any]:
 
 
 LOOKED_AT = 500
-"""Number of returned objects to read at least, to find as many visible ones as one answer takes."""
+"""Minimum number of returned objects to read in search of visible ones."""
 
 
 def is_shown(value: Any) -> bool:
@@ -321,13 +314,7 @@ def gives_rows(value: Any) -> bool:
 
 
 class Results:
-    """Converts the rows in one result to JSON.
-
-    Args:
-        server: the endpoint.
-        ctx: the call.
-        label: the tool's label, for error messages.
-    """
+    """Converts the rows in one result to JSON."""
 
     def __init__(self, server: MCPServer, ctx: Context, label: str) -> None:
         self._server = server
@@ -340,7 +327,7 @@ class Results:
 
         Raises:
             ToolError: the caller may not see the single row that was returned.
-            TypeError: the model is not registered, so its visible fields are unknown.
+            TypeError: the model is not registered.
         """
         if isinstance(value, ToolResult):
             result: ToolResult[Any] = ToolResult(
@@ -384,7 +371,6 @@ class Results:
         return row
 
     def _many(self, model: Any, objects: Any) -> list[dict[str, Any]]:
-        """Return the visible rows in their order, up to the limits of one answer."""
         bound = self._bound(model)
         most = bound.resource.max_page_size
         keys = _keys(model, objects, max(most + 1, LOOKED_AT))
@@ -412,7 +398,7 @@ class Results:
 
 
 def _keys(model: Any, objects: Any, most: int) -> list[Any]:
-    """Return the distinct primary keys of the first *most* objects, in their order. Unsaved objects have none."""
+    """Return the distinct primary keys of the first objects, in their order. Unsaved objects have none."""
     kind = model._meta.concrete_model  # noqa: SLF001 - Django's documented API
     is_read = not isinstance(objects, QuerySet) or objects._result_cache is not None  # noqa: SLF001
     if not is_read and not objects.query.combinator:
@@ -456,9 +442,9 @@ def _addressed(arguments: dict[str, Argument], context: Context, keywords: Mappi
 
 
 def _naming(tool: Tool, arguments: dict[str, Argument]) -> Function:
-    """Return the default preview of a tool that takes rows: the titles of the rows.
+    """Return the default preview of a tool that takes rows: their titles.
 
-    It fails as the call would if a row does not exist for the caller, so that no approval is requested.
+    It fails like the call if a row does not exist for the caller, so that no approval is requested.
     """
 
     def name_rows(**keywords: Any) -> str | None:
@@ -478,7 +464,6 @@ def _naming(tool: Tool, arguments: dict[str, Argument]) -> Function:
 
 
 def _preview(function: Function, server: MCPServer, tool: Tool) -> Function:
-    """Return the preview *function* with the same rows that the tool gets."""
     taken, own = _rows_in(function), _rows_in(tool.read)
     # If both take an argument, the tool's annotation defines the rows.
     arguments = {name: Argument(own.get(name, each), server, tool) for name, each in taken.items()}
@@ -490,7 +475,7 @@ def _rows_in(function: Function) -> dict[str, Parameter]:
 
 
 def _is_unsaid(returns: Any) -> bool:
-    """Return True if any part of a return annotation leaves open whether it is rows."""
+    """Return True if part of a return annotation may or may not mean rows."""
     origin, arguments = typing.get_origin(returns), typing.get_args(returns)
     if origin in (ToolResult, *MAPPINGS, *COLLECTIONS) or is_union(returns):
         return any(map(_is_unsaid, arguments))
@@ -507,7 +492,7 @@ def _with_rows(server: MCPServer, tool: Tool, arguments: dict[str, Argument]) ->
 
 
 def _returns(returns: Any, server: MCPServer, tool: Tool) -> Any:
-    """Return the annotation of the JSON that rows become; other annotations are returned unchanged."""
+    """Return the annotation of the JSON that rows become."""
     if typing.get_origin(returns) and not any(map(is_rows, leaves(returns))):
         return _inside(returns, server, tool)
     kinds = [leaf for leaf in leaves(returns) if is_rows(leaf)]
@@ -555,7 +540,7 @@ def _may_be_none(returns: Any) -> bool:
 def _around(
     function: Function, arguments: dict[str, Argument], server: MCPServer, tool: Tool, *, gives_rows: bool = True
 ) -> Function:
-    """Return *function* wrapped so that it takes rows for lookup values and its returned rows become JSON."""
+    """Wrap *function* so that it takes rows for lookup values and its returned rows become JSON."""
     name, call = function.context or HIDDEN_CONTEXT, function.call
 
     def take(keywords: dict[str, Any]) -> dict[str, Any]:

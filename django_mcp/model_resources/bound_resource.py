@@ -30,12 +30,7 @@ from django_mcp.primitives.validation_errors import with_article
 
 
 class PathError(ValueError):
-    """An invalid path in a declaration.
-
-    Args:
-        text: the message, with placeholders; may be a lazy translation.
-        values: the values of the placeholders.
-    """
+    """An invalid path in a declaration. The message may be lazily translated."""
 
     def __init__(self, text: str | Promise, **values: Any) -> None:
         super().__init__(text, values)
@@ -50,7 +45,6 @@ class Path:
     """A path from a model to a value.
 
     Attributes:
-        source: the path as declared.
         hops: the relations along the way, in order.
         field: the last field: a column, a relation or a set of related rows.
         is_many: True if one row may have several values.
@@ -63,11 +57,12 @@ class Path:
 
     @property
     def value_field(self) -> Any:
+        """The column of the value; see ``schema.value_field``."""
         return value_field(self.field)
 
     @property
     def column(self) -> str:
-        """The path that the database compares; for a relation, its primary key."""
+        """The path that is compared; for a relation, that of its primary key."""
         return f"{self.source}{LOOKUP_SEP}pk" if self.field.is_relation else self.source
 
     @property
@@ -87,11 +82,12 @@ class Path:
 
     @property
     def is_nullable(self) -> bool:
+        """True if there may be no value."""
         return any(getattr(each, "null", True) for each in (*self.hops, self.field))
 
 
 def is_composite(field: Any) -> bool:
-    """Return True for a composite primary key, which has no column of its own."""
+    """Return True for a composite primary key."""
     return isinstance(field, models.CompositePrimaryKey)
 
 
@@ -99,8 +95,8 @@ def read_path(model: type[models.Model], source: str) -> Path:
     """Resolve *source*, starting at *model*.
 
     Raises:
-        PathError: a name is not a field; a name follows a field that is not a relation, or a generic relation; or a set
-            of rows is not the first step.
+        PathError: a name is not a field, follows something that is not a relation, or is a set of rows beyond the first
+            step.
     """
     hops: list[Any] = []
     here, field = model, None
@@ -159,7 +155,7 @@ class Annotation:
     """A value that the database computes for each row.
 
     Attributes:
-        expression: the expression; None if ``get_queryset`` annotates the value.
+        expression: None if ``get_queryset`` annotates the value.
         field: a model field of the value's type.
         relations: the relations that the expression joins.
     """
@@ -171,7 +167,6 @@ class Annotation:
 
 TITLE_CHARACTERS = 120
 LARGEST_INTEGER = 2**63 - 1
-"""Largest integer that a database column can hold."""
 
 FUNCTIONS = {"min": Min, "max": Max, "sum": Sum, "avg": Avg}
 PARTS = {"year": ExtractYear, "month": ExtractMonth, "day": ExtractDay}
@@ -179,14 +174,12 @@ SEARCH_LOOKUPS = {"^": "istartswith", "=": "iexact", "@": "search"}
 """Prefixes of search fields and their lookups, as in the admin."""
 
 MAX_VALUES = 100
-"""Maximum number of values of an ``in`` filter."""
 EQUALITY_LOOKUPS = ("exact", "in", "isnull")
 RANGE_LOOKUPS = ("gt", "gte", "lt", "lte")
 TEXT_LOOKUPS = ("iexact", "contains", "icontains", "startswith", "istartswith", "endswith", "iendswith")
 DATE_LOOKUPS = ("year", "month", "day", "date")
 FILTER_LOOKUPS = frozenset({*EQUALITY_LOOKUPS, *RANGE_LOOKUPS, *TEXT_LOOKUPS, *DATE_LOOKUPS})
-"""Lookups that may be declared. Regular expressions are left out, since a caller could overload the database with one.
-"""
+"""Regular expressions are left out, since a caller could overload the database with one."""
 
 _ANNOTATIONS: Mapping[str, Any] = {
     "isnull": bool,
@@ -227,13 +220,7 @@ LINK_SCHEMA = {
 
 @dataclass(frozen=True, slots=True)
 class OutputField:
-    """One field of a row as shown to callers.
-
-    Attributes:
-        name: the key in JSON.
-        schema: JSON Schema of its values.
-        path: the ``Path`` to its value; None if a function returns it.
-    """
+    """A field of a row as shown to callers. *path* is None if a function returns the value."""
 
     name: str
     schema: dict[str, Any]
@@ -246,13 +233,12 @@ class OutputField:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """One declared filter.
+    """A declared filter.
 
     Attributes:
         argument: the argument's name: the path, followed by the lookup unless it is ``exact``.
         declared: the path as declared.
         path: the path that is compared. For a relation to a registered model it ends at that model's lookup field.
-        lookup: one of ``FILTER_LOOKUPS``.
     """
 
     argument: str
@@ -262,11 +248,12 @@ class Filter:
 
     @property
     def parameter(self) -> Parameter:
-        """The tool argument for this filter, which is optional."""
+        """The optional tool argument for this filter."""
         return Parameter(self.argument, optional(self._annotation), None, self._words)
 
     @property
     def schema(self) -> dict[str, Any]:
+        """JSON Schema of the filter's values."""
         return json_schema(TypeAdapter(self._annotation), "validation")
 
     @property
@@ -280,7 +267,6 @@ class Filter:
 
     @property
     def _leads_to_row(self) -> bool:
-        """True for a relation that is compared by the lookup field of its model."""
         return self.path.source != self.declared
 
     @property
@@ -317,9 +303,8 @@ class SearchField:
     """A path that is searched.
 
     Attributes:
-        path: the path to a text, a number or a ``SearchVectorField``.
-        lookup: the lookup. ``search`` is PostgreSQL's full-text search and becomes ``icontains`` on other databases.
-        is_vector: True if the path leads to a search vector.
+        lookup: ``search`` is PostgreSQL's full-text search and becomes ``icontains`` on other databases.
+        is_vector: True if the path leads to a ``SearchVectorField``.
     """
 
     path: Path
@@ -329,12 +314,7 @@ class SearchField:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key of an ordering.
-
-    Attributes:
-        path: the path to a single value.
-        is_descending: True for descending order.
-    """
+    """A key of an ordering."""
 
     path: Path
     is_descending: bool = False
@@ -342,19 +322,14 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """An aggregate that callers may compute.
-
-    Attributes:
-        function: one of ``FUNCTIONS``.
-        path: the path to the values.
-    """
+    """An aggregate that callers may compute. *function* is one of ``FUNCTIONS``."""
 
     function: str
     path: Path
 
     @property
     def schema(self) -> dict[str, Any]:
-        """JSON Schema of its values. The aggregate of a group without values is null."""
+        """JSON Schema of the values. The aggregate of a group without values is null."""
         end = self.path.field
         if self.function == "avg" and isinstance(value_field(end), models.IntegerField):
             return {"type": ["number", "null"]}
@@ -366,7 +341,6 @@ class Dimension:
     """A value that rows may be grouped by.
 
     Attributes:
-        path: the path to the value.
         part: one of ``PARTS`` for part of a date, otherwise None.
         target: for a relation, the bound resource of its model; groups are shown as links.
     """
@@ -377,7 +351,7 @@ class Dimension:
 
     @property
     def schema(self) -> dict[str, Any]:
-        """JSON Schema of its values, which may be null."""
+        """JSON Schema of the values."""
         if self.target is not None:
             return nullable(LINK_SCHEMA)
         return nullable({"type": "integer"} if self.part else json_type(self.path.field))
@@ -385,10 +359,9 @@ class Dimension:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A field with a resource of its own.
+    """A text, file or binary field with a resource of its own.
 
     Attributes:
-        field: a text, file or binary field of the model.
         mime_type: the media type of a text or bytes; a file's is guessed from its name.
     """
 
@@ -397,9 +370,9 @@ class Content:
 
 
 def _identifier(words: Any) -> str:
-    """Return untranslated *words* as an identifier, or "" if they are not ASCII.
+    """Return *words* as an identifier, or "" if they are not ASCII.
 
-    Translated tool names would differ between languages, while policies, approvals and logs refer to them.
+    They stay untranslated, since policies, approvals and logs refer to tools by name.
     """
     words = untranslated(words)
     return slugify(words).replace("-", "_") if words.isascii() else ""
@@ -411,19 +384,14 @@ class BoundResource:
     ``compile_declaration`` fills it in once all models of the endpoint are registered.
 
     Attributes:
-        resource: the declaration.
         is_taken: True if it is registered at the endpoint that this one selects from.
-        model: the model.
-        server: the endpoint.
-        name, plural: the singular and plural in names of tools.
+        name, plural: the words in names of tools.
         titles: the plural for display; may be a lazy translation.
         base: URI of the resource that lists rows.
-        annotations: values that the database computes for each row.
         columns: the fields of a single row.
         list_columns: the fields of each row in a list.
-        contents: fields that are resources of their own.
-        search_fields, filters: the declared search fields and filters.
-        sortings: the orderings that callers may choose, each with its keys; ``""`` is the default.
+        contents: fields with resources of their own.
+        sortings: the orderings that callers may choose; ``""`` is the default.
         problems: errors of the declaration; None before it was checked.
         measures, dimensions: aggregates and the values to group them by.
     """
@@ -455,10 +423,12 @@ class BoundResource:
 
     @property
     def title(self) -> str:
+        """The plural for display, in the current language."""
         return str(self.titles)
 
     @property
     def one(self) -> str:
+        """The model's verbose name, in the current language."""
         return str(self.options.verbose_name)
 
     @property
@@ -471,15 +441,11 @@ class BoundResource:
         return self.server.model_resources.get(model)
 
     def rules_of(self, model: Any) -> "BoundResource | None":
-        """Return the bound resource with the access rules of another model; see ``rules_at``."""
+        """See ``rules_at``."""
         return rules_at(self.server, model)
 
     def path(self, source: str) -> Path:
-        """Resolve *source*, a path from the model or the name of an annotation.
-
-        Raises:
-            PathError: see ``read_path``.
-        """
+        """Resolve *source*, a path from the model or the name of an annotation."""
         if (annotation := self.annotations.get(source)) is not None:
             return Path(source, (), annotation.field, is_many=False)
         return read_path(self.model, source)
@@ -498,7 +464,7 @@ class BoundResource:
 
     @property
     def lookup_description(self) -> str:
-        """The description of the argument that identifies a row; without tool names, since policies may hide tools."""
+        """The description of the argument that identifies a row. Tools are not named, since policies may hide them."""
         return f"{capfirst(_called(self.lookup))} of the {self.one}, as in search results and URIs."
 
     @property
@@ -514,6 +480,7 @@ class BoundResource:
         return ToolError(f"No {self.one} with {self.lookup_name} {str(value)[:80]!r} found.")
 
     def uri_of(self, obj: Any) -> str:
+        """Return the URI of a row."""
         return f"{self.base}/{quote(str(getattr(obj, self.lookup.attname)), safe='')}"
 
     def title_of(self, obj: Any) -> str:
@@ -529,7 +496,7 @@ class BoundResource:
 def rules_at(server: MCPServer | None, model: Any) -> BoundResource | None:
     """Return the bound resource with the access rules of a model, or None.
 
-    It is the one at *server* or, if *server* selects from another endpoint and left the model out, the one at that
+    It is the one at *server* or, if *server* selects from another endpoint without this model, the one at that
     endpoint.
     """
     while server is not None:
@@ -540,7 +507,7 @@ def rules_at(server: MCPServer | None, model: Any) -> BoundResource | None:
 
 
 def address_in(field: Any, value: object) -> Any:
-    """Return *value* as the column *field* holds it, or None if it cannot hold it."""
+    """Return *value* as a value of the column *field*, or None if it is invalid."""
     try:
         found = value_field(field).to_python(value)
     except (ValidationError, ValueError, TypeError, OverflowError):

@@ -59,7 +59,7 @@ def put(data: Data, key: str, value: Any) -> None:
 
 
 def fill(form: Any, given: Mapping[str, Any], most_bytes: int) -> None:
-    """Bind the values in *given* to an unvalidated bound form.
+    """Bind the values in *given* to a bound form that is not validated yet.
 
     A field that is not given gets its initial value, as on a page. A value of a wrong type becomes an error of its
     field.
@@ -100,7 +100,7 @@ def fill(form: Any, given: Mapping[str, Any], most_bytes: int) -> None:
 
 
 def _at_first(form: Any, name: str, field: forms.Field) -> Any:
-    """Return what a page would show initially, or None if that is empty or a database default."""
+    """Return what a page would show initially, or None for nothing or a database default."""
     initial = form.get_initial_for_field(field, name)
     for value in (initial, vars(getattr(form, "instance", form)).get(name)):
         if isinstance(value, DatabaseDefault):
@@ -110,7 +110,7 @@ def _at_first(form: Any, name: str, field: forms.Field) -> Any:
 
 
 def _read_by_column(field: Any, column: Any, given: Mapping[str, Any], initial: Any) -> None:
-    """Let a field clean JSON through the column of another package's class; without a value, its initial value.
+    """Let a field clean JSON through the column of another package's class.
 
     Widgets of packages expect inputs that a call does not have.
     """
@@ -141,7 +141,7 @@ def _read(field: forms.Field, value: Any, most_bytes: int) -> Any:
 
 
 def refuse(field: forms.Field, error: ValidationError) -> None:
-    """Make a field of one form fail with *error* for any input."""
+    """Make a field fail with *error* for any input."""
 
     def clean(*_: Any) -> NoReturn:
         raise error
@@ -156,15 +156,12 @@ def _initial(field: Any, initial: Any) -> Any:
 
 
 def _is_of_django(widget: forms.Widget) -> bool:
-    """Return True if a widget reads its value as Django's own widgets do.
-
-    A custom widget may convert values to something that its field expects.
-    """
+    """Return False for a custom widget, which may convert values to something that its field expects."""
     return type(widget).value_from_datadict.__module__.startswith("django.")
 
 
 class Given(forms.Widget):
-    """A widget that takes a value as it is, without the several inputs of a page."""
+    """A widget that takes a value as it is, not spread over the inputs of a page."""
 
     def value_from_datadict(self, data: Any, files: Any, name: str) -> Any:
         """Return the value or file."""
@@ -176,7 +173,7 @@ class Given(forms.Widget):
 
 
 def as_shown(asked: Any, value: Any) -> Any:
-    """Return the initial value as a page shows it. A datetime is returned unchanged, since its text has no offset."""
+    """Return the initial value as a page shows it. A datetime stays unchanged, since its text has no offset."""
     return value if isinstance(asked, forms.DateTimeField) else asked.prepare_value(value)
 
 
@@ -207,7 +204,7 @@ def written_by(form: Any) -> list[str]:
 
 
 def fix(asked: Any, value: Any) -> None:
-    """Make a field clean to *value* for any input, so that the form's ``clean`` finds the row's value."""
+    """Make a field clean any input to *value*, which the form's ``clean`` then finds."""
     asked.required, asked.disabled = False, True
     asked.clean = lambda *_: value  # a FileField passes its initial value too
 
@@ -229,10 +226,9 @@ RULE = (
 
 
 def problems(form: Any, given: Container[str], arguments: Mapping[str, str], where: str = "") -> Iterator[str]:
-    """Yield an error for each problem of a form, with its argument.
+    """Yield an error for each problem of a bound form, with its argument.
 
     Args:
-        form: the bound form.
         given: names of the given fields.
         arguments: argument names by field.
         where: the argument that contains the form, such as ``"passengers[2]"``.
@@ -250,7 +246,7 @@ def problems(form: Any, given: Container[str], arguments: Mapping[str, str], whe
 
 
 def is_about_others(error: ValidationError, model: type[models.Model], names: Container[str]) -> bool:
-    """Return True if an error would name a constraint, or columns that are not in *names*."""
+    """Return True if an error would name a constraint, or columns other than *names*."""
     params = error.params if isinstance(error.params, dict) else {}
     if "unique_check" in params:
         return any(name not in names for name in params["unique_check"])
@@ -263,7 +259,7 @@ def is_about_others(error: ValidationError, model: type[models.Model], names: Co
 
 
 def in_words(error: ValidationError, where: str = "") -> str:
-    """Return the text of an error that belongs to no field."""
+    """Return the text of an error of a whole form."""
     words = plain(error)
     return about_argument([where], words) if where else words
 
@@ -276,7 +272,6 @@ def _of_field(field: Any, error: ValidationError, where: str, is_given: bool) ->
 
 
 def _hint(field: Any, error: ValidationError) -> str:
-    """Return a hint to append if the form's message has none."""
     if error.code == "required" and isinstance(field, forms.BooleanField):
         return " It must be true."
     if error.code == "invalid_choice" and not isinstance(field, forms.ModelChoiceField):
@@ -295,7 +290,7 @@ def _offer(field: Any, value: str) -> str:
 
 
 def plain(error: ValidationError) -> str:
-    """Return an error's text without HTML, with the details per part of a Wagtail value."""
+    """Return an error's text without HTML, with the details that Wagtail's errors have for each part of a value."""
     words = " ".join(
         html.unescape(strip_tags(each)) if hasattr(each, "__html__") else str(each) for each in error.messages
     )
@@ -308,7 +303,6 @@ class Lookup:
     """The argument that identifies the row to change.
 
     Args:
-        model: the row's model.
         name: a unique field or ``"pk"``; also the argument's name.
         rows: a function that takes the context and returns the caller's rows; None for those of the model's
             ``ModelResource``.
@@ -368,8 +362,7 @@ class Choice:
     Attributes:
         column: the column whose value identifies a row.
         bound: the bound resource with the model's access rules, or None.
-        rows: the field's own queryset.
-        is_declared: True if *column* is the lookup field of *bound*, which differs from the field's own column.
+        is_declared: True if *column* is the lookup field of *bound* instead of the field's own column.
     """
 
     column: Any
@@ -383,7 +376,7 @@ class Choice:
         return not self.column.primary_key
 
     def among(self, access: RowAccess, value: Any) -> dict[Any, Any]:
-        """Return the rows that the caller identifies with a value or list of values, by column value."""
+        """Return the visible rows that a value or a list of values identifies, by column value."""
         keys = [address_in(self.column, each) for each in _each(value)[:MAX_VALUES]]
         rows = on_writer(self.rows.all() if self.bound is None else access.get_queryset(self.bound)).order_by()
         found = rows.filter(**{f"{self.column.attname}__in": [key for key in keys if key is not None]})
@@ -392,7 +385,7 @@ class Choice:
 
 
 def choices_of(form: Any, server: Any) -> dict[str, Choice]:
-    """Return the choices of a form's fields, by name, without fields that get their rows only in a call."""
+    """Return the choices of a form's fields, without fields that get their rows only in a call."""
     return {name: choice for name, field in form.fields.items() if (choice := _choice(field, server)) is not None}
 
 
@@ -405,12 +398,12 @@ def _choice(field: Any, server: Any) -> Choice | None:
 
 
 def declared(choices: Mapping[str, Choice]) -> dict[str, Any]:
-    """Return the lookup columns that replace the fields' own, by field name."""
+    """Return the lookup columns that replace the fields' own."""
     return {name: choice.column for name, choice in choices.items() if choice.is_declared}
 
 
 def as_sent(choices: Mapping[str, Choice], given: Mapping[str, Any], access: RowAccess) -> dict[str, Any]:
-    """Return *given* with primary keys in place of lookup values, without values of rows that do not exist."""
+    """Return *given* with primary keys in place of lookup values; values without a row are dropped."""
     sent = dict(given)
     for name, choice in choices.items():
         if choice.is_declared and name in given and _is_key(given[name]):
@@ -426,12 +419,9 @@ def narrow(
 ) -> tuple[dict[str, Any], dict[str, set[Any]]]:
     """Restrict the choices of a form to rows that the caller may see.
 
-    The form alone decides for models without access rules.
-
     Returns:
-        *given* with primary keys in place of lookup values; and the rows that ``chosen`` returns. Those of models
-        without
-        access rules are included only in an approved call.
+        *given* with primary keys in place of lookup values; and the rows that ``chosen`` returns, which include models
+        without access rules only in an approved call.
     """
     taken, found = dict(given), {}
     for name, choice in choices_of(form, access.ctx.server).items():
@@ -456,7 +446,7 @@ def narrow(
 
 
 def _is_key(value: Any) -> bool:
-    """Return True for values that can identify rows, as opposed to empty ones and types that a field rejects."""
+    """Return False for values that are empty or of a type that a field rejects."""
     if isinstance(value, list):
         return 0 < len(value) <= MAX_VALUES and all(type(each) in (str, int) for each in value)
     return type(value) in (str, int) and value != ""
@@ -474,7 +464,7 @@ def _keys(choice: Choice, value: Any, rows: Mapping[Any, Any]) -> tuple[Any, Any
 
 
 def chosen(form: Any, given: Mapping[str, Any], access: RowAccess) -> dict[str, set[Any]]:
-    """Return the chosen rows of fields whose values may later identify different rows, by field name."""
+    """Return the chosen rows of fields whose values may later identify different rows."""
     choices = choices_of(form, access.ctx.server).items()
     found = {name: choice for name, choice in choices if name in given and choice.may_move}
     return {name: set(choice.among(access, given[name]).values()) for name, choice in found.items()}
@@ -485,7 +475,7 @@ def _each(value: Any) -> list[str | int]:
 
 
 def keep_hidden(form: Any, obj: Any, given: Mapping[str, Any], access: RowAccess) -> None:
-    """Keep rows that the caller cannot see in many-to-many sets that are replaced."""
+    """Keep rows that the caller may not see in many-to-many sets that are replaced."""
     for name in written_by(form):
         field = obj._meta.get_field(name)  # noqa: SLF001 - Django's documented API
         bound = rules_at(access.ctx.server, field.related_model) if field.many_to_many else None
@@ -498,7 +488,6 @@ def keep_hidden(form: Any, obj: Any, given: Mapping[str, Any], access: RowAccess
 
 
 GIVEN = Parameter("given", Any, None, None)
-"""The argument in which a form's arguments are passed on."""
 
 
 _NOT_NULL = {
@@ -513,10 +502,9 @@ _NOT_NULL = {
 
 
 class FormArguments(Arguments):
-    """The arguments of a form. Validation is left to the form, which may query the database.
+    """The arguments of a form, which validates them when it may query the database.
 
     Args:
-        schema: the JSON Schema of all arguments.
         is_strict: require JSON numbers and booleans, not their text.
     """
 
@@ -525,7 +513,7 @@ class FormArguments(Arguments):
         self.names = tuple(schema["properties"])
 
     def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return all values under one key, for the form to validate.
+        """Return all values under one key.
 
         Raises:
             ArgumentError: a value is of the wrong type.
@@ -538,7 +526,6 @@ class FormArguments(Arguments):
         return {"given": dict(values)}
 
     def _misfit(self, name: str) -> Iterator[dict[str, Any]]:
-        """Yield the error for null, in the format of ``ValidationError.errors()``."""
         kinds = self.schema["properties"].get(name, {}).get("type", "null")
         kinds = [kinds] if isinstance(kinds, str) else kinds
         if "null" not in kinds:
@@ -546,7 +533,7 @@ class FormArguments(Arguments):
 
 
 def with_lookup(schema: dict[str, Any], name: str, described: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema with a required first argument that identifies the row."""
+    """Add a required first argument that identifies the row."""
     return {
         **schema,
         "properties": {name: described, **schema["properties"]},
@@ -555,18 +542,16 @@ def with_lookup(schema: dict[str, Any], name: str, described: dict[str, Any]) ->
 
 
 Filled = list[tuple[forms.BaseForm, Mapping[str, Any]]]
-"""Forms with their arguments."""
 
 
 class FormSource:
     """A form class as the arguments of a tool.
 
     Args:
-        form_class: the form class.
         form_kwargs: a function that takes the context and returns keyword arguments for the class.
         most_bytes: maximum size of a file.
         label: names the tool in configuration errors.
-        changes: True to change existing rows, which keep values that are not given.
+        changes: existing rows are changed and keep values that are not given.
         renamed: argument names of fields, if they differ.
         is_bare: read the class without instantiating it, which may query the database.
 
@@ -591,11 +576,11 @@ class FormSource:
         self.model = getattr(getattr(form_class, "_meta", None), "model", None)
 
     def schema(self, server: Any) -> dict[str, Any]:
-        """Return the JSON Schema of the arguments at an endpoint. This may instantiate the form and query the database.
+        """Return the JSON Schema of the arguments at an endpoint. This may query the database.
 
         Raises:
             ImproperlyConfigured: the form cannot be instantiated.
-            DatabaseError, InterfaceError: it cannot be instantiated without the database.
+            DatabaseError, InterfaceError: the database is not available.
         """
         if self._is_bare:
             form = bare(self._class)
@@ -621,12 +606,7 @@ class FormSource:
         return {fields.get(argument, argument): value for argument, value in given.items()}
 
     def bind_form(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> forms.BaseForm:
-        """Return the bound and valid form.
-
-        Args:
-            ctx: the call.
-            given: the arguments.
-            obj: the row, new or existing; None if the form creates it or has none.
+        """Return the bound and valid form for *obj*, or for None if it has no row yet.
 
         Raises:
             ArgumentError: the arguments or the form are invalid.
@@ -672,7 +652,7 @@ class FormSource:
         return self._choices[server]
 
     def chosen(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> dict[str, Any]:
-        """Return the chosen rows that may later be different ones for the same arguments, by argument."""
+        """Return the chosen rows that may later be different ones for the same arguments."""
         own = self.by_field(given)
         form = self._made(ctx, own, obj)
         called = self._arguments(form)
@@ -692,7 +672,7 @@ def unbound(form_class: Any, label: str, *, has_arguments: bool) -> Any:
 
     Raises:
         ImproperlyConfigured: it cannot be instantiated.
-        DatabaseError, InterfaceError: it cannot be instantiated without the database.
+        DatabaseError, InterfaceError: the database is not available.
     """
     with queries() as asked:
         try:
@@ -717,7 +697,7 @@ def bare(form_class: Any) -> Any:
 
 
 def _leave_rows_open(form: Any, declared: Mapping[str, forms.Field]) -> None:
-    """Make choices and initial values that came from the database unknown to the schema.
+    """Hide choices and initial values that came from the database from the schema.
 
     They are those of one moment, and possibly of one caller.
     """
@@ -736,7 +716,7 @@ def _same(value: Any) -> Any:
 
 
 def words_of(form_class: type) -> str:
-    """Return the words of a class name: ``send invoice`` for ``SendInvoiceForm``."""
+    """Return ``send invoice`` for ``SendInvoiceForm``."""
     return re.sub(r"(\s*\bform(\s?set)?)+$", "", camel_case_to_spaces(form_class.__name__)) or "form"
 
 
@@ -747,7 +727,6 @@ class FormSetSource:
     """A formset class as the arguments of a tool. It creates rows and leaves existing ones unchanged.
 
     Args:
-        formset_class: a class from ``formset_factory`` or a related function.
         form_kwargs: a function that takes the context and returns keyword arguments for each form.
         most_bytes: maximum size of a file.
         argument: name of the array; by default derived from the model or form.
@@ -776,12 +755,7 @@ class FormSetSource:
         self._most = min(most, MAX_VALUES)
 
     def schema(self, server: Any) -> dict[str, Any]:
-        """Return the JSON Schema of the arguments at an endpoint. This may instantiate a form and query the database.
-
-        Raises:
-            ImproperlyConfigured: its forms cannot be instantiated.
-            DatabaseError, InterfaceError: they cannot be instantiated without the database.
-        """
+        """See ``FormSource.schema``."""
         form = unbound(self._class.form, self._label, has_arguments=self._kwargs is not None)
         self._class().add_fields(form, None)
         choices = self._choices[server] = choices_of(form, server)
@@ -791,7 +765,6 @@ class FormSetSource:
         return {**schema, "required": [self.argument], "additionalProperties": False}
 
     def _names(self, form: Any) -> list[str]:
-        """Return the fields that a caller gives, without those that the formset adds."""
         added = {DELETION_FIELD_NAME, ORDERING_FIELD_NAME}
         if issubclass(self._class, forms.BaseModelFormSet):
             added.add(self._class.model._meta.pk.name)  # noqa: SLF001 - Django's documented API
@@ -800,12 +773,7 @@ class FormSetSource:
         return [name for name in asked(form) if name not in added or name in form.base_fields]
 
     def bind_form(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> Any:
-        """Return the bound and valid formset.
-
-        Raises:
-            ArgumentError: the arguments, a form or the formset are invalid.
-            ToolError: the call was approved for other rows than those chosen now.
-        """
+        """See ``FormSource.bind_form``."""
         items: Any = given.get(self.argument)
         found = [*unknown(given, [self.argument]), *self._misfits(items, self.argument in given)]
         if self._fits(items):
@@ -881,13 +849,7 @@ class FormSetSource:
         return self._choices[server]
 
     def chosen(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> dict[str, Any]:
-        """Return the chosen rows that may later be different ones for the same arguments, by argument.
-
-        Args:
-            ctx: the call.
-            given: the arguments.
-            obj: the parent row of an inline formset, or None.
-        """
+        """See ``FormSource.chosen``. *obj* is the parent row of an inline formset, or None."""
         items: Any = given.get(self.argument)
         if not self._fits(items):
             return {}

@@ -21,7 +21,7 @@ from django_mcp.core.signals import Change, rows_changed
 from django_mcp.model_resources.bound_resource import BoundResource
 
 MAX_ROWS = 1000
-"""Maximum number of rows of a model to report individually per transaction. Beyond it only its list is reported."""
+"""Maximum number of rows of a model to report individually per transaction; beyond it only their list is."""
 
 UID = "django_mcp.exposure.publishing"
 
@@ -29,15 +29,13 @@ UID = "django_mcp.exposure.publishing"
 def notify_changed(what: Any, *, deleted: bool = False, server: MCPServer | None = None) -> None:
     """Notify subscribers of rows that changed without a signal, after the transaction commits.
 
-    Use it after ``bulk_create()``, ``bulk_update()``, ``update()`` and raw SQL; ``save()`` and ``delete()`` notify by
-    themselves. For more than 1000 rows only the change of their list is reported. A queryset is evaluated here, so
-    after
-    ``update()`` it may no longer match the changed rows.
+    Use it after ``bulk_create()``, ``bulk_update()``, ``update()`` and raw SQL; ``save()`` and ``delete()`` notify
+    automatically. For more than 1000 rows only the change of their list is reported. A queryset is evaluated here, so
+    after ``update()`` it may no longer match the changed rows.
 
     Args:
         what: a row, an iterable of rows such as a queryset, or a model. For a model, everyone who may view it is
-            notified
-            that its list changed, whichever rows they may see.
+            notified that its list changed, whichever rows they may see.
         deleted: True if the rows were deleted.
         server: limit the notification to this endpoint.
 
@@ -60,7 +58,6 @@ def notify_changed(what: Any, *, deleted: bool = False, server: MCPServer | None
 
 
 def _rows(what: Any) -> list[models.Model]:
-    """Return at most ``MAX_ROWS`` + 1 rows, which shows whether there are too many."""
     if isinstance(what, models.QuerySet) and not what.query.is_sliced:
         what = what[: MAX_ROWS + 1]
     rows = [what] if isinstance(what, models.Model) else list(islice(what, MAX_ROWS + 1))
@@ -72,7 +69,7 @@ def _rows(what: Any) -> list[models.Model]:
 
 
 def exposures(model: type[models.Model]) -> list[BoundResource]:
-    """Return the bound resources that a row of *model* belongs to, including those of parent models."""
+    """Return the bound resources of *model* and its parent models."""
     return [
         bound
         for server in every_server()
@@ -82,7 +79,7 @@ def exposures(model: type[models.Model]) -> list[BoundResource]:
 
 
 def _is_kind_of(model: Any, bound: BoundResource) -> bool:
-    """Return True if *model* is the bound model, a proxy of it or a subclass."""
+    """Return True for the bound model, its proxies and subclasses."""
     kinds: Any = bound.options.concrete_model
     return issubclass(model._meta.concrete_model, kinds)  # noqa: SLF001 - Django's documented API
 
@@ -94,8 +91,8 @@ class _Changed:
     """The changes to rows of one bound resource.
 
     Attributes:
-        updated: URIs with new content, each with the URIs of rows of which a subscriber must be able to view one; empty
-            for all subscribers.
+        updated: URIs with new content, each with rows of which a subscriber must be able to view one; empty for all
+            subscribers.
         touched: URIs of rows that change the list resource, and whether the row still exists.
         listed: those that were created or deleted.
         is_whole: True if the model was reported as a whole.
@@ -117,7 +114,7 @@ class _Changed:
             self.updated.update({each: {} for each in (uri, *(f"{uri}/{name}" for name in names))})
 
     def add_related(self, uri: str, about: Collection[str]) -> None:
-        """Report *uri* to subscribers who may view one of the rows in *about*, which were linked or unlinked."""
+        """Report *uri* to subscribers who may view one of *about*, the rows that were linked or unlinked."""
         known = self.updated.get(uri)
         if not about:
             self.updated[uri] = {}
@@ -135,8 +132,7 @@ class _Changed:
             yield Change(bound.server, None, rows)
 
     def _about(self, rows: Mapping[str, bool]) -> Sequence[str]:
-        """Return URIs of which a subscriber must be able to view one to be notified of the list; empty for no
-        notification.
+        """Return the URIs of which a subscriber to the list must be able to view one; empty to notify none.
 
         If rows are restricted, deleted ones are left out: it is no longer known who could see them.
         """
@@ -164,14 +160,13 @@ class _Batch:
         is_deleted: bool = False,
         server: MCPServer | None = None,
     ) -> None:
-        """Add a row that was saved or deleted. *fields* are the saved fields, None for all."""
+        """Add a saved or deleted row. *fields* are the saved fields, None for all."""
         for bound in exposures(type(row)):
             if bound.resource.notify_changes and server in {None, bound.server}:
                 uri = bound.uri_of(row)
                 self.of(bound).add(uri, fields, is_listed=is_listed, is_deleted=is_deleted)
 
     def add_model(self, model: type[models.Model], server: MCPServer | None) -> None:
-        """Add a model any of whose rows may have changed."""
         for bound in exposures(model):
             if bound.resource.notify_changes and server in {None, bound.server}:
                 self.of(bound).is_whole = True
@@ -197,14 +192,12 @@ class _Batch:
 
 
 _open: WeakKeyDictionary[BaseDatabaseWrapper, tuple[Any, dict[frozenset[Any], _Batch]]] = WeakKeyDictionary()
-"""The open batches of each connection, by savepoints, with its list of commit hooks: a new list means a new
-transaction.
-"""
+"""The open batches of each connection, by savepoints. A new list of commit hooks means a new transaction."""
 
 
 @contextmanager
 def _batch(using: str | None) -> Iterator[_Batch]:
-    """Yield the batch to send when the transaction commits, or on exit outside a transaction."""
+    """Yield the batch to send at commit, or on exit if there is no transaction."""
     if on_event_loop():  # no transaction is possible here
         batch = _Batch()
         yield batch

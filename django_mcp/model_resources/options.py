@@ -23,15 +23,13 @@ class ModelResource:
     """How a model is offered to clients: its fields, rows, permissions and actions.
 
     Only the fields and paths named here are shown, searched, filtered or sorted by. Rows are read-only unless
-    ``actions``
-    are declared. A path such as ``"author__name"`` follows relations.
+    ``actions`` are declared. A path such as ``"author__name"`` follows relations.
 
     Attributes:
         fields: the fields of a row: model fields, paths, sets of related rows, methods of this class, attributes of the
             model, or functions of a row. Required.
         annotations: expressions as for ``QuerySet.annotate``: ``{"loans": Count("loan")}``. They can be used like
-            columns
-            in the other options. A model field declares the type of an annotation that ``get_queryset`` adds.
+            columns in the other options. A model field declares the type of an annotation that ``get_queryset`` adds.
         list_fields: the fields of each row in a list; by default all ``fields`` except sets of rows.
         lookup_field: the unique field that identifies a row in its URI and in arguments.
         title_field: the field, one of ``fields``, whose value is a row's title in links and lists.
@@ -40,8 +38,7 @@ class ModelResource:
             the whole value, ``"@path"`` uses PostgreSQL's full-text search. A ``SearchVectorField`` is supported too.
         search_config: the text search configuration of ``"@path"``, such as ``"english"``.
         filterset_fields: paths to filter by, such as ``"stars"``, or ``"price__lte"`` with a lookup; or a dict that
-            maps
-            paths to lists of lookups.
+            maps paths to lists of lookups.
         ordering: the default ordering, such as ``["-starts"]``; callers may also sort by these paths. Without it, the
             model's ``Meta.ordering`` applies if it only has columns in ``fields``, else the primary key.
         ordering_fields: further paths that callers may sort by.
@@ -56,10 +53,9 @@ class ModelResource:
         writable_fields: the fields that callers may set.
         form: a ``ModelForm`` to write rows with, instead of ``writable_fields``.
         view_permission, add_permission, change_permission, delete_permission: the required permission, by default
-            Django's
-            for the model; None requires none.
-        object_permissions: check the view permission for each row, for backends such as django-guardian and rules.
-            An overridden ``has_view_permission`` is always called for each row.
+            Django's for the model; None requires none.
+        object_permissions: check the view permission for each row, for backends such as django-guardian and rules. An
+            overridden ``has_view_permission`` is always called for each row.
         scopes: OAuth scopes required for reading.
         write_scopes: further OAuth scopes required for the actions.
         tools: the read tools, any of ``"search"``, ``"get"`` and ``"aggregate"``.
