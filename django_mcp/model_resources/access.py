@@ -1,7 +1,6 @@
 """Row-level access: the rows that a caller may see, also across relations.
 
-Every filter, ordering, grouping and aggregate goes through this module, so that related rows which the caller may not
-see count as absent.
+Filters, orderings, groups and aggregates go through this module, so that hidden related rows count as absent.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,8 +38,8 @@ class RowAccess:
     def related_queryset(self, relation: Any, bound: BoundResource) -> models.QuerySet[Any] | None:
         """Return the related rows that the caller may see, or None if they may see all of them.
 
-        For a model that is not registered at the endpoint these are the rows of its default manager, which is where
-        soft-deleted rows are usually filtered out.
+        For a model that is not registered, these are the rows of its default manager, which often leaves out
+        soft-deleted ones.
         """
         target = bound.rules_of(relation.related_model)
         if target is not None:
@@ -71,7 +70,7 @@ class RowAccess:
 
 
 def find_row(bound: BoundResource, access: RowAccess, value: str) -> models.QuerySet[Any]:
-    """Return a queryset with the row that *value* identifies, empty if the caller may not see it."""
+    """Return a queryset with the row that *value* identifies, from ``get_queryset``."""
     rows, found = access.get_queryset(bound), bound.address(value)
     return rows.none() if found is None else rows.filter(**{bound.lookup.attname: found})
 
@@ -96,7 +95,7 @@ def _joins_sets(query: Any) -> bool:
 
 
 def seen_through(path: Path, access: RowAccess, bound: BoundResource) -> Q | None:
-    """Return the condition that the caller may see every row along *path*, or None if they may see all of them."""
+    """Return the condition that every row along *path* is visible, or None if all are."""
     condition: Q | None = None
     for prefix, relation in path.prefixes:
         rows = access.related_queryset(relation, bound)
@@ -118,7 +117,7 @@ def guarded(path: Path, access: RowAccess, bound: BoundResource) -> Any:
 
 
 def matching(path: Path, lookup: str, value: Any, access: RowAccess, bound: BoundResource) -> Q:
-    """Return the condition that a value of *path*, among rows that the caller may see, matches the lookup."""
+    """Return the condition that a visible value of *path* matches the lookup."""
     condition = Q(**{f"{path.column}__{lookup}": value})
     seen = seen_through(path, access, bound)
     if seen is not None:
@@ -154,12 +153,12 @@ def locked(model: type[models.Model], look: Callable[[], Any]) -> Any:
 
 
 def on_writer(rows: QuerySet[Any]) -> QuerySet[Any]:
-    """Return *rows* read from the database that they are written to, unless ``using()`` has chosen another."""
+    """Return *rows* from the database that they are written to, unless ``using()`` has chosen another."""
     return rows.using(rows._db or router.db_for_write(rows.model))  # type: ignore[attr-defined] # noqa: SLF001
 
 
 def _own_tables(model: type[models.Model], alias: str) -> Sequence[str]:
-    """Return the ``of`` of ``select_for_update``: the row and its parent tables, not tables that a manager joins."""
+    """Return the tables to lock: the row's own and its parents', not those that a manager joins."""
     if not connections[alias].features.has_select_for_update_of:
         return ()
     parents = model._meta.concrete_model._meta.parents.values()  # type: ignore[union-attr] # noqa: SLF001
@@ -167,7 +166,7 @@ def _own_tables(model: type[models.Model], alias: str) -> Sequence[str]:
 
 
 def linked(obj: Any, field: Any) -> QuerySet[Any]:
-    """Return the primary keys in the many-to-many set *field* of *obj*, including rows that the caller may not see."""
+    """Return the primary keys in the many-to-many set *field* of *obj*, including hidden rows."""
     links: models.Manager[Any] = field.remote_field.through._base_manager  # noqa: SLF001 - Django's documented API
     rows = links.using(obj._state.db).filter(**{field.m2m_field_name(): obj.pk})  # noqa: SLF001
     return rows.values_list(field.m2m_reverse_field_name(), flat=True)

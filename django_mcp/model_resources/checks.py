@@ -242,7 +242,7 @@ def _shape(bound: BoundResource) -> Iterator[Error]:
 
 
 def _compared(bound: BoundResource) -> Iterator[tuple[str, str, Path]]:
-    """Yield the attribute, the declared name and the path of everything that callers may compare, sort or group by."""
+    """Yield the attribute, declared name and path of everything that callers may compare, sort or group by."""
     for field in bound.search_fields:
         yield "search_fields", field.path.source, field.path
     for each in bound.filters:
@@ -293,7 +293,7 @@ def _undeclared(bound: BoundResource) -> Iterator[Error]:
 
 
 def _per_row(bound: BoundResource) -> Iterator[Error]:
-    """Yield aggregates, annotations and paths that would reveal rows which are hidden one by one."""
+    """Yield aggregates, annotations and paths that would reveal hidden rows."""
     resource = bound.resource
     if resource.checks_each_row and resource.aggregates is not None:
         text = _("%(resource)r: aggregates would count rows that has_view_permission hides.") % {"resource": resource}
@@ -380,10 +380,7 @@ def _must_be_set(field: Any) -> bool:
 
 
 def _assigned(*classes: Any) -> frozenset[str]:
-    """Return the attributes assigned in methods that run when a row is created, and in methods that those call.
-
-    Methods are found by name in *classes* and their parents, without Django's own.
-    """
+    """Return the attributes assigned in methods that run when a row is created, and in methods that those call."""
     parents = [
         cls for each in classes for cls in getattr(each, "__mro__", ()) if not cls.__module__.startswith("django.")
     ]

@@ -124,7 +124,7 @@ _WIDE: tuple[tuple[Any, Any], ...] = (
 
 
 def _annotation_field(output: Any, name: str) -> Any:
-    """Return a field of the type of *output* without its limits. *output* may be a column that an expression reads."""
+    """Return a field of the type of *output*, without the limits of the column that it may be."""
     wide = None if custom_type(output) else next((wide for kind, wide in _WIDE if isinstance(output, kind)), None)
     field = copy(output) if wide is None else wide(choices=output.choices)
     field.name = field.verbose_name = field.db_column = None
@@ -142,7 +142,6 @@ def _declared(names: Sequence[str], known: dict[str, OutputField], lookup: str) 
 
 
 def _contents(bound: BoundResource) -> dict[str, Content]:
-    """Return the text, file and binary fields among the declared fields."""
     written = bound.resource.content_fields
     found: dict[str, Content] = {}
     for name in bound.resource.fields:
@@ -198,7 +197,7 @@ def _method(bound: BoundResource, name: Any) -> Any:
 
 
 def _is_of_database(model: type[models.Model], name: str, attribute: Any) -> bool:
-    """Return True for a column, a relation or a method that alters data, which cannot be shown as an attribute.
+    """Return True for a column, a relation or a method that alters data, which are not shown as attributes.
 
     The key column of a relation would reveal rows that the caller may not see.
     """
@@ -224,7 +223,7 @@ def _require_showable(path: Path) -> None:
 
 
 def _attribute(name: str, attribute: Any) -> OutputField:
-    """Return the output field for a property or method of the model."""
+    """Return the output field of a property or method of the model."""
     written = getattr(attribute, "fget", None) or getattr(attribute, "func", None) or attribute
 
     def call(obj: Any) -> Any:
@@ -343,7 +342,7 @@ def _sortings(bound: BoundResource) -> dict[str, Sequence[Key]]:
 def _default_ordering(bound: BoundResource) -> Sequence[str]:
     """Return the model's ``Meta.ordering`` if it consists of visible columns, otherwise nothing.
 
-    A relation in it is not supported: Django expands it to the ordering of the related model.
+    A relation in it is not supported: it stands for the ordering of the related model.
     """
     allowed = {column.name for column in bound.columns if isinstance(column, ValueColumn)}
     allowed |= {"pk", bound.options.pk.name, bound.lookup_name, *bound.resource.filter_only_fields}
@@ -429,13 +428,13 @@ def declared_names(bound: BoundResource) -> list[str]:
 
 
 def written_arguments(bound: BoundResource, *, change: bool) -> dict[str, str]:
-    """Return the argument name of each writable field. On change, the lookup field's new value is ``new_<name>``."""
+    """Return the argument names of the writable fields. On update, a new lookup value is ``new_<name>``."""
     names = declared_names(bound)
     return {name: f"new_{name}" if change and name == bound.lookup_name else name for name in names}
 
 
 def own_fields(bound: BoundResource) -> Mapping[str, Any]:
-    """Return the model's columns and many-to-many fields by name, without reverse relations."""
+    """Return the model's columns and many-to-many fields by name."""
     return {each.name: each for each in (*bound.options.concrete_fields, *bound.options.many_to_many)}
 
 

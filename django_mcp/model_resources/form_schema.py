@@ -308,14 +308,12 @@ def asked(form: forms.BaseForm) -> dict[str, forms.Field]:
 def form_schema(
     form: forms.BaseForm, names: Iterable[str], most_bytes: int, by: Mapping[str, Any] = NOTHING
 ) -> dict[str, Any]:
-    """Return the JSON Schema of an object with the fields *names*.
+    """Return the JSON Schema of an object with the fields *names* of an unbound form.
 
     Args:
-        form: an unbound form.
-        names: names of its fields.
         most_bytes: maximum size of a file.
-        by: the columns by which rows are chosen, by field name, if not by the field's own. The initial value of such a
-            field is left out: it is the primary key of a row that the caller may not see.
+        by: the columns by which fields choose rows, if not by their own. The initial value of such a field is left out:
+            it is the primary key of a row that the caller may not see.
     """
     properties, required = {}, []
     for name in names:
@@ -342,7 +340,7 @@ def form_schema(
 
 
 def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema that also accepts null, which empties a column."""
+    """Return a schema that also accepts null."""
     kinds = schema.get("type", "null")
     kinds = [kinds] if isinstance(kinds, str) else kinds
     if "null" in kinds:
@@ -352,7 +350,7 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _columns(form: Any) -> Mapping[str, Any]:
-    """Return the model columns that the undeclared fields of a form are written to, by name."""
+    """Return the model columns that the undeclared fields of a form are written to."""
     options: Any = getattr(form, "_meta", None)
     if getattr(options, "model", None) is None:
         return {}
@@ -360,7 +358,7 @@ def _columns(form: Any) -> Mapping[str, Any]:
 
 
 def foreign_column(form: Any, name: str) -> Any:
-    """Return the column, of a package's own class, that parses the values of a form field; None if the field does."""
+    """Return the column of a package's own class that parses the values of a form field, or None."""
     column = _columns(form).get(name)
     return column if _is_read_by(column, form.fields[name]) else None
 
@@ -388,12 +386,7 @@ def described(name: str, field: forms.Field, column: Any, most_bytes: int) -> di
 
 
 def field_schema(field: Any, column: Any = None) -> dict[str, Any]:
-    """Return the JSON Schema of a field's values, without title and description.
-
-    Args:
-        field: the form field.
-        column: the model's column, whose limits apply as well.
-    """
+    """Return the JSON Schema of a field's values, without descriptions. The limits of *column* apply as well."""
     if _is_read_by(column, field):
         return schema_of(column) or json_type(column)
     if custom_type(field) is not None:
@@ -498,7 +491,6 @@ def _key_words(key: str, article: str, called: str) -> str:
 
 
 def _default(field: Any, initial: Any, schema: Mapping[str, Any]) -> Any:
-    """Return an initial value as JSON, or None if there is none."""
     if initial in field.empty_values or isinstance(initial, QuerySet) or schema.get("format") == "password":
         return None
     value = to_json_value(initial if isinstance(field, forms.JSONField) else field.prepare_value(initial))

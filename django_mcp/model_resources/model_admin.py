@@ -24,15 +24,15 @@ SEARCHED = {
     "exact": "=",
     "search": "@",
 }
-"""Lookups of an admin's search fields, and the equivalent prefixes. All prefixes ignore case."""
+"""Lookups of an admin's search fields, and the equivalent prefixes, all of which ignore case."""
 
 
 def from_admin(admin: Any, /, **attributes: Any) -> type[ModelResource]:
     """Return a ``ModelResource`` based on *admin*: ``class Books(from_admin(BookAdmin)): fields = ["title"]``.
 
     It takes over ``search_fields``, ``list_filter`` (without filter classes), ``ordering``, ``date_hierarchy``, a list
-    in ``list_select_related``, the permissions and an overridden ``get_queryset``. ``fields`` must be declared. Paths
-    that the admin filters, searches or sorts by are allowed even if they are not in ``fields``.
+    in ``list_select_related``, the permissions and an overridden ``get_queryset``. ``fields`` must be declared; the
+    admin's search fields, filters and ordering may use other paths.
 
     Permissions come from the admin's methods, unless ``view_permission`` or another permission is declared. Overridden
     methods are only called for users whom the admin site admits; others are denied.

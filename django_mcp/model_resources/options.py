@@ -204,12 +204,7 @@ def is_plain(manager: "BaseManager[Any]") -> bool:
 
 
 class Permitted:
-    """A ``visible`` predicate that checks the permissions of a declaration.
-
-    Args:
-        resource: the declaration.
-        action: one of ``actions``; None for viewing.
-    """
+    """A ``visible`` predicate with a declaration's permissions for *action*, or for viewing if it is None."""
 
     __slots__ = ("_action", "_resource")
 
@@ -224,7 +219,7 @@ class Permitted:
 
     @property
     def words(self) -> str:
-        """The required permissions in words, for the site's operator; "" if there are none."""
+        """The required permissions in words, for the site's operator."""
         actions = ["view"] if self._action is None else ["view", ACTIONS[self._action]]
         own = [f"has_{action}_permission" for action in actions if self._resource.has_own_rule(action)]
         needed = [self._resource.permission_for(each) for each in actions if not self._resource.has_own_rule(each)]

@@ -1,11 +1,11 @@
 """Keyset pagination: orderings, encrypted cursors, reading pages and single rows.
 
-A page starts after the values of the previous page's last row (keyset pagination), so that concurrent inserts and
-deletes neither repeat nor skip other rows, and a deep page costs as much as the first if an index serves the ordering.
+A page starts after the values of the last row before it, not after a number of rows. Concurrent changes then neither
+repeat nor skip other rows, and with an index a deep page costs as much as the first.
 
-A cursor holds those values. It is encrypted, since its caller may not be allowed to see that row or field, and bound to
-one caller and one query. The values are taken as the database stores them, since converting them to Python may change
-them, and a row would repeat: SQLite rounds decimals, and without ``USE_TZ`` an hour is ambiguous when clocks go back.
+A cursor holds those values. It is encrypted, since its caller may not be allowed to see them, and valid for one caller
+and one query. Values are compared as the database stores them, since in Python they may differ, and a row would repeat:
+SQLite rounds decimals, and without ``USE_TZ`` an hour is ambiguous when clocks go back.
 """
 
 import hashlib
@@ -78,10 +78,9 @@ _PADDED_TO = 128
 
 
 def encode(ctx: Context, question: object, place: Sequence[Any]) -> str:
-    """Return a cursor.
+    """Return a cursor that only the caller of *ctx* can use.
 
     Args:
-        ctx: the call; only its caller may use the cursor.
         question: the query without its position, as JSON.
         place: the position, as JSON.
     """
@@ -104,7 +103,7 @@ def decode(ctx: Context, question: object, cursor: str) -> list[Any]:
 
 
 def invalid() -> InvalidParams:
-    """Return the error for an unusable cursor, which is the same for every reason."""
+    """Return the error for an unusable cursor, the same for every reason."""
     return InvalidParams(
         "Invalid cursor. A cursor works only for the same caller and the same arguments. "
         "Repeat the request without a cursor to start from the first page."
@@ -126,24 +125,18 @@ def written(expression: Any, vendor: str) -> Any:
 
 
 def as_value(value: Any, field: Any, vendor: str) -> Any:
-    """Return a value of ``written`` as an expression that is comparable to the column *field*."""
+    """Return a value of ``written`` as an expression to compare with the column *field*."""
     if vendor == "postgresql":
         return Cast(Value(value), field)
     return Value(value, output_field=models.Field())
 
 
 LETTERS = 480
-"""Maximum characters of all texts in an ordering's keys. They are part of cursors, which must fit into a URL."""
+"""Maximum characters of all texts in an ordering's keys: a cursor contains them and must fit into a URL."""
 
 
 class Sorting:
-    """A total order of rows.
-
-    Args:
-        keys: the keys; the last one is unique.
-        access: the caller's access, since hidden related rows sort as null.
-        bound: the model.
-    """
+    """A total order of rows; the last key is unique. Hidden related rows sort as null."""
 
     def __init__(self, keys: Sequence[Key], access: RowAccess, bound: Any) -> None:
         self._keys, self._access, self._bound = keys, access, bound
@@ -166,7 +159,7 @@ class Sorting:
 
     @property
     def _mark(self) -> int:
-        """A checksum of the ordering, to reject cursors from before the site changed it."""
+        """A checksum of the ordering. Cursors from before the site changed it are rejected."""
         ends = zip(self._keys, self._ends, strict=True)
         said = [f"{key.path.column} {key.is_descending} {end.get_internal_type()}" for key, end in ends]
         return zlib.crc32(",".join(said).encode())
@@ -197,8 +190,8 @@ class Sorting:
     def after(self, rows: QuerySet[Any], place: Sequence[Any]) -> list[QuerySet[Any]]:
         """Return the rows after *place* as several disjoint querysets, to be read in turn.
 
-        Databases find a position in an index only if the condition is a single range; with an OR they would read all
-        earlier rows.
+        Databases find a position in an index only if the condition is a single range; with an OR they read all earlier
+        rows.
 
         Raises:
             InvalidParams: *place* belongs to another ordering.
@@ -266,10 +259,10 @@ def _is_longer(end: Any, most: int) -> bool:
 
 
 MAX_LOOKED_AT = 200
-"""Maximum number of rows to check one by one in a call, since each check may query the database."""
+"""Maximum number of rows to check one by one in a call, possibly with a query each."""
 BATCH = 100
 COUNTED = 1000
-"""Rows are counted up to this number, since counting takes time in proportion to it."""
+"""Rows are counted up to this number, since a count takes time in proportion to it."""
 TEXT_IN_LISTS = 400
 """Maximum characters of one text in a list of rows."""
 TEXT_ALONE = 20_000
@@ -282,7 +275,6 @@ class Page:
     """Rows as JSON.
 
     Attributes:
-        rows: the rows.
         place: the position after which the next page starts; None on the last page.
         was_cut: True if rows were left out because of the output limit.
     """
@@ -301,11 +293,7 @@ def read_page(
     limit: int,
     place: Sequence[Any] | None,
 ) -> Page:
-    """Return at most *limit* visible rows after *place*.
-
-    Raises:
-        InvalidParams: *place* belongs to another ordering.
-    """
+    """Return at most *limit* visible rows after *place*."""
     showing = SerializerContext(access, bound, TEXT_IN_LISTS)
     found = objects(bound, access, with_columns(bound, access, rows, columns), sorting, limit, place)
     load_sets(found.objects, columns, bound, access)
@@ -323,7 +311,7 @@ def read_page(
 def whole_row(
     bound: BoundResource, obj: Any, columns: Sequence[OutputField], showing: SerializerContext
 ) -> dict[str, Any]:
-    """Return a row with its texts and untyped values cut until it fits into the output limit."""
+    """Return a row with its texts and untyped values cut to fit into the output limit."""
     row = serialize_row(bound, obj, columns, showing)
     for most in SHORTER:
         if len(to_json(row)) <= bound.resource.max_output_chars:
@@ -334,7 +322,6 @@ def whole_row(
 
 
 def _bounded(value: Any, schema: Mapping[str, Any], most: int) -> Any:
-    """Return a list, or an object without a schema, cut to *most* characters."""
     if not isinstance(value, list | dict) or len(to_json(value)) <= most:
         return value
     if not {"type", "anyOf", "$ref"} & schema.keys():
@@ -347,7 +334,7 @@ def _bounded(value: Any, schema: Mapping[str, Any], most: int) -> Any:
 
 
 def show_row(bound: BoundResource, access: RowAccess, rows: QuerySet[Any]) -> dict[str, Any] | None:
-    """Return the first of *rows* as JSON, or None if there is none or the caller may not view it."""
+    """Return the first of *rows* as JSON, or None if the caller may not view it."""
     for obj in with_columns(bound, access, rows, bound.columns)[:1]:
         if access.can_view(bound, obj):
             load_sets([obj], bound.columns, bound, access)
@@ -379,11 +366,7 @@ def objects(
     limit: int,
     place: Sequence[Any] | None,
 ) -> Found:
-    """Return at most *limit* visible objects after *place*.
-
-    Raises:
-        InvalidParams: *place* belongs to another ordering.
-    """
+    """Return at most *limit* visible objects after *place*."""
     ordered = sorting.sorted(rows)
     if not bound.resource.checks_each_row:
         found = _first(limit + 1, [ordered] if place is None else sorting.after(ordered, place))

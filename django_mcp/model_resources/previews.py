@@ -1,7 +1,6 @@
 """Previews of creating, updating and deleting rows.
 
-A preview applies the caller's own access and fails like the call itself. It does not run ``save_model`` or
-``delete_model``, so their further effects are not shown.
+A preview applies the caller's own access and fails like the call. It does not run ``save_model`` or ``delete_model``.
 """
 
 import json
@@ -62,18 +61,17 @@ class Fields:
     access: RowAccess
 
     def columns(self, field: Any) -> list[OutputField]:
-        """Return the columns that show a field: the one of its name, and values of the related rows."""
+        """Return the columns that show a field or values of the rows it refers to."""
         return [each for each in self.bound.columns if each.name == field.name or _is_behind(each, field)]
 
     def shows(self, field: Any) -> bool:
-        """Return True if the caller may read a field, or a value of the rows it refers to."""
+        """Return True if the caller may read a field or a value of the rows it refers to."""
         return field == self.bound.lookup or bool(self.columns(field))
 
     def change(self, field: Any, row: Any, obj: Any, *, is_given: bool) -> Row:
         """Return the change of a field that is not a set of rows.
 
         Args:
-            field: the model field.
             row: the present row with its columns; None if it is created.
             obj: the row as it would be saved.
             is_given: True if the caller gave the value.
@@ -85,14 +83,7 @@ class Fields:
         return self._entry(field, before, after, is_new=row is None)
 
     def set_change(self, field: Any, obj: Any, rows: Any, *, is_new: bool) -> Row | None:
-        """Return the change of a set of rows, or None if the caller would see no difference.
-
-        Args:
-            field: the model field.
-            obj: the row that the set belongs to.
-            rows: the rows that would be in the set.
-            is_new: True if the row is created.
-        """
+        """Return the change of a set of rows to *rows*, or None if the caller would see no difference."""
         given = {row.pk: row for row in rows}
         if is_new:
             return self._entry(field, None, self._listed(field, given), is_new=True) if given else None
@@ -178,7 +169,6 @@ def unless_secret(name: str, value: Any) -> Any:
 
 
 def _is_behind(column: OutputField, field: Any) -> bool:
-    """Return True if a column shows a value of the rows that *field* leads to."""
     return column.path is not None and column.path.hops == (field,) and not column.path.field.is_relation
 
 
@@ -199,7 +189,7 @@ def _is_empty(value: Any) -> bool:
 
 
 def _around_change(before: str, after: str) -> tuple[str, str]:
-    """Return two texts; if they are long, only the part around the first and the last difference."""
+    """Return two texts, or of long ones the part around their first and last difference."""
     if max(len(before), len(after)) <= MAX_TEXT:
         return before, after
     start = max(_same(before, after) - _AROUND, 0)
@@ -208,7 +198,6 @@ def _around_change(before: str, after: str) -> tuple[str, str]:
 
 
 def _same(first: str, second: str) -> int:
-    """Return the length of the common prefix."""
     pairs = zip(first, second, strict=False)
     return next((at for at, (one, other) in enumerate(pairs) if one != other), min(len(first), len(second)))
 
@@ -227,8 +216,6 @@ def differences(
     """Yield the changes that a form makes to a row or, for a new row, all values that callers can give.
 
     Args:
-        bound: the model.
-        access: the caller's access.
         row: the present row with its columns; None if it is created.
         old: the result of ``_stored`` before the form was bound.
         form: the valid form.
@@ -251,15 +238,13 @@ def differences(
 
 
 def changes_of(bound: BoundResource, ctx: Context, form: Any, given: Container[str], told: list[Row]) -> list[Row]:
-    """Return the changes that a form of ``form_tool`` makes to a row, as far as the caller may see the row's fields.
+    """Return the changes that a form of ``form_tool`` makes to a row, as far as the caller may see its fields.
 
     Args:
-        bound: the model.
-        ctx: the call.
         form: the valid form.
         given: names of the fields that the caller gave.
-        told: the form's own list of changes. It is returned if the caller may not see the row; otherwise only its
-            entries for fields that the model lacks are used.
+        told: the form's own list of changes. It is used if the caller may not see the row, otherwise only for fields
+            that the model lacks.
     """
     access = RowAccess(ctx)
     row = _found(bound, access, access.get_queryset(bound).filter(pk=form.instance.pk), _all_columns(bound, access))
@@ -276,7 +261,7 @@ def _all_columns(bound: BoundResource, access: RowAccess) -> list[OutputField]:
 
 
 def _comparable(bound: BoundResource, form: Any) -> dict[str, Any]:
-    """Return the fields to compare, in the form's order, then other fields of the model."""
+    """Return the fields to compare, those of the form first."""
     own = own_fields(bound)
     known = {name: own[name] for name in dict.fromkeys([*form.fields, *own]) if name in own}
     return {
@@ -317,7 +302,7 @@ def preview_create(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Ro
     """Preview creating a row.
 
     Raises:
-        ToolError: the row cannot be created with these values.
+        ToolError: the values are invalid.
     """
     bound = writer.bound
     return _looking(ctx, bound, writer.arguments, lambda: _create(writer, ctx, given))
@@ -336,7 +321,7 @@ def preview_update(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Ro
     """Preview updating a row.
 
     Raises:
-        ToolError: the row does not exist for the caller, may not be changed, or cannot have these values.
+        ToolError: the values are invalid, or the row does not exist for the caller or may not be changed.
     """
     bound = writer.bound
     return _looking(ctx, bound, writer.arguments, lambda: _update(writer, ctx, given))
@@ -355,13 +340,7 @@ def _update(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Row:
 
 
 def rows_of(bound: BoundResource, writer: Writer | None, ctx: Context, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the rows that a call's arguments identify, by argument: its own row and related ones.
-
-    Args:
-        bound: the model.
-        writer: the writer of the call; None for a deletion.
-        ctx: the call.
-        given: its arguments.
+    """Return the rows that a call's arguments identify, by argument. *writer* is None for a deletion.
 
     Raises:
         ToolError: a row does not exist for the caller.
@@ -382,7 +361,7 @@ def preview_delete(bound: BoundResource, ctx: Context, given: Mapping[str, Any])
     """Preview deleting a row, with the number of other rows that would be deleted.
 
     Raises:
-        ToolError: the row does not exist for the caller, may not be deleted, or is referred to by protected rows.
+        ToolError: see ``writes.run_delete``.
     """
     return _looking(ctx, bound, {}, lambda: _delete(bound, ctx, given))
 
@@ -401,7 +380,7 @@ def _delete(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> Row
 
 
 def _looking(ctx: Context, bound: BoundResource, arguments: Mapping[str, str], look: Callable[[], Row]) -> Row:
-    """Run *look* and roll back its changes. On the default database the caller of the preview does that."""
+    """Run *look* and roll back its changes. On the default database its caller does that."""
     alias = router.db_for_write(bound.model)
     with readable(ctx, bound, arguments):
         return look() if alias == tools_alias() else rolled_back(look, alias)
@@ -429,7 +408,7 @@ def _found(bound: BoundResource, access: RowAccess, rows: models.QuerySet[Any], 
 
 
 def _stored_value(bound: BoundResource, row: Any) -> Any:
-    """Return the row again with nothing but its columns, as a write would load it."""
+    """Return the row again, loaded as for a write."""
     rows = bound.model._base_manager.using(row._state.db)  # noqa: SLF001 - Django's documented API
     found = rows.select_related(None).filter(pk=row.pk).first()
     if found is None:
@@ -450,7 +429,7 @@ def _also(bound: BoundResource, obj: Any) -> list[Row]:
     """Return the number of rows that would be deleted as well, by model, including rows the caller may not see.
 
     Raises:
-        ProtectedError, RestrictedError: rows refer to it that protect it.
+        ProtectedError, RestrictedError: protected rows refer to it.
     """
     collector = Collector(using=obj._state.db, origin=obj)  # noqa: SLF001 - Django's documented API
     try:
@@ -474,6 +453,5 @@ def _words(model: Any, count: int) -> str:
 
 
 def _deletes_its_own_way(bound: BoundResource) -> bool:
-    """Return True if the site overrides how a row is deleted."""
     is_usual = type(bound.resource).delete_model is ModelResource.delete_model
     return not is_usual or bound.model.delete is not models.Model.delete

@@ -79,7 +79,7 @@ def _shown(value: Any, of: Measure | Dimension | None) -> Any:
 
 
 def _exact(value: Any, measure: Measure) -> Any:
-    """Return a decimal with its column's places (two more for averages), since SQLite computes with floats."""
+    """Return a decimal with its column's places, two more for averages, since SQLite computes with floats."""
     if not isinstance(value, Decimal) or not value.is_finite():
         return value
     places = measure.path.value_field.decimal_places + (2 if measure.function == "avg" else 0)
@@ -110,9 +110,7 @@ MORE_OF_A_SET = 200
 def with_relations(
     rows: QuerySet[Any], columns: Iterable[OutputField], bound: BoundResource, access: RowAccess
 ) -> QuerySet[Any]:
-    """Return *rows* with the related rows that *columns* need: joined if the caller may see all of them, else
-    prefetched.
-    """
+    """Return *rows* with the related rows that *columns* need, joined if all of them are visible, else prefetched."""
     joined: list[str] = list(bound.resource.select_related)
     apart: dict[str, Any] = {}
     ours: set[str] = set()
@@ -147,7 +145,7 @@ def with_relations(
 
 
 def _unread(prefix: str, relation: Any, columns: Sequence[OutputField], bound: BoundResource) -> list[str]:
-    """Return the columns of related rows that nothing shows, to defer them."""
+    """Return the columns of related rows to defer, since nothing shows them."""
     target = bound.rules_of(relation.related_model)
     if target is not None and target.resource.checks_each_row:
         return []  # a site's own code may look at anything
@@ -166,7 +164,7 @@ def _unread(prefix: str, relation: Any, columns: Sequence[OutputField], bound: B
 def _without(rows: QuerySet[Any], ours: set[str]) -> QuerySet[Any]:
     """Return *rows* without the site's own joins and prefetches along *ours*.
 
-    Django would not fetch those relations again, and a join includes rows that the caller may not see.
+    Django would not fetch those relations again, and a join includes hidden rows.
     """
     rows = rows.all()
     joined = rows.query.select_related
@@ -190,7 +188,7 @@ def _leads_over(lookup: Any, ours: set[str]) -> bool:
 
 
 def _alone(rows: QuerySet[Any]) -> QuerySet[Any]:
-    """Return *rows* without related rows, for which access has to be checked separately."""
+    """Return *rows* without their related rows, for which access is checked separately."""
     return rows.select_related(None).prefetch_related(None)
 
 
@@ -239,7 +237,7 @@ def _accessor(prefix: str, path: Path) -> str:
 
 
 def _is_own(relation: Any) -> bool:
-    """Return False for a set whose manager is not Django's, and so may not support prefetching a slice."""
+    """Return False for a set whose manager is not Django's and may not support prefetching a slice."""
     if not _is_set(relation):
         return True
     accessor = relation.get_accessor_name() if relation.auto_created else relation.name
@@ -314,7 +312,7 @@ def annotated(rows: QuerySet[Any], names: Iterable[str], access: RowAccess, boun
     An annotation that joins rows is null unless the caller may see all rows of those models.
 
     Raises:
-        ImproperlyConfigured: ``get_queryset`` does not add an annotation that is declared by its type only.
+        ImproperlyConfigured: ``get_queryset`` lacks an annotation of which only the type is declared.
     """
     lacking: dict[str, Any] = {}
     for name in {*names} & bound.annotations.keys() - rows.query.annotations.keys():
@@ -399,7 +397,7 @@ def _anywhere(fields: Sequence[SearchField], word: str, access: RowAccess, bound
 
 
 def _in_full_text(field: SearchField, text: str, config: str | None) -> Q:
-    """Full-text search of PostgreSQL, which an index on the vector or on ``SearchVector(path, config=…)`` speeds up."""
+    """Return the condition of PostgreSQL's full-text search, for which an index makes sense."""
     from django.contrib.postgres.search import (  # noqa: PLC0415 - they need psycopg
         SearchQuery,
         SearchVector,

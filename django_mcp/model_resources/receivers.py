@@ -53,7 +53,6 @@ def _has_models(server: MCPServer) -> bool:
 
 
 def _build_late(sender: MCPServer, **_: Any) -> None:
-    """Build an endpoint created after start-up, for example in a ``urls.py``, that selects models from another one."""
     if core_server.is_started and _has_models(sender) and sender.source is not None:
         _build(sender)
 

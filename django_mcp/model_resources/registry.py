@@ -146,7 +146,7 @@ def build(server: MCPServer) -> None:
 
 
 def _made_without_clashes(server: MCPServer) -> dict[BoundResource, list[Primitive]]:
-    """Return the tools and resources of models without errors. A name that is already used is an error as well."""
+    """Return the tools and resources of models without errors. A duplicate name is an error as well."""
     while True:
         made = {bound: _made(bound) for bound in server.model_resources.values() if bound.is_sound}
         taken: dict[tuple[str, str], str] = {}

@@ -201,7 +201,7 @@ def _may_view(bound: BoundResource, access: RowAccess) -> bool:
 def _entries(
     bound: BoundResource, access: RowAccess, place: Any, room: int, before: int
 ) -> tuple[list[dict[str, Any]], Any]:
-    """Return the entries of one model and the position of the last one if there are more; nothing if reading fails."""
+    """Return the entries of one model and the position of the next ones; nothing if reading fails."""
     try:
         found = _rows(bound, access, place, room, before)
         return [entry(bound, obj) for obj in found.objects], found.place

@@ -36,7 +36,7 @@ MAX_CHARACTERS = 200
 MAX_CHOICES = 200
 """Models with more choices list them only in their description."""
 MAX_DIGITS = 1000
-"""Maximum absolute decimal exponent of a number, which is the number of zeros when it is written out."""
+"""Maximum absolute decimal exponent, since a number is stored with all its zeros."""
 
 
 def json_type(field: Any) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def column_value(field: Any, value: Any) -> Any:
 
 
 def _stored_json(field: Any, value: Any) -> Any:
-    """Return the stored JSON of a column whose Python values are objects of a package's class."""
+    """Return the stored JSON of a column whose Python values are of a package's own class."""
     stored = field.get_prep_value(value)
     try:
         return json.loads(stored) if isinstance(stored, str) else stored
@@ -68,10 +68,7 @@ def _stored_json(field: Any, value: Any) -> Any:
 
 
 def as_decimal(field: Any, value: Any) -> Any:
-    """Return *value* as a decimal if *field* is a ``DecimalField``.
-
-    Packages subclass it with values of other types, such as amounts of money.
-    """
+    """Return *value* as a decimal if *field* holds decimals, which packages may represent as amounts of money."""
     if isinstance(value, Decimal | None) or not isinstance(field := target_field(field), models.DecimalField):
         return value
     return field.to_python(value)
@@ -92,12 +89,12 @@ def to_json_value(value: Any) -> Any:
 
 
 def _moment_text(value: datetime.datetime) -> str:
-    """Return RFC 3339 text. "date-time" requires an offset, which values lack without ``USE_TZ``."""
+    """RFC 3339 requires an offset, which values lack without ``USE_TZ``."""
     return timezone.localtime(timezone.make_aware(value) if timezone.is_naive(value) else value).isoformat()
 
 
 def _plain(value: Any) -> Any:
-    """Return a string or integer without its subclass, such as a ``TextChoices`` member."""
+    """Return a string or integer without its subclass, such as ``TextChoices``."""
     return str.__str__(value) if isinstance(value, str) else int(value)
 
 
@@ -126,7 +123,7 @@ def input_type(field: Any) -> Any:
 
 
 def known_type(field: Any) -> Any:
-    """Return the annotation for a column with choices or a known type, or None for one that takes text."""
+    """Return the annotation for a column with choices or of a known type, or None for one that takes text."""
     field = target_field(field)
     if choices := choices_of(field):
         return Literal[tuple(value for value, _ in choices)]
@@ -148,7 +145,7 @@ def known_type(field: Any) -> Any:
 
 
 def _reader(from_json: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return *from_json* with its ``ValidationError`` as the ``ValueError`` that pydantic expects."""
+    """Return *from_json* with ``ValidationError`` as the ``ValueError`` that pydantic expects."""
 
     def read(value: Any) -> Any:
         try:
@@ -173,7 +170,7 @@ def _decimals(field: Any) -> Any:
 
 
 def _written_out(value: Decimal) -> Decimal:
-    """Reject numbers such as 1E-999999999, which would take gigabytes when written out."""
+    """Reject numbers such as 1E-999999999, which written out take gigabytes."""
     if abs(value.adjusted()) > MAX_DIGITS:
         raise ValueError(f"must have a decimal exponent from -{MAX_DIGITS} to {MAX_DIGITS}")
     return value
@@ -204,11 +201,11 @@ _INPUT_TYPES: Mapping[type, Any] = {
     models.UUIDField: uuid.UUID,
     models.JSONField: Any,
 }
-"""Types that values are parsed as. Their JSON Schema comes from the registry of field types."""
+"""Types to parse values as. Their JSON Schema comes from the registry of field types."""
 
 
 def choices_of(field: Any) -> list[tuple[Any, str]]:
-    """Return the values and labels of a column's choices, or nothing if it has none or too many."""
+    """Return the values and labels of a column's choices, or nothing if there are too many."""
     flat = [(value, str(label)) for value, label in field.flatchoices] if getattr(field, "choices", None) else []
     known = [(to_json_value(value), label) for value, label in flat if isinstance(value, str | int)]
     return known if len(known) <= MAX_CHOICES else []
@@ -255,7 +252,7 @@ def is_range(field: Any) -> bool:
 
 
 def is_json(field: Any) -> bool:
-    """Return True for a column that stores JSON, even if it is not a ``JSONField``, like Wagtail's ``StreamField``."""
+    """Return True for a column that stores JSON, including Wagtail's ``StreamField``, which is no ``JSONField``."""
     kind = field.get_internal_type() if isinstance(field, models.Field) else ""
     return isinstance(field, models.JSONField) or kind in {"JSONField", "HStoreField"}
 
@@ -277,7 +274,7 @@ MAX_DEPTH = 50
 _MAX_LOGGED = 500
 _TEXTS = (models.CharField, models.TextField, models.GenericIPAddressField, models.FilePathField)
 _NO_VALUE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What columns of other packages raise for unexpected values."""
+"""Exceptions of columns of other packages for unexpected values."""
 
 
 def storable(value: Any) -> Any:
@@ -332,7 +329,7 @@ def foreign_words(field: Any) -> str:
 
 
 def form_value(field: Any, asked: forms.Field, given: Any) -> Any:
-    """Return what the form field *asked* of such a column accepts for *given*, a value from JSON.
+    """Return *given*, a value from JSON, as the form field *asked* of such a column accepts it.
 
     Raises:
         ValidationError: it is not a valid value of the column.
@@ -397,7 +394,7 @@ def _lost(given: Any, kept: Any, where: str = "") -> str:
 
 
 def form_choices(field: Any) -> list[tuple[Any, Any]]:
-    """Return the values and labels of a form field's choices, or nothing if they are known later or too many."""
+    """Return the values and labels of a form field's choices, or nothing if there are too many or not known yet."""
     choices = field.choices
     if isinstance(choices, BlankChoiceIterator):  # for a model field; the inner choices may be fixed
         choices = choices.choices

@@ -65,7 +65,7 @@ def read_file(file: Any, mime_type: str) -> str | bytes:
 
 
 def rows_attribute(name: str) -> str:
-    """Return the attribute for prefetched rows of a set, which keeps them apart from the site's own prefetches."""
+    """Return the attribute for prefetched rows of a set, apart from the site's own prefetches."""
     return f"mcp_rows_{name}"
 
 
@@ -74,8 +74,6 @@ class SerializerContext:
     """How rows are serialized.
 
     Attributes:
-        access: the caller's access.
-        bound: the row's model.
         most_characters: maximum length of one text.
         in_full: True for a single row, for which file sizes are read from the storage.
     """
@@ -87,7 +85,7 @@ class SerializerContext:
 
 
 def value_at(obj: Any, hops: tuple[Any, ...], showing: SerializerContext) -> Any:
-    """Return the object at the end of single-valued relations, or None if the caller may not see one of them."""
+    """Return the object at the end of single-valued relations, or None if the caller may not see a row on the way."""
     for hop in hops:
         name = hop.get_accessor_name() if hop.auto_created and not hop.concrete else hop.name
         try:
@@ -100,7 +98,7 @@ def value_at(obj: Any, hops: tuple[Any, ...], showing: SerializerContext) -> Any
 
 
 class ValueColumn(OutputField):
-    """A column of the model or of a model reached by single-valued relations. A relation shows its key."""
+    """A column of the model, or of one reached by single-valued relations. A relation shows its key."""
 
     def value(self, obj: Any, showing: SerializerContext) -> Any:
         """Return the value. A long text is cut, with a reference to the rest."""
@@ -196,12 +194,7 @@ class SetColumn(OutputField):
 
 @dataclass(frozen=True, slots=True)
 class FunctionColumn(OutputField):
-    """The result of a function or method.
-
-    Attributes:
-        call: the function, which takes the object.
-        dump: converts its result to JSON.
-    """
+    """The result of a function. *dump* converts it to JSON."""
 
     call: Callable[[Any], Any] = field(kw_only=True)
     dump: Callable[[Any], Any] = field(kw_only=True, default=to_json_value)

@@ -32,15 +32,14 @@ from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.validation_errors import about_argument, missing_argument
 
 ADDED, CHANGED, DELETED = 1, 2, 3
-"""The same values as in ``django.contrib.admin.models``, which requires the admin to be installed."""
+"""As in ``django.contrib.admin.models``, which requires the admin to be installed."""
 
 
 def note(ctx: Context, obj: Model, action: int, form: Any = None) -> None:
     """Add a ``LogEntry`` to the admin's history, if the admin is installed and the caller is a user.
 
     Args:
-        ctx: the call.
-        obj: the row; for a deletion, before it is deleted.
+        obj: the row; before it is deleted.
         action: ``ADDED``, ``CHANGED`` or ``DELETED``.
         form: the form it was saved with; None for a deletion.
     """
@@ -104,12 +103,7 @@ def readable(ctx: Context, bound: BoundResource, arguments: Mapping[str, str]) -
     """Raise errors of writing a row as ``ToolError``, in the caller's language and without details they may not see.
 
     Args:
-        ctx: the call.
-        bound: the row's model.
         arguments: the argument name of each writable field.
-
-    Raises:
-        ToolError: in place of another error; this rolls back the transaction.
     """
     try:
         with translation.override(ctx.language), stored(bound.options.label):
@@ -124,11 +118,7 @@ def readable(ctx: Context, bound: BoundResource, arguments: Mapping[str, str]) -
 
 @contextmanager
 def stored(label: str) -> Iterator[None]:
-    """Raise database errors as ``ToolError``, without data of other rows.
-
-    Args:
-        label: the model's label, for the log.
-    """
+    """Raise database errors as ``ToolError``, without data of other rows. *label* is used in the log."""
     try:
         yield
     except (ProtectedError, RestrictedError):
@@ -159,7 +149,7 @@ def _sentence(name: str, error: Any, bound: BoundResource, arguments: Mapping[st
 
 
 def _of_another_field(name: str, code: Any, message: str, bound: BoundResource) -> str:
-    """Return the error of a field that is not an argument. The field is named only if the caller can read it."""
+    """Return the error of a field that is not an argument, with its name only if the caller can read it."""
     if name in {column.name for column in bound.columns if column.path is not None and not column.path.hops}:
         return f"Field {name!r}, which this tool does not set: {message}"
     return NOT_SET if code in _LACKING else message
@@ -171,7 +161,7 @@ def _others(error: ValidationError, arguments: Mapping[str, str]) -> dict[str, l
 
 
 class WholeRow:
-    """A mixin for a model form that validates the whole row, including fields that the form lacks."""
+    """A mixin for model forms that validates the whole row, including fields that the form lacks."""
 
     def add_error(self: Any, field: Any, error: Any) -> None:
         """Report errors of fields that the form lacks as errors of the form."""
@@ -196,7 +186,7 @@ class WholeRow:
 
 
 def _unset(obj: Any) -> set[str]:
-    """Return the fields of a new row that get their values later, in ``save_model`` or from the database."""
+    """Return the fields of a new row that ``save_model`` or the database sets later."""
     fields = obj._meta.fields if obj._state.adding else ()  # noqa: SLF001 - Django's documented API
     return {each.name for each in fields if _is_unset(obj, each)}
 
@@ -210,7 +200,7 @@ def _is_unset(obj: Any, field: Any) -> bool:
 
 
 def row_form(bound: BoundResource) -> Any:
-    """Return the form class that rows are written with: the declared one, or one of ``writable_fields``.
+    """Return the form class to write rows with: the declared one, or one of ``writable_fields``.
 
     Dates and times are restricted to ISO 8601, since other formats depend on the language.
     """
@@ -244,11 +234,7 @@ def _form_field(bound: BoundResource, field: Any, **options: Any) -> Any:
 
 
 class Writer:
-    """Creates or updates rows of a model through its form.
-
-    Args:
-        bound: the model.
-        change: True to update rows, False to create them.
+    """Creates or, with *change*, updates rows of a model through its form.
 
     Attributes:
         arguments: the argument name of each form field.
@@ -337,8 +323,7 @@ class Writer:
         """Return the row as the caller now sees it.
 
         Raises:
-            ToolError: with *words*, if the caller could not see the row after this write, which is therefore rolled
-                back.
+            ToolError: with *words*, if the caller cannot see the row after this write, which is then rolled back.
         """
         access = RowAccess(ctx)
         rows = access.get_queryset(self.bound).using(obj._state.db).filter(pk=obj.pk)  # noqa: SLF001
@@ -384,7 +369,7 @@ def in_database(model: type[Model]) -> AbstractContextManager[None]:
 
 
 def check_at_once(model: type[Model]) -> None:
-    """Check deferred constraints now, since at commit the error could no longer be reported.
+    """Check deferred constraints now, while their error can still be reported.
 
     Only on PostgreSQL: other databases would read whole tables.
     """
