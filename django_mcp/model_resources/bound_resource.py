@@ -104,7 +104,9 @@ def read_path(model: type[models.Model], source: str) -> Path:
         if field is not None:
             if field.related_model is None:
                 raise PathError(
-                    _("%(source)r: %(field)r is no relation, so nothing can follow it"), source=source, field=field.name
+                    _("%(source)r: %(field)r is not a relation, so nothing can follow it"),
+                    source=source,
+                    field=field.name,
                 )
             hops.append(field)
             here = field.related_model
@@ -112,7 +114,7 @@ def read_path(model: type[models.Model], source: str) -> Path:
     many = [each for each in (*hops, field) if each.is_relation and (each.one_to_many or each.many_to_many)]
     if len(many) > 1 or (many and many[0] is not (*hops, field)[0]):
         raise PathError(
-            _("%(source)r: a set of rows can only be the first step of a path, and there can only be one"),
+            _("%(source)r: a path can contain only one set of rows, as its first step"),
             source=source,
         )
     return Path(source, tuple(hops), field, bool(many))
@@ -135,18 +137,18 @@ def _field(model: type[models.Model], name: str, source: str) -> Any:
         ) from None
     if is_composite(field):
         raise PathError(
-            _("%(source)r: %(model)s has a composite primary key, which is no single value; name one of its columns"),
+            _("%(source)r: %(model)s has a composite primary key, which is not a single value; use one of its columns"),
             source=source,
             model=options.label,
         )
     if field.is_relation and field.related_model is None:
         raise PathError(
-            _("%(source)r: %(name)r is a generic relation, which has no model; name a function instead"),
+            _("%(source)r: %(name)r is a generic relation, which has no fixed model; use a method instead"),
             source=source,
             name=name,
         )
     if getattr(field, "column", None) is not None and field.name != name:
-        raise PathError(_("%(source)r: write %(field)r, not %(name)r"), source=source, field=field.name, name=name)
+        raise PathError(_("%(source)r: use %(field)r, not %(name)r"), source=source, field=field.name, name=name)
     return field
 
 

@@ -105,24 +105,24 @@ def _abstract(bound: BoundResource) -> Error:
 
 def name_taken(bound: BoundResource, key: str, other: str) -> Error:
     """Return the error for a tool or resource whose name *key* is already used by *other*."""
-    text = _("%(resource)r: %(key)r is the name of %(other)s already.") % {
+    text = _("%(resource)r: %(key)r is already the name of %(other)s.") % {
         "resource": bound.resource,
         "key": key,
         "other": other,
     }
-    hint = _("Call it something else by name = … and plural = …; for the URI of a resource, by uri = ….")
+    hint = _("Set name and plural to other names or, for the URI of a resource, set uri.")
     return Error(text, hint=hint, id="django_mcp.E051")
 
 
 def _composite(bound: BoundResource) -> Error:
     text = _(
-        "%(resource)r: %(model)s has a composite primary key (%(columns)s), so no single value addresses a row."
+        "%(resource)r: %(model)s has a composite primary key (%(columns)s), so no single value identifies a row."
     ) % {
         "resource": bound.resource,
         "model": bound.options.label,
         "columns": ", ".join(bound.options.pk.field_names),  # type: ignore[attr-defined]
     }
-    hint = _("Register a model that leads to it and show its values there, or write a tool for it.")
+    hint = _("Register a related model and show the values there, or write a tool.")
     return Error(text, hint=hint, id="django_mcp.E050")
 
 
@@ -130,70 +130,75 @@ def _unread(bound: BoundResource) -> Iterator[Error]:
     """Yield errors that prevent compilation, and attributes that would be ignored."""
     resource = bound.resource
     if isinstance(resource.fields, str) or not resource.fields:
-        text = _("%(resource)r does not say what is shown.") % {"resource": resource}
+        text = _("%(resource)r does not declare fields.") % {"resource": resource}
         if resource.fields:
-            text = _("%(resource)r does not say what is shown: fields is %(fields)r, a string.") % {
+            text = _("%(resource)r does not declare a list of fields: fields is %(fields)r, a string.") % {
                 "resource": resource,
                 "fields": resource.fields,
             }
         hint = _(
-            "Write fields = [...], each name by itself; there is no '__all__', so that new columns are not exposed."
+            "Set fields to a list of names. '__all__' is not supported, so that new columns are not exposed "
+            "automatically."
         )
         yield Error(text, hint=hint, id="django_mcp.E022")
     for name in _LISTS:
         if isinstance(value := getattr(resource, name), str):
-            text = _("%(resource)r: %(name)s is %(value)r, a string, which is read letter by letter.") % {
+            text = _("%(resource)r: %(name)s is %(value)r, a string instead of a list.") % {
                 "resource": resource,
                 "name": name,
                 "value": value,
             }
             yield Error(
                 text,
-                hint=_("Write a list: %(name)s = [%(value)r].") % {"name": name, "value": value},
+                hint=_("Use a list: %(name)s = [%(value)r].") % {"name": name, "value": value},
                 id="django_mcp.E022",
             )
     if resource.lookup_field not in {"pk", *(each.name for each in bound.options.concrete_fields)}:
-        text = _("%(resource)r: lookup_field %(name)r is no column of the model, so it is not unique.") % {
+        text = _("%(resource)r: lookup_field %(name)r is not a column of the model.") % {
             "resource": resource,
             "name": resource.lookup_field,
         }
-        yield Error(text, hint=_("Name a unique field, or leave it out for the primary key."), id="django_mcp.E025")
+        yield Error(
+            text, hint=_("Use a unique field, or remove lookup_field to use the primary key."), id="django_mcp.E025"
+        )
     for name, meant in misspelt(resource):
-        text = _("%(resource)r: there is no attribute %(name)r. Did you mean %(meant)r?") % {
+        text = _("%(resource)r: unknown attribute %(name)r. Did you mean %(meant)r?") % {
             "resource": resource,
             "name": name,
             "meant": meant,
         }
         yield Error(
             text,
-            hint=_("Correct it, or call it something else; other names of your own are fine."),
+            hint=_("Correct the name. If it is an attribute of your own, choose a less similar name."),
             id="django_mcp.E022",
         )
     # Grouping fields that were read from an admin are only used if aggregates are declared.
     own = next(each for each in type(resource).__mro__ if "group_by_fields" in vars(each))
     if resource.group_by_fields and resource.aggregates is None and "admin" not in vars(own):
-        text = _("%(resource)r: dimensions without aggregates: nothing would be counted or added up.") % {
-            "resource": resource
-        }
-        yield Error(text, hint=_("Write aggregates = {} for counts alone."), id="django_mcp.E022")
+        text = _("%(resource)r: group_by_fields has no effect without aggregates.") % {"resource": resource}
+        yield Error(text, hint=_("Set aggregates = {} to allow counts only."), id="django_mcp.E022")
 
 
 def _shape(bound: BoundResource) -> Iterator[Error]:
     resource = bound.resource
     lookup = bound.lookup
     if not lookup.unique or (lookup.is_relation and lookup is not bound.options.pk):
-        text = _("%(resource)r: lookup_field %(name)r is not unique, so it does not address one row.") % {
-            "resource": resource,
-            "name": bound.lookup_name,
-        }
-        yield Error(text, hint=_("Name a unique field, or leave it out for the primary key."), id="django_mcp.E025")
-    elif lookup.null:
-        text = _("%(resource)r: lookup_field %(name)r may be null, so there may be rows that nothing addresses.") % {
+        text = _("%(resource)r: lookup_field %(name)r is not unique, so it does not identify a row.") % {
             "resource": resource,
             "name": bound.lookup_name,
         }
         yield Error(
-            text, hint=_("Name a field that is never null, or leave it out for the primary key."), id="django_mcp.E025"
+            text, hint=_("Use a unique field, or remove lookup_field to use the primary key."), id="django_mcp.E025"
+        )
+    elif lookup.null:
+        text = _("%(resource)r: lookup_field %(name)r may be null, so it does not identify every row.") % {
+            "resource": resource,
+            "name": bound.lookup_name,
+        }
+        yield Error(
+            text,
+            hint=_("Use a field that is never null, or remove lookup_field to use the primary key."),
+            id="django_mcp.E025",
         )
     names = {column.name for column in bound.columns}
     # A method may show less than the column of the same name, so it does not count as shown.
@@ -204,39 +209,40 @@ def _shape(bound: BoundResource) -> Iterator[Error]:
         name = getattr(resource, attribute)
         field = own.get(name)
         if name is not None and (not isinstance(field, kind) or field.is_relation or isinstance(field, _FILES)):
-            what = _("date or moment") if kind is models.DateField else _("plain value")
+            what = _("date or datetime") if kind is models.DateField else _("plain value")
             text = _(
-                "%(resource)r: %(attribute)s %(name)r is no column of the model that is in fields and is a %(what)s."
+                "%(resource)r: %(attribute)s %(name)r must be a column of the model, be listed in fields and "
+                "hold a %(what)s."
             ) % {"resource": resource, "attribute": attribute, "name": name, "what": what}
-            yield Error(text, hint=_("Name a column of the model that is shown anyway."), id="django_mcp.E022")
+            yield Error(text, hint=_("Use such a column, or add the column to fields."), id="django_mcp.E022")
     for each in bound.filters:
         if each.argument in RESERVED:
-            text = _("%(resource)r: a filter cannot be called %(argument)r, as is another argument.") % {
+            text = _("%(resource)r: a filter cannot have the name %(argument)r, which is that of another argument.") % {
                 "resource": resource,
                 "argument": each.argument,
             }
             yield Error(
                 text,
-                hint=_("Give it a lookup, like '%(argument)s__in'.") % {"argument": each.argument},
+                hint=_("Declare it with a lookup, such as '%(argument)s__in'.") % {"argument": each.argument},
                 id="django_mcp.E022",
             )
     if "uri" in names:
         yield Error(
-            _("%(resource)r: 'uri' is the row's own.") % {"resource": resource},
-            hint=_("Show the field by a method."),
+            _("%(resource)r: the name 'uri' is reserved for the row's URI.") % {"resource": resource},
+            hint=_("Show the field with a method of another name."),
             id="django_mcp.E022",
         )
     for attribute, known in (("tools", READ_TOOLS), ("actions", ACTIONS)):
         value = getattr(resource, attribute)
         if isinstance(value, str) or set(value) - set(known):
-            text = _("%(resource)r: %(attribute)s is %(value)r.") % {
+            text = _("%(resource)r: %(attribute)s is %(value)r, which is not valid.") % {
                 "resource": resource,
                 "attribute": attribute,
                 "value": value,
             }
             yield Error(
                 text,
-                hint=_("Write a list of some of %(known)s.") % {"known": ", ".join(map(repr, known))},
+                hint=_("Use a list with any of %(known)s.") % {"known": ", ".join(map(repr, known))},
                 id="django_mcp.E022",
             )
 
@@ -270,7 +276,7 @@ def _secrets(bound: BoundResource) -> Iterator[Error]:
                 "source": source,
                 "attribute": attribute,
             }
-            hint = _("Take it out. If it is none, name it a second time: secret_fields = [%(source)r].") % {
+            hint = _("Remove it. If it is not a secret, confirm it with secret_fields = [%(source)r].") % {
                 "source": source
             }
             yield Error(text, hint=hint, id="django_mcp.E023")
@@ -284,9 +290,10 @@ def _undeclared(bound: BoundResource) -> Iterator[Error]:
     for attribute, source in dict.fromkeys((attribute, source) for attribute, source, _path in _compared(bound)):
         if source not in shown and source not in resource.filter_only_fields:
             text = _(
-                "%(resource)r: %(source)r in %(attribute)s is not in fields: who compares can find out what it holds."
+                "%(resource)r: %(source)r in %(attribute)s is not in fields, but callers could infer its values "
+                "by comparing."
             ) % {"resource": resource, "source": source, "attribute": attribute}
-            hint = _("Put it into fields, or say that this is meant: filter_only_fields = [%(source)r].") % {
+            hint = _("Add it to fields. If this is intended, confirm it with filter_only_fields = [%(source)r].") % {
                 "source": source
             }
             yield Error(text, hint=hint, id="django_mcp.E024")
@@ -297,18 +304,16 @@ def _per_row(bound: BoundResource) -> Iterator[Error]:
     resource = bound.resource
     if resource.checks_each_row and resource.aggregates is not None:
         text = _("%(resource)r: aggregates would count rows that has_view_permission hides.") % {"resource": resource}
-        yield Error(
-            text, hint=_("Take aggregates out, or have get_queryset give the caller's rows only."), id="django_mcp.E026"
-        )
+        yield Error(text, hint=_("Remove aggregates, or restrict rows in get_queryset instead."), id="django_mcp.E026")
     for name, annotation in bound.annotations.items():
         if hiding := [each for each in annotation.relations if not _has_plain_rows(bound, each.related_model)]:
-            text = _("%(resource)r: %(name)r in annotations would tell of rows of %(model)s that are hidden.") % {
+            text = _("%(resource)r: %(name)r in annotations would reveal hidden rows of %(model)s.") % {
                 "resource": resource,
                 "name": name,
                 "model": hiding[0].related_model._meta.label,  # noqa: SLF001 - Django's documented API
             }
             hint = _(
-                "Have get_queryset annotate it with what the caller may see, and write its type: "
+                "Annotate it in get_queryset from the rows that the caller may see, and declare only its type: "
                 "annotations = {%(name)r: models.IntegerField()}."
             ) % {"name": name}
             yield Error(text, hint=hint, id="django_mcp.E026")
@@ -316,13 +321,13 @@ def _per_row(bound: BoundResource) -> Iterator[Error]:
         for _prefix, relation in path.prefixes:
             target = bound.rules_of(relation.related_model)
             if target is not None and target.resource.checks_each_row:
-                text = _("%(resource)r: %(source)r in %(attribute)s would tell of rows that %(target)r hides.") % {
+                text = _("%(resource)r: %(source)r in %(attribute)s would reveal rows that %(target)r hides.") % {
                     "resource": resource,
                     "source": source,
                     "attribute": attribute,
                     "target": target.resource,
                 }
-                hint = _("Take it out, or have get_queryset of that model give the caller's rows only.")
+                hint = _("Remove it, or restrict the rows of that model in get_queryset instead.")
                 yield Error(text, hint=hint, id="django_mcp.E026")
                 break
 
@@ -345,7 +350,7 @@ def check_required_columns() -> Iterator[CheckMessage]:
     for bound in (each for server in every_server() for each in server.model_resources.values() if each.is_sound):
         if names := _unset(bound):
             yield Warning(
-                _("%(resource)r: create_%(name)s sets no value of %(columns)s, which every row of %(model)s must have.")
+                _("%(resource)r: create_%(name)s does not set %(columns)s, which %(model)s requires.")
                 % {
                     "resource": bound.resource,
                     "name": bound.name,
@@ -353,8 +358,8 @@ def check_required_columns() -> Iterator[CheckMessage]:
                     "model": bound.options.label,
                 },
                 hint=_(
-                    "Set them in save_model, where a row of a tree is also put below its parent. If a signal or the "
-                    "model itself sets them, override save_model with a call of super() to say so."
+                    "Set them in save_model; a row of a tree is also added to its parent there. If a signal or "
+                    "the model sets them, override save_model and call super() to silence this warning."
                 ),
                 id="django_mcp.W043",
             )

@@ -335,21 +335,23 @@ def writing_problems(bound: BoundResource) -> Iterator[tuple[str, str]]:
 def _wrong_fields(resource: ModelResource) -> tuple[str, str] | None:
     if not resource.writable_fields:
         verbs = _(" and ").join(repr(verb) for verb in resource.actions if verb != "delete")
-        text = _("actions has %(actions)s, and there is nothing to write") % {"actions": verbs}
-        return text, _("Name the fields: writable_fields = [...], or a form.")
+        text = _("actions has %(actions)s, but no field is writable") % {"actions": verbs}
+        return text, _("Set writable_fields or form.")
     return None
 
 
 def _wrong_form(bound: BoundResource) -> tuple[str, str] | None:
     resource, form = bound.resource, bound.resource.form
     if not (isinstance(form, type) and issubclass(form, BaseModelForm) and form._meta.model):  # noqa: SLF001
-        return _("form is %(form)r") % {"form": form}, _("Give a subclass of ModelForm that has a Meta with a model.")
+        return _("form is %(form)r, not a ModelForm with a model") % {"form": form}, _(
+            "Use a subclass of ModelForm with Meta.model."
+        )
     if not issubclass(bound.model, form._meta.model):  # noqa: SLF001 - of ModelForm
-        text = _("form is of %(model)s") % {"model": form._meta.model._meta.label}  # noqa: SLF001
-        return text, _("Give one of %(model)s.") % {"model": bound.options.label}
+        text = _("form is for %(model)s") % {"model": form._meta.model._meta.label}  # noqa: SLF001
+        return text, _("Use a form for %(model)s.") % {"model": bound.options.label}
     if form._meta.fields is None:  # noqa: SLF001 - of ModelForm
-        hint = _("Name them in its Meta.fields, so that new columns cannot be written by themselves.")
-        return _("form %(form)s does not say which fields it has") % {"form": form.__name__}, hint
+        hint = _("List the fields in Meta.fields, so that new columns do not become writable automatically.")
+        return _("form %(form)s does not declare Meta.fields") % {"form": form.__name__}, hint
     if resource.writable_fields:
-        return _("both writable_fields and form are declared"), _("Keep one of them.")
+        return _("both writable_fields and form are declared"), _("Remove one of them.")
     return None
