@@ -119,7 +119,7 @@ class Argument:
         entries = [_unwrapped(each) for each in typing.get_args(shape) if each is not Ellipsis] or [shape]
         is_model = issubclass(model, models.Model) and model is not models.Model
         if len(kinds) != 1 or kinds != set(entries) or not is_model:
-            msg = f"{self._label}: {annotation} is not understood; use a model, list[Model], or one of them or None."
+            msg = f"{self._label}: {annotation} is not supported; use a model, list[Model], or either with None."
             raise ImproperlyConfigured(msg)
         return model
 
@@ -129,7 +129,8 @@ class Argument:
         assert self._rows is not None  # noqa: S101 - without a registered model there is a ModelArgument
         if is_composite(self._options.pk):
             msg = (
-                f"{self._label}: {self._options.label} has a composite primary key, so no single value addresses a row."
+                f"{self._label}: {self._options.label} has a composite primary key, "
+                "so no single value identifies a row."
             )
             raise ImproperlyConfigured(msg)
         if self._rows.lookup_field == "pk":
@@ -224,19 +225,19 @@ def registered(model: Any, server: MCPServer, label: str) -> BoundResource:
     source = server.source
     if bound is None and source is not None and model in source.model_resources:
         msg = (
-            f"{label}: {model._meta.label} is registered at {source!r}, but {server!r} does not take it over. "  # noqa: SLF001
+            f"{label}: {model._meta.label} is registered at {source!r}, but {server!r} does not select it. "  # noqa: SLF001
             f"{server.selection.how_to_take_a_model}"
         )
         raise ImproperlyConfigured(msg)
     if bound is None:
         msg = (
-            f"{label}: {model._meta.label} is not registered at {server!r}, so nothing says which rows a caller may "  # noqa: SLF001
-            "see. Register it with a ModelResource; for an argument, Annotated[…, ModelArgument(…)] says it too."
+            f"{label}: {model._meta.label} is not registered at {server!r}, so the rows that a caller may "  # noqa: SLF001
+            "see are unknown. Register it with a ModelResource or, for an argument, use Annotated[…, ModelArgument(…)]."
         )
         raise ImproperlyConfigured(msg)
     if not bound.is_sound:
         problems = " ".join(each.msg for each in bound.problems or ())
-        msg = f"{label}: what is registered for {model._meta.label} has a problem. {problems}"  # noqa: SLF001
+        msg = f"{label}: the ModelResource of {model._meta.label} has errors. {problems}"  # noqa: SLF001
         raise ImproperlyConfigured(msg)
     return bound
 
@@ -357,7 +358,7 @@ class Results:
         if bound is None or not bound.is_sound:
             msg = (
                 f"{self._label} returned rows of {options.label}, which is not registered at {self._server!r}, so "
-                "nothing says what may be shown of them. Register it, or return what is to be shown."
+                "the fields to show are unknown. Register it, or return plain values."
             )
             raise TypeError(msg)
         return bound
@@ -404,7 +405,7 @@ def _keys(model: Any, objects: Any, most: int) -> list[Any]:
     if not is_read and not objects.query.combinator:
         return list(dict.fromkeys(objects[:most].values_list("pk", flat=True)))
     if any(obj._meta.concrete_model is not kind for obj in objects[:most]):  # noqa: SLF001
-        msg = "rows of several models were returned in one list; return a dict with a list of each"
+        msg = "a list with rows of several models was returned; return a dict with a list for each model"
         raise TypeError(msg)
     return list(dict.fromkeys(obj.pk for obj in objects[:most] if obj.pk is not None))
 
@@ -501,7 +502,7 @@ def _returns(returns: Any, server: MCPServer, tool: Tool) -> Any:
     if returns is Model:
         return EMPTY
     if len(kinds) > 1:
-        msg = f"{tool.label}: its result, {returns}, is of several models; return one, or a dict."
+        msg = f"{tool.label}: its result, {returns}, has rows of several models; return those of one, or a dict."
         raise ImproperlyConfigured(msg)
     if issubclass(kinds[0], QuerySet):  # the model is not known before the call
         return Annotated[list[Any], WithJsonSchema(ANY_ROWS)]
@@ -523,7 +524,7 @@ def _inside(returns: Any, server: MCPServer, tool: Tool) -> Any:
         (one,) = (each for each in inner if each is not type(None))
         return _returns(one, server, tool) | None
     if origin not in (ToolResult, *MAPPINGS, *COLLECTIONS) or any(map(is_rows, inner[:-1])) or inner[-1] is Ellipsis:
-        msg = f"{tool.label}: its result, {returns}, is not understood; return rows alone, in a list or in a dict."
+        msg = f"{tool.label}: its result, {returns}, is not supported; return rows alone, in a list or in a dict."
         raise ImproperlyConfigured(msg)
     shown = _returns(inner[-1], server, tool)
     return origin[(*inner[:-1], Any if shown is EMPTY else shown)]

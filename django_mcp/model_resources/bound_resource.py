@@ -421,7 +421,7 @@ class BoundResource:
         self.dimensions: Mapping[str, Dimension] = {}
 
     def __repr__(self) -> str:
-        return f"<Exposed {self.options.label} on {self.server.name!r}>"
+        return f"<BoundResource {self.options.label} on {self.server.name!r}>"
 
     @property
     def title(self) -> str:

@@ -318,13 +318,13 @@ class Lookup:
         try:
             self.field: Any = options.pk if name == "pk" else options.get_field(name)
         except FieldDoesNotExist:
-            msg = f"{label}: lookup {name!r} is no field of {options.label}."
+            msg = f"{label}: lookup {name!r} is not a field of {options.label}."
             raise ImproperlyConfigured(msg) from None
         if is_composite(self.field):
-            msg = f"{label}: {options.label} has a composite primary key, so no single value says which row."
+            msg = f"{label}: {options.label} has a composite primary key, so no single value identifies a row."
             raise ImproperlyConfigured(msg)
         if not getattr(self.field, "unique", False):
-            msg = f"{label}: lookup {name!r} is not unique, so it does not say which row; use 'pk'."
+            msg = f"{label}: lookup {name!r} is not unique, so it does not identify a row; use 'pk' or a unique field."
             raise ImproperlyConfigured(msg)
         self.model, self.name, self._rows = model, name, rows
         self.called = options.verbose_name
@@ -681,7 +681,7 @@ def unbound(form_class: Any, label: str, *, has_arguments: bool) -> Any:
             raise
         except Exception as error:
             if not has_arguments:
-                msg = f"{label}: the form cannot be made without arguments ({error!r}); give them with form_kwargs."
+                msg = f"{label}: the form cannot be created without arguments ({error!r}); pass them with form_kwargs."
                 raise ImproperlyConfigured(msg) from error
         else:
             if asked:

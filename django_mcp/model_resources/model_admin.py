@@ -51,7 +51,7 @@ def from_admin(admin: Any, /, **attributes: Any) -> type[ModelResource]:
         msg = f"from_admin takes a ModelAdmin, not {admin!r}."
         raise ImproperlyConfigured(msg)
     if unknown := [name for name in attributes if not hasattr(ModelResource, name)]:
-        msg = f"from_admin({kind.__name__}): a ModelResource has no {unknown[0]!r}."
+        msg = f"from_admin({kind.__name__}): ModelResource has no attribute {unknown[0]!r}."
         raise ImproperlyConfigured(msg)
     base = AdminRows if _overrides(admin, "get_queryset") else AdminResource
     declared = {
@@ -82,7 +82,7 @@ class AdminResource(ModelResource):
     def __init__(self, model: type[models.Model], server: MCPServer) -> None:
         super().__init__(model, server)
         if not isinstance(self.admin, type) and self.admin.model is not model:
-            msg = f"{self!r} is from {self.admin!r}, which is for another model."
+            msg = f"{self!r} uses {self.admin!r}, which is for another model."
             raise ImproperlyConfigured(msg)
 
     def __init_subclass__(cls, **options: Any) -> None:

@@ -44,7 +44,7 @@ def notify_changed(what: Any, *, deleted: bool = False, server: MCPServer | None
     """
     model = what if isinstance(what, type) else None
     if model is not None and not issubclass(model, models.Model):
-        msg = f"publish takes a model, a row or rows, not {what!r}"
+        msg = f"notify_changed takes a model, a row or rows, not {what!r}"
         raise TypeError(msg)
     rows = [] if model is not None else _rows(what)
     using = rows[0]._state.db if rows else None  # noqa: SLF001 - Django's documented API
@@ -63,7 +63,7 @@ def _rows(what: Any) -> list[models.Model]:
     rows = [what] if isinstance(what, models.Model) else list(islice(what, MAX_ROWS + 1))
     for row in rows:
         if not isinstance(row, models.Model):
-            msg = f"publish takes a model, a row or rows, not {row!r}"
+            msg = f"notify_changed takes a model, a row or rows, not {row!r}"
             raise TypeError(msg)
     return rows
 

@@ -224,6 +224,6 @@ class Permitted:
         own = [f"has_{action}_permission" for action in actions if self._resource.has_own_rule(action)]
         needed = [self._resource.permission_for(each) for each in actions if not self._resource.has_own_rule(each)]
         wants = " and ".join(each for each in needed if each is not None)
-        parts = [f"wants the permission {wants}" if wants else "", f"asks its {' and '.join(own)}" if own else ""]
+        parts = [f"requires the permission {wants}" if wants else "", f"decides in {' and '.join(own)}" if own else ""]
         said = " and ".join(filter(None, parts))
         return f"{type(self._resource).__name__} {said}" if said else ""

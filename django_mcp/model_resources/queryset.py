@@ -318,7 +318,7 @@ def annotated(rows: QuerySet[Any], names: Iterable[str], access: RowAccess, boun
     for name in {*names} & bound.annotations.keys() - rows.query.annotations.keys():
         annotation = bound.annotations[name]
         if annotation.expression is None and not rows.query.is_empty():
-            msg = f"{bound.resource!r}: get_queryset annotates no {name!r}, as annotations says it does."
+            msg = f"{bound.resource!r}: get_queryset does not annotate {name!r}, which annotations declares."
             raise ImproperlyConfigured(msg)
         is_seen = all(access.related_queryset(relation, bound) is None for relation in annotation.relations)
         nothing = Cast(Value(None), annotation.field)

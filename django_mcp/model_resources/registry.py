@@ -51,7 +51,7 @@ def register(
         ImproperlyConfigured: *model* is not a model or already registered, or *resource* is not a ``ModelResource``.
     """
     if isinstance(server, Namespace):
-        msg = f"register takes endpoints, not {server!r}; a model has name and plural for its tools, and tags."
+        msg = f"register takes endpoints, not {server!r}; use name, plural and tags of the ModelResource."
         raise ImproperlyConfigured(msg)
     servers: Any = servers_of(server)
     if not (isinstance(model, type) and issubclass(model, models.Model)):
@@ -94,11 +94,11 @@ def unregister(model: type[models.Model], /, *, server: MCPServer | Sequence[MCP
 
 def _require_fresh(model: type[models.Model], declared: Any, servers: Sequence[MCPServer]) -> None:
     if not (isinstance(declared, type) and issubclass(declared, ModelResource)):
-        msg = f"{declared!r} is no subclass of ModelResource."
+        msg = f"{declared!r} is not a subclass of ModelResource."
         raise ImproperlyConfigured(msg)
     for each in servers:
         if model in each.model_resources:
-            msg = f"{model._meta.label} is registered at {each!r} already, as {each.model_resources[model].resource!r}."  # noqa: SLF001
+            msg = f"{model._meta.label} is already registered at {each!r}, as {each.model_resources[model].resource!r}."  # noqa: SLF001
             raise ImproperlyConfigured(msg)
 
 

@@ -409,7 +409,7 @@ def test_what_cannot_work_is_said_at_the_start(server: MCPServer, subtests: pyte
     made = forms.modelform_factory(Publisher, fields=("secret_terms",))
     for options, words in [
         ({"lookup": "pk"}, "Publisher is not registered .* say queryset"),
-        ({"lookup": "colour", "queryset": print}, "is no field of library.Publisher"),
+        ({"lookup": "colour", "queryset": print}, "is not a field of library.Publisher"),
         ({"lookup": "name", "queryset": print}, "not unique"),
     ]:
         with subtests.test(options=options, words=words), pytest.raises(ImproperlyConfigured, match=words):
