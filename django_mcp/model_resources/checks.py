@@ -110,7 +110,7 @@ def name_taken(bound: BoundResource, key: str, other: str) -> Error:
         "key": key,
         "other": other,
     }
-    hint = _("Set name and plural to other names or, for the URI of a resource, set uri.")
+    hint = _("Set name = … and plural = … or, for the URI of a resource, uri = ….")
     return Error(text, hint=hint, id="django_mcp.E051")
 
 
