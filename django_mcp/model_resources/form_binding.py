@@ -697,7 +697,7 @@ def bare(form_class: Any) -> Any:
 
 
 def _leave_rows_open(form: Any, declared: Mapping[str, forms.Field]) -> None:
-    """Hide choices and initial values that came from the database from the schema.
+    """Leave choices and initial values that came from the database out of the schema.
 
     They are those of one moment, and possibly of one caller.
     """

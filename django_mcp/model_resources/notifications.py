@@ -270,7 +270,7 @@ def _linked(
     using: str,
     **_: Any,
 ) -> None:
-    """Report a changed many-to-many relation for both sides, to subscribers who may view the other side."""
+    """Report the linking rows and, to subscribers who may view one of those, the linked rows."""
     if action not in {"post_add", "post_remove", "post_clear"}:
         return
     others: list[Any] = []

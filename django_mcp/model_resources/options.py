@@ -34,8 +34,8 @@ class ModelResource:
         lookup_field: the unique field that identifies a row in its URI and in arguments.
         title_field: the field, one of ``fields``, whose value is a row's title in links and lists.
         modified_field: the date or datetime field that holds the time of a row's last change.
-        search_fields: paths to search. Prefixes are those of the admin: ``"^path"`` matches the beginning, ``"=path"``
-            the whole value, ``"@path"`` uses PostgreSQL's full-text search. A ``SearchVectorField`` is supported too.
+        search_fields: paths to search, with the prefixes of the admin: ``"^path"`` matches the beginning, ``"=path"``
+            the whole value, ``"@path"`` uses full-text search on PostgreSQL. A ``SearchVectorField`` is supported too.
         search_config: the text search configuration of ``"@path"``, such as ``"english"``.
         filterset_fields: paths to filter by, such as ``"stars"``, or ``"price__lte"`` with a lookup; or a dict that
             maps paths to lists of lookups.

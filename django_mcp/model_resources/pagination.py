@@ -132,7 +132,7 @@ def as_value(value: Any, field: Any, vendor: str) -> Any:
 
 
 LETTERS = 480
-"""Maximum characters of all texts in an ordering's keys: a cursor contains them and must fit into a URL."""
+"""Maximum characters of all texts in an ordering's keys: a cursor contains them and must fit into a header."""
 
 
 class Sorting:

@@ -160,7 +160,7 @@ class Fields:
 
     def _staying(self, field: Any, rows: Mapping[Any, Any]) -> list[Any]:
         many = len(rows) > self.bound.resource.max_related
-        return [f"… ({len(rows)} that stay)"] if many else self._listed(field, rows)
+        return [f"… ({len(rows)} unchanged)"] if many else self._listed(field, rows)
 
 
 def unless_secret(name: str, value: Any) -> Any:

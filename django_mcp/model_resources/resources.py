@@ -89,7 +89,7 @@ def _text(field: Any, text: str, vendor: str) -> Q:
     if vendor == "sqlite" and isinstance(value_field(field), models.CharField | models.TextField):
         # SQLite's LIKE ignores case, so that no index can serve it.
         return Q(**{f"{name}__gte": text, f"{name}__lt": f"{text}\U0010ffff"})
-    # On PostgreSQL, Django's second index of an indexed text column (varchar_pattern_ops) serves this.
+    # On PostgreSQL the ``_like`` index that Django adds for an indexed text column serves this.
     return Q(**{f"{name}__startswith": text})
 
 

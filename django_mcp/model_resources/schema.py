@@ -379,7 +379,7 @@ def _lost(given: Any, kept: Any, where: str = "") -> str:
     """Describe the first part of *given* that is missing in *kept*. Scalars may differ."""
     if isinstance(given, list) and isinstance(kept, list):
         if len(given) > len(kept):
-            return f"only {len(kept)} of the {len(given)} items of {where or 'the list'} have a type that is allowed."
+            return f"only {len(kept)} of {len(given)} items of {where or 'the list'} have an allowed type."
         parts = [(f"{where}[{at}]", each, kept[at]) for at, each in enumerate(given)]
     elif isinstance(given, Mapping) and isinstance(kept, Mapping):
         if unknown := [key for key in given if key not in kept]:

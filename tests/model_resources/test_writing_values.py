@@ -284,7 +284,7 @@ class TestColumnsOfOtherPackages:
             ),
             (
                 {"body": [{"type": "p", "value": "x"}, {"type": "script", "value": "x"}]},
-                "Argument 'body': only 1 of the 2 items of the list have a type that is allowed.",
+                "Argument 'body': only 1 of 2 items of the list have an allowed type.",
             ),
             (
                 {"body": [{"type": "p", "value": "x", "colour": "red"}]},

@@ -747,7 +747,7 @@ class TestColumnsOfOtherPackages:
         for body, words in [
             (7, "not a valid value of this field."),
             ([{"type": "p", "value": " "}], "Some blocks are wrong."),
-            ([{"type": "script", "value": "x"}], "only 0 of the 1 items of the list have a type that is allowed."),
+            ([{"type": "script", "value": "x"}], "only 0 of 1 items of the list have an allowed type."),
         ]:
             assert words in root.problem("create_leaf", title="Reef", body=body)
         assert "body" in root.problem("create_leaf", title="Reef")
