@@ -161,7 +161,7 @@ class Argument:
         return type(value)(self._found(list(value), access))
 
     def named(self, rows: Any) -> str:
-        """Return one line with the titles of *rows*, or "" for a model that is not registered."""
+        """Return one line with the titles of *rows*, or "" if the model is not registered."""
         if self._bound is None or rows is None:
             return ""
         each_row = [rows] if isinstance(rows, models.Model) else rows
@@ -493,7 +493,6 @@ def _with_rows(server: MCPServer, tool: Tool, arguments: dict[str, Argument]) ->
 
 
 def _returns(returns: Any, server: MCPServer, tool: Tool) -> Any:
-    """Return the annotation of the JSON that rows become."""
     if typing.get_origin(returns) and not any(map(is_rows, leaves(returns))):
         return _inside(returns, server, tool)
     kinds = [leaf for leaf in leaves(returns) if is_rows(leaf)]
@@ -516,7 +515,7 @@ def _returns(returns: Any, server: MCPServer, tool: Tool) -> Any:
 
 
 def _inside(returns: Any, server: MCPServer, tool: Tool) -> Any:
-    """Return the same for rows inside a dict, a ``ToolResult``, a list of dicts, or an optional one of these."""
+    """Return the annotation of the JSON for rows in a dict, a ``ToolResult``, a list of dicts, or one of these or None."""
     if not any(map(is_rows, parts(returns))):
         return returns
     origin, inner = typing.get_origin(returns), typing.get_args(returns)

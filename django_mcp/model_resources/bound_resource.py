@@ -95,8 +95,8 @@ def read_path(model: type[models.Model], source: str) -> Path:
     """Resolve *source*, starting at *model*.
 
     Raises:
-        PathError: a name is not a field, follows something that is not a relation, or is a set of rows beyond the first
-            step.
+        PathError: a name is not a field, follows something that is not a relation, is a generic foreign key, or is a
+            set of rows beyond the first step.
     """
     hops: list[Any] = []
     here, field = model, None
@@ -439,7 +439,7 @@ class BoundResource:
         return self.problems == []
 
     def on_server(self, model: Any) -> "BoundResource | None":
-        """Return the bound resource of another model at this endpoint, or None."""
+        """Return the bound resource of *model* at this endpoint, or None."""
         return self.server.model_resources.get(model)
 
     def rules_of(self, model: Any) -> "BoundResource | None":
@@ -478,7 +478,7 @@ class BoundResource:
     # Rows
 
     def missing(self, value: object) -> ToolError:
-        """Return the error for a row that does not exist, or that the caller may not see."""
+        """Return the error for a row that is missing or hidden."""
         return ToolError(f"No {self.one} with {self.lookup_name} {str(value)[:80]!r} found.")
 
     def uri_of(self, obj: Any) -> str:
@@ -491,7 +491,7 @@ class BoundResource:
         return str(to_json_value(named) or getattr(obj, self.lookup.attname))[:TITLE_CHARACTERS]
 
     def address(self, value: str) -> Any:
-        """Return *value* as a value of the lookup field, or None if it is invalid."""
+        """Return *value* as a value of the lookup field, or None if invalid."""
         return address_in(self.lookup, value)
 
 
@@ -509,7 +509,7 @@ def rules_at(server: MCPServer | None, model: Any) -> BoundResource | None:
 
 
 def address_in(field: Any, value: object) -> Any:
-    """Return *value* as a value of the column *field*, or None if it is invalid."""
+    """Return *value* as a value of the column *field*, or None if invalid."""
     try:
         found = value_field(field).to_python(value)
     except (ValidationError, ValueError, TypeError, OverflowError):

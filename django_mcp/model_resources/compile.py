@@ -191,7 +191,6 @@ def _column(bound: BoundResource, declared: str | Callable[..., Any]) -> OutputF
 
 
 def _method(bound: BoundResource, name: Any) -> Any:
-    """Return the declaration's own method of that name, or None."""
     own = inspect.getattr_static(bound.resource, name, None) if isinstance(name, str) else None
     return own if callable(own) and not hasattr(ModelResource, name) else None
 
@@ -223,7 +222,6 @@ def _require_showable(path: Path) -> None:
 
 
 def _attribute(name: str, attribute: Any) -> OutputField:
-    """Return the output field of a property or method of the model."""
     written = getattr(attribute, "fget", None) or getattr(attribute, "func", None) or attribute
 
     def call(obj: Any) -> Any:

@@ -446,7 +446,6 @@ def narrow(
 
 
 def _is_key(value: Any) -> bool:
-    """Return False for values that are empty or of a type that a field rejects."""
     if isinstance(value, list):
         return 0 < len(value) <= MAX_VALUES and all(type(each) in (str, int) for each in value)
     return type(value) in (str, int) and value != ""
@@ -601,7 +600,7 @@ class FormSource:
         return {name: self._renamed.get(name, name) for name in asked(form)}
 
     def by_field(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return arguments with field names as keys."""
+        """Return *given* by field name."""
         fields = {argument: name for name, argument in self._renamed.items()}
         return {fields.get(argument, argument): value for argument, value in given.items()}
 

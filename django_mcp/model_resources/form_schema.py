@@ -340,7 +340,6 @@ def form_schema(
 
 
 def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema that also accepts null."""
     kinds = schema.get("type", "null")
     kinds = [kinds] if isinstance(kinds, str) else kinds
     if "null" in kinds:

@@ -58,6 +58,7 @@ def notify_changed(what: Any, *, deleted: bool = False, server: MCPServer | None
 
 
 def _rows(what: Any) -> list[models.Model]:
+    # One more than MAX_ROWS, to notice that there are too many.
     if isinstance(what, models.QuerySet) and not what.query.is_sliced:
         what = what[: MAX_ROWS + 1]
     rows = [what] if isinstance(what, models.Model) else list(islice(what, MAX_ROWS + 1))
@@ -142,8 +143,6 @@ class _Changed:
 
 
 class _Batch:
-    """The changes within a transaction or savepoint."""
-
     def __init__(self) -> None:
         self.is_told = False
         self._changed: dict[BoundResource, _Changed] = {}

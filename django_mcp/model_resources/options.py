@@ -28,8 +28,9 @@ class ModelResource:
     Attributes:
         fields: the fields of a row: model fields, paths, sets of related rows, methods of this class, attributes of the
             model, or functions of a row. Required.
-        annotations: expressions as for ``QuerySet.annotate``: ``{"loans": Count("loan")}``. They can be used like
-            columns in the other options. A model field declares the type of an annotation that ``get_queryset`` adds.
+        annotations: expressions as for ``QuerySet.annotate``: ``{"loans": Count("loan")}``. They can be shown,
+            searched, filtered and sorted by like columns. A model field declares the type of an annotation that
+            ``get_queryset`` adds.
         list_fields: the fields of each row in a list; by default all ``fields`` except sets of rows.
         lookup_field: the unique field that identifies a row in its URI and in arguments.
         title_field: the field, one of ``fields``, whose value is a row's title in links and lists.

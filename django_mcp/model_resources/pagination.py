@@ -387,7 +387,6 @@ def objects(
 
 
 def _first(most: int, parts: Sequence[QuerySet[Any]]) -> list[Any]:
-    """Return the first objects of consecutive querysets."""
     found: list[Any] = []
     for part in parts:
         found += part.prefetch_related(None)[: most - len(found)]

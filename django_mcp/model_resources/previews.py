@@ -261,7 +261,6 @@ def _all_columns(bound: BoundResource, access: RowAccess) -> list[OutputField]:
 
 
 def _comparable(bound: BoundResource, form: Any) -> dict[str, Any]:
-    """Return the fields to compare, those of the form first."""
     own = own_fields(bound)
     known = {name: own[name] for name in dict.fromkeys([*form.fields, *own]) if name in own}
     return {

@@ -397,7 +397,6 @@ def _anywhere(fields: Sequence[SearchField], word: str, access: RowAccess, bound
 
 
 def _in_full_text(field: SearchField, text: str, config: str | None) -> Q:
-    """Return the condition of PostgreSQL's full-text search, for which an index makes sense."""
     from django.contrib.postgres.search import (  # noqa: PLC0415 - they need psycopg
         SearchQuery,
         SearchVector,

@@ -11,7 +11,7 @@ from django_mcp.primitives.tool import Tool
 
 
 def connect() -> None:
-    """Connect the receivers for endpoints and tools that are added after start-up."""
+    """Connect the receivers."""
     server_made.connect(_build_late, dispatch_uid="django_mcp.exposure.registration")
     primitive_added.connect(_settle_late, dispatch_uid="django_mcp.exposure.registration")
 

@@ -110,7 +110,7 @@ def _build_with_takers(server: MCPServer) -> None:
 
 
 def _take_models(server: MCPServer) -> None:
-    """Add and remove models that this endpoint selects by tags from its source endpoint."""
+    """Add and remove models that this endpoint selects from its source endpoint."""
     there = {} if server.source is None else server.source.model_resources
     for model in [model for model, bound in server.model_resources.items() if bound.is_taken and model not in there]:
         del server.model_resources[model]

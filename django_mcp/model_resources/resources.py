@@ -201,7 +201,7 @@ def _may_view(bound: BoundResource, access: RowAccess) -> bool:
 def _entries(
     bound: BoundResource, access: RowAccess, place: Any, room: int, before: int
 ) -> tuple[list[dict[str, Any]], Any]:
-    """Return the entries of one model and the position of the next ones; nothing if reading fails."""
+    """Return the entries of one model and the position of the next ones, or nothing if reading fails."""
     try:
         found = _rows(bound, access, place, room, before)
         return [entry(bound, obj) for obj in found.objects], found.place
@@ -372,7 +372,7 @@ def _row(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> Any:
 
 
 def _exists(bound: BoundResource, ctx: Context, given: Sequence[Mapping[str, Any]]) -> list[bool]:
-    """Return for each of *given* whether its row exists for the caller, with one query."""
+    """Return for each of *given* whether its row is visible, with one query."""
     access = RowAccess(ctx)
     values = [bound.address(each[bound.lookup_name]) for each in given]
     name = bound.lookup.attname

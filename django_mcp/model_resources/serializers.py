@@ -244,7 +244,6 @@ def column_of(name: str, path: Path, target: BoundResource | None) -> OutputFiel
 
 
 def _words(end: Any) -> dict[str, Any]:
-    """Return the description of a field from its verbose name and help text."""
     name, help_text = str(getattr(end, "verbose_name", "") or ""), str(getattr(end, "help_text", "") or "")
     plain = str(getattr(end, "name", "")).replace("_", " ")
     words = [each for each in (name if name.lower() != plain.lower() else "", help_text) if each]

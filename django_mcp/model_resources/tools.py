@@ -134,11 +134,7 @@ def _page_schema(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_search(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
-    """Return one page of rows.
-
-    Raises:
-        ToolError: the search terms, a filter or the cursor are invalid.
-    """
+    """Return one page of the matching rows."""
     access = RowAccess(ctx)
     question = [bound.options.label, {key: value for key, value in given.items() if key not in {"cursor", "limit"}}]
     sorting = Sorting(bound.sortings[given.get("order_by") or ""], access, bound)
@@ -165,11 +161,7 @@ def _note(page: Page, total: int | None, *, is_first: bool) -> str:
 
 
 def narrowed(bound: BoundResource, access: RowAccess, given: Mapping[str, Any]) -> Any:
-    """Return the rows that the caller may see and that match the arguments.
-
-    Raises:
-        ToolError: the search terms are invalid.
-    """
+    """Return the visible rows that match the arguments."""
     rows = filtered(access.get_queryset(bound), given, access, bound)
     return searched(rows, given["query"], access, bound) if given.get("query") else rows
 
@@ -183,11 +175,7 @@ def get_parameters(bound: BoundResource) -> list[Parameter]:
 
 
 def run_get(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
-    """Return one row with all its fields.
-
-    Raises:
-        ToolError: the row does not exist for the caller.
-    """
+    """Return one row with all its fields."""
     access, value = RowAccess(ctx), given[bound.lookup_name]
     row = show_row(bound, access, find_row(bound, access, str(value)))
     if row is None:
@@ -227,11 +215,7 @@ def _groups_schema(bound: BoundResource) -> dict[str, Any]:
 
 
 def run_aggregate(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
-    """Return aggregates of the matching rows, by group.
-
-    Raises:
-        ToolError: the search terms or a filter are invalid.
-    """
+    """Return aggregates of the matching rows, by group."""
     access = RowAccess(ctx)
     measures, by = list(dict.fromkeys(given["measures"])), list(dict.fromkeys(given.get("by", ())))
     with readable_errors():

@@ -285,11 +285,7 @@ class Writer:
             return shown
 
     def apart(self, keywords: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Split the arguments into the lookup value and the others.
-
-        Raises:
-            ArgumentError: the lookup value is missing.
-        """
+        """Split the arguments into the lookup value, which is required, and the others."""
         given = dict(keywords["given"])
         if self.bound.lookup_name not in given:
             raise ArgumentError([missing_argument([self.bound.lookup_name])])
