@@ -515,7 +515,7 @@ def _returns(returns: Any, server: MCPServer, tool: Tool) -> Any:
 
 
 def _inside(returns: Any, server: MCPServer, tool: Tool) -> Any:
-    """Return the annotation of the JSON for rows in a dict, a ``ToolResult``, a list of dicts, or one of these or None."""
+    """Return the annotation of the JSON for rows in an (optional) dict, ``ToolResult`` or list of dicts."""
     if not any(map(is_rows, parts(returns))):
         return returns
     origin, inner = typing.get_origin(returns), typing.get_args(returns)
