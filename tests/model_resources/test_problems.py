@@ -37,7 +37,7 @@ PROBLEMS: dict[str, tuple[type[models.Model], dict[str, Any], str, str]] = {
     "a file of another row": (Review, {"fields": ["book__cover"]}, "E022", "a file of a related row cannot be shown"),
     "a set of what is not registered": (Author, {"fields": ["name", "books"]}, "E022", "not registered"),
     "an address that is not there": (Book, {"fields": ["title"], "lookup_field": "isbn"}, "E025", "'isbn'"),
-    "an address of another row": (Book, {"fields": ["title"], "lookup_field": "author__name"}, "E025", "not unique"),
+    "an address of another row": (Book, {"fields": ["title"], "lookup_field": "author__name"}, "E025", "not a column"),
     "an address that is not unique": (Book, {"fields": ["title"], "lookup_field": "shelf"}, "E025", "not unique"),
     "a title that is not shown": (Book, {"fields": ["title"], "title_field": "internal"}, "E022", "'internal'"),
     "a method as title": (
