@@ -501,7 +501,7 @@ _NOT_NULL = {
 
 
 class FormArguments(Arguments):
-    """The arguments of a form, which validates them when it may query the database.
+    """The arguments of a form, which validates them later, when it may query the database.
 
     Args:
         is_strict: require JSON numbers and booleans, not their text.
@@ -552,7 +552,7 @@ class FormSource:
         label: names the tool in configuration errors.
         changes: existing rows are changed and keep values that are not given.
         renamed: argument names of fields, if they differ.
-        is_bare: read the class without instantiating it, which may query the database.
+        is_bare: read the class without calling it, so that it cannot query the database.
 
     Attributes:
         model: the model of a ``ModelForm``, or None.
@@ -605,7 +605,7 @@ class FormSource:
         return {fields.get(argument, argument): value for argument, value in given.items()}
 
     def bind_form(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> forms.BaseForm:
-        """Return the bound and valid form for *obj*, or for None if it has no row yet.
+        """Return the bound and valid form. *obj* is its row, new or existing, or None.
 
         Raises:
             ArgumentError: the arguments or the form are invalid.
