@@ -239,8 +239,7 @@ class Filter:
 
     Attributes:
         argument: the argument's name: the path, followed by the lookup unless it is ``exact``.
-        declared: the path as declared.
-        path: the path that is compared. For a relation to a registered model it ends at that model's lookup field.
+        path: the compared path. For a relation to a registered model it ends at that model's lookup field.
     """
 
     argument: str
@@ -381,17 +380,14 @@ def _identifier(words: Any) -> str:
 
 
 class BoundResource:
-    """A ``ModelResource`` at an endpoint.
-
-    ``compile_declaration`` fills it in once all models of the endpoint are registered.
+    """A ``ModelResource`` at an endpoint. ``compile_declaration`` fills it in once all models are registered.
 
     Attributes:
         is_taken: True if it is registered at the endpoint that this one selects from.
         name, plural: the words in names of tools.
         titles: the plural for display; may be a lazy translation.
         base: URI of the resource that lists rows.
-        columns: the fields of a single row.
-        list_columns: the fields of each row in a list.
+        columns, list_columns: the fields of a single row and of each row in a list.
         contents: fields with resources of their own.
         sortings: the orderings that callers may choose; ``""`` is the default.
         problems: errors of the declaration; None before it was checked.
@@ -498,8 +494,7 @@ class BoundResource:
 def rules_at(server: MCPServer | None, model: Any) -> BoundResource | None:
     """Return the bound resource with the access rules of a model, or None.
 
-    It is the one at *server* or, if *server* selects from another endpoint without this model, the one at that
-    endpoint.
+    It is the one at *server*, or else at the endpoint that *server* selects from.
     """
     while server is not None:
         if (found := server.model_resources.get(model)) is not None:

@@ -61,11 +61,10 @@ def put(data: Data, key: str, value: Any) -> None:
 def fill(form: Any, given: Mapping[str, Any], most_bytes: int) -> None:
     """Bind the values in *given* to a bound form that is not validated yet.
 
-    A field that is not given gets its initial value, as on a page. A value of a wrong type becomes an error of its
-    field.
+    Fields that are not given get their initial values, as on a page. Fields that must not change are already disabled.
+    A value of a wrong type becomes an error of its field.
 
     Args:
-        form: the form; fields that must not change are disabled.
         given: values by field name; null is an empty input.
         most_bytes: maximum size of a file.
     """

@@ -243,8 +243,7 @@ def changes_of(bound: BoundResource, ctx: Context, form: Any, given: Container[s
     Args:
         form: the valid form.
         given: names of the fields that the caller gave.
-        told: the form's own list of changes. It is used if the caller may not see the row, otherwise only for fields
-            that the model lacks.
+        told: the form's own list of changes, for a row that the caller may not see and for fields that the model lacks.
     """
     access = RowAccess(ctx)
     row = _found(bound, access, access.get_queryset(bound).filter(pk=form.instance.pk), _all_columns(bound, access))

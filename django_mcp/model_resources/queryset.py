@@ -380,8 +380,8 @@ def searched(rows: QuerySet[Any], text: str, access: RowAccess, bound: BoundReso
 def _by_key(rows: QuerySet[Any], found: Q) -> QuerySet[Any]:
     """Return the rows that full-text search finds; by primary key if they are few.
 
-    PostgreSQL overestimates the frequency of rare words. With an ordering and a limit it would scan the ordering's
-    index instead of using the full-text index.
+    PostgreSQL overestimates the frequency of rare words, and would scan the ordering's index instead of the full-text
+    index.
     """
     keys = list(rows.filter(found).order_by().values_list("pk", flat=True)[: FEW + 1])
     return rows.filter(found) if len(keys) > FEW else rows.filter(pk__in=keys)

@@ -122,11 +122,10 @@ def _take_models(server: MCPServer) -> None:
 def build(server: MCPServer) -> None:
     """Rebuild the tools and resources of all models of an endpoint, since each may link to others.
 
-    A declaration with errors is left out. Its errors are logged and reported by a system check.
+    A declaration with errors is left out; its errors are logged and reported by a system check.
 
     Raises:
-        ImproperlyConfigured: a name or URI is already used, or a tool takes or returns rows of a model without a usable
-            declaration.
+        ImproperlyConfigured: a name is already used, or a tool takes or returns rows of a model without declaration.
     """
     server.remove_generated()
     _take_models(server)
