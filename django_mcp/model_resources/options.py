@@ -43,8 +43,8 @@ class ModelResource:
         ordering: the default ordering, such as ``["-starts"]``; callers may also sort by these paths. Without it, the
             model's ``Meta.ordering`` applies if it only has columns in ``fields``, else the primary key.
         ordering_fields: further paths that callers may sort by.
-        aggregates: paths and their aggregates: ``{"price": ["min", "max", "avg", "sum"]}``. An empty dict allows counts
-            only; None disables the aggregate tool.
+        aggregates: paths and their aggregates: ``{"price": ["min", "max", "avg", "sum"]}``; an empty dict allows counts
+            only, None disables the tool.
         group_by_fields: paths that rows may be grouped by, also with part of a date: ``"starts__year"``.
         filter_only_fields: paths outside ``fields`` that may still be searched, filtered, sorted or grouped by.
         secret_fields: declared paths that look like secrets but are meant to be exposed.
@@ -63,7 +63,7 @@ class ModelResource:
         tags: tags by which endpoints select the model (``MCPServer(include_tags=…)``) and callers find its tools.
         uri: the URI of the list resource, such as ``"travel://cities"``. URIs of rows start with it.
         name, plural: the words in names of tools, as in ``get_city`` and ``search_cities``.
-        title: the plural for display; by default the model's verbose name.
+        title: the plural for display; by default the model's ``verbose_name_plural``.
         description: the description that models read; by default the docstring of the class.
         icons: icons for display.
         max_page_size: maximum number of rows in one answer.
@@ -71,7 +71,7 @@ class ModelResource:
         max_related: maximum number of rows shown of a set of related rows.
         max_list_size: maximum number of rows in ``resources/list``; None for all rows.
         notify_changes: notify subscribers of changes.
-        select_related, prefetch_related: relations that methods in ``fields`` use. Those of paths are loaded
+        select_related, prefetch_related: relations that methods in ``fields`` use; those of paths are loaded
             automatically.
 
     Args:
