@@ -1,1 +1,1 @@
-"""Serve models as resources and tools, from one declaration of fields, filters, rows and permissions."""
+"""Models as MCP resources and tools, declared by ``ModelResource``."""

@@ -1,7 +1,6 @@
-"""The rows that a caller may see, also through relations.
+"""Row-level access: the rows that a caller may see, also across relations.
 
-Whatever is compared, sorted, grouped or added up goes through here, so that a row of another model that the caller may
-not see counts as no row at all.
+Filters, orderings, groups and aggregates go through this module, so that hidden related rows count as absent.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,11 +17,7 @@ from django_mcp.model_resources.options import is_plain
 
 
 class RowAccess:
-    """The caller of one call, and what was found out about their rights.
-
-    Args:
-        ctx: the call.
-    """
+    """The model and row permissions of one call's caller, cached for that call."""
 
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
@@ -30,9 +25,9 @@ class RowAccess:
         self._seen: dict[tuple[BoundResource, Any], bool] = {}
 
     def may_view(self, bound: BoundResource) -> bool:
-        """Whether the caller may view the model at all."""
+        """Return True if the caller may view the model at all."""
         if bound not in self._views:
-            # One whose declaration has a problem offers nothing, and nothing leads to its rows.
+            # A declaration with errors is not served, and related rows of its model are hidden.
             self._views[bound] = (
                 bound.is_sound
                 and covers(self.ctx.principal.scopes, frozenset(bound.resource.scopes))
@@ -41,10 +36,10 @@ class RowAccess:
         return self._views[bound]
 
     def related_queryset(self, relation: Any, bound: BoundResource) -> models.QuerySet[Any] | None:
-        """The rows at the end of a relation that exist for the caller; None where that is so for all of them.
+        """Return the related rows that the caller may see, or None if they may see all of them.
 
-        What is not exposed is only reached by what its owner wrote down; of it there are the rows its default manager
-        has, for that is where deleted ones are left out.
+        For a model that is not registered, these are the rows of its default manager, which often leaves out
+        soft-deleted ones.
         """
         target = bound.rules_of(relation.related_model)
         if target is not None:
@@ -53,14 +48,14 @@ class RowAccess:
         return None if is_plain(manager) else manager.all()
 
     def get_queryset(self, bound: BoundResource) -> models.QuerySet[Any]:
-        """The rows that exist for the caller, as far as the database can tell."""
+        """Return the rows that the caller may see, before ``has_view_permission`` is checked for each row."""
         if not self.may_view(bound):
             nothing: models.QuerySet[Any] = bound.model._base_manager.none()  # noqa: SLF001 - documented API
             return nothing
         return each_once(bound.resource.get_queryset(self.ctx))
 
     def can_view(self, bound: BoundResource, obj: Any) -> bool:
-        """Whether a row that came through the door exists for the caller."""
+        """Return True if the caller may view *obj*, a row from ``get_queryset``."""
         if not bound.resource.checks_each_row:
             return True
         key = bound, obj.pk
@@ -69,21 +64,21 @@ class RowAccess:
         return self._seen[key]
 
     def sees_behind(self, relation: Any, obj: Any, bound: BoundResource) -> bool:
-        """The same of a row at the end of a relation."""
+        """Return True if the caller may view *obj*, a row that *relation* leads to."""
         target = bound.rules_of(relation.related_model)
         return target is None or self.can_view(target, obj)
 
 
 def find_row(bound: BoundResource, access: RowAccess, value: str) -> models.QuerySet[Any]:
-    """Return the row that *value* addresses if it exists for the caller; an empty queryset if it does not."""
+    """Return a queryset with the row that *value* identifies, from ``get_queryset``."""
     rows, found = access.get_queryset(bound), bound.address(value)
     return rows.none() if found is None else rows.filter(**{bound.lookup.attname: found})
 
 
 def each_once(rows: models.QuerySet[Any]) -> models.QuerySet[Any]:
-    """*rows* as something that can be filtered and sorted further, and has no row twice.
+    """Return *rows* without duplicates, as a queryset that can be filtered and ordered further.
 
-    A site may write ``filter(members__in=…)``, which gives a row once for each member, or cut or unite its rows.
+    A site's ``get_queryset`` may contain duplicates (``filter(members__in=…)``), be sliced or combine querysets.
     """
     query = rows.query
     if query.is_sliced or query.combinator or query.distinct_fields:
@@ -93,7 +88,6 @@ def each_once(rows: models.QuerySet[Any]) -> models.QuerySet[Any]:
 
 
 def _joins_sets(query: Any) -> bool:
-    """Whether a query joins rows of which there may be several for one."""
     fields = [
         getattr(join, "join_field", None) for alias, join in query.alias_map.items() if query.alias_refcount[alias]
     ]
@@ -101,7 +95,7 @@ def _joins_sets(query: Any) -> bool:
 
 
 def seen_through(path: Path, access: RowAccess, bound: BoundResource) -> Q | None:
-    """That every row on the way of *path* exists for the caller; None where that is so for all rows."""
+    """Return the condition that every row along *path* is visible, or None if all are."""
     condition: Q | None = None
     for prefix, relation in path.prefixes:
         rows = access.related_queryset(relation, bound)
@@ -113,45 +107,45 @@ def seen_through(path: Path, access: RowAccess, bound: BoundResource) -> Q | Non
 
 
 def guarded(path: Path, access: RowAccess, bound: BoundResource) -> Any:
-    """An expression for the value of *path* that is null behind rows the caller may not see; None: the path will do."""
+    """Return an expression for *path* that is null behind hidden rows, or None if no row can be hidden."""
     seen = seen_through(path, access, bound)
     if seen is None:
         return None
-    # A null of the value's own type, for where nothing at all is seen there is nothing else to tell PostgreSQL which.
+    # The cast gives PostgreSQL the type of the null if the other branch is empty.
     nothing = Cast(Value(None), path.end)
     return Case(When(seen, then=F(path.column)), default=nothing, output_field=path.end)
 
 
 def matching(path: Path, lookup: str, value: Any, access: RowAccess, bound: BoundResource) -> Q:
-    """The condition that a value of *path* compares to *value*, as far as the caller can see."""
+    """Return the condition that a visible value of *path* matches the lookup."""
     condition = Q(**{f"{path.column}__{lookup}": value})
     seen = seen_through(path, access, bound)
     if seen is not None:
-        # Of a set with rows of both kinds, too, only those that exist for the caller are compared.
+        # In a set of visible and hidden rows, only the visible ones are compared.
         condition = ~seen | (seen & condition) if lookup == "isnull" and value else seen & condition
     if not path.is_many:
         return condition
-    # In a query of its own, so that a row is not found once for each row of the set.
+    # A subquery, so that a row is not returned once for each row of the set.
     return Q(pk__in=rows_with(bound, condition))
 
 
 def rows_with(bound: BoundResource, condition: Q) -> QuerySet[Any]:
-    """Primary keys of the rows of a model that meet *condition*."""
+    """Return the primary keys of the rows that meet *condition*."""
     return bound.model._base_manager.filter(condition).order_by().values("pk")  # noqa: SLF001 - Django's documented API
 
 
-# Rows that are written
+# Writing
 
 
 def locked(model: type[models.Model], look: Callable[[], Any]) -> Any:
-    """The row that *look* finds, which nobody else changes until the transaction ends; None where it finds none."""
+    """Return the row that *look* finds, locked until the transaction ends, or None."""
     seen = look()
     if seen is None:
         return None
     alias = seen._state.db  # noqa: SLF001 - Django's documented API
     rows = model._base_manager.using(alias).select_related(None)  # noqa: SLF001 - Django's documented API
     for obj in rows.select_for_update(of=_own_tables(model, alias)).filter(pk=seen.pk):
-        # While it was waited for, it may have been hidden from the caller.
+        # Look again: the row may have been hidden from the caller while the lock was awaited.
         again = look()
         if again is not None and again.pk == obj.pk:
             return obj
@@ -159,12 +153,12 @@ def locked(model: type[models.Model], look: Callable[[], Any]) -> Any:
 
 
 def on_writer(rows: QuerySet[Any]) -> QuerySet[Any]:
-    """*rows*, read where they are written, whatever copies a router would read them from."""
+    """Return *rows* from the database that they are written to, unless ``using()`` has chosen another."""
     return rows.using(rows._db or router.db_for_write(rows.model))  # type: ignore[attr-defined] # noqa: SLF001
 
 
 def _own_tables(model: type[models.Model], alias: str) -> Sequence[str]:
-    """What is locked: the row itself with its parts in tables of parents, and nothing that a manager may join."""
+    """Return the tables to lock: the row's own and its parents', not those that a manager joins."""
     if not connections[alias].features.has_select_for_update_of:
         return ()
     parents = model._meta.concrete_model._meta.parents.values()  # type: ignore[union-attr] # noqa: SLF001
@@ -172,7 +166,7 @@ def _own_tables(model: type[models.Model], alias: str) -> Sequence[str]:
 
 
 def linked(obj: Any, field: Any) -> QuerySet[Any]:
-    """Primary keys of the rows in a set of *obj*, whoever may see them."""
+    """Return the primary keys in the many-to-many set *field* of *obj*, including hidden rows."""
     links: models.Manager[Any] = field.remote_field.through._base_manager  # noqa: SLF001 - Django's documented API
     rows = links.using(obj._state.db).filter(**{field.m2m_field_name(): obj.pk})  # noqa: SLF001
     return rows.values_list(field.m2m_reverse_field_name(), flat=True)

@@ -1,4 +1,4 @@
-"""Model instances as arguments and results of functions."""
+"""Model instances as arguments and results of tools."""
 
 import functools
 import typing
@@ -46,26 +46,25 @@ from django_mcp.primitives.validation_errors import about_argument, shown, with_
 from django_mcp.protocol.content import TextContent
 
 MOST = 200
-"""The most rows that one argument addresses."""
 _NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class ModelArgument:
-    """Rows that an argument may name: ``Annotated[Order, ModelArgument(lambda ctx: ctx.user.orders.all())]``.
+    """The rows that an argument accepts: ``Annotated[Order, ModelArgument(lambda ctx: ctx.user.orders.all())]``.
 
-    Without it they are those that the model's ``ModelResource`` shows the caller.
+    Without it an argument accepts the rows that the model's ``ModelResource`` shows the caller.
 
     Args:
-        rows: takes the ``Context``, gives the rows; others do not exist for the caller.
-        lookup_field: the field by which the caller addresses a row.
+        rows: a function that takes the ``Context`` and returns a queryset. Other rows are reported as not found.
+        lookup_field: the field by which the caller identifies a row.
     """
 
     rows: Callable[[Context], QuerySet[Any]]
     lookup_field: str = "pk"
 
     def __post_init__(self) -> None:
-        """Refuse rows themselves: which there are shows in each call."""
+        """Reject a queryset, which would be the same for every call."""
         if isinstance(self.rows, type) or not callable(self.rows):
             kind = "class" if isinstance(self.rows, type) else type(self.rows).__name__
             msg = (
@@ -76,18 +75,13 @@ class ModelArgument:
 
 
 class Argument:
-    """An argument that means rows.
-
-    Args:
-        parameter: of the function.
-        server: the endpoint.
-        tool: for errors, and where its rows are read.
+    """An argument whose type is a model or a list of a model.
 
     Attributes:
-        parameter: the one that callers see, of what addresses a row.
+        parameter: the parameter that callers see, which takes lookup values.
 
     Raises:
-        ImproperlyConfigured: nothing says which rows there are for a caller.
+        ImproperlyConfigured: neither a ``ModelResource`` nor a ``ModelArgument`` defines the rows.
     """
 
     def __init__(self, parameter: Parameter, server: MCPServer, tool: Tool) -> None:
@@ -112,7 +106,7 @@ class Argument:
 
     @property
     def one(self) -> str:
-        """What a row is called."""
+        """The model's verbose name."""
         return str(self._options.verbose_name)
 
     @property
@@ -125,17 +119,18 @@ class Argument:
         entries = [_unwrapped(each) for each in typing.get_args(shape) if each is not Ellipsis] or [shape]
         is_model = issubclass(model, models.Model) and model is not models.Model
         if len(kinds) != 1 or kinds != set(entries) or not is_model:
-            msg = f"{self._label}: {annotation} is not understood; use a model, list[Model], or one of them or None."
+            msg = f"{self._label}: {annotation} is not supported; use a model, list[Model], or either with None."
             raise ImproperlyConfigured(msg)
         return model
 
     def _lookup(self) -> Any:
         if self._bound is not None:
             return self._bound.lookup
-        assert self._rows is not None  # noqa: S101 - one of the two says which rows
+        assert self._rows is not None  # noqa: S101 - without a registered model there is a ModelArgument
         if is_composite(self._options.pk):
             msg = (
-                f"{self._label}: {self._options.label} has a composite primary key, so no single value addresses a row."
+                f"{self._label}: {self._options.label} has a composite primary key, "
+                "so no single value identifies a row."
             )
             raise ImproperlyConfigured(msg)
         if self._rows.lookup_field == "pk":
@@ -154,10 +149,10 @@ class Argument:
     # In a call
 
     def resolve(self, value: Any, access: RowAccess) -> Any:
-        """The row or rows that *value* addresses, all in one query; what is no address is left, such as a default.
+        """Return the row or rows that *value* identifies, with one query. None and instances are returned unchanged.
 
         Raises:
-            ToolError: one does not exist for the caller.
+            ToolError: a row does not exist for the caller.
         """
         if value is None or isinstance(value, models.Model):
             return value
@@ -166,11 +161,11 @@ class Argument:
         return type(value)(self._found(list(value), access))
 
     def named(self, rows: Any) -> str:
-        """A line that says which rows they are, by the titles that their declaration gives them; "" without one."""
+        """Return one line with the titles of *rows*, or "" if the model is not registered."""
         if self._bound is None or rows is None:
             return ""
         each_row = [rows] if isinstance(rows, models.Model) else rows
-        # One line, whatever a title has in it: the next one is about another argument.
+        # A title must not start a new line, which would read as another argument.
         titles = [" ".join(self._bound.title_of(row).split()) for row in each_row if isinstance(row, models.Model)]
         return f"{self.parameter.name}: {capfirst(self.one)} {', '.join(titles)}" if titles else ""
 
@@ -198,21 +193,21 @@ class Argument:
         if self._bound is not None:
             rows = access.get_queryset(self._bound)
         else:
-            assert self._rows is not None  # noqa: S101 - one of the two says which rows
+            assert self._rows is not None  # noqa: S101 - without a registered model there is a ModelArgument
             rows = each_once(self._rows.rows(access.ctx).all())
         return (on_writer(rows) if self._tool.atomic else rows).order_by()
 
     def _missing(self, values: Iterable[Any], access: RowAccess) -> ToolError:
-        """Return the same error for rows that do not exist and rows that the caller may not see."""
+        """Return the same error for missing and hidden rows."""
         named = ", ".join(repr(str(value)[:80]) for value in list(dict.fromkeys(values))[:_NAMED])
         return ToolError(f"No {self.one} with {self._of} {named} found.{finding_hint(self._bound, access)}")
 
 
 def resolved(arguments: Mapping[str, Argument], keywords: dict[str, Any], access: RowAccess) -> dict[str, Any]:
-    """*keywords* with rows in place of what addressed them.
+    """Return *keywords* with rows in place of lookup values.
 
     Raises:
-        ToolError: one does not exist for the caller, or the call was approved for another one.
+        ToolError: a row does not exist for the caller, or the call was approved for a different one.
     """
     rows = {name: each.resolve(keywords[name], access) for name, each in arguments.items() if name in keywords}
     for name, found in rows.items():
@@ -221,34 +216,34 @@ def resolved(arguments: Mapping[str, Argument], keywords: dict[str, Any], access
 
 
 def registered(model: Any, server: MCPServer, label: str) -> BoundResource:
-    """A model as it is exposed at an endpoint.
+    """Return the bound resource of a model at an endpoint.
 
     Raises:
-        ImproperlyConfigured: it is not, or its declaration has a problem.
+        ImproperlyConfigured: the model is not registered there, or its declaration has errors.
     """
     bound: BoundResource | None = server.model_resources.get(model)
     source = server.source
     if bound is None and source is not None and model in source.model_resources:
         msg = (
-            f"{label}: {model._meta.label} is registered at {source!r}, but {server!r} does not take it over. "  # noqa: SLF001
+            f"{label}: {model._meta.label} is registered at {source!r}, but {server!r} does not select it. "  # noqa: SLF001
             f"{server.selection.how_to_take_a_model}"
         )
         raise ImproperlyConfigured(msg)
     if bound is None:
         msg = (
-            f"{label}: {model._meta.label} is not registered at {server!r}, so nothing says which rows a caller may "  # noqa: SLF001
-            "see. Register it with a ModelResource; for an argument, Annotated[…, ModelArgument(…)] says it too."
+            f"{label}: {model._meta.label} is not registered at {server!r}, so the rows that a caller may "  # noqa: SLF001
+            "see are unknown. Register it with a ModelResource or, for an argument, use Annotated[…, ModelArgument(…)]."
         )
         raise ImproperlyConfigured(msg)
     if not bound.is_sound:
         problems = " ".join(each.msg for each in bound.problems or ())
-        msg = f"{label}: what is registered for {model._meta.label} has a problem. {problems}"  # noqa: SLF001
+        msg = f"{label}: the ModelResource of {model._meta.label} has errors. {problems}"  # noqa: SLF001
         raise ImproperlyConfigured(msg)
     return bound
 
 
 def search_tool(bound: BoundResource, access: RowAccess) -> str | None:
-    """The name of the tool that finds rows of a model, if the caller may use it."""
+    """Return the name of a model's search tool, or None if the caller may not use it."""
     name = f"search_{bound.plural}"
     tool, allowed = bound.server.tools.get(name), access.ctx.principal.tools
     if tool is None or not access.may_view(bound) or (allowed is not None and name not in allowed):
@@ -257,20 +252,20 @@ def search_tool(bound: BoundResource, access: RowAccess) -> str | None:
 
 
 def finding_hint(bound: BoundResource | None, access: RowAccess) -> str:
-    """Return a sentence that names the search tool, for the end of an error about a row that was not found."""
+    """Return a sentence that names the search tool, to append to a "not found" error."""
     name = None if bound is None else search_tool(bound, access)
     return f" Use {name} to find one." if name else ""
 
 
 @dataclass(frozen=True, slots=True)
 class _Misfit(Unfit):
-    """A value of the wrong kind, kept until it is known what the caller may be told besides."""
+    """A value of the wrong type. Its error waits until the caller's permissions decide on the search hint."""
 
     value: Any
 
 
 def _address_type(field: Any) -> Any:
-    """The annotation of what addresses a row; also of what has the wrong kind, as a ``_Misfit``."""
+    """Return the annotation of a lookup value. A value of the wrong type becomes a ``_Misfit``."""
 
     def read(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
         try:
@@ -285,7 +280,6 @@ def _address_type(field: Any) -> Any:
 
 
 def _unwrapped(annotation: Any) -> Any:
-    """The annotation itself, without ``Annotated`` and None around it."""
     arguments = typing.get_args(annotation)
     if typing.get_origin(annotation) is Annotated or type(None) in arguments:
         return _unwrapped(next(each for each in arguments if each is not type(None)))
@@ -293,7 +287,6 @@ def _unwrapped(annotation: Any) -> Any:
 
 
 def _metadata(annotation: Any) -> Iterable[Any]:
-    """What ``Annotated`` says anywhere in an annotation."""
     if typing.get_origin(annotation) is Annotated:
         yield from annotation.__metadata__
     for each in typing.get_args(annotation):
@@ -302,11 +295,11 @@ def _metadata(annotation: Any) -> Iterable[Any]:
 
 
 LOOKED_AT = 500
-"""How many of the objects of a result are looked at, to find those that exist for the caller."""
+"""Minimum number of returned objects to read in search of visible ones."""
 
 
 def is_shown(value: Any) -> bool:
-    """Whether a returned value is of rows."""
+    """Return True if a returned value contains rows."""
     if isinstance(value, list | tuple):
         return any(map(is_shown, value))
     if isinstance(value, Mapping):
@@ -317,18 +310,12 @@ def is_shown(value: Any) -> bool:
 
 
 def gives_rows(value: Any) -> bool:
-    """Whether it is a queryset of objects, and not of what ``values()`` chose."""
+    """Return True for a queryset of model instances, False for one of ``values()``."""
     return isinstance(value, QuerySet) and value._fields is None  # type: ignore[attr-defined]
 
 
 class Results:
-    """Shows the rows of one result.
-
-    Args:
-        server: the endpoint.
-        ctx: the call.
-        label: of the tool, for errors.
-    """
+    """Converts the rows in one result to JSON."""
 
     def __init__(self, server: MCPServer, ctx: Context, label: str) -> None:
         self._server = server
@@ -337,11 +324,11 @@ class Results:
         self._notes: list[TextContent] = []
 
     def shown(self, value: Any) -> Any:
-        """*value* with JSON in the place of rows; a ``ToolResult`` where there is a word to be said on what is missing.
+        """Return *value* with JSON in place of rows, as a ``ToolResult`` if rows were left out.
 
         Raises:
-            ToolError: the one row that was returned does not exist for the caller.
-            TypeError: nothing says what may be shown of the rows.
+            ToolError: the caller may not see the single row that was returned.
+            TypeError: the model is not registered.
         """
         if isinstance(value, ToolResult):
             result: ToolResult[Any] = ToolResult(
@@ -371,7 +358,7 @@ class Results:
         if bound is None or not bound.is_sound:
             msg = (
                 f"{self._label} returned rows of {options.label}, which is not registered at {self._server!r}, so "
-                "nothing says what may be shown of them. Register it, or return what is to be shown."
+                "the fields to show are unknown. Register it, or return plain values."
             )
             raise TypeError(msg)
         return bound
@@ -385,7 +372,6 @@ class Results:
         return row
 
     def _many(self, model: Any, objects: Any) -> list[dict[str, Any]]:
-        """Rows in their order: those that exist for the caller, as many as one answer has room for."""
         bound = self._bound(model)
         most = bound.resource.max_page_size
         keys = _keys(model, objects, max(most + 1, LOOKED_AT))
@@ -413,27 +399,27 @@ class Results:
 
 
 def _keys(model: Any, objects: Any, most: int) -> list[Any]:
-    """Primary keys of the first objects, each once, in their order; what was not saved has none."""
+    """Return the distinct primary keys of the first objects, in their order. Unsaved objects have none."""
     kind = model._meta.concrete_model  # noqa: SLF001 - Django's documented API
     is_read = not isinstance(objects, QuerySet) or objects._result_cache is not None  # noqa: SLF001
     if not is_read and not objects.query.combinator:
         return list(dict.fromkeys(objects[:most].values_list("pk", flat=True)))
     if any(obj._meta.concrete_model is not kind for obj in objects[:most]):  # noqa: SLF001
-        msg = "rows of several models were returned in one list; return a dict with a list of each"
+        msg = "a list with rows of several models was returned; return a dict with a list for each model"
         raise TypeError(msg)
     return list(dict.fromkeys(obj.pk for obj in objects[:most] if obj.pk is not None))
 
 
 UNSAID = (EMPTY, Any, object, Model, ToolResult, *MAPPINGS, *COLLECTIONS)
-"""Return annotations that leave open what is returned: perhaps rows."""
+"""Return annotations that may or may not mean rows."""
 ANY_ROWS = {"type": "array", "items": {"type": "object"}}
 
 
 def settle(server: MCPServer, tool: Tool) -> None:
-    """Let *tool* take and give rows of the models of *server*, if it does.
+    """Let *tool* take and return rows of the models of *server*, if its annotations ask for it.
 
     Raises:
-        ImproperlyConfigured: nothing says what a caller may see of a model, or a class cannot be found.
+        ImproperlyConfigured: a model has no usable declaration, or an annotated class cannot be found.
     """
     tool.bind()
     taken = (
@@ -452,15 +438,14 @@ def settle(server: MCPServer, tool: Tool) -> None:
 
 
 def _addressed(arguments: dict[str, Argument], context: Context, keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """The rows that the arguments of a call address."""
     given = {name: value for name, value in keywords.items() if name in arguments}
     return resolved(arguments, given, RowAccess(context))
 
 
 def _naming(tool: Tool, arguments: dict[str, Argument]) -> Function:
-    """The preview of a tool that takes rows and has none of its own: which rows a call means.
+    """Return the default preview of a tool that takes rows: their titles.
 
-    Where one does not exist for the caller it fails as the call would, so that nobody is asked about it.
+    It fails like the call if a row does not exist for the caller, so that no approval is requested.
     """
 
     def name_rows(**keywords: Any) -> str | None:
@@ -480,20 +465,18 @@ def _naming(tool: Tool, arguments: dict[str, Argument]) -> Function:
 
 
 def _preview(function: Function, server: MCPServer, tool: Tool) -> Function:
-    """*function*, a preview, that gets the rows which the tool gets."""
     taken, own = _rows_in(function), _rows_in(tool.read)
-    # Which rows there are says the tool, where it takes them itself.
+    # If both take an argument, the tool's annotation defines the rows.
     arguments = {name: Argument(own.get(name, each), server, tool) for name, each in taken.items()}
     return _around(function, arguments, server, tool, gives_rows=False) if arguments else function
 
 
 def _rows_in(function: Function) -> dict[str, Parameter]:
-    """The parameters that mean rows."""
     return {each.name: each for each in function.parameters if any(map(is_rows, leaves(each.annotation)))}
 
 
 def _is_unsaid(returns: Any) -> bool:
-    """Whether an annotation leaves open, in some place, what is returned."""
+    """Return True if part of a return annotation may or may not mean rows."""
     origin, arguments = typing.get_origin(returns), typing.get_args(returns)
     if origin in (ToolResult, *MAPPINGS, *COLLECTIONS) or is_union(returns):
         return any(map(_is_unsaid, arguments))
@@ -510,7 +493,6 @@ def _with_rows(server: MCPServer, tool: Tool, arguments: dict[str, Argument]) ->
 
 
 def _returns(returns: Any, server: MCPServer, tool: Tool) -> Any:
-    """The annotation of what rows become; others as they are."""
     if typing.get_origin(returns) and not any(map(is_rows, leaves(returns))):
         return _inside(returns, server, tool)
     kinds = [leaf for leaf in leaves(returns) if is_rows(leaf)]
@@ -519,9 +501,9 @@ def _returns(returns: Any, server: MCPServer, tool: Tool) -> Any:
     if returns is Model:
         return EMPTY
     if len(kinds) > 1:
-        msg = f"{tool.label}: its result, {returns}, is of several models; return one, or a dict."
+        msg = f"{tool.label}: its result, {returns}, has rows of several models; return those of one, or a dict."
         raise ImproperlyConfigured(msg)
-    if issubclass(kinds[0], QuerySet):  # which model's is not known at run time
+    if issubclass(kinds[0], QuerySet):  # the model is not known before the call
         return Annotated[list[Any], WithJsonSchema(ANY_ROWS)]
     bound = registered(kinds[0], server, f"{tool.label}: its result")
     if kinds[0] in _alone(returns):
@@ -533,7 +515,7 @@ def _returns(returns: Any, server: MCPServer, tool: Tool) -> Any:
 
 
 def _inside(returns: Any, server: MCPServer, tool: Tool) -> Any:
-    """The same of what holds rows inside of it: in a dict, a ``ToolResult``, a list of dicts; or None."""
+    """Return the annotation of the JSON for rows in an (optional) dict, ``ToolResult`` or list of dicts."""
     if not any(map(is_rows, parts(returns))):
         return returns
     origin, inner = typing.get_origin(returns), typing.get_args(returns)
@@ -541,14 +523,13 @@ def _inside(returns: Any, server: MCPServer, tool: Tool) -> Any:
         (one,) = (each for each in inner if each is not type(None))
         return _returns(one, server, tool) | None
     if origin not in (ToolResult, *MAPPINGS, *COLLECTIONS) or any(map(is_rows, inner[:-1])) or inner[-1] is Ellipsis:
-        msg = f"{tool.label}: its result, {returns}, is not understood; return rows alone, in a list or in a dict."
+        msg = f"{tool.label}: its result, {returns}, is not supported; return rows alone, in a list or in a dict."
         raise ImproperlyConfigured(msg)
     shown = _returns(inner[-1], server, tool)
     return origin[(*inner[:-1], Any if shown is EMPTY else shown)]
 
 
 def _alone(returns: Any) -> Iterable[Any]:
-    """What is returned itself, not in a list."""
     return typing.get_args(returns) if is_union(returns) else (returns,)
 
 
@@ -559,7 +540,7 @@ def _may_be_none(returns: Any) -> bool:
 def _around(
     function: Function, arguments: dict[str, Argument], server: MCPServer, tool: Tool, *, gives_rows: bool = True
 ) -> Function:
-    """*function* that gets rows for what addresses them, and whose rows are shown."""
+    """Wrap *function* so that it takes rows for lookup values and its returned rows become JSON."""
     name, call = function.context or HIDDEN_CONTEXT, function.call
 
     def take(keywords: dict[str, Any]) -> dict[str, Any]:

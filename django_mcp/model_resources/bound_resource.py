@@ -1,4 +1,4 @@
-"""A ``ModelResource`` bound to an endpoint: paths, output fields, filters, orderings, aggregates."""
+"""``BoundResource``: a ``ModelResource`` at one endpoint, with its paths, fields, filters, orderings and aggregates."""
 
 import datetime
 import inspect
@@ -30,12 +30,7 @@ from django_mcp.primitives.validation_errors import with_article
 
 
 class PathError(ValueError):
-    """A path that leads nowhere, or where none may lead. The message says what would be right.
-
-    Args:
-        text: the message. It is translated when it is shown, which that of an attribute in place of a field never is.
-        values: of the placeholders in it.
-    """
+    """An invalid path in a declaration. The message may be lazily translated."""
 
     def __init__(self, text: str | Promise, **values: Any) -> None:
         super().__init__(text, values)
@@ -50,10 +45,9 @@ class Path:
     """A path from a model to a value.
 
     Attributes:
-        source: as it was written.
-        hops: the relations it goes through, in order.
-        field: where it ends: a column, a relation, or a set of related rows.
-        is_many: it has a set of values for one row.
+        hops: the relations along the way, in order.
+        field: the last field: a column, a relation or a set of related rows.
+        is_many: True if one row may have several values.
     """
 
     source: str
@@ -63,17 +57,17 @@ class Path:
 
     @property
     def value_field(self) -> Any:
-        """``value_field`` of where it ends."""
+        """The column of the value; see ``schema.value_field``."""
         return value_field(self.field)
 
     @property
     def column(self) -> str:
-        """The path to what the database compares: of a relation its key."""
+        """The path that is compared; for a relation, that of its primary key."""
         return f"{self.source}{LOOKUP_SEP}pk" if self.field.is_relation else self.source
 
     @property
     def end(self) -> Any:
-        """The column that is compared: of a relation the primary key it leads to."""
+        """The column that is compared; for a relation, the primary key it refers to."""
         field = self.field.related_model._meta.pk if self.field.is_relation else self.field  # noqa: SLF001
         while field.is_relation:
             field = field.target_field
@@ -81,28 +75,28 @@ class Path:
 
     @property
     def prefixes(self) -> list[tuple[str, Any]]:
-        """Every relation on the way with the path that leads over it; its own end too where that is one."""
+        """Every relation on the path, including a final one, each with the path up to it."""
         relations = (*self.hops, self.field) if self.field.is_relation else self.hops
         names = self.source.split(LOOKUP_SEP)
         return [(LOOKUP_SEP.join(names[: at + 1]), relation) for at, relation in enumerate(relations)]
 
     @property
     def is_nullable(self) -> bool:
-        """Whether there may be no value."""
+        """True if there may be no value."""
         return any(getattr(each, "null", True) for each in (*self.hops, self.field))
 
 
 def is_composite(field: Any) -> bool:
-    """Return True for a composite primary key, which has no column and no value of its own."""
+    """Return True for a composite primary key."""
     return isinstance(field, models.CompositePrimaryKey)
 
 
 def read_path(model: type[models.Model], source: str) -> Path:
-    """Read *source* from *model* on.
+    """Resolve *source*, starting at *model*.
 
     Raises:
-        PathError: a name on the way is no field; goes on behind what is no relation, or through a generic one; or
-            there is a second set of rows on the way.
+        PathError: a name is not a field, follows something that is not a relation, is a generic foreign key, or is a
+            set of rows beyond the first step.
     """
     hops: list[Any] = []
     here, field = model, None
@@ -110,7 +104,9 @@ def read_path(model: type[models.Model], source: str) -> Path:
         if field is not None:
             if field.related_model is None:
                 raise PathError(
-                    _("%(source)r: %(field)r is no relation, so nothing can follow it"), source=source, field=field.name
+                    _("%(source)r: %(field)r is not a relation, so nothing can follow it"),
+                    source=source,
+                    field=field.name,
                 )
             hops.append(field)
             here = field.related_model
@@ -118,7 +114,7 @@ def read_path(model: type[models.Model], source: str) -> Path:
     many = [each for each in (*hops, field) if each.is_relation and (each.one_to_many or each.many_to_many)]
     if len(many) > 1 or (many and many[0] is not (*hops, field)[0]):
         raise PathError(
-            _("%(source)r: a set of rows can only be the first step of a path, and there can only be one"),
+            _("%(source)r: a path can contain only one set of rows, as its first step"),
             source=source,
         )
     return Path(source, tuple(hops), field, bool(many))
@@ -141,29 +137,29 @@ def _field(model: type[models.Model], name: str, source: str) -> Any:
         ) from None
     if is_composite(field):
         raise PathError(
-            _("%(source)r: %(model)s has a composite primary key, which is no single value; name one of its columns"),
+            _("%(source)r: %(model)s has a composite primary key, which is not a single value; use one of its columns"),
             source=source,
             model=options.label,
         )
     if field.is_relation and field.related_model is None:
         raise PathError(
-            _("%(source)r: %(name)r is a generic relation, which has no model; name a function instead"),
+            _("%(source)r: %(name)r is a generic relation, which has no fixed model; use a method instead"),
             source=source,
             name=name,
         )
     if getattr(field, "column", None) is not None and field.name != name:
-        raise PathError(_("%(source)r: write %(field)r, not %(name)r"), source=source, field=field.name, name=name)
+        raise PathError(_("%(source)r: use %(field)r, not %(name)r"), source=source, field=field.name, name=name)
     return field
 
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """A value that the database works out for each row.
+    """A value that the database computes for each row.
 
     Attributes:
-        expression: that gives it; None where ``get_queryset`` annotates it.
-        field: of its type.
-        relations: that the expression joins.
+        expression: None if ``get_queryset`` annotates the value.
+        field: a model field of the value's type.
+        relations: the relations that the expression joins.
     """
 
     expression: Any
@@ -173,21 +169,19 @@ class Annotation:
 
 TITLE_CHARACTERS = 120
 LARGEST_INTEGER = 2**63 - 1
-"""That a column can hold."""
 
 FUNCTIONS = {"min": Min, "max": Max, "sum": Sum, "avg": Avg}
 PARTS = {"year": ExtractYear, "month": ExtractMonth, "day": ExtractDay}
 SEARCH_LOOKUPS = {"^": "istartswith", "=": "iexact", "@": "search"}
-"""What the first character of a search field means, as in the admin."""
+"""Prefixes of search fields and their lookups, as in the admin."""
 
 MAX_VALUES = 100
-"""The most values of one ``in``."""
 EQUALITY_LOOKUPS = ("exact", "in", "isnull")
 RANGE_LOOKUPS = ("gt", "gte", "lt", "lte")
 TEXT_LOOKUPS = ("iexact", "contains", "icontains", "startswith", "istartswith", "endswith", "iendswith")
 DATE_LOOKUPS = ("year", "month", "day", "date")
 FILTER_LOOKUPS = frozenset({*EQUALITY_LOOKUPS, *RANGE_LOOKUPS, *TEXT_LOOKUPS, *DATE_LOOKUPS})
-"""What may be declared. Regular expressions are not among them: a caller could keep the database busy with one."""
+"""Regular expressions are left out, since a caller could overload the database with one."""
 
 _ANNOTATIONS: Mapping[str, Any] = {
     "isnull": bool,
@@ -228,32 +222,24 @@ LINK_SCHEMA = {
 
 @dataclass(frozen=True, slots=True)
 class OutputField:
-    """One declared name.
-
-    Attributes:
-        name: as it is shown.
-        schema: JSON Schema of its values.
-        path: the ``Path`` to its value; None where a function gives it.
-    """
+    """A field of a row as shown to callers. *path* is None if a function returns the value."""
 
     name: str
     schema: dict[str, Any]
     path: Any = None
 
     def value(self, obj: Any, context: Any) -> Any:
-        """Return what JSON shows of *obj*; *context* is a ``SerializerContext``."""
+        """Return the JSON value for *obj*. *context* is a ``SerializerContext``."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """One declared filter.
+    """A declared filter.
 
     Attributes:
-        argument: its name for callers: the path, with the lookup behind it unless that is ``exact``.
-        declared: the path that was written.
-        path: to what is compared: of a relation what addresses the row it leads to.
-        lookup: one of ``FILTER_LOOKUPS``.
+        argument: the argument's name: the path, followed by the lookup unless it is ``exact``.
+        path: the compared path. For a relation to a registered model it ends at that model's lookup field.
     """
 
     argument: str
@@ -263,12 +249,12 @@ class Filter:
 
     @property
     def parameter(self) -> Parameter:
-        """As an argument of a tool: may be left out."""
+        """The optional tool argument for this filter."""
         return Parameter(self.argument, optional(self._annotation), None, self._words)
 
     @property
     def schema(self) -> dict[str, Any]:
-        """JSON Schema of its values."""
+        """JSON Schema of the filter's values."""
         return json_schema(TypeAdapter(self._annotation), "validation")
 
     @property
@@ -282,7 +268,6 @@ class Filter:
 
     @property
     def _leads_to_row(self) -> bool:
-        """Whether it is a relation, compared by what addresses the row it leads to."""
         return self.path.source != self.declared
 
     @property
@@ -303,7 +288,7 @@ class Filter:
     @property
     def _words(self) -> str:
         what = self.declared.replace(LOOKUP_SEP, " ").replace("_", " ")
-        # Without the column's help text: it is for people who fill in a form ("Required.").
+        # The column's help text is left out: it addresses people who fill in a form ("Required.").
         if not self._leads_to_row:
             return f"Filter: {what} {WORDS[self.lookup]}."
         key = _called(self.path.field)
@@ -319,9 +304,8 @@ class SearchField:
     """A path that is searched.
 
     Attributes:
-        path: to a text, a number, or a ``SearchVectorField``.
-        lookup: how; ``search`` is PostgreSQL's full-text search, and ``icontains`` on other databases.
-        is_vector: it holds a search vector already.
+        lookup: ``search`` is PostgreSQL's full-text search and becomes ``icontains`` on other databases.
+        is_vector: True if the path leads to a ``SearchVectorField``.
     """
 
     path: Path
@@ -331,12 +315,7 @@ class SearchField:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One thing rows are sorted by.
-
-    Attributes:
-        path: to a single value.
-        is_descending: the largest first.
-    """
+    """A key of an ordering."""
 
     path: Path
     is_descending: bool = False
@@ -344,19 +323,14 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What is worked out of the rows of a group.
-
-    Attributes:
-        function: one of ``FUNCTIONS``.
-        path: to what.
-    """
+    """An aggregate that callers may compute. *function* is one of ``FUNCTIONS``."""
 
     function: str
     path: Path
 
     @property
     def schema(self) -> dict[str, Any]:
-        """JSON Schema of its values; there is none for a group in which no row has one."""
+        """JSON Schema of the values. The aggregate of a group without values is null."""
         end = self.path.field
         if self.function == "avg" and isinstance(value_field(end), models.IntegerField):
             return {"type": ["number", "null"]}
@@ -365,12 +339,11 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """What rows are grouped by.
+    """A value that rows may be grouped by.
 
     Attributes:
-        path: to it.
-        part: of a date: one of ``PARTS``.
-        target: the declaration of the rows that a relation leads to, which are shown as links.
+        part: one of ``PARTS`` for part of a date, otherwise None.
+        target: for a relation, the bound resource of its model; groups are shown as links.
     """
 
     path: Path
@@ -379,7 +352,7 @@ class Dimension:
 
     @property
     def schema(self) -> dict[str, Any]:
-        """JSON Schema of its values; there may be none."""
+        """JSON Schema of the values."""
         if self.target is not None:
             return nullable(LINK_SCHEMA)
         return nullable({"type": "integer"} if self.part else json_type(self.path.field))
@@ -387,11 +360,10 @@ class Dimension:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A field that is a resource of its own.
+    """A text, file or binary field with a resource of its own.
 
     Attributes:
-        field: a text, file or binary field of the model.
-        mime_type: of what it holds; of a file its name tells more.
+        mime_type: the media type of a text or bytes; a file's is guessed from its name.
     """
 
     field: Any
@@ -399,35 +371,27 @@ class Content:
 
 
 def _identifier(words: Any) -> str:
-    """Return a name's own words as an identifier; nothing where they are not of letters that every client takes.
+    """Return *words* as an identifier, or "" if they are not ASCII.
 
-    Translations would give a tool another name in each language, and policies, approvals and logs go by it.
+    They stay untranslated, since policies, approvals and logs refer to tools by name.
     """
     words = untranslated(words)
     return slugify(words).replace("-", "_") if words.isascii() else ""
 
 
 class BoundResource:
-    """A model at an endpoint.
-
-    ``compile.compile`` fills it in once all models that are exposed there are known.
+    """A ``ModelResource`` at an endpoint. ``compile_declaration`` fills it in once all models are registered.
 
     Attributes:
-        resource: the declaration.
-        is_taken: it is registered at the endpoint from which this one selects, and not here.
-        model: the model.
-        server: the endpoint.
-        name, plural: what tools are called after.
-        titles: its rows, for display; may be a lazy translation.
+        is_taken: True if it is registered at the endpoint that this one selects from.
+        name, plural: the words in names of tools.
+        titles: the plural for display; may be a lazy translation.
         base: URI of the resource that lists rows.
-        annotations: what the database works out for each row.
-        columns: what is shown of a row.
-        list_columns: what is shown of each of many.
-        contents: fields that are resources of their own.
-        search_fields, filters: what may be compared.
-        sortings: what callers may sort by, each with its keys; ``""`` is the order where they do not say.
-        problems: what is wrong with the declaration; None as long as nobody looked.
-        measures, dimensions: what may be added up, by what.
+        columns, list_columns: the fields of a single row and of each row in a list.
+        contents: fields with resources of their own.
+        sortings: the orderings that callers may choose; ``""`` is the default.
+        problems: errors of the declaration; None before it was checked.
+        measures, dimensions: aggregates and the values to group them by.
     """
 
     def __init__(self, resource: ModelResource, *, is_taken: bool = False) -> None:
@@ -453,89 +417,84 @@ class BoundResource:
         self.dimensions: Mapping[str, Dimension] = {}
 
     def __repr__(self) -> str:
-        return f"<Exposed {self.options.label} on {self.server.name!r}>"
+        return f"<BoundResource {self.options.label} on {self.server.name!r}>"
 
     @property
     def title(self) -> str:
-        """Its rows, for display, in the current language."""
+        """The plural for display, in the current language."""
         return str(self.titles)
 
     @property
     def one(self) -> str:
-        """What one row is called, in the current language."""
+        """The model's verbose name, in the current language."""
         return str(self.options.verbose_name)
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing is wrong with it, so that it is served."""
+        """True if the declaration was checked and has no errors, so that it is served."""
         return self.problems == []
 
     def on_server(self, model: Any) -> "BoundResource | None":
-        """Another model as it is exposed at the same endpoint, or None."""
+        """Return the bound resource of *model* at this endpoint, or None."""
         return self.server.model_resources.get(model)
 
     def rules_of(self, model: Any) -> "BoundResource | None":
-        """Return what says which rows of another model exist for whom: its declaration at this endpoint, or, where the
-        endpoint selects from another one and left it out, at that one.
-        """
+        """See ``rules_at``."""
         return rules_at(self.server, model)
 
     def path(self, source: str) -> Path:
-        """Read *source* from the model on; it may be the name of an annotation.
-
-        Raises:
-            PathError: see ``read_path``.
-        """
+        """Resolve *source*, a path from the model or the name of an annotation."""
         if (annotation := self.annotations.get(source)) is not None:
             return Path(source, (), annotation.field, is_many=False)
         return read_path(self.model, source)
 
     @property
     def lookup(self) -> Any:
-        """The field that addresses a row."""
+        """The field that identifies a row."""
         if self.resource.lookup_field == "pk":
             return self.options.pk
         return self.options.get_field(self.resource.lookup_field)
 
     @property
     def lookup_name(self) -> str:
-        """How it is called in URIs and arguments."""
+        """The name of the lookup field in URIs and arguments."""
         return self.resource.lookup_field
 
     @property
     def lookup_description(self) -> str:
-        """Describe the argument that identifies a row. It names no tool: policies may hide any from a caller."""
+        """The description of the argument that identifies a row. Tools are not named, since policies may hide them."""
         return f"{capfirst(_called(self.lookup))} of the {self.one}, as in search results and URIs."
 
     @property
     def description(self) -> str:
-        """Return the declaration's description; by default its docstring or the model's title."""
+        """The declaration's description, by default its docstring or the model's title."""
         written = self.resource.description or type(self.resource).__doc__
         return inspect.cleandoc(written) if written else f"{self.title}."
 
     # Rows
 
     def missing(self, value: object) -> ToolError:
-        """The error for a row that does not exist for the caller: the same whether it exists for others or not."""
+        """Return the error for a row that is missing or hidden."""
         return ToolError(f"No {self.one} with {self.lookup_name} {str(value)[:80]!r} found.")
 
     def uri_of(self, obj: Any) -> str:
-        """The URI of a row."""
+        """Return the URI of a row."""
         return f"{self.base}/{quote(str(getattr(obj, self.lookup.attname)), safe='')}"
 
     def title_of(self, obj: Any) -> str:
-        """What a row is called, by the field that was declared for it; never ``str(obj)``, which may say anything."""
+        """Return a row's title, from ``title_field``; not ``str(obj)``, which could reveal undeclared fields."""
         named = getattr(obj, self.resource.title_field) if self.resource.title_field else None
         return str(to_json_value(named) or getattr(obj, self.lookup.attname))[:TITLE_CHARACTERS]
 
     def address(self, value: str) -> Any:
-        """What the lookup field of the row that *value* addresses holds; None where it can address none."""
+        """Return *value* as a value of the lookup field, or None if invalid."""
         return address_in(self.lookup, value)
 
 
 def rules_at(server: MCPServer | None, model: Any) -> BoundResource | None:
-    """Return what says which rows of a model exist for whom, and who may write them: its declaration at *server* or,
-    where *server* selects from another endpoint and left it out, at that one. None where there is none.
+    """Return the bound resource with the access rules of a model, or None.
+
+    It is the one at *server*, or else at the endpoint that *server* selects from.
     """
     while server is not None:
         if (found := server.model_resources.get(model)) is not None:
@@ -545,10 +504,10 @@ def rules_at(server: MCPServer | None, model: Any) -> BoundResource | None:
 
 
 def address_in(field: Any, value: object) -> Any:
-    """*value* as the column *field* holds it; None where it can hold no such thing."""
+    """Return *value* as a value of the column *field*, or None if invalid."""
     try:
         found = value_field(field).to_python(value)
     except (ValidationError, ValueError, TypeError, OverflowError):
         return None
-    is_none = isinstance(found, int) and abs(found) > LARGEST_INTEGER  # which SQLite does not even compare
+    is_none = isinstance(found, int) and abs(found) > LARGEST_INTEGER  # SQLite cannot compare larger ones
     return None if is_none or "\0" in str(found) else found

@@ -24,7 +24,7 @@ _OWN_PACKAGE = __name__.partition(".")[0]
 
 
 def misspelt(resource: ModelResource) -> Iterator[tuple[str, str]]:
-    """Names that nobody reads, each with the one that may have been meant."""
+    """Yield attributes that look like misspelled options or hooks, each with the closest known name."""
     kinds: list[Any] = [each for each in type(resource).__mro__ if each is not object]
     ours = [each for each in kinds if each.__module__.partition(".")[0] == _OWN_PACKAGE]
     known = {name for each in ours for name in vars(each) if not name.startswith("_")} | vars(resource).keys()
@@ -58,7 +58,7 @@ _LISTS = (
 
 
 def problems(bound: BoundResource) -> list[Error]:
-    """What is wrong with a declaration; it is compiled on the way."""
+    """Compile a declaration and return its errors."""
     resource = bound.resource
     if bound.options.abstract:
         return [_abstract(bound)]
@@ -84,7 +84,7 @@ def problems(bound: BoundResource) -> list[Error]:
 
 
 def found_problems() -> list[Error]:
-    """What is wrong with declarations, of all endpoints."""
+    """Return the errors of all declarations of all endpoints."""
     return [
         problem
         for each in every_server()
@@ -104,99 +104,104 @@ def _abstract(bound: BoundResource) -> Error:
 
 
 def name_taken(bound: BoundResource, key: str, other: str) -> Error:
-    """Return the problem of a declaration whose tool or resource is called *key*, as *other* is."""
-    text = _("%(resource)r: %(key)r is the name of %(other)s already.") % {
+    """Return the error for a tool or resource whose name *key* is already used by *other*."""
+    text = _("%(resource)r: %(key)r is already the name of %(other)s.") % {
         "resource": bound.resource,
         "key": key,
         "other": other,
     }
-    hint = _("Call it something else by name = … and plural = …; for the URI of a resource, by uri = ….")
+    hint = _("Set name = … and plural = … or, for the URI of a resource, uri = ….")
     return Error(text, hint=hint, id="django_mcp.E051")
 
 
 def _composite(bound: BoundResource) -> Error:
     text = _(
-        "%(resource)r: %(model)s has a composite primary key (%(columns)s), so no single value addresses a row."
+        "%(resource)r: %(model)s has a composite primary key (%(columns)s), so no single value identifies a row."
     ) % {
         "resource": bound.resource,
         "model": bound.options.label,
         "columns": ", ".join(bound.options.pk.field_names),  # type: ignore[attr-defined]
     }
-    hint = _("Register a model that leads to it and show its values there, or write a tool for it.")
+    hint = _("Register a related model and show the values there, or write a tool.")
     return Error(text, hint=hint, id="django_mcp.E050")
 
 
 def _unread(bound: BoundResource) -> Iterator[Error]:
-    """What keeps a declaration from being compiled, or nobody would read."""
+    """Yield errors that prevent compilation, and attributes that would be ignored."""
     resource = bound.resource
     if isinstance(resource.fields, str) or not resource.fields:
-        text = _("%(resource)r does not say what is shown.") % {"resource": resource}
+        text = _("%(resource)r does not declare fields.") % {"resource": resource}
         if resource.fields:
-            text = _("%(resource)r does not say what is shown: fields is %(fields)r, a string.") % {
+            text = _("%(resource)r does not declare a list of fields: fields is %(fields)r, a string.") % {
                 "resource": resource,
                 "fields": resource.fields,
             }
         hint = _(
-            "Write fields = [...], each name by itself; there is no '__all__', so that new columns are not exposed."
+            "Set fields to a list of names. '__all__' is not supported, so that new columns are not exposed "
+            "automatically."
         )
         yield Error(text, hint=hint, id="django_mcp.E022")
     for name in _LISTS:
         if isinstance(value := getattr(resource, name), str):
-            text = _("%(resource)r: %(name)s is %(value)r, a string, which is read letter by letter.") % {
+            text = _("%(resource)r: %(name)s is %(value)r, a string instead of a list.") % {
                 "resource": resource,
                 "name": name,
                 "value": value,
             }
             yield Error(
                 text,
-                hint=_("Write a list: %(name)s = [%(value)r].") % {"name": name, "value": value},
+                hint=_("Use a list: %(name)s = [%(value)r].") % {"name": name, "value": value},
                 id="django_mcp.E022",
             )
     if resource.lookup_field not in {"pk", *(each.name for each in bound.options.concrete_fields)}:
-        text = _("%(resource)r: lookup_field %(name)r is no column of the model, so it is not unique.") % {
+        text = _("%(resource)r: lookup_field %(name)r is not a column of the model.") % {
             "resource": resource,
             "name": resource.lookup_field,
         }
-        yield Error(text, hint=_("Name a unique field, or leave it out for the primary key."), id="django_mcp.E025")
+        yield Error(
+            text, hint=_("Use a unique field, or remove lookup_field to use the primary key."), id="django_mcp.E025"
+        )
     for name, meant in misspelt(resource):
-        text = _("%(resource)r: there is no attribute %(name)r. Did you mean %(meant)r?") % {
+        text = _("%(resource)r: unknown attribute %(name)r. Did you mean %(meant)r?") % {
             "resource": resource,
             "name": name,
             "meant": meant,
         }
         yield Error(
             text,
-            hint=_("Correct it, or call it something else; other names of your own are fine."),
+            hint=_("Correct the name. If it is an attribute of your own, choose a less similar name."),
             id="django_mcp.E022",
         )
-    # Those that come from an admin are there in case that something is added up.
+    # Grouping fields that were read from an admin are only used if aggregates are declared.
     own = next(each for each in type(resource).__mro__ if "group_by_fields" in vars(each))
     if resource.group_by_fields and resource.aggregates is None and "admin" not in vars(own):
-        text = _("%(resource)r: dimensions without aggregates: nothing would be counted or added up.") % {
-            "resource": resource
-        }
-        yield Error(text, hint=_("Write aggregates = {} for counts alone."), id="django_mcp.E022")
+        text = _("%(resource)r: group_by_fields has no effect without aggregates.") % {"resource": resource}
+        yield Error(text, hint=_("Set aggregates = {} to allow counts only."), id="django_mcp.E022")
 
 
 def _shape(bound: BoundResource) -> Iterator[Error]:
     resource = bound.resource
     lookup = bound.lookup
     if not lookup.unique or (lookup.is_relation and lookup is not bound.options.pk):
-        text = _("%(resource)r: lookup_field %(name)r is not unique, so it does not address one row.") % {
-            "resource": resource,
-            "name": bound.lookup_name,
-        }
-        yield Error(text, hint=_("Name a unique field, or leave it out for the primary key."), id="django_mcp.E025")
-    elif lookup.null:
-        text = _("%(resource)r: lookup_field %(name)r may be null, so there may be rows that nothing addresses.") % {
+        text = _("%(resource)r: lookup_field %(name)r is not unique, so it does not identify a row.") % {
             "resource": resource,
             "name": bound.lookup_name,
         }
         yield Error(
-            text, hint=_("Name a field that is never null, or leave it out for the primary key."), id="django_mcp.E025"
+            text, hint=_("Use a unique field, or remove lookup_field to use the primary key."), id="django_mcp.E025"
+        )
+    elif lookup.null:
+        text = _("%(resource)r: lookup_field %(name)r may be null, so it does not identify every row.") % {
+            "resource": resource,
+            "name": bound.lookup_name,
+        }
+        yield Error(
+            text,
+            hint=_("Use a field that is never null, or remove lookup_field to use the primary key."),
+            id="django_mcp.E025",
         )
     names = {column.name for column in bound.columns}
-    # A method may show less than the column that is called like it.
+    # A method may show less than the column of the same name, so it does not count as shown.
     own = {column.name: column.path.field for column in bound.columns if column.path and not column.path.hops}
     own = {name: field for name, field in own.items() if name not in bound.annotations}
     own[bound.lookup_name] = lookup
@@ -204,45 +209,46 @@ def _shape(bound: BoundResource) -> Iterator[Error]:
         name = getattr(resource, attribute)
         field = own.get(name)
         if name is not None and (not isinstance(field, kind) or field.is_relation or isinstance(field, _FILES)):
-            what = _("date or moment") if kind is models.DateField else _("plain value")
+            what = _("date or datetime") if kind is models.DateField else _("plain value")
             text = _(
-                "%(resource)r: %(attribute)s %(name)r is no column of the model that is in fields and is a %(what)s."
+                "%(resource)r: %(attribute)s %(name)r must be a column of the model, be listed in fields and "
+                "hold a %(what)s."
             ) % {"resource": resource, "attribute": attribute, "name": name, "what": what}
-            yield Error(text, hint=_("Name a column of the model that is shown anyway."), id="django_mcp.E022")
+            yield Error(text, hint=_("Use such a column, or add the column to fields."), id="django_mcp.E022")
     for each in bound.filters:
         if each.argument in RESERVED:
-            text = _("%(resource)r: a filter cannot be called %(argument)r, as is another argument.") % {
+            text = _("%(resource)r: a filter cannot have the name %(argument)r, which is that of another argument.") % {
                 "resource": resource,
                 "argument": each.argument,
             }
             yield Error(
                 text,
-                hint=_("Give it a lookup, like '%(argument)s__in'.") % {"argument": each.argument},
+                hint=_("Declare it with a lookup, such as '%(argument)s__in'.") % {"argument": each.argument},
                 id="django_mcp.E022",
             )
     if "uri" in names:
         yield Error(
-            _("%(resource)r: 'uri' is the row's own.") % {"resource": resource},
-            hint=_("Show the field by a method."),
+            _("%(resource)r: the name 'uri' is reserved for the row's URI.") % {"resource": resource},
+            hint=_("Show the field with a method of another name."),
             id="django_mcp.E022",
         )
     for attribute, known in (("tools", READ_TOOLS), ("actions", ACTIONS)):
         value = getattr(resource, attribute)
         if isinstance(value, str) or set(value) - set(known):
-            text = _("%(resource)r: %(attribute)s is %(value)r.") % {
+            text = _("%(resource)r: %(attribute)s is %(value)r, which is not valid.") % {
                 "resource": resource,
                 "attribute": attribute,
                 "value": value,
             }
             yield Error(
                 text,
-                hint=_("Write a list of some of %(known)s.") % {"known": ", ".join(map(repr, known))},
+                hint=_("Use a list with any of %(known)s.") % {"known": ", ".join(map(repr, known))},
                 id="django_mcp.E022",
             )
 
 
 def _compared(bound: BoundResource) -> Iterator[tuple[str, str, Path]]:
-    """What callers may compare, sort, group or add up: the attribute, what was written, and the path."""
+    """Yield the attribute, declared name and path of everything that callers may compare, sort or group by."""
     for field in bound.search_fields:
         yield "search_fields", field.path.source, field.path
     for each in bound.filters:
@@ -270,7 +276,7 @@ def _secrets(bound: BoundResource) -> Iterator[Error]:
                 "source": source,
                 "attribute": attribute,
             }
-            hint = _("Take it out. If it is none, name it a second time: secret_fields = [%(source)r].") % {
+            hint = _("Remove it. If it is not a secret, confirm it with secret_fields = [%(source)r].") % {
                 "source": source
             }
             yield Error(text, hint=hint, id="django_mcp.E023")
@@ -278,37 +284,36 @@ def _secrets(bound: BoundResource) -> Iterator[Error]:
 
 def _undeclared(bound: BoundResource) -> Iterator[Error]:
     resource = bound.resource
-    # A method may show less than the column that is called like it.
+    # A method may show less than the column of the same name.
     shown = {column.name for column in bound.columns if column.path is not None}
     shown |= {"pk", bound.lookup_name, bound.options.pk.name}
     for attribute, source in dict.fromkeys((attribute, source) for attribute, source, _path in _compared(bound)):
         if source not in shown and source not in resource.filter_only_fields:
             text = _(
-                "%(resource)r: %(source)r in %(attribute)s is not in fields: who compares can find out what it holds."
+                "%(resource)r: %(source)r in %(attribute)s is not in fields, but callers could infer its values "
+                "by comparing."
             ) % {"resource": resource, "source": source, "attribute": attribute}
-            hint = _("Put it into fields, or say that this is meant: filter_only_fields = [%(source)r].") % {
+            hint = _("Add it to fields. If this is intended, confirm it with filter_only_fields = [%(source)r].") % {
                 "source": source
             }
             yield Error(text, hint=hint, id="django_mcp.E024")
 
 
 def _per_row(bound: BoundResource) -> Iterator[Error]:
-    """What cannot be, where each row has to be asked about."""
+    """Yield aggregates, annotations and paths that would reveal hidden rows."""
     resource = bound.resource
     if resource.checks_each_row and resource.aggregates is not None:
         text = _("%(resource)r: aggregates would count rows that has_view_permission hides.") % {"resource": resource}
-        yield Error(
-            text, hint=_("Take aggregates out, or have get_queryset give the caller's rows only."), id="django_mcp.E026"
-        )
+        yield Error(text, hint=_("Remove aggregates, or restrict rows in get_queryset instead."), id="django_mcp.E026")
     for name, annotation in bound.annotations.items():
         if hiding := [each for each in annotation.relations if not _has_plain_rows(bound, each.related_model)]:
-            text = _("%(resource)r: %(name)r in annotations would tell of rows of %(model)s that are hidden.") % {
+            text = _("%(resource)r: %(name)r in annotations would reveal hidden rows of %(model)s.") % {
                 "resource": resource,
                 "name": name,
                 "model": hiding[0].related_model._meta.label,  # noqa: SLF001 - Django's documented API
             }
             hint = _(
-                "Have get_queryset annotate it with what the caller may see, and write its type: "
+                "Annotate it in get_queryset from the rows that the caller may see, and declare only its type: "
                 "annotations = {%(name)r: models.IntegerField()}."
             ) % {"name": name}
             yield Error(text, hint=hint, id="django_mcp.E026")
@@ -316,13 +321,13 @@ def _per_row(bound: BoundResource) -> Iterator[Error]:
         for _prefix, relation in path.prefixes:
             target = bound.rules_of(relation.related_model)
             if target is not None and target.resource.checks_each_row:
-                text = _("%(resource)r: %(source)r in %(attribute)s would tell of rows that %(target)r hides.") % {
+                text = _("%(resource)r: %(source)r in %(attribute)s would reveal rows that %(target)r hides.") % {
                     "resource": resource,
                     "source": source,
                     "attribute": attribute,
                     "target": target.resource,
                 }
-                hint = _("Take it out, or have get_queryset of that model give the caller's rows only.")
+                hint = _("Remove it, or restrict the rows of that model in get_queryset instead.")
                 yield Error(text, hint=hint, id="django_mcp.E026")
                 break
 
@@ -335,17 +340,17 @@ def _has_plain_rows(bound: BoundResource, model: Any) -> bool:
 
 
 _SETTING = ("__init__", "clean", "clean_fields", "full_clean", "save", "save_base", "_post_clean")
-"""Methods of models and forms that a new row goes through."""
+"""Methods of models and forms that run when a row is created."""
 _LOADING = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"})
-"""Instructions by which one method finds another one."""
+"""Instructions with which a method looks up another one."""
 
 
 def check_required_columns() -> Iterator[CheckMessage]:
-    """Models whose rows no caller can create, since nothing sets a column that they need."""
+    """Warn about models whose rows cannot be created because nothing sets a required column."""
     for bound in (each for server in every_server() for each in server.model_resources.values() if each.is_sound):
         if names := _unset(bound):
             yield Warning(
-                _("%(resource)r: create_%(name)s sets no value of %(columns)s, which every row of %(model)s must have.")
+                _("%(resource)r: create_%(name)s does not set %(columns)s, which %(model)s requires.")
                 % {
                     "resource": bound.resource,
                     "name": bound.name,
@@ -353,15 +358,15 @@ def check_required_columns() -> Iterator[CheckMessage]:
                     "model": bound.options.label,
                 },
                 hint=_(
-                    "Set them in save_model, where a row of a tree is also put below its parent. If a signal or the "
-                    "model itself sets them, override save_model with a call of super() to say so."
+                    "Set them in save_model; a row of a tree is also added to its parent there. If a signal or "
+                    "the model sets them, override save_model and call super() to silence this warning."
                 ),
                 id="django_mcp.W043",
             )
 
 
 def _unset(bound: BoundResource) -> list[str]:
-    """Return the columns that a new row must have, and that neither a caller nor the site's code is seen to set."""
+    """Return the required columns that neither callers nor, as far as its code shows, the site sets in a new row."""
     resource = bound.resource
     if "create" not in resource.actions or type(resource).save_model is not ModelResource.save_model:
         return []
@@ -372,7 +377,7 @@ def _unset(bound: BoundResource) -> list[str]:
 
 
 def _must_be_set(field: Any) -> bool:
-    """Return True for a column that gets a value neither from its field nor from the database."""
+    """Return True for a column that has no default and is not set by its field or the database."""
     sets_itself = not type(field).pre_save.__module__.startswith("django.")
     is_link = field.remote_field is not None and field.remote_field.parent_link
     is_made = getattr(field, "generated", False) or isinstance(field, models.AutoField) or is_link
@@ -380,9 +385,7 @@ def _must_be_set(field: Any) -> bool:
 
 
 def _assigned(*classes: Any) -> frozenset[str]:
-    """Return the names of attributes that *classes* and their parents assign to in the methods that a new row goes
-    through, and in those of their own that these call, as far as code shows.
-    """
+    """Return the attributes assigned in methods that run when a row is created, and in methods that those call."""
     parents = [
         cls for each in classes for cls in getattr(each, "__mro__", ()) if not cls.__module__.startswith("django.")
     ]

@@ -1,4 +1,4 @@
-"""Compile a ``ModelResource`` into a bound resource and its writable fields."""
+"""Compilation of a ``ModelResource`` into a ``BoundResource``, and checks of its writable fields."""
 
 import inspect
 import typing
@@ -52,10 +52,10 @@ from django_mcp.primitives.field_schema import custom_type
 
 
 def compile_declaration(bound: BoundResource) -> None:
-    """Fill *bound* in from its declaration.
+    """Fill in *bound* from its declaration.
 
     Raises:
-        PathError: something in it leads nowhere. The message says what, and what would be right.
+        PathError: the declaration names something that does not exist or cannot be used.
     """
     resource = bound.resource
     bound.annotations = {name: _annotation(bound, name, each) for name, each in resource.annotations.items()}
@@ -78,7 +78,7 @@ def compile_declaration(bound: BoundResource) -> None:
 def _annotation(bound: BoundResource, name: str, declared: Any) -> Annotation:
     if LOOKUP_SEP in name or hasattr(bound.model, name):
         raise PathError(
-            gettext_lazy("annotations: %(model)s has an attribute %(name)r already, or there is '__' in the name"),
+            gettext_lazy("annotations: %(name)r contains '__', or is already an attribute of %(model)s"),
             name=name,
             model=bound.options.label,
         )
@@ -90,27 +90,27 @@ def _annotation(bound: BoundResource, name: str, declared: Any) -> Annotation:
         output = value_field(resolved.output_field)
     except (FieldError, TypeError, ValueError) as error:
         raise PathError(
-            gettext_lazy("annotations: %(name)r cannot be worked out: %(error)s"), name=name, error=str(error)
+            gettext_lazy("annotations: %(name)r cannot be computed: %(error)s"), name=name, error=str(error)
         ) from None
     is_unfit = output.is_relation or isinstance(output, models.FileField | models.BinaryField)
     if is_unfit or resolved.contains_over_clause:
         raise PathError(
-            gettext_lazy("annotations: %(name)r is a %(kind)s, which cannot be annotated"),
+            gettext_lazy("annotations: %(name)r is a %(kind)s, which is not supported"),
             name=name,
             kind=type(output if is_unfit else resolved).__name__,
         )
     joined = [table.join_field for table in query.alias_map.values() if hasattr(table, "join_field")]
-    # The row's own parts in tables of parents are no other rows.
+    # Parent tables of the row itself are not relations to other rows.
     relations = [each for each in joined if each.related_model not in bound.options.get_parent_list()]
     field = _annotation_field(output, name)
     field.model = bound.model
-    # Behind rows that a caller may not see there is no value, whatever there is behind others.
+    # The value is null for callers who may not see the related rows.
     field.null = bool(relations) or resolved.empty_result_set_value in {None, NotImplemented}
     return Annotation(None if is_typed else declared, field, relations)
 
 
 class _AnyDecimalField(models.DecimalField):  # type: ignore[type-arg]
-    """Decimals with as many digits as sums and means have."""
+    """A decimal with as many digits as sums and averages need."""
 
     def cast_db_type(self, connection: Any) -> str | None:
         return "numeric" if connection.vendor == "postgresql" else super().cast_db_type(connection)
@@ -124,7 +124,7 @@ _WIDE: tuple[tuple[Any, Any], ...] = (
 
 
 def _annotation_field(output: Any, name: str) -> Any:
-    """Return a field with the type of *output*, which may be a column that an expression reads, without its limits."""
+    """Return a field of the type of *output*, without the limits of the column that it may be."""
     wide = None if custom_type(output) else next((wide for kind, wide in _WIDE if isinstance(output, kind)), None)
     field = copy(output) if wide is None else wide(choices=output.choices)
     field.name = field.verbose_name = field.db_column = None
@@ -142,11 +142,10 @@ def _declared(names: Sequence[str], known: dict[str, OutputField], lookup: str) 
 
 
 def _contents(bound: BoundResource) -> dict[str, Content]:
-    """Texts, files and bytes among the declared fields."""
     written = bound.resource.content_fields
     found: dict[str, Content] = {}
     for name in bound.resource.fields:
-        # What a method shows in place of the field is all there is of it.
+        # If a method replaces the field, its full content is not served.
         field = None if _method(bound, name) else _own_field(bound.model, name)
         if isinstance(value_field(field), models.FileField | models.BinaryField):
             found[str(name)] = Content(field, written.get(str(name), ANY_TYPE))
@@ -154,7 +153,7 @@ def _contents(bound: BoundResource) -> dict[str, Content]:
             found[str(name)] = Content(field, written.get(str(name), "text/plain"))
     if unknown := [name for name in written if name not in found]:
         raise PathError(
-            gettext_lazy("content_fields: %(name)r is no text, file or binary field among fields"), name=unknown[0]
+            gettext_lazy("content_fields: %(name)r is not a text, file or binary field in fields"), name=unknown[0]
         )
     return found
 
@@ -182,8 +181,8 @@ def _column(bound: BoundResource, declared: str | Callable[..., Any]) -> OutputF
     if path.is_many and path.field.is_relation and target is None:
         raise PathError(
             gettext_lazy(
-                "%(declared)r is a set of %(model)s, which is not registered at this endpoint: register "
-                "it, or name a path into it, like '%(declared)s__name'"
+                "%(declared)r is a set of %(model)s, which is not registered at this endpoint; register it, or "
+                "use a path such as '%(declared)s__name'"
             ),
             declared=declared,
             model=path.field.related_model._meta.label,  # noqa: SLF001
@@ -192,15 +191,14 @@ def _column(bound: BoundResource, declared: str | Callable[..., Any]) -> OutputF
 
 
 def _method(bound: BoundResource, name: Any) -> Any:
-    """What a declaration itself has to show under that name."""
     own = inspect.getattr_static(bound.resource, name, None) if isinstance(name, str) else None
     return own if callable(own) and not hasattr(ModelResource, name) else None
 
 
 def _is_of_database(model: type[models.Model], name: str, attribute: Any) -> bool:
-    """Whether an attribute is that of a column or relation, which is shown by a path or not at all.
+    """Return True for a column, a relation or a method that alters data, which are not shown as attributes.
 
-    The key of a relation would tell of rows that the caller may not see; what alters rows is no value.
+    The key column of a relation would reveal rows that the caller may not see.
     """
     fields = {each.name for each in model._meta.get_fields()} | {  # noqa: SLF001 - Django's documented API
         each.attname
@@ -213,18 +211,17 @@ def _is_of_database(model: type[models.Model], name: str, attribute: Any) -> boo
 def _require_showable(path: Path) -> None:
     if path.hops and isinstance(path.value_field, models.FileField | models.BinaryField):
         raise PathError(
-            gettext_lazy("%(source)r: a file is shown of its own row only; show the relation that leads there"),
+            gettext_lazy("%(source)r: a file of a related row cannot be shown; show the relation instead"),
             source=path.source,
         )
     if path.is_many and path.hops and path.field.is_relation:
         raise PathError(
-            gettext_lazy("%(source)r ends with a relation behind a set of rows: name a value, like '%(source)s__pk'"),
+            gettext_lazy("%(source)r ends in a relation after a set of rows; use a value, such as '%(source)s__pk'"),
             source=path.source,
         )
 
 
 def _attribute(name: str, attribute: Any) -> OutputField:
-    """The column of a property or method of the model."""
     written = getattr(attribute, "fget", None) or getattr(attribute, "func", None) or attribute
 
     def call(obj: Any) -> Any:
@@ -241,7 +238,7 @@ def _function(name: str, call: Callable[[Any], Any], written: Any) -> OutputFiel
         return function_column(name, call, returns, inspect.getdoc(written) if callable(written) else None)
     except (NameError, TypeError, PydanticUserError) as error:
         raise PathError(
-            gettext_lazy("the return annotation of %(name)r cannot be shown: %(error)s"), name=name, error=str(error)
+            gettext_lazy("the return annotation of %(name)r has no JSON Schema: %(error)s"), name=name, error=str(error)
         ) from None
 
 
@@ -250,12 +247,14 @@ def _search_field(bound: BoundResource, declared: str) -> SearchField:
     path = bound.path(declared[1:] if declared[:1] in SEARCH_LOOKUPS else declared)
     if path.field.is_relation:
         raise PathError(
-            gettext_lazy("search_fields: %(declared)r is a relation; name a text behind it, like '%(declared)s__name'"),
+            gettext_lazy(
+                "search_fields: %(declared)r is a relation; use a text of the related row, such as '%(declared)s__name'"
+            ),
             declared=declared,
         )
     if isinstance(path.value_field, models.FileField | models.BinaryField):
         raise PathError(
-            gettext_lazy("search_fields: %(declared)r is a file, and where it is stored is not shown"),
+            gettext_lazy("search_fields: %(declared)r is a file, which cannot be searched"),
             declared=declared,
         )
     is_vector = type(path.value_field).__name__ == "SearchVectorField"
@@ -281,7 +280,7 @@ def _pairs(declared: Sequence[str] | Mapping[str, Sequence[str]]) -> Iterator[tu
 def _filter(bound: BoundResource, source: str, lookup: str) -> Filter:
     if lookup not in FILTER_LOOKUPS:
         raise PathError(
-            gettext_lazy("%(source)r cannot be filtered with %(lookup)r; there are %(lookups)s"),
+            gettext_lazy("%(source)r cannot be filtered with %(lookup)r; supported lookups are %(lookups)s"),
             source=source,
             lookup=lookup,
             lookups=", ".join(sorted(FILTER_LOOKUPS)),
@@ -299,7 +298,7 @@ def _require_comparable(path: Path, lookup: str) -> None:
     if lookup != "isnull" and is_composite(path.end):
         raise PathError(
             gettext_lazy(
-                "%(source)r leads to %(model)s, which has a composite primary key: filter by one of its columns"
+                "%(source)r refers to %(model)s, which has a composite primary key; filter by one of its columns"
             ),
             source=path.source,
             model=path.end.model._meta.label,  # noqa: SLF001 - Django's documented API
@@ -312,7 +311,7 @@ def _require_comparable(path: Path, lookup: str) -> None:
         and (lookup != "date" or isinstance(field, models.DateTimeField)),
         RANGE_LOOKUPS: not (isinstance(field, models.BooleanField) or is_json(field)),
         ("exact", "in"): not (isinstance(field, models.BinaryField) or is_json(field)),
-        # Where a file is stored is not shown, so it is not compared either; arguments are no arrays and ranges.
+        # File paths are not shown, so they cannot be compared. Arguments cannot be arrays or ranges.
         (*EQUALITY_LOOKUPS[:2], *RANGE_LOOKUPS, *TEXT_LOOKUPS): not (
             isinstance(field, models.FileField) or is_array(field) or is_range(field)
         ),
@@ -330,7 +329,7 @@ def _require_comparable(path: Path, lookup: str) -> None:
 def _sortings(bound: BoundResource) -> dict[str, Sequence[Key]]:
     pk = read_path(bound.model, "pk")
     own = [_key(bound, each) for each in bound.resource.ordering or _default_ordering(bound)]
-    # What is the same to the last key follows in the same direction, so that one index serves both.
+    # The primary key follows the direction of the last key, so that one index serves both.
     sortings: dict[str, Sequence[Key]] = {"": [*own, Key(pk, bool(own) and own[-1].is_descending)]}
     for name in (*bound.resource.ordering, *bound.resource.ordering_fields):
         name = name.removeprefix("-")  # noqa: PLW2901 - both ways are offered
@@ -341,9 +340,9 @@ def _sortings(bound: BoundResource) -> dict[str, Sequence[Key]]:
 
 
 def _default_ordering(bound: BoundResource) -> Sequence[str]:
-    """Return the model's ``Meta.ordering`` if all of it is columns that may be compared; else nothing.
+    """Return the model's ``Meta.ordering`` if it consists of visible columns, otherwise nothing.
 
-    A relation there means the ordering of the model that it leads to, which is not compiled.
+    A relation in it is not supported: it stands for the ordering of the related model.
     """
     allowed = {column.name for column in bound.columns if isinstance(column, ValueColumn)}
     allowed |= {"pk", bound.options.pk.name, bound.lookup_name, *bound.resource.filter_only_fields}
@@ -360,7 +359,7 @@ def _key(bound: BoundResource, declared: str) -> Key:
     path = bound.path(declared.removeprefix("-"))
     if path.is_many or _is_no_plain_value(path.value_field):
         raise PathError(
-            gettext_lazy("%(declared)r cannot be sorted by: it is a set of rows, JSON or bytes"), declared=declared
+            gettext_lazy("rows cannot be sorted by %(declared)r: it is a set of rows, JSON or bytes"), declared=declared
         )
     return Key(path, declared.startswith("-"))
 
@@ -371,7 +370,10 @@ def _measures(bound: BoundResource) -> Iterator[tuple[str, Measure]]:
         for name in names:
             if name not in FUNCTIONS:
                 raise PathError(
-                    gettext_lazy("aggregates: %(source)r has %(name)r; there are %(functions)s, and count by itself"),
+                    gettext_lazy(
+                        "aggregates: %(source)r has the unknown function %(name)r; use %(functions)s. "
+                        "Counts need no entry"
+                    ),
                     source=source,
                     name=name,
                     functions=", ".join(FUNCTIONS),
@@ -392,7 +394,7 @@ def _require_adding_up(path: Path, function: str) -> None:
     is_none = field.is_relation or _is_no_plain_value(field)
     if path.is_many or is_none or (function in {"sum", "avg"} and not isinstance(field, _NUMBERS)):
         raise PathError(
-            gettext_lazy("aggregates: %(source)r is a %(kind)s, of which there is no %(function)s"),
+            gettext_lazy("aggregates: %(source)r is a %(kind)s, which does not support %(function)s"),
             source=path.source,
             kind=type(field).__name__,
             function=function,
@@ -411,17 +413,17 @@ def _dimension(bound: BoundResource, declared: str) -> Dimension:
         )
     if part and not isinstance(path.value_field, models.DateField):
         raise PathError(
-            gettext_lazy("group_by_fields: %(source)r is no date, so it has no %(part)r"), source=source, part=part
+            gettext_lazy("group_by_fields: %(source)r is not a date, so it has no %(part)r"), source=source, part=part
         )
     target = bound.on_server(path.field.related_model) if path.field.is_relation else None
     return Dimension(path, part or None, target)
 
 
-# Fields that are written
+# Writable fields
 
 
 def declared_names(bound: BoundResource) -> list[str]:
-    """The fields that callers may write, as far as the declaration says."""
+    """Return the names of the fields that callers may write."""
     form = bound.resource.form
     if form is None:
         return list(bound.resource.writable_fields)
@@ -429,23 +431,23 @@ def declared_names(bound: BoundResource) -> list[str]:
 
 
 def written_arguments(bound: BoundResource, *, change: bool) -> dict[str, str]:
-    """What these are called as arguments: that which says which row to change is called after the field itself."""
+    """Return the argument names of the writable fields. On update, a new lookup value is ``new_<name>``."""
     names = declared_names(bound)
     return {name: f"new_{name}" if change and name == bound.lookup_name else name for name in names}
 
 
 def own_fields(bound: BoundResource) -> Mapping[str, Any]:
-    """The model's columns and sets of rows, by name; not what other models say of it."""
+    """Return the model's columns and many-to-many fields by name."""
     return {each.name: each for each in (*bound.options.concrete_fields, *bound.options.many_to_many)}
 
 
 def field_problems(bound: BoundResource) -> Iterator[tuple[str, str]]:
-    """What is wrong with the fields that callers are to write, and what would be right."""
+    """Yield the error and hint for each field that cannot be written."""
     for name in declared_names(bound):
         yield from _problems_of_form(bound, name) if bound.resource.form else _problems_of_field(bound, name)
     names = [CONTEXT, bound.lookup_name, *written_arguments(bound, change=True).values()]
     for name in sorted({name for name in names if names.count(name) > 1}):
-        yield _("two arguments would be called %(name)r") % {"name": name}, _("Take one of the fields out.")
+        yield _("two arguments would have the name %(name)r") % {"name": name}, _("Remove one of the fields.")
 
 
 def _problems_of_field(bound: BoundResource, name: str) -> Iterator[tuple[str, str]]:
@@ -454,15 +456,12 @@ def _problems_of_field(bound: BoundResource, name: str) -> Iterator[tuple[str, s
     if field is None:
         names = ", ".join(repr(each.name) for each in own.values() if _why_not(each) is None)
         text = _("writable_fields: %(model)s has no field %(name)r of its own")
-        yield text % {"model": bound.options.label, "name": name}, _("Name some of %(names)s.") % {"names": names}
+        yield text % {"model": bound.options.label, "name": name}, _("Choose from %(names)s.") % {"names": names}
         return
     yield from _unwritable("writable_fields", field)
     if field.is_relation and bound.on_server(field.related_model) is None:
-        text = _("writable_fields: %(name)r leads to %(model)s, which is not registered here")
-        hint = _(
-            "Register that model at the same endpoint, so that it is known which rows there are for whom; or write "
-            "through a form."
-        )
+        text = _("writable_fields: %(name)r refers to %(model)s, which is not registered here")
+        hint = _("Register that model at the same endpoint to define which rows a caller may choose, or use a form.")
         yield text % {"name": name, "model": field.related_model._meta.label}, hint  # noqa: SLF001
 
 
@@ -473,8 +472,8 @@ def _problems_of_form(bound: BoundResource, name: str) -> Iterator[tuple[str, st
         return
     yield from _unwritable("form", field)
     if field.is_relation and not isinstance(form.base_fields[name], forms.ModelChoiceField):
-        text = _("form: %(field)r is a relation, and %(kind)s chooses no row")
-        hint = _("Let the form have a ModelChoiceField there, or no field.")
+        text = _("form: %(field)r is a relation, but its form field is a %(kind)s")
+        hint = _("Use a ModelChoiceField, or remove the form field.")
         yield text % {"field": name, "kind": type(form.base_fields[name]).__name__}, hint
 
 
@@ -482,12 +481,12 @@ def _unwritable(attribute: str, field: Any) -> Iterator[tuple[str, str]]:
     if (why := _why_not(field)) is not None:
         text = _("%(attribute)s: %(field)r %(why)s, so it cannot be written")
         values = {"attribute": attribute, "field": field.name, "why": why}
-        yield text % values, _("Take it out; what callers do not give may be set in save_model.")
+        yield text % values, _("Remove it. A value that callers do not give can be set in save_model.")
 
 
 def _why_not(field: Any) -> str | None:
     if field.primary_key:
-        return _("is the primary key, which says which row it is")
+        return _("is the primary key")
     if isinstance(field, models.FileField | models.BinaryField):
         return _("holds a file or bytes")
     if is_range(field):
@@ -495,5 +494,5 @@ def _why_not(field: Any) -> str | None:
     if not field.editable:
         return _("is not editable")
     if field.many_to_many and not field.remote_field.through._meta.auto_created:  # noqa: SLF001 - as the admin does
-        return _("is a set whose links are a model of their own")
+        return _("uses a custom through model")
     return None

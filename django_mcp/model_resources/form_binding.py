@@ -1,4 +1,4 @@
-"""Bind forms and formsets to the arguments of a tool."""
+"""Forms and formsets as the arguments of a tool: schema, binding, choices of rows, errors."""
 
 import difflib
 import html
@@ -51,7 +51,7 @@ _MAX_NAMED = 20
 
 
 def put(data: Data, key: str, value: Any) -> None:
-    """Write down a value of JSON as a page sends it: a list as one value after the other."""
+    """Set a JSON value as a browser would send it; a list becomes several values."""
     if isinstance(value, list):
         data.setlist(key, value)
     else:
@@ -59,14 +59,14 @@ def put(data: Data, key: str, value: Any) -> None:
 
 
 def fill(form: Any, given: Mapping[str, Any], most_bytes: int) -> None:
-    """Give a form that is bound, and not yet validated, the values that its fields clean.
+    """Bind the values in *given* to a bound form that is not validated yet.
 
-    What is not given is what the page would show at first. Of a value of a wrong kind the field itself will tell.
+    Fields that are not given get their initial values, as on a page. Fields that must not change are already disabled.
+    A value of a wrong type becomes an error of its field.
 
     Args:
-        form: its fields that must not change are disabled.
-        given: by name of field; null is an empty input.
-        most_bytes: how large a file may be.
+        given: values by field name; null is an empty input.
+        most_bytes: maximum size of a file.
     """
     for name, field in asked(form).items():
         key = form.add_prefix(name)
@@ -89,17 +89,17 @@ def fill(form: Any, given: Mapping[str, Any], most_bytes: int) -> None:
             is_clearing = (
                 value is None and isinstance(field, forms.FileField) and form.get_initial_for_field(field, name)
             )
-            form.data[key] = False if is_clearing else value  # as the checkbox beside a file does
+            form.data[key] = False if is_clearing else value  # as the "clear" checkbox of a file does
     for field in form.fields.values():
-        field.show_hidden_initial = False  # no call brings what a page showed at first
+        field.show_hidden_initial = False  # there is no earlier page to compare with
         if _is_of_django(field.widget):
             kind = getattr(field.widget, "input_type", None)
             field.widget = Given()
-            field.widget.input_type = kind  # what is shown in the end leaves passwords out
+            field.widget.input_type = kind  # rendering a form leaves passwords out
 
 
 def _at_first(form: Any, name: str, field: forms.Field) -> Any:
-    """What the page would show of a field at first; None where that is nothing, or what only the database knows."""
+    """Return what a page would show initially, or None for nothing or a database default."""
     initial = form.get_initial_for_field(field, name)
     for value in (initial, vars(getattr(form, "instance", form)).get(name)):
         if isinstance(value, DatabaseDefault):
@@ -109,12 +109,13 @@ def _at_first(form: Any, name: str, field: forms.Field) -> Any:
 
 
 def _read_by_column(field: Any, column: Any, given: Mapping[str, Any], initial: Any) -> None:
-    """Have a field of one form clean what the column of another package's class makes of a value of JSON; where there
-    is none, what the page would show at first. Widgets of packages want inputs of their own, which no call has.
+    """Let a field clean JSON through the column of another package's class.
+
+    Widgets of packages expect inputs that a call does not have.
     """
     clean, field.widget = field.clean, Given()
     value, is_given = given.get(column.name), column.name in given
-    field.has_changed = lambda *_: is_given  # Wagtail's compare values of their own
+    field.has_changed = lambda *_: is_given  # Wagtail's fields compare values of their own
     if value is None and is_given and column.null:
         field.required, field.clean = False, lambda *_: None
         return
@@ -126,7 +127,7 @@ def _read_by_column(field: Any, column: Any, given: Mapping[str, Any], initial: 
     except ValueError as error:
         refuse(field, ValidationError(f"{error}.", code="kind"))
     else:
-        is_value = isinstance(field, forms.CharField) and not isinstance(taken, str)  # of which it would make text
+        is_value = isinstance(field, forms.CharField) and not isinstance(taken, str)  # CharField would make it text
         field.clean = lambda *_: taken if is_value else clean(taken)
 
 
@@ -139,7 +140,7 @@ def _read(field: forms.Field, value: Any, most_bytes: int) -> Any:
 
 
 def refuse(field: forms.Field, error: ValidationError) -> None:
-    """Have a field of one form find *error* in whatever it is given."""
+    """Make a field fail with *error* for any input."""
 
     def clean(*_: Any) -> NoReturn:
         raise error
@@ -154,46 +155,43 @@ def _initial(field: Any, initial: Any) -> Any:
 
 
 def _is_of_django(widget: forms.Widget) -> bool:
-    """Whether a widget does no more than to find values where Django's pages put them.
-
-    One that the site wrote may make something else of them, which its field then expects.
-    """
+    """Return False for a custom widget, which may convert values to something that its field expects."""
     return type(widget).value_from_datadict.__module__.startswith("django.")
 
 
 class Given(forms.Widget):
-    """Takes values as they are, under the name of the field, however a page would spread them over inputs."""
+    """A widget that takes a value as it is, not spread over the inputs of a page."""
 
     def value_from_datadict(self, data: Any, files: Any, name: str) -> Any:
-        """The value, or the file."""
+        """Return the value or file."""
         return files.get(name) if files and name in files else data.get(name)
 
     def value_omitted_from_data(self, data: Any, files: Any, name: str) -> bool:
-        """Whether there is neither."""
+        """Return True if there is neither."""
         return name not in data and not (files and name in files)
 
 
 def as_shown(asked: Any, value: Any) -> Any:
-    """What a page would show at first; moments as they are, for without their offset they may be another one."""
+    """Return the initial value as a page shows it. A datetime stays unchanged, since its text has no offset."""
     return value if isinstance(asked, forms.DateTimeField) else asked.prepare_value(value)
 
 
 def keep(form: Any, obj: Any, given: Container[str]) -> None:
-    """Have the form leave alone what was not given."""
+    """Keep the row's values of fields that are not given."""
     for name in written_by(form):
         if name in given:
             continue
         field = obj._meta.get_field(name)  # noqa: SLF001 - Django's documented API
         try:
             value = getattr(obj, name)
-        except ObjectDoesNotExist:  # it leads to a row that is gone, so there is nothing to show the form
+        except ObjectDoesNotExist:  # its related row is gone, so the form cannot show it
             del form.fields[name]
             continue
         fix(form.fields[name], value.all() if field.many_to_many else value)
 
 
 def written_by(form: Any) -> list[str]:
-    """The model's own fields that a ``ModelForm`` writes, as far as it asks for them."""
+    """Return the model's own fields that a ``ModelForm`` writes."""
     options = form._meta  # noqa: SLF001 - of ModelForm
     model = options.model._meta  # noqa: SLF001 - Django's documented API
     own = [each.name for each in (*model.concrete_fields, *model.many_to_many) if each.name in form.fields]
@@ -205,16 +203,16 @@ def written_by(form: Any) -> list[str]:
 
 
 def fix(asked: Any, value: Any) -> None:
-    """Have a field of one form stand for *value*, so that the form's ``clean`` finds in it what the row has."""
+    """Make a field clean any input to *value*, which the form's ``clean`` then finds."""
     asked.required, asked.disabled = False, True
-    asked.clean = lambda *_: value  # to fields of files the one there is is given, too
+    asked.clean = lambda *_: value  # a FileField passes its initial value too
 
 
-# What is wrong
+# Errors
 
 
 def unknown(given: Iterable[str], known: Iterable[str], *where: str) -> Iterator[str]:
-    """A sentence for each argument that there is not."""
+    """Yield an error for each unknown argument."""
     names = list(known)
     return (unknown_argument([*where, name], names) for name in given if name not in names)
 
@@ -223,17 +221,16 @@ RULE = (
     "The values conflict with each other or with existing data: for example, a value must be unique, or a required "
     "value is missing. Change the values and retry."
 )
-"""Replaces messages that name a constraint, or columns that callers cannot set."""
+"""Replaces messages that would name a constraint, or columns that callers cannot set."""
 
 
 def problems(form: Any, given: Container[str], arguments: Mapping[str, str], where: str = "") -> Iterator[str]:
-    """All that a form finds wrong, a sentence each, with the argument it is about.
+    """Yield an error for each problem of a bound form, with its argument.
 
     Args:
-        form: filled in.
-        given: names of the fields it was filled in with.
-        arguments: what those that can be are called, by field.
-        where: the argument that the form is a part of, like ``"passengers[2]"``.
+        given: names of the given fields.
+        arguments: argument names by field.
+        where: the argument that contains the form, such as ``"passengers[2]"``.
     """
     model = getattr(getattr(form, "_meta", None), "model", None)
     for name, errors in form.errors.as_data().items():
@@ -248,7 +245,7 @@ def problems(form: Any, given: Container[str], arguments: Mapping[str, str], whe
 
 
 def is_about_others(error: ValidationError, model: type[models.Model], names: Container[str]) -> bool:
-    """Return True if an error's words would name columns that are not among *names*, or a constraint."""
+    """Return True if an error would name a constraint, or columns other than *names*."""
     params = error.params if isinstance(error.params, dict) else {}
     if "unique_check" in params:
         return any(name not in names for name in params["unique_check"])
@@ -261,7 +258,7 @@ def is_about_others(error: ValidationError, model: type[models.Model], names: Co
 
 
 def in_words(error: ValidationError, where: str = "") -> str:
-    """An error about no field."""
+    """Return the text of an error of a whole form."""
     words = plain(error)
     return about_argument([where], words) if where else words
 
@@ -274,7 +271,6 @@ def _of_field(field: Any, error: ValidationError, where: str, is_given: bool) ->
 
 
 def _hint(field: Any, error: ValidationError) -> str:
-    """What would be right, where the form does not say."""
     if error.code == "required" and isinstance(field, forms.BooleanField):
         return " It must be true."
     if error.code == "invalid_choice" and not isinstance(field, forms.ModelChoiceField):
@@ -293,7 +289,7 @@ def _offer(field: Any, value: str) -> str:
 
 
 def plain(error: ValidationError) -> str:
-    """An error's words; a form may write them as HTML. Those of Wagtail say of each part of a value what is wrong."""
+    """Return an error's text without HTML, with the details that Wagtail's errors have for each part of a value."""
     words = " ".join(
         html.unescape(strip_tags(each)) if hasattr(each, "__html__") else str(each) for each in error.messages
     )
@@ -303,16 +299,15 @@ def plain(error: ValidationError) -> str:
 
 
 class Lookup:
-    """Finds the row to change by an argument.
+    """The argument that identifies the row to change.
 
     Args:
-        model: of the row.
-        name: of a unique field, or ``"pk"``; the argument is called so.
-        rows: takes the context, gives the rows that there are for the caller; None for those that the model's
-            declaration at the endpoint lets them see.
+        name: a unique field or ``"pk"``; also the argument's name.
+        rows: a function that takes the context and returns the caller's rows; None for those of the model's
+            ``ModelResource``.
 
     Raises:
-        ImproperlyConfigured: there is no such field, or several rows may have the same value.
+        ImproperlyConfigured: the field does not exist or is not unique.
     """
 
     def __init__(
@@ -322,13 +317,13 @@ class Lookup:
         try:
             self.field: Any = options.pk if name == "pk" else options.get_field(name)
         except FieldDoesNotExist:
-            msg = f"{label}: lookup {name!r} is no field of {options.label}."
+            msg = f"{label}: lookup {name!r} is not a field of {options.label}."
             raise ImproperlyConfigured(msg) from None
         if is_composite(self.field):
-            msg = f"{label}: {options.label} has a composite primary key, so no single value says which row."
+            msg = f"{label}: {options.label} has a composite primary key, so no single value identifies a row."
             raise ImproperlyConfigured(msg)
         if not getattr(self.field, "unique", False):
-            msg = f"{label}: lookup {name!r} is not unique, so it does not say which row; use 'pk'."
+            msg = f"{label}: lookup {name!r} is not unique, so it does not identify a row; use 'pk' or a unique field."
             raise ImproperlyConfigured(msg)
         self.model, self.name, self._rows = model, name, rows
         self.called = options.verbose_name
@@ -337,10 +332,10 @@ class Lookup:
         self.schema = {**json_type(self.field), "description": f"{key} of the {self.called}."}
 
     def find(self, ctx: Context, value: Any) -> Any:
-        """The row, locked until the transaction ends.
+        """Return the row, locked until the transaction ends.
 
         Raises:
-            ToolError: there is none for the caller.
+            ToolError: it does not exist for the caller.
         """
         access, key = RowAccess(ctx), address_in(self.field, value) if isinstance(value, str | int) else None
         obj = None if key is None else locked(self.model, lambda: self._look(access, key))
@@ -351,7 +346,7 @@ class Lookup:
 
     def _look(self, access: RowAccess, key: Any) -> Any:
         bound = None if self._rows is not None else access.ctx.server.model_resources.get(self.model)
-        if self._rows is None and bound is None:  # an endpoint that took the tool over without the model
+        if self._rows is None and bound is None:  # an endpoint that selects the tool without the model
             return None
         rows = access.get_queryset(bound) if bound is not None else self._rows(access.ctx)  # type: ignore[misc]
         for obj in on_writer(rows).filter(**{self.field.attname: key})[:1]:
@@ -364,10 +359,9 @@ class Choice:
     """How a field chooses rows at an endpoint.
 
     Attributes:
-        column: whose value says which row.
-        bound: the model's declaration, which says which rows there are for whom; None where there is none.
-        rows: the field's own queryset.
-        is_declared: the declaration shows its rows by another column than the field would take.
+        column: the column whose value identifies a row.
+        bound: the bound resource with the model's access rules, or None.
+        is_declared: True if *column* is the lookup field of *bound* instead of the field's own column.
     """
 
     column: Any
@@ -377,11 +371,11 @@ class Choice:
 
     @property
     def may_move(self) -> bool:
-        """Return True if a value of the column may come to address another row."""
+        """True if a value may later identify a different row."""
         return not self.column.primary_key
 
     def among(self, access: RowAccess, value: Any) -> dict[Any, Any]:
-        """Return the rows that a value, or a list of values, addresses for the caller, by what the column holds."""
+        """Return the visible rows that a value or a list of values identifies, by column value."""
         keys = [address_in(self.column, each) for each in _each(value)[:MAX_VALUES]]
         rows = on_writer(self.rows.all() if self.bound is None else access.get_queryset(self.bound)).order_by()
         found = rows.filter(**{f"{self.column.attname}__in": [key for key in keys if key is not None]})
@@ -390,7 +384,7 @@ class Choice:
 
 
 def choices_of(form: Any, server: Any) -> dict[str, Choice]:
-    """Return how the fields of a form choose rows, by name; without those of which only the call knows the rows."""
+    """Return the choices of a form's fields, without fields that get their rows only in a call."""
     return {name: choice for name, field in form.fields.items() if (choice := _choice(field, server)) is not None}
 
 
@@ -403,12 +397,12 @@ def _choice(field: Any, server: Any) -> Choice | None:
 
 
 def declared(choices: Mapping[str, Choice]) -> dict[str, Any]:
-    """Return the columns by which declarations show rows, where fields would take another one."""
+    """Return the lookup columns that replace the fields' own."""
     return {name: choice.column for name, choice in choices.items() if choice.is_declared}
 
 
 def as_sent(choices: Mapping[str, Choice], given: Mapping[str, Any], access: RowAccess) -> dict[str, Any]:
-    """Return what a page would send for *given*: primary keys, and nothing where a row does not exist."""
+    """Return *given* with primary keys in place of lookup values; values without a row are dropped."""
     sent = dict(given)
     for name, choice in choices.items():
         if choice.is_declared and name in given and _is_key(given[name]):
@@ -422,13 +416,11 @@ def as_sent(choices: Mapping[str, Choice], given: Mapping[str, Any], access: Row
 def narrow(
     form: forms.BaseForm, given: Mapping[str, Any], access: RowAccess
 ) -> tuple[dict[str, Any], dict[str, set[Any]]]:
-    """Leave of the rows that were chosen only those that exist for the caller; the rest is none of the form's choices.
-
-    Where a row's model has no declaration, it is the form alone that says which there are.
+    """Restrict the choices of a form to rows that the caller may see.
 
     Returns:
-        *given*, with the primary keys that the form wants in place of what the declarations show; and the rows that
-        ``chosen`` gives, as far as they were looked up here: all of an approved call.
+        *given* with primary keys in place of lookup values; and the rows that ``chosen`` returns, which include models
+        without access rules only in an approved call.
     """
     taken, found = dict(given), {}
     for name, choice in choices_of(form, access.ctx.server).items():
@@ -453,14 +445,13 @@ def narrow(
 
 
 def _is_key(value: Any) -> bool:
-    """Return True if *value* addresses rows, so that it is not empty, and of a kind that a field does not refuse."""
     if isinstance(value, list):
         return 0 < len(value) <= MAX_VALUES and all(type(each) in (str, int) for each in value)
     return type(value) in (str, int) and value != ""
 
 
 def _keys(choice: Choice, value: Any, rows: Mapping[Any, Any]) -> tuple[Any, Any]:
-    """Return the primary keys of the rows that *value* addresses, and the first value that addresses none, or None."""
+    """Return the primary keys of the rows, or else the first value without a row."""
     keys: list[Any] = []
     for each in _each(value):
         row = rows.get(address_in(choice.column, each))
@@ -471,7 +462,7 @@ def _keys(choice: Choice, value: Any, rows: Mapping[Any, Any]) -> tuple[Any, Any
 
 
 def chosen(form: Any, given: Mapping[str, Any], access: RowAccess) -> dict[str, set[Any]]:
-    """Return the rows that arguments of a form address which may come to address others, by argument."""
+    """Return the chosen rows of fields whose values may later identify different rows."""
     choices = choices_of(form, access.ctx.server).items()
     found = {name: choice for name, choice in choices if name in given and choice.may_move}
     return {name: set(choice.among(access, given[name]).values()) for name, choice in found.items()}
@@ -482,7 +473,7 @@ def _each(value: Any) -> list[str | int]:
 
 
 def keep_hidden(form: Any, obj: Any, given: Mapping[str, Any], access: RowAccess) -> None:
-    """Have rows stay in a set that was given anew, where the caller cannot see them."""
+    """Keep rows that the caller may not see in many-to-many sets that are replaced."""
     for name in written_by(form):
         field = obj._meta.get_field(name)  # noqa: SLF001 - Django's documented API
         bound = rules_at(access.ctx.server, field.related_model) if field.many_to_many else None
@@ -495,7 +486,6 @@ def keep_hidden(form: Any, obj: Any, given: Mapping[str, Any], access: RowAccess
 
 
 GIVEN = Parameter("given", Any, None, None)
-"""Under which a form's arguments are passed on."""
 
 
 _NOT_NULL = {
@@ -506,15 +496,14 @@ _NOT_NULL = {
     "number": "float_type",
     "boolean": "bool_type",
 }
-"""pydantic's names for what is wrong with null."""
+"""pydantic's error types for null."""
 
 
 class FormArguments(Arguments):
-    """What a form takes. The form itself checks it, where it may ask the database.
+    """The arguments of a form, which validates them later, when it may query the database.
 
     Args:
-        schema: of all arguments.
-        is_strict: numbers and booleans are those of JSON, and not texts that a page might have sent.
+        is_strict: require JSON numbers and booleans, not their text.
     """
 
     def __init__(self, schema: dict[str, Any], *, is_strict: bool = False) -> None:
@@ -522,7 +511,7 @@ class FormArguments(Arguments):
         self.names = tuple(schema["properties"])
 
     def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """All of it, for the form to look at.
+        """Return all values under one key.
 
         Raises:
             ArgumentError: a value is of the wrong type.
@@ -535,7 +524,6 @@ class FormArguments(Arguments):
         return {"given": dict(values)}
 
     def _misfit(self, name: str) -> Iterator[dict[str, Any]]:
-        """What is wrong with null for an argument, as ``ValidationError.errors()`` has it."""
         kinds = self.schema["properties"].get(name, {}).get("type", "null")
         kinds = [kinds] if isinstance(kinds, str) else kinds
         if "null" not in kinds:
@@ -543,7 +531,7 @@ class FormArguments(Arguments):
 
 
 def with_lookup(schema: dict[str, Any], name: str, described: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of arguments with one before them that says which row is changed."""
+    """Add a required first argument that identifies the row."""
     return {
         **schema,
         "properties": {name: described, **schema["properties"]},
@@ -552,23 +540,21 @@ def with_lookup(schema: dict[str, Any], name: str, described: dict[str, Any]) ->
 
 
 Filled = list[tuple[forms.BaseForm, Mapping[str, Any]]]
-"""Forms, and the arguments of each."""
 
 
 class FormSource:
-    """A form class.
+    """A form class as the arguments of a tool.
 
     Args:
-        form_class: the class.
-        form_kwargs: takes the context, gives further arguments of the class.
-        most_bytes: how large a file may be.
-        label: for messages to the site's owner.
-        changes: rows that are there are changed: what is not given stays.
-        renamed: fields whose arguments are not called as they are.
-        is_bare: the class is read without being called, so that nothing is asked of the database.
+        form_kwargs: a function that takes the context and returns keyword arguments for the class.
+        most_bytes: maximum size of a file.
+        label: names the tool in configuration errors.
+        changes: existing rows are changed and keep values that are not given.
+        renamed: argument names of fields, if they differ.
+        is_bare: read the class without calling it, so that it cannot query the database.
 
     Attributes:
-        model: whose rows it writes, or None.
+        model: the model of a ``ModelForm``, or None.
     """
 
     def __init__(
@@ -588,11 +574,11 @@ class FormSource:
         self.model = getattr(getattr(form_class, "_meta", None), "model", None)
 
     def schema(self, server: Any) -> dict[str, Any]:
-        """Return the JSON Schema of its arguments at an endpoint. It makes the form, which may query the database.
+        """Return the JSON Schema of the arguments at an endpoint. This may query the database.
 
         Raises:
-            ImproperlyConfigured: it cannot be made.
-            DatabaseError, InterfaceError: it cannot be made without the database.
+            ImproperlyConfigured: the form cannot be instantiated.
+            DatabaseError, InterfaceError: the database is not available.
         """
         if self._is_bare:
             form = bare(self._class)
@@ -610,25 +596,19 @@ class FormSource:
         return schema
 
     def _arguments(self, form: Any) -> dict[str, str]:
-        """What the fields that somebody fills in are called as arguments."""
         return {name: self._renamed.get(name, name) for name in asked(form)}
 
     def by_field(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return arguments by the names of the fields that they are for."""
+        """Return *given* by field name."""
         fields = {argument: name for name, argument in self._renamed.items()}
         return {fields.get(argument, argument): value for argument, value in given.items()}
 
     def bind_form(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> forms.BaseForm:
-        """The form, filled in and valid.
-
-        Args:
-            ctx: the call.
-            given: the arguments.
-            obj: the row it is about, new or there already; None for a form that makes its own, or has none.
+        """Return the bound and valid form. *obj* is its row, new or existing, or None.
 
         Raises:
-            ArgumentError: the arguments do not fit, or the form says no.
-            ToolError: the call was approved for other rows than it chooses now.
+            ArgumentError: the arguments or the form are invalid.
+            ToolError: the call was approved for other rows than those chosen now.
         """
         form = self._made(ctx, self.by_field(given), obj)
         wrong = unknown(given, self._arguments(form).values())
@@ -642,7 +622,7 @@ class FormSource:
         data: Data = Data()
         prefix = options.get("prefix", self._class.prefix)
         sent = as_sent(self._choices_at(ctx.server), given, RowAccess(ctx))
-        for name, value in sent.items():  # some forms look what was chosen before they make their fields
+        for name, value in sent.items():  # some forms read the submitted data to create their fields
             put(data, f"{prefix}-{name}" if prefix else name, value)
         if obj is not None:
             options["instance"] = obj
@@ -670,33 +650,27 @@ class FormSource:
         return self._choices[server]
 
     def chosen(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> dict[str, Any]:
-        """Return the rows that arguments address which may come to address others, by argument.
-
-        Args:
-            ctx: the call.
-            given: the arguments.
-            obj: see ``bind_form``.
-        """
+        """Return the chosen rows that may later be different ones for the same arguments."""
         own = self.by_field(given)
         form = self._made(ctx, own, obj)
         called = self._arguments(form)
         return {called[name]: rows for name, rows in chosen(form, own, RowAccess(ctx)).items()}
 
     def forms(self, form: Any) -> list[forms.BaseForm]:
-        """The forms that were filled in."""
+        """Return the bound forms."""
         return [form]
 
     def filled(self, form: Any, given: Mapping[str, Any]) -> Filled:
-        """The same, each with its arguments."""
+        """Return the bound forms, each with its arguments."""
         return [(form, given)]
 
 
 def unbound(form_class: Any, label: str, *, has_arguments: bool) -> Any:
-    """Return a form without data, to read its fields. A class that takes arguments is read without being called.
+    """Return an unbound form to read fields from. A class that takes arguments is not called.
 
     Raises:
-        ImproperlyConfigured: it cannot be made.
-        DatabaseError, InterfaceError: it cannot be made without the database.
+        ImproperlyConfigured: it cannot be instantiated.
+        DatabaseError, InterfaceError: the database is not available.
     """
     with queries() as asked:
         try:
@@ -705,7 +679,7 @@ def unbound(form_class: Any, label: str, *, has_arguments: bool) -> Any:
             raise
         except Exception as error:
             if not has_arguments:
-                msg = f"{label}: the form cannot be made without arguments ({error!r}); give them with form_kwargs."
+                msg = f"{label}: the form cannot be created without arguments ({error!r}); pass them with form_kwargs."
                 raise ImproperlyConfigured(msg) from error
         else:
             if asked:
@@ -715,15 +689,15 @@ def unbound(form_class: Any, label: str, *, has_arguments: bool) -> Any:
 
 
 def bare(form_class: Any) -> Any:
-    """Return a form without data whose class was not called."""
+    """Return an unbound form without calling the ``__init__`` of its class."""
     base = forms.BaseModelForm if issubclass(form_class, forms.BaseModelForm) else forms.BaseForm
     return type(form_class)("Bare", (form_class,), {"__init__": base.__init__})()
 
 
 def _leave_rows_open(form: Any, declared: Mapping[str, forms.Field]) -> None:
-    """Have choices and initial values that a form read from the database be known to each call alone.
+    """Leave choices and initial values that came from the database out of the schema.
 
-    In a schema they would be those of one moment, and those of one caller for all.
+    They are those of one moment, and possibly of one caller.
     """
     for name, field in form.fields.items():
         before: Any = declared.get(name)
@@ -740,7 +714,7 @@ def _same(value: Any) -> Any:
 
 
 def words_of(form_class: type) -> str:
-    """``send invoice`` of ``SendInvoiceForm``."""
+    """Return ``send invoice`` for ``SendInvoiceForm``."""
     return re.sub(r"(\s*\bform(\s?set)?)+$", "", camel_case_to_spaces(form_class.__name__)) or "form"
 
 
@@ -748,17 +722,16 @@ _COUNTS = ("TOTAL_FORMS", "INITIAL_FORMS", "MIN_NUM_FORMS", "MAX_NUM_FORMS")
 
 
 class FormSetSource:
-    """A class of sets of forms. What it writes are new rows; those there are stay as they are.
+    """A formset class as the arguments of a tool. It creates rows and leaves existing ones unchanged.
 
     Args:
-        formset_class: as ``formset_factory`` and its kin make it.
-        form_kwargs: takes the context, gives further arguments of each form.
-        most_bytes: how large a file may be.
-        argument: what the array is called; by default after the model or the form.
-        label: for messages to the site's owner.
+        form_kwargs: a function that takes the context and returns keyword arguments for each form.
+        most_bytes: maximum size of a file.
+        argument: name of the array; by default derived from the model or form.
+        label: names the tool in configuration errors.
 
     Attributes:
-        model: the parent of the rows of an inline set, or None.
+        model: the parent model of an inline formset, or None.
     """
 
     def __init__(
@@ -780,12 +753,7 @@ class FormSetSource:
         self._most = min(most, MAX_VALUES)
 
     def schema(self, server: Any) -> dict[str, Any]:
-        """Return the JSON Schema of its arguments at an endpoint. It makes a form, which may query the database.
-
-        Raises:
-            ImproperlyConfigured: its forms cannot be made.
-            DatabaseError, InterfaceError: they cannot be made without the database.
-        """
+        """See ``FormSource.schema``."""
         form = unbound(self._class.form, self._label, has_arguments=self._kwargs is not None)
         self._class().add_fields(form, None)
         choices = self._choices[server] = choices_of(form, server)
@@ -795,7 +763,6 @@ class FormSetSource:
         return {**schema, "required": [self.argument], "additionalProperties": False}
 
     def _names(self, form: Any) -> list[str]:
-        """The fields of a form that a caller gives, without those the set adds to tell its forms apart."""
         added = {DELETION_FIELD_NAME, ORDERING_FIELD_NAME}
         if issubclass(self._class, forms.BaseModelFormSet):
             added.add(self._class.model._meta.pk.name)  # noqa: SLF001 - Django's documented API
@@ -804,12 +771,7 @@ class FormSetSource:
         return [name for name in asked(form) if name not in added or name in form.base_fields]
 
     def bind_form(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> Any:
-        """The set of forms, filled in and valid.
-
-        Raises:
-            ArgumentError: the arguments do not fit, or a form or the set says no.
-            ToolError: the call was approved for other rows than it chooses now.
-        """
+        """See ``FormSource.bind_form``."""
         items: Any = given.get(self.argument)
         found = [*unknown(given, [self.argument]), *self._misfits(items, self.argument in given)]
         if self._fits(items):
@@ -858,13 +820,13 @@ class FormSetSource:
         chosen_rows: list[dict[str, Any]] = []
         for place, (form, item) in enumerate(zip(formset.forms, items, strict=True)):
             own = self._own(form, item)
-            for name in item.keys() - own.keys():  # which the fields of the set would read, and tell of rows
+            for name in item.keys() - own.keys():  # unknown keys must not reach fields of the formset
                 formset.data.pop(f"{formset.prefix}-{place}-{name}", None)
             taken, rows = narrow(form, own, access)
             chosen_rows.append(rows)
             fill(form, taken, self._most_bytes)
             form.empty_permitted = False
-            # What was given counts, even where it is what a page would show at first.
+            # Save a given form even if it equals its initial values.
             form.has_changed = lambda: True
             if ORDERING_FIELD_NAME in form.fields:
                 form.data[form.add_prefix(ORDERING_FIELD_NAME)] = place + 1
@@ -885,13 +847,7 @@ class FormSetSource:
         return self._choices[server]
 
     def chosen(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> dict[str, Any]:
-        """Return the rows that arguments address which may come to address others, by argument.
-
-        Args:
-            ctx: the call.
-            given: the arguments.
-            obj: the parent of the rows of an inline set, or None.
-        """
+        """See ``FormSource.chosen``. *obj* is the parent row of an inline formset, or None."""
         items: Any = given.get(self.argument)
         if not self._fits(items):
             return {}
@@ -900,12 +856,12 @@ class FormSetSource:
         return {self.argument: found} if any(found) else {}
 
     def forms(self, formset: Any) -> list[forms.BaseForm]:
-        """The forms that were filled in."""
+        """Return the bound forms."""
         found: list[forms.BaseForm] = formset.forms
         return found
 
     def filled(self, formset: Any, given: Mapping[str, Any]) -> Filled:
-        """The same, each with its arguments."""
+        """Return the bound forms, each with its arguments."""
         return list(zip(self.forms(formset), given[self.argument], strict=False))
 
 

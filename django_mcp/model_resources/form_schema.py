@@ -1,9 +1,9 @@
-"""Fields of forms as JSON Schema; their values from JSON and back; files.
+"""Form fields as JSON Schema, conversion of JSON to what they clean, and uploaded files.
 
-A form checks what somebody typed, so it would make text of an object, or True of the word "maybe". What no page could
-have sent is found here; all else is the form's to judge.
+Forms expect text from a browser and would convert an object to text or "maybe" to True. Values of a wrong JSON type are
+therefore rejected here; everything else is validated by the form.
 
-Labels and help texts stay lazy translations; they are told in the language of whoever lists the tools.
+Labels and help texts stay lazy, to be translated for each caller.
 """
 
 import datetime
@@ -71,14 +71,10 @@ def file_note(most_bytes: int = MAX_BYTES) -> str:
 
 
 def file_argument(name: str, value: Any) -> SimpleUploadedFile:
-    """The file that an argument is.
-
-    Args:
-        name: of the argument.
-        value: of JSON.
+    """Return the file that the argument *name* holds.
 
     Raises:
-        ArgumentError: it is none.
+        ArgumentError: *value* is not a file.
     """
     try:
         return read_file(value)
@@ -90,14 +86,10 @@ _MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+(?: *; *[\w.+-]+=[\w.+-]+)*", re.ASC
 
 
 def read_file(value: Any, most_bytes: int = MAX_BYTES) -> SimpleUploadedFile:
-    """A file, as a form takes it.
-
-    Args:
-        value: of JSON.
-        most_bytes: how large it may be.
+    """Return a JSON value as the file that a form expects, of at most *most_bytes*.
 
     Raises:
-        ValidationError: it is none; the code is ``"kind"``.
+        ValidationError: it is not a file; the code is ``"kind"``.
     """
     if not isinstance(value, dict):
         raise _wrong(f"must be an object with 'filename' and 'content', not {kind_name(value)}.")
@@ -118,7 +110,7 @@ def read_file(value: Any, most_bytes: int = MAX_BYTES) -> SimpleUploadedFile:
 
 
 def _last_part(name: str) -> str:
-    """The name without the folders that it had at the caller, as Django's parser of forms leaves it."""
+    """Return the file name without folders, as Django's multipart parser does."""
     last = re.split(r"[/\\]", name)[-1].strip()
     return "".join(each for each in last if each.isprintable())
 
@@ -135,32 +127,27 @@ def _wrong(words: str) -> ValidationError:
 
 
 def read(field: forms.Field, value: Any, most_bytes: int = MAX_BYTES) -> Any:
-    """What *field* cleans in place of a value of JSON; None stands for an empty input.
-
-    Args:
-        field: of a form.
-        value: of JSON.
-        most_bytes: how large a file may be.
+    """Return the value for *field* to clean in place of a JSON value. None stands for an empty input.
 
     Raises:
-        ValidationError: it is of another kind than the field asks for.
+        ValidationError: the JSON type is wrong for the field, or a file exceeds *most_bytes*.
     """
     if value is None:
         return None
     if isinstance(field, forms.FileField):
         return read_file(value, most_bytes)
-    return (reader_of(field) or _choice)(field, value)  # of a class that is not known, what one can type
+    return (reader_of(field) or _choice)(field, value)  # an unknown class takes what can be typed
 
 
 Reader = Callable[[Any, Any], Any]
-"""Takes a field and a value that is not None."""
+"""Takes a field and a value other than None."""
 
 
 def reader_of(field: forms.Field) -> Reader | None:
-    """Return what reads the values of a field; None for one whose class is not known."""
+    """Return the reader for a field's values, or None if its class is unknown."""
     if (custom := custom_type(field)) is not None and custom.from_json is not None:
         return _custom
-    if hasattr(field, "base_field"):  # an array of PostgreSQL's
+    if hasattr(field, "base_field"):  # ArrayField of PostgreSQL
         return _items
     return next((_READERS[kind] for kind in type(field).__mro__ if kind in _READERS), None)
 
@@ -199,7 +186,7 @@ def _read_number(field: Any, value: Any) -> Any:
     try:
         number = Decimal(str(value).strip()) if len(str(value)) <= MAX_TEXT else None
     except DecimalException:
-        return _text(field, value)  # perhaps with the separators of a language; the form knows
+        return _text(field, value)  # may be localized, which the form can parse
     if number is None or (number.is_finite() and abs(number.adjusted()) > MAX_DIGITS):
         raise ValidationError(f"must have a decimal exponent from -{MAX_DIGITS} to {MAX_DIGITS}.", code="kind")
     return number if field.localize else value
@@ -246,7 +233,7 @@ def _value_parts(field: Any, value: Any) -> list[Any]:
 
 
 def _parsed(parse: Callable[[str], Any]) -> Callable[[Any, Any], Any]:
-    """In ISO 8601, whatever ways of writing the form knows besides."""
+    """Return a reader for ISO 8601. Other text is left to the form."""
 
     def read_text(field: Any, value: Any) -> Any:
         text = _text(field, value)
@@ -266,7 +253,7 @@ def _moment(text: str) -> datetime.datetime | None:
         known = moment(found)
     except ValueError as error:
         raise ValidationError(f"{error}.", code="kind") from None
-    return found if timezone.is_naive(found) else known  # without an offset, the form knows in which time zone it is
+    return found if timezone.is_naive(found) else known  # without an offset, the form applies its time zone
 
 
 def _clock(text: str) -> datetime.time | None:
@@ -288,7 +275,7 @@ def _json(field: Any, value: Any) -> Any:
         storable(value)
     except ValueError as error:
         raise ValidationError(f"{error}.", code="kind") from None
-    return field.prepare_value(value)  # in forms JSON is text
+    return field.prepare_value(value)  # JSONField expects text
 
 
 _READERS: Mapping[type[forms.Field], Reader] = {
@@ -314,21 +301,19 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 def asked(form: forms.BaseForm) -> dict[str, forms.Field]:
-    """The fields that somebody fills in."""
+    """Return the fields that are filled in, without disabled ones."""
     return {name: field for name, field in form.fields.items() if not field.disabled}
 
 
 def form_schema(
     form: forms.BaseForm, names: Iterable[str], most_bytes: int, by: Mapping[str, Any] = NOTHING
 ) -> dict[str, Any]:
-    """JSON Schema of an object with a value for each of the fields *names*.
+    """Return the JSON Schema of an object with the fields *names* of an unbound form.
 
     Args:
-        form: not bound.
-        names: of fields of the form.
-        most_bytes: how large a file may be.
-        by: name of a field that chooses rows -> the column by which they are given, in place of its own. Its initial
-            value is not told: it is a primary key, of a row that not everybody may see.
+        most_bytes: maximum size of a file.
+        by: the columns by which fields choose rows, if not by their own. The initial value of such a field is left out:
+            it is the primary key of a row that the caller may not see.
     """
     properties, required = {}, []
     for name in names:
@@ -355,7 +340,6 @@ def form_schema(
 
 
 def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema that takes null too, which empties a column."""
     kinds = schema.get("type", "null")
     kinds = [kinds] if isinstance(kinds, str) else kinds
     if "null" in kinds:
@@ -365,7 +349,7 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _columns(form: Any) -> Mapping[str, Any]:
-    """Of a form for a model, the columns that its own fields are written into."""
+    """Return the model columns that the undeclared fields of a form are written to."""
     options: Any = getattr(form, "_meta", None)
     if getattr(options, "model", None) is None:
         return {}
@@ -373,9 +357,7 @@ def _columns(form: Any) -> Mapping[str, Any]:
 
 
 def foreign_column(form: Any, name: str) -> Any:
-    """Return the column of another package's class that says what a field of a form for a model takes; None where the
-    field's own class does.
-    """
+    """Return the column of a package's own class that parses the values of a form field, or None."""
     column = _columns(form).get(name)
     return column if _is_read_by(column, form.fields[name]) else None
 
@@ -387,9 +369,9 @@ def _is_read_by(column: Any, field: Any) -> bool:
 
 
 def described(name: str, field: forms.Field, column: Any, most_bytes: int) -> dict[str, Any]:
-    """JSON Schema of one field, with its words."""
+    """Return the JSON Schema of one field with title and description."""
     schema = field_schema(field, column)
-    # What repeats the name tells nothing and costs tokens in every list.
+    # A title that repeats the name only costs tokens.
     if field.label and (isinstance(field.label, Promise) or field.label != pretty_name(name)):
         schema["title"] = plain_text(field.label)
     notes = [field.help_text, *_notes(field, schema)]
@@ -403,12 +385,7 @@ def described(name: str, field: forms.Field, column: Any, most_bytes: int) -> di
 
 
 def field_schema(field: Any, column: Any = None) -> dict[str, Any]:
-    """JSON Schema of the values of a field, without words.
-
-    Args:
-        field: of a form.
-        column: of a model, whose limits the form has to keep as well.
-    """
+    """Return the JSON Schema of a field's values, without descriptions. The limits of *column* apply as well."""
     if _is_read_by(column, field):
         return schema_of(column) or json_type(column)
     if custom_type(field) is not None:
@@ -417,7 +394,7 @@ def field_schema(field: Any, column: Any = None) -> dict[str, Any]:
     schema = _UNKNOWN if known is None else known
     if getattr(field.widget, "input_type", None) == "password":
         schema = {**schema, "format": "password"}
-    if hasattr(field, "base_field"):  # an array of PostgreSQL's
+    if hasattr(field, "base_field"):  # ArrayField of PostgreSQL
         return _array(field, field_schema(field.base_field))
     for classes, shape in _SHAPES:
         if isinstance(field, classes):
@@ -427,7 +404,7 @@ def field_schema(field: Any, column: Any = None) -> dict[str, Any]:
 
 
 _UNKNOWN = {"type": ["string", "number", "boolean"]}
-"""What one can type into a field whose class is not known."""
+"""What can be typed into a field of an unknown class."""
 
 
 def _array(field: Any, items: dict[str, Any]) -> dict[str, Any]:
@@ -436,12 +413,12 @@ def _array(field: Any, items: dict[str, Any]) -> dict[str, Any]:
 
 
 def _key_type(field: Any) -> dict[str, Any]:
-    # Some forms only know for whom they are made which rows there are.
+    # Some forms only set the queryset when they are created for a caller.
     return {"type": ["integer", "string"]} if field.queryset is None else json_type(key_column(field))
 
 
 def key_column(field: Any) -> Any:
-    """The column by which a field chooses among rows."""
+    """Return the column by which a field chooses rows."""
     options = field.queryset.model._meta  # noqa: SLF001 - Django's documented API
     return options.pk if field.to_field_name in {None, "", "pk"} else options.get_field(field.to_field_name)
 
@@ -474,13 +451,13 @@ _SHAPES: tuple[tuple[Any, Callable[[Any], dict[str, Any]]], ...] = (
     (forms.MultipleChoiceField, lambda field: _array(field, _one_of(field, blank=False))),
     (forms.ChoiceField, lambda field: _one_of(field, blank=not field.required)),
 )
-"""The first that fits counts."""
+"""The first match applies."""
 
-# Words
+# Descriptions
 
 
 def _notes(field: Any, schema: Mapping[str, Any]) -> Iterable[Any]:
-    """What JSON Schema cannot say."""
+    """Yield descriptions of what JSON Schema cannot express."""
     if isinstance(field, forms.ModelChoiceField) and field.queryset is not None:
         options = field.queryset.model._meta  # noqa: SLF001 - Django's documented API
         many = isinstance(field, forms.ModelMultipleChoiceField)
@@ -513,7 +490,6 @@ def _key_words(key: str, article: str, called: str) -> str:
 
 
 def _default(field: Any, initial: Any, schema: Mapping[str, Any]) -> Any:
-    """An initial value in JSON; None where there is none that JSON could give."""
     if initial in field.empty_values or isinstance(initial, QuerySet) or schema.get("format") == "password":
         return None
     value = to_json_value(initial if isinstance(field, forms.JSONField) else field.prepare_value(initial))

@@ -1,4 +1,4 @@
-"""``from_admin``: what a ``ModelAdmin`` says already, as the beginning of a ``ModelResource``."""
+"""``from_admin``: a ``ModelResource`` derived from a ``ModelAdmin``."""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -24,35 +24,34 @@ SEARCHED = {
     "exact": "=",
     "search": "@",
 }
-"""Lookups that an admin's search fields may end in, and the prefixes that mean the same in any case of letters."""
+"""Lookups of an admin's search fields, and the equivalent prefixes, all of which ignore case."""
 
 
 def from_admin(admin: Any, /, **attributes: Any) -> type[ModelResource]:
-    """A ``ModelResource`` with what *admin* declares: ``class Books(from_admin(BookAdmin)): fields = ["title"]``.
+    """Return a ``ModelResource`` based on *admin*: ``class Books(from_admin(BookAdmin)): fields = ["title"]``.
 
-    Taken over are ``search_fields``, ``list_filter`` (but filters that are classes of their own), ``ordering``,
-    ``date_hierarchy``, ``list_select_related`` where it is a list, its permissions, and its ``get_queryset`` where it
-    has one of its own. What is shown is not taken over: ``fields`` have to be written. What the admin compares may be
-    compared, although it is not in ``fields``.
+    It takes over ``search_fields``, ``list_filter`` (without filter classes), ``ordering``, ``date_hierarchy``, a list
+    in ``list_select_related``, the permissions and an overridden ``get_queryset``. ``fields`` must be declared; the
+    admin's search fields, filters and ordering may use other paths.
 
-    Who may do what, the admin is asked, unless ``view_permission`` and its kin say otherwise. Methods that an admin
-    overrides expect somebody whom the admin site lets in, so for others their answer is no.
+    Permissions come from the admin's methods, unless ``view_permission`` or another permission is declared. Overridden
+    methods are only called for users whom the admin site admits; others are denied.
 
     Args:
         admin: a subclass of ``ModelAdmin``, or an instance.
-        attributes: of the ``ModelResource``.
+        attributes: further attributes of the ``ModelResource``.
 
     Raises:
-        ImproperlyConfigured: *admin* is no ``ModelAdmin``, or a ``ModelResource`` has no such attribute.
+        ImproperlyConfigured: *admin* is not a ``ModelAdmin``, or an attribute is unknown.
     """
     from django.contrib.admin import ModelAdmin  # noqa: PLC0415 - sites may be without
 
-    kind = admin if isinstance(admin, type) else admin.__class__  # which sees through objects that stand for another
+    kind = admin if isinstance(admin, type) else admin.__class__  # also works for lazy proxies
     if not issubclass(kind, ModelAdmin):
         msg = f"from_admin takes a ModelAdmin, not {admin!r}."
         raise ImproperlyConfigured(msg)
     if unknown := [name for name in attributes if not hasattr(ModelResource, name)]:
-        msg = f"from_admin({kind.__name__}): a ModelResource has no {unknown[0]!r}."
+        msg = f"from_admin({kind.__name__}): ModelResource has no attribute {unknown[0]!r}."
         raise ImproperlyConfigured(msg)
     base = AdminRows if _overrides(admin, "get_queryset") else AdminResource
     declared = {
@@ -68,7 +67,7 @@ def from_admin(admin: Any, /, **attributes: Any) -> type[ModelResource]:
 
 
 def _overrides(admin: Any, name: str) -> bool:
-    """Whether an admin, or its class, has a method of its own in place of Django's."""
+    """Return True if an admin, or its class, overrides a method of ``ModelAdmin``."""
     from django.contrib.admin import ModelAdmin  # noqa: PLC0415 - sites may be without
 
     method = getattr(admin, name)
@@ -76,24 +75,24 @@ def _overrides(admin: Any, name: str) -> bool:
 
 
 class AdminResource(ModelResource):
-    """A ``ModelResource`` that asks a ``ModelAdmin`` who may do what."""
+    """A ``ModelResource`` with the permissions of a ``ModelAdmin``."""
 
     admin: ClassVar[Any] = None
 
     def __init__(self, model: type[models.Model], server: MCPServer) -> None:
         super().__init__(model, server)
         if not isinstance(self.admin, type) and self.admin.model is not model:
-            msg = f"{self!r} is from {self.admin!r}, which is for another model."
+            msg = f"{self!r} uses {self.admin!r}, which is for another model."
             raise ImproperlyConfigured(msg)
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """What the admin compares can still be filtered by where a subclass has more that is."""
+        """Keep the admin's paths in ``filter_only_fields`` if a subclass declares its own."""
         super().__init_subclass__(**options)
         cls.filter_only_fields = tuple(dict.fromkeys([*super(cls, cls).filter_only_fields, *cls.filter_only_fields]))
 
     @cached_property
     def model_admin(self) -> Any:
-        """The instance that is asked: the one that is registered, or one made for it."""
+        """The registered instance of the admin class, or a new one."""
         if not isinstance(self.admin, type):
             return self.admin
         from django.contrib import admin  # noqa: PLC0415 - sites may be without
@@ -104,12 +103,11 @@ class AdminResource(ModelResource):
         return self.admin(self.model, site)
 
     def has_own_rule(self, action: str) -> bool:
-        """Return True if a method of the site's, or its admin's, decides who may do *action*."""
+        """Return True if the site, or its admin, overrides the permission check for *action*."""
         is_admins = getattr(self, f"{action}_permission") == DEFAULT
         return super().has_own_rule(action) or (is_admins and _overrides(self.admin, f"has_{action}_permission"))
 
     def _may(self, ctx: Context, action: str, obj: Any = None) -> bool:
-        """Return what the admin says, unless the permission is written here."""
         if getattr(self, f"{action}_permission") != DEFAULT:
             return super()._may(ctx, action, obj)
         name = f"has_{action}_permission"
@@ -121,19 +119,18 @@ class AdminResource(ModelResource):
 
 
 class AdminRows(AdminResource):
-    """The same for a ``ModelAdmin`` that decides which rows there are."""
+    """The same for a ``ModelAdmin`` that overrides ``get_queryset``."""
 
     def get_queryset(self, ctx: Context) -> models.QuerySet[Any]:
-        """The rows that the admin has for the caller; none for who is not signed in, as the admin knows nobody else."""
+        """Return the admin's rows; none for anonymous callers, whom an admin does not expect."""
         rows = super().get_queryset(ctx)
         if ctx.user is None or not ctx.user.is_authenticated or not self.has_view_permission(ctx):
             return rows.none()
-        # By key, so that what the admin joins, adds and sorts by for its own pages stays there.
+        # By key, to drop the joins, annotations and ordering of the admin's pages.
         return rows.filter(pk__in=self.model_admin.get_queryset(ctx.request).values("pk"))
 
 
 def _declared(admin: Any) -> dict[str, Any]:
-    """Attributes of a ``ModelResource``, as far as an admin has them."""
     search_fields = [_search_field(each) for each in admin.search_fields]
     ordering = list(_ordering(admin.ordering or ()))
     filters, dimensions = list(_filters(admin.list_filter)), []
@@ -160,7 +157,7 @@ def _search_field(declared: str) -> str:
 
 
 def _filters(declared: Sequence[Any]) -> Iterator[tuple[str, str]]:
-    """Paths and lookups; a filter that is a class of its own has no path."""
+    """Yield paths and lookups. A filter class has no path."""
     from django.contrib.admin import EmptyFieldListFilter  # noqa: PLC0415 - sites may be without
 
     for each in declared:
@@ -171,7 +168,7 @@ def _filters(declared: Sequence[Any]) -> Iterator[tuple[str, str]]:
 
 
 def _ordering(declared: Sequence[Any]) -> Iterator[str]:
-    """Paths, with a minus where the largest come first; chance and what is computed are no order to page through."""
+    """Yield paths to columns. Random and computed orderings cannot be paginated."""
     for each in declared:
         order = each.asc() if isinstance(each, F) else each
         if isinstance(order, str) and order != "?":

@@ -1,7 +1,6 @@
-"""Notify subscribers of changed rows.
+"""Notifications of changed rows to subscribers.
 
-What one transaction changes is told together, when it is committed, with one statement. Who hears it is decided where
-it is delivered: rows are told of to those for whom they exist.
+The changes of a transaction are sent together, after its commit. Subscribers' permissions are checked on delivery.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -22,30 +21,30 @@ from django_mcp.core.signals import Change, rows_changed
 from django_mcp.model_resources.bound_resource import BoundResource
 
 MAX_ROWS = 1000
-"""Rows of one model told of one by one in a transaction. Of more only that the list of them changed."""
+"""Maximum number of rows of a model to report individually per transaction; beyond it only their list is."""
 
 UID = "django_mcp.exposure.publishing"
 
 
 def notify_changed(what: Any, *, deleted: bool = False, server: MCPServer | None = None) -> None:
-    """Tell subscribers of rows that changed without a signal, once the transaction is committed.
+    """Notify subscribers of rows that changed without a signal, after the transaction commits.
 
-    After ``bulk_create()``, ``bulk_update()``, ``update()`` and SQL of your own; ``save()`` and ``delete()`` need none.
-    Of more than 1000 rows only that the list of them changed. A queryset is read here: after ``update()`` it may not
-    have the rows any more that it changed.
+    Use it after ``bulk_create()``, ``bulk_update()``, ``update()`` and raw SQL; ``save()`` and ``delete()`` notify
+    automatically. For more than 1000 rows only the change of their list is reported. A queryset is evaluated here, so
+    after ``update()`` it may no longer match the changed rows.
 
     Args:
-        what: a row, or any iterable of rows such as a queryset. Or the model: then whoever may view it hears that the
-            list of its rows changed, whichever rows exist for them.
-        deleted: the rows are gone.
-        server: tell the clients of this endpoint only.
+        what: a row, an iterable of rows such as a queryset, or a model. For a model, everyone who may view it is
+            notified that its list changed, whichever rows they may see.
+        deleted: True if the rows were deleted.
+        server: limit the notification to this endpoint.
 
     Raises:
-        TypeError: it is none of these.
+        TypeError: *what* is none of these.
     """
     model = what if isinstance(what, type) else None
     if model is not None and not issubclass(model, models.Model):
-        msg = f"publish takes a model, a row or rows, not {what!r}"
+        msg = f"notify_changed takes a model, a row or rows, not {what!r}"
         raise TypeError(msg)
     rows = [] if model is not None else _rows(what)
     using = rows[0]._state.db if rows else None  # noqa: SLF001 - Django's documented API
@@ -59,19 +58,19 @@ def notify_changed(what: Any, *, deleted: bool = False, server: MCPServer | None
 
 
 def _rows(what: Any) -> list[models.Model]:
-    """One more than is told of, at most."""
+    # One more than MAX_ROWS, to notice that there are too many.
     if isinstance(what, models.QuerySet) and not what.query.is_sliced:
         what = what[: MAX_ROWS + 1]
     rows = [what] if isinstance(what, models.Model) else list(islice(what, MAX_ROWS + 1))
     for row in rows:
         if not isinstance(row, models.Model):
-            msg = f"publish takes a model, a row or rows, not {row!r}"
+            msg = f"notify_changed takes a model, a row or rows, not {row!r}"
             raise TypeError(msg)
     return rows
 
 
 def exposures(model: type[models.Model]) -> list[BoundResource]:
-    """As what a row of *model* is served: it is a row of the models that it inherits from as well."""
+    """Return the bound resources of *model* and its parent models."""
     return [
         bound
         for server in every_server()
@@ -81,22 +80,23 @@ def exposures(model: type[models.Model]) -> list[BoundResource]:
 
 
 def _is_kind_of(model: Any, bound: BoundResource) -> bool:
-    """Whether rows of *model* are rows of an exposed model: the same under a proxy, or of one that inherits from it."""
+    """Return True for the bound model, its proxies and subclasses."""
     kinds: Any = bound.options.concrete_model
     return issubclass(model._meta.concrete_model, kinds)  # noqa: SLF001 - Django's documented API
 
 
-# What a transaction changed
+# Changes of a transaction
 
 
 class _Changed:
-    """What happened to the rows of one exposed model.
+    """The changes to rows of one bound resource.
 
     Attributes:
-        updated: URIs that have new contents, each with what it is about; nothing where it is told to all subscribers.
-        touched: rows because of which the listing has new contents, by URI, and whether they exist still.
-        listed: those of them that came or went.
-        is_whole: the model changed, whichever rows exist for whom.
+        updated: URIs with new content, each with rows of which a subscriber must be able to view one; empty for all
+            subscribers.
+        touched: URIs of rows that change the list resource, and whether the row still exists.
+        listed: those that were created or deleted.
+        is_whole: True if the model was reported as a whole.
     """
 
     def __init__(self, bound: BoundResource) -> None:
@@ -115,7 +115,7 @@ class _Changed:
             self.updated.update({each: {} for each in (uri, *(f"{uri}/{name}" for name in names))})
 
     def add_related(self, uri: str, about: Collection[str]) -> None:
-        """The row of *uri* is linked with others than before: news for those for whom one of *about* exists."""
+        """Report *uri* to subscribers who may view one of *about*, the rows that were linked or unlinked."""
         known = self.updated.get(uri)
         if not about:
             self.updated[uri] = {}
@@ -133,9 +133,9 @@ class _Changed:
             yield Change(bound.server, None, rows)
 
     def _about(self, rows: Mapping[str, bool]) -> Sequence[str]:
-        """What must exist for whoever hears that a list of *rows* changed, one of it; nothing: nobody may hear.
+        """Return the URIs of which a subscriber to the list must be able to view one; empty to notify none.
 
-        Where not all rows exist for everybody, it cannot be found out for whom those did that were deleted.
+        If rows are restricted, deleted ones are left out: it is no longer known who could see them.
         """
         if self.is_whole or (rows and self.bound.resource.has_plain_rows):
             return [self.bound.base]
@@ -143,8 +143,6 @@ class _Changed:
 
 
 class _Batch:
-    """What one transaction changed, or the part of it up to a savepoint."""
-
     def __init__(self) -> None:
         self.is_told = False
         self._changed: dict[BoundResource, _Changed] = {}
@@ -161,20 +159,19 @@ class _Batch:
         is_deleted: bool = False,
         server: MCPServer | None = None,
     ) -> None:
-        """Note a row that was saved or deleted; of its fields those that were written, None for all."""
+        """Add a saved or deleted row. *fields* are the saved fields, None for all."""
         for bound in exposures(type(row)):
             if bound.resource.notify_changes and server in {None, bound.server}:
                 uri = bound.uri_of(row)
                 self.of(bound).add(uri, fields, is_listed=is_listed, is_deleted=is_deleted)
 
     def add_model(self, model: type[models.Model], server: MCPServer | None) -> None:
-        """Note that any rows of a model may have changed."""
         for bound in exposures(model):
             if bound.resource.notify_changes and server in {None, bound.server}:
                 self.of(bound).is_whole = True
 
     def add_related(self, row: models.Model, others: Iterable[models.Model]) -> None:
-        """Note that *others* came to link to *row*, or do so no longer: no news for whom none of them exists."""
+        """Add that *others* were linked to *row* or unlinked, for subscribers who may view one of *others*."""
         for bound in exposures(type(row)):
             if bound.resource.notify_changes:
                 about = [
@@ -186,7 +183,6 @@ class _Batch:
                 self.of(bound).add_related(bound.uri_of(row), about)
 
     def tell(self) -> None:
-        """Pass it on."""
         self.is_told = True
         changes = [change for changed in self._changed.values() for change in changed.changes()]
         self._changed.clear()
@@ -195,14 +191,13 @@ class _Batch:
 
 
 _open: WeakKeyDictionary[BaseDatabaseWrapper, tuple[Any, dict[frozenset[Any], _Batch]]] = WeakKeyDictionary()
-"""For each connection the batches of its transaction by the savepoints they are in, and whose list of what is to be
-done on commit they are in: another list is another transaction."""
+"""The open batches of each connection, by savepoints. A new list of commit hooks means a new transaction."""
 
 
 @contextmanager
 def _batch(using: str | None) -> Iterator[_Batch]:
-    """What is to be told when the transaction is committed; at once where there is none."""
-    if on_event_loop():  # where no transaction can be
+    """Yield the batch to send at commit, or on exit if there is no transaction."""
+    if on_event_loop():  # no transaction is possible here
         batch = _Batch()
         yield batch
         batch.tell()
@@ -220,12 +215,12 @@ def _batch(using: str | None) -> Iterator[_Batch]:
     yield batch
     if batch is not known:
         batches[savepoints] = batch
-        # Robust: what is saved is saved, whether or not it can be told.
+        # Robust: a failure to notify must not affect the save.
         on_commit(batch.tell, using, robust=True)
 
 
 def begin_anew(connection: BaseDatabaseWrapper) -> None:
-    """Take what changes from now on for a transaction of its own, as a test does that commits nothing."""
+    """Start a new batch, as if a transaction began. Tests that never commit need it."""
     _open.pop(connection, None)
 
 
@@ -233,9 +228,9 @@ def begin_anew(connection: BaseDatabaseWrapper) -> None:
 
 
 def connect(bound: BoundResource) -> None:
-    """Hear of the rows of a model from now on, as whatever model they are saved.
+    """Connect signals for the rows of a model, and of its proxies and subclasses.
 
-    Not of all models: Django has to read rows before it deletes them where somebody wants to hear of it.
+    Other models are left alone, since Django loads rows before deletion if a signal is connected.
     """
     if not bound.resource.notify_changes:
         return
@@ -255,7 +250,7 @@ def _through(field: Any) -> Any:
 def _saved(
     instance: models.Model, created: bool, raw: bool, using: str, update_fields: Collection[str] | None, **_: Any
 ) -> None:
-    if not raw:  # a fixture
+    if not raw:  # loading a fixture
         with _batch(using) as batch:
             batch.add(instance, update_fields, is_listed=created)
 
@@ -274,7 +269,7 @@ def _linked(
     using: str,
     **_: Any,
 ) -> None:
-    """Rows link to others by a field of theirs; it is news of these others too, but only where the row exists."""
+    """Report the linking rows and, to subscribers who may view one of those, the linked rows."""
     if action not in {"post_add", "post_remove", "post_clear"}:
         return
     others: list[Any] = []

@@ -1,4 +1,4 @@
-"""``ModelResource``: its options, hooks and permissions."""
+"""``ModelResource``: options, hooks and permissions of a model at an endpoint."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, Final
@@ -12,68 +12,67 @@ from django_mcp.core.server import MCPServer
 from django_mcp.protocol.content import Icon
 
 DEFAULT: Final = "default"
-"""Of a permission: Django's own for the model, like ``"library.view_book"``."""
+"""Default of a permission: Django's own for the model, such as ``"library.view_book"``."""
 
 READ_TOOLS = ("search", "get", "aggregate")
 ACTIONS = {"create": "add", "update": "change", "delete": "delete"}
-"""What callers may do besides reading, each with the word that Django's permission for it begins with."""
+"""The possible ``actions``, with the prefix of Django's permission for each."""
 
 
 class ModelResource:
-    """What clients may see of a model, who may, which rows, and what they may do.
+    """How a model is offered to clients: its fields, rows, permissions and actions.
 
-    Only what is named here is ever shown, compared, searched or sorted by; nothing is exposed by default but what
-    ``fields`` names, and nothing can be written. A path like ``"author__name"`` leads through relations.
+    Only the fields and paths named here are shown, searched, filtered or sorted by. Rows are read-only unless
+    ``actions`` are declared. A path such as ``"author__name"`` follows relations.
 
     Attributes:
-        fields: what is shown of a row: fields, paths, sets of related rows, and names of methods of this class or
-            attributes of the model. Required.
-        annotations: values that the database works out for each row, as for ``QuerySet.annotate``:
-            ``{"loans": Count("loan")}``. They are shown, searched, filtered and sorted by like columns, where they are
-            declared. A model field in place of an expression is the type of one that ``get_queryset`` annotates.
-        list_fields: what is shown of each row where there are many; by default all of ``fields`` but sets of rows.
-        lookup_field: a unique field by which a row is addressed: ``{pk}`` in its URI, or ``{slug}``.
-        title_field: the one of ``fields`` that names a row where it is linked or listed.
-        modified_field: a date or moment: when the row last changed.
-        search_fields: paths that words are looked for in, as the admin's: ``"^path"`` from the beginning,
-            ``"=path"`` the whole, ``"@path"`` with PostgreSQL's full-text search where that is the database. On
-            PostgreSQL a ``SearchVectorField`` too.
-        search_config: the text search configuration of ``"@path"``, like ``"english"``.
-        filterset_fields: paths that may be filtered by, like ``"stars"``, or with a lookup like ``"price__lte"``;
-            or a dict from path to lookups.
-        ordering: how rows are sorted, like ``["-starts"]``, and what callers may sort by. By default they are sorted by
-            the model's ``Meta.ordering`` where all of it is columns among ``fields``, else by primary key.
+        fields: the fields of a row: model fields, paths, sets of related rows, methods of this class, attributes of the
+            model, or functions of a row. Required.
+        annotations: expressions as for ``QuerySet.annotate``: ``{"loans": Count("loan")}``. They can be shown,
+            searched, filtered and sorted by like columns. A model field declares the type of an annotation that
+            ``get_queryset`` adds.
+        list_fields: the fields of each row in a list; by default all ``fields`` except sets of rows.
+        lookup_field: the unique field that identifies a row in its URI and in arguments.
+        title_field: the field, one of ``fields``, whose value is a row's title in links and lists.
+        modified_field: the date or datetime field that holds the time of a row's last change.
+        search_fields: paths to search, with the prefixes of the admin: ``"^path"`` matches the beginning, ``"=path"``
+            the whole value, ``"@path"`` uses full-text search on PostgreSQL. A ``SearchVectorField`` is supported too.
+        search_config: the text search configuration of ``"@path"``, such as ``"english"``.
+        filterset_fields: paths to filter by, such as ``"stars"``, or ``"price__lte"`` with a lookup; or a dict that
+            maps paths to lists of lookups.
+        ordering: the default ordering, such as ``["-starts"]``; callers may also sort by these paths. Without it, the
+            model's ``Meta.ordering`` applies if it only has columns in ``fields``, else the primary key.
         ordering_fields: further paths that callers may sort by.
-        aggregates: paths and what may be worked out of them: ``{"price": ["min", "max", "avg", "sum"]}``; may be
-            empty, for counts alone. None: nothing is added up.
-        group_by_fields: paths that rows may be grouped by; of a date also ``"starts__year"``.
-        filter_only_fields: paths that may be searched, filtered, sorted or grouped by although they are not among
-            ``fields``.
-        secret_fields: those of the declared paths that look like secrets and are meant all the same.
-        content_fields: media types of long fields: ``{"text": "text/markdown"}``. Every text, file and binary field is
-            a resource of its own below the row's, so that the row may show just the beginning of a text.
-        actions: what callers may do besides reading: ``"create"``, ``"update"``, ``"delete"``.
-        writable_fields: the fields that may be written.
-        form: a ``ModelForm`` that rows are written through, instead of ``writable_fields``.
-        view_permission, add_permission, change_permission, delete_permission: by default Django's own for the model;
-            None lets everybody who may call the endpoint.
-        object_permissions: ask for the permission to view each row, too, as django-guardian and rules do it. A
-            ``has_view_permission`` of your own is asked about each row in any case, as in ``ModelAdmin``.
-        scopes: OAuth scopes for reading.
-        write_scopes: OAuth scopes for the actions.
-        tools: which read tools there are, of ``"search"``, ``"get"`` and ``"aggregate"``.
-        tags: words by which endpoints choose it (``MCPServer(include_tags=…)``), and callers find its tools.
-        uri: of the resource that lists rows, like ``"travel://cities"``; a row is below it.
-        name, plural: of what generated tools are called after: ``search_cities``, ``get_city``.
-        title: for display; by default the model's verbose name.
-        description: for the model that reads it; by default the docstring of the class.
-        icons: images for display.
-        max_page_size: the most rows of one answer.
-        max_output_chars: the most characters of one answer.
-        max_related: the most links of a set of related rows.
-        max_list_size: the most rows that ``resources/list`` shows; None for all of them.
-        notify_changes: tell subscribers of changes.
-        select_related, prefetch_related: for methods among ``fields``; what paths need is added by itself.
+        aggregates: paths and their aggregates: ``{"price": ["min", "max", "avg", "sum"]}``; an empty dict allows counts
+            only, None disables the tool.
+        group_by_fields: paths that rows may be grouped by, also with part of a date: ``"starts__year"``.
+        filter_only_fields: paths outside ``fields`` that may still be searched, filtered, sorted or grouped by.
+        secret_fields: declared paths that look like secrets but are meant to be exposed.
+        content_fields: media types of long fields: ``{"text": "text/markdown"}``. Each text, file and binary field in
+            ``fields`` has its own resource below the row's, so that rows can show only the beginning of a text.
+        actions: the allowed writes, any of ``"create"``, ``"update"`` and ``"delete"``.
+        writable_fields: the fields that callers may set.
+        form: a ``ModelForm`` to write rows with, instead of ``writable_fields``.
+        view_permission, add_permission, change_permission, delete_permission: the required permission, by default
+            Django's for the model; None requires none.
+        object_permissions: check the view permission for each row, for backends such as django-guardian and rules. An
+            overridden ``has_view_permission`` is always called for each row.
+        scopes: OAuth scopes required for reading.
+        write_scopes: further OAuth scopes required for the actions.
+        tools: the read tools, any of ``"search"``, ``"get"`` and ``"aggregate"``.
+        tags: tags by which endpoints select the model (``MCPServer(include_tags=…)``) and callers find its tools.
+        uri: the URI of the list resource, such as ``"travel://cities"``. URIs of rows start with it.
+        name, plural: the words in names of tools, as in ``get_city`` and ``search_cities``.
+        title: the plural for display; by default the model's ``verbose_name_plural``.
+        description: the description that models read; by default the docstring of the class.
+        icons: icons for display.
+        max_page_size: maximum number of rows in one answer.
+        max_output_chars: maximum number of characters in one answer.
+        max_related: maximum number of rows shown of a set of related rows.
+        max_list_size: maximum number of rows in ``resources/list``; None for all rows.
+        notify_changes: notify subscribers of changes.
+        select_related, prefetch_related: relations that methods in ``fields`` use; those of paths are loaded
+            automatically.
 
     Args:
         model: the model.
@@ -130,14 +129,14 @@ class ModelResource:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.options.label} on {self.server.name!r}>"
 
-    # Hooks, which a site may override: all of them take the call, as those of ModelAdmin take the request
+    # Hooks for sites. Each takes the Context, as those of ModelAdmin take the request.
 
-    def get_queryset(self, ctx: Context) -> models.QuerySet[Any]:  # noqa: ARG002 - for those who override it
-        """Return the rows that exist for the caller: the only door to them, for reading and writing alike."""
+    def get_queryset(self, ctx: Context) -> models.QuerySet[Any]:  # noqa: ARG002 - used by overrides
+        """Return the rows that the caller may read and write."""
         return self.model._default_manager.all()  # noqa: SLF001 - Django's documented API
 
     def has_view_permission(self, ctx: Context, obj: Any = None) -> bool:
-        """Return True if the caller may see rows at all, or the row *obj*. An override is asked about each row."""
+        """Return True if the caller may view rows at all, or the row *obj*. An override is called for each row."""
         return self._may(ctx, "view", obj)
 
     def has_add_permission(self, ctx: Context) -> bool:
@@ -153,7 +152,7 @@ class ModelResource:
         return self._may(ctx, "delete", obj)
 
     def save_model(self, ctx: Context, obj: Any, change: bool) -> None:  # noqa: ARG002 - as ModelAdmin's
-        """Save a row that was created or, if *change*, changed. Set here what callers may not, such as its owner."""
+        """Save a row that was created or, if *change*, updated. Set fields here that callers may not set."""
         obj.save()
 
     def delete_model(self, ctx: Context, obj: Any) -> None:  # noqa: ARG002 - as ModelAdmin's
@@ -161,7 +160,7 @@ class ModelResource:
         obj.delete()
 
     def allows(self, ctx: Context, action: str) -> bool:
-        """Return True if the caller may use one of ``actions`` at all. Rows that cannot be viewed cannot be written."""
+        """Return True if the caller may use *action*, one of ``actions``. It requires the permission to view rows."""
         may: Callable[[Context], bool] = getattr(self, f"has_{ACTIONS[action]}_permission")
         return self.has_view_permission(ctx) and may(ctx)
 
@@ -171,27 +170,27 @@ class ModelResource:
             return permission is None
         if not self.object_permissions or action == "add":
             return bool(user.has_perm(permission))
-        # Who may see single rows has no permission for the model: as long as it is about none, they may ask.
+        # Without an object, the model permission is not required: a caller may have permissions for single rows only.
         return obj is None or bool(user.has_perm(permission)) or bool(user.has_perm(permission, obj))
 
     def permission_for(self, action: str) -> str | None:
-        """Return the permission that ``view``, ``add``, ``change`` or ``delete`` needs; None if it needs none."""
+        """Return the permission required to ``view``, ``add``, ``change`` or ``delete`` rows, or None."""
         permission: str | None = getattr(self, f"{action}_permission")
         return f"{self.options.app_label}.{action}_{self.options.model_name}" if permission == DEFAULT else permission
 
     def has_own_rule(self, action: str) -> bool:
-        """Return True if a method of the site decides who may ``view``, ``add``, ``change`` or ``delete``."""
+        """Return True if the site overrides the permission check for ``view``, ``add``, ``change`` or ``delete``."""
         name = f"has_{action}_permission"
         return getattr(type(self), name) is not getattr(ModelResource, name)
 
     @cached_property
     def checks_each_row(self) -> bool:
-        """Whether ``has_view_permission`` is asked about each row."""
+        """True if ``has_view_permission`` is called for each row."""
         return self.object_permissions or self.has_own_rule("view")
 
     @property
     def has_plain_rows(self) -> bool:
-        """Whether all rows of the model exist for whoever may view it."""
+        """True if every caller who may view the model may view all of its rows."""
         return (
             type(self).get_queryset is ModelResource.get_queryset
             and is_plain(self.model._default_manager)  # noqa: SLF001 - Django's documented API
@@ -200,18 +199,13 @@ class ModelResource:
 
 
 def is_plain(manager: "BaseManager[Any]") -> bool:
-    """Whether a manager gives all rows there are."""
+    """Return True if a manager does not filter its rows."""
     made: Any = type(manager)
     return made.get_queryset is BaseManager.get_queryset
 
 
 class Permitted:
-    """A ``visible`` predicate that asks a declaration.
-
-    Args:
-        resource: the declaration.
-        action: what is to be done with rows, of ``actions``; None to view them.
-    """
+    """A ``visible`` predicate with a declaration's permissions for *action*, or for viewing if it is None."""
 
     __slots__ = ("_action", "_resource")
 
@@ -219,18 +213,18 @@ class Permitted:
         self._resource, self._action = resource, action
 
     def __call__(self, ctx: Context) -> bool:
-        """Ask it."""
+        """Return True if the caller has the permissions."""
         if self._action is None:
             return self._resource.has_view_permission(ctx)
         return self._resource.allows(ctx, self._action)
 
     @property
     def words(self) -> str:
-        """What it takes, for the site's operator; empty where it takes nothing."""
+        """The required permissions in words, for the site's operator."""
         actions = ["view"] if self._action is None else ["view", ACTIONS[self._action]]
         own = [f"has_{action}_permission" for action in actions if self._resource.has_own_rule(action)]
         needed = [self._resource.permission_for(each) for each in actions if not self._resource.has_own_rule(each)]
         wants = " and ".join(each for each in needed if each is not None)
-        parts = [f"wants the permission {wants}" if wants else "", f"asks its {' and '.join(own)}" if own else ""]
+        parts = [f"requires the permission {wants}" if wants else "", f"decides in {' and '.join(own)}" if own else ""]
         said = " and ".join(filter(None, parts))
         return f"{type(self._resource).__name__} {said}" if said else ""

@@ -1,14 +1,11 @@
-"""Keyset pagination, orderings, encrypted cursors, and reading one row.
+"""Keyset pagination: orderings, encrypted cursors, reading pages and single rows.
 
-A cursor holds values of the row it stands behind, and that row may be one its reader may not see, so it is encrypted
-(``seal``). It is good for the caller and the question it was given to, and no other.
+A page starts after the values of the last row before it, not after a number of rows. Concurrent changes then neither
+repeat nor skip other rows, and with an index a deep page costs as much as the first.
 
-Values as Python has them will not do. On SQLite a decimal is a float that is rounded when it is read; without
-``USE_TZ`` two moments an hour apart look the same where clocks were turned back; JSON has no infinity. A row whose
-value comes back a little smaller would be given a second time, for ever.
-
-Pages begin behind the values of a row instead of after so many rows (keyset pagination): what was there throughout is
-in exactly one page, and a deep page costs what the first one does where there is an index.
+A cursor holds those values. It is encrypted, since its caller may not be allowed to see them, and valid for one caller
+and one query. Values are compared as the database stores them, since in Python they may differ, and a row would repeat:
+SQLite rounds decimals, and without ``USE_TZ`` an hour is ambiguous when clocks go back.
 """
 
 import hashlib
@@ -43,17 +40,17 @@ _HEADER = '{"alg":"dir","enc":"A128GCM"}'
 
 
 def seal(payload: bytes) -> str:
-    """*payload* as text that only this site can read, and nobody can alter."""
+    """Return *payload* encrypted and authenticated, as text."""
     from jwcrypto.jwe import JWE  # noqa: PLC0415 - jwcrypto takes long to import, and many sites never page
 
     token = JWE(payload, _HEADER)
     token.add_recipient(_key(str(settings.SECRET_KEY)))
-    # The header is always the same; what is left of the five parts are nonce, ciphertext and tag.
+    # The header is constant and the key part empty, so only nonce, ciphertext and tag are kept.
     return str(token.serialize(compact=True)).split(".", 2)[2]
 
 
 def opened(sealed: str) -> Iterator[bytes]:
-    """What was sealed, with the present key or one before it; nothing where it was not sealed here."""
+    """Yield what *sealed* decrypts to with ``SECRET_KEY`` or a fallback; nothing if it is invalid."""
     from jwcrypto.common import JWException, base64url_encode  # noqa: PLC0415 - likewise
     from jwcrypto.jwe import JWE  # noqa: PLC0415 - likewise
 
@@ -77,27 +74,26 @@ def _key(secret: str) -> "JWK":
 
 _MAX_CHARACTERS = 4096
 _PADDED_TO = 128
-"""Bytes."""
+"""In bytes."""
 
 
 def encode(ctx: Context, question: object, place: Sequence[Any]) -> str:
-    """A cursor for *place*.
+    """Return a cursor that only the caller of *ctx* can use.
 
     Args:
-        ctx: the call, whose caller alone may use it.
-        question: what was asked, the place aside; anything JSON can hold.
-        place: values JSON can hold.
+        question: the query without its position, as JSON.
+        place: the position, as JSON.
     """
     said = to_json([_digest(ctx, question), place])
-    # As long as others, so that its length does not tell how long a value of a hidden row is.
+    # Padded, so that its length does not reveal how long a hidden value is.
     return seal(said.ljust(-(-len(said) // _PADDED_TO) * _PADDED_TO))
 
 
 def decode(ctx: Context, question: object, cursor: str) -> list[Any]:
-    """The place that *cursor* stands for.
+    """Return the position in *cursor*.
 
     Raises:
-        InvalidParams: it is none of ours, somebody else's, or an answer to another question.
+        InvalidParams: the cursor is invalid, or belongs to another caller or query.
     """
     if len(cursor) <= _MAX_CHARACTERS and cursor.isascii():
         for payload in map(from_json, opened(cursor)):
@@ -107,7 +103,7 @@ def decode(ctx: Context, question: object, cursor: str) -> list[Any]:
 
 
 def invalid() -> InvalidParams:
-    """Return the error for an unusable cursor, which is the same whatever the reason."""
+    """Return the error for an unusable cursor, the same for every reason."""
     return InvalidParams(
         "Invalid cursor. A cursor works only for the same caller and the same arguments. "
         "Repeat the request without a cursor to start from the first page."
@@ -121,32 +117,26 @@ def _digest(ctx: Context, question: object) -> str:
 
 
 def written(expression: Any, vendor: str) -> Any:
-    """An expression for *expression* as text; on SQLite for the text or number that is stored, whatever its column."""
+    """Return *expression* as text; on SQLite, as the stored text or number."""
     if vendor == "sqlite":
-        # The plus does nothing, but for keeping the driver from reading the value as what its column was declared.
+        # The unary plus keeps the driver from converting the value by the declared type of the column.
         return Func(expression, template="+%(expressions)s", output_field=models.Field())
     return Cast(expression, models.TextField())
 
 
 def as_value(value: Any, field: Any, vendor: str) -> Any:
-    """What ``written`` gave, as an expression to compare with the column *field*."""
+    """Return a value of ``written`` as an expression to compare with the column *field*."""
     if vendor == "postgresql":
         return Cast(Value(value), field)
     return Value(value, output_field=models.Field())
 
 
 LETTERS = 480
-"""Characters of all texts that rows are sorted by: a cursor holds them, and must be short enough for a header."""
+"""Maximum characters of all texts in an ordering's keys: a cursor contains them and must fit into a header."""
 
 
 class Sorting:
-    """Rows in an order that leaves no two of them in the same place.
-
-    Args:
-        keys: by which they are sorted, the last of them unique.
-        access: what of other models exists for them decides where rows stand.
-        bound: whose rows they are.
-    """
+    """A total order of rows; the last key is unique. Hidden related rows sort as null."""
 
     def __init__(self, keys: Sequence[Key], access: RowAccess, bound: Any) -> None:
         self._keys, self._access, self._bound = keys, access, bound
@@ -169,13 +159,13 @@ class Sorting:
 
     @property
     def _mark(self) -> int:
-        """Differs from that of another sorting, such as this one before the site declared another order."""
+        """A checksum of the ordering. Cursors from before the site changed it are rejected."""
         ends = zip(self._keys, self._ends, strict=True)
         said = [f"{key.path.column} {key.is_descending} {end.get_internal_type()}" for key, end in ends]
         return zlib.crc32(",".join(said).encode())
 
     def sorted(self, rows: QuerySet[Any]) -> QuerySet[Any]:
-        """*rows* in order, with where they stand."""
+        """Return *rows* in order, annotated with their positions."""
         vendor = connections[rows.db].vendor
         rows = annotated(rows, [key.path.source for key in self._keys], self._access, self._bound)
         with_keys: QuerySet[Any] = rows.annotate(**self._computed)
@@ -184,7 +174,7 @@ class Sorting:
         return with_places.order_by(*map(self._order, range(len(self._keys))))
 
     def _order(self, at: int) -> OrderBy:
-        """Nothing comes after everything: as PostgreSQL's indexes have it, and said aloud for the others."""
+        """Sort nulls last in ascending order and first in descending order, as PostgreSQL's indexes do."""
         nulls, descending = self._nullable[at] or None, self._keys[at].is_descending
         return OrderBy(
             F(self._names[at]),
@@ -194,17 +184,17 @@ class Sorting:
         )
 
     def place(self, obj: Any) -> list[Any]:
-        """Where a row of ``sorted`` stands, as JSON can hold it."""
+        """Return the position of a row of ``sorted``, as JSON."""
         return [self._mark, *(getattr(obj, f"mcp_place_{at}") for at in range(len(self._keys)))]
 
     def after(self, rows: QuerySet[Any], place: Sequence[Any]) -> list[QuerySet[Any]]:
-        """Those of *rows*, which ``sorted`` gave, that stand behind *place*: one queryset after the other.
+        """Return the rows after *place* as several disjoint querysets, to be read in turn.
 
-        There are several, with no row in two of them, for databases find the place in an index only where the
-        condition is one range of it: an OR has them read all that comes before.
+        Databases find a position in an index only if the condition is a single range; with an OR they read all earlier
+        rows.
 
         Raises:
-            InvalidParams: *place* is of another sorting.
+            InvalidParams: *place* belongs to another ordering.
         """
         mark, *found = place
         if mark != self._mark or len(found) != len(self._keys):
@@ -215,8 +205,8 @@ class Sorting:
         return [rows.filter(behind) for behind in self._behind(values, vendor)]
 
     def _behind(self, values: Sequence[Any], vendor: str) -> Iterator[Q]:
-        """What is the same up to some key and beyond the place by it, for each key from the last to the first."""
-        # Of a row SQLite looks up the first value alone; and there two queries cost hardly more than one.
+        """Yield for each key, last to first, the condition of being equal up to it and beyond the place in it."""
+        # SQLite uses only the first value of a row comparison for an index lookup, and a second query is cheap there.
         last = len(values) - 1 if vendor == "sqlite" else self._compared_at_once(values)
         for at in range(last, -1, -1):
             equal = Q(*(self._same(key, values[key]) for key in range(at)))
@@ -225,7 +215,7 @@ class Sorting:
                 yield equal & beyond
 
     def _compared_at_once(self, values: Sequence[Any]) -> int:
-        """From which key on all are compared as one row: they go one way, and there is no null among them."""
+        """Return the first key from which on all are compared as one row: same direction and no nulls."""
         at = len(values) - 1
         while (
             at > 0
@@ -251,10 +241,10 @@ class Sorting:
 
 
 def _beyond(names: Sequence[Any], values: Sequence[Any], sign: str) -> Any:
-    """A comparison of rows, ``(a, b) > (1, 2)``: one range of an index over *names*."""
+    """Return the row comparison ``(a, b) > (1, 2)``, a single range of an index over *names*."""
     if len(names) == 1:
         return LessThan(names[0], values[0]) if sign == "<" else GreaterThan(names[0], values[0])
-    # Neither of both is a value of its own, so it does not matter of which field they are said to be.
+    # The field is a placeholder: a row has no type of its own.
     sides = [Func(*side, template="(%(expressions)s)", output_field=models.Field()) for side in (names, values)]
     return Func(*sides, template="%(expressions)s", arg_joiner=f" {sign} ", output_field=models.BooleanField())
 
@@ -264,20 +254,20 @@ def _is_text(end: Any) -> bool:
 
 
 def _is_longer(end: Any, most: int) -> bool:
-    """Whether a text may be too long for a cursor, so that rows are sorted by how it begins."""
+    """Return True for a text that may be too long for a cursor. Rows are then sorted by its beginning."""
     return _is_text(end) and (end.max_length is None or end.max_length > most)
 
 
 MAX_LOOKED_AT = 200
-"""Rows that one call looks at where each has to be asked about, which may be a query for each."""
+"""Maximum number of rows to check one by one in a call, possibly with a query each."""
 BATCH = 100
 COUNTED = 1000
-"""Beyond so many, rows are not counted: a count costs as much as there are rows."""
+"""Rows are counted up to this number, since a count takes time in proportion to it."""
 TEXT_IN_LISTS = 400
-"""The most characters of one text where there are many rows."""
+"""Maximum characters of one text in a list of rows."""
 TEXT_ALONE = 20_000
 SHORTER = (5000, 1000, TEXT_IN_LISTS, 100)
-"""The most characters of one text, tried in turn where a single row is too long for an answer."""
+"""Maximum characters of one text, tried in turn if a single row exceeds the output limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,9 +275,8 @@ class Page:
     """Rows as JSON.
 
     Attributes:
-        rows: an object each.
-        place: of the last row that was looked at, where there is more behind it.
-        was_cut: there are fewer rows than asked for, for else they had too many characters.
+        place: the position after which the next page starts; None on the last page.
+        was_cut: True if rows were left out because of the output limit.
     """
 
     rows: list[dict[str, Any]]
@@ -304,11 +293,7 @@ def read_page(
     limit: int,
     place: Sequence[Any] | None,
 ) -> Page:
-    """The rows behind *place* that exist for the caller, *limit* of them at most.
-
-    Raises:
-        InvalidParams: *place* is of another sorting.
-    """
+    """Return at most *limit* visible rows after *place*."""
     showing = SerializerContext(access, bound, TEXT_IN_LISTS)
     found = objects(bound, access, with_columns(bound, access, rows, columns), sorting, limit, place)
     load_sets(found.objects, columns, bound, access)
@@ -326,7 +311,7 @@ def read_page(
 def whole_row(
     bound: BoundResource, obj: Any, columns: Sequence[OutputField], showing: SerializerContext
 ) -> dict[str, Any]:
-    """A row that is to be shown whatever its length: its texts, and what has no shape, are cut until it fits."""
+    """Return a row with its texts and untyped values cut to fit into the output limit."""
     row = serialize_row(bound, obj, columns, showing)
     for most in SHORTER:
         if len(to_json(row)) <= bound.resource.max_output_chars:
@@ -337,7 +322,6 @@ def whole_row(
 
 
 def _bounded(value: Any, schema: Mapping[str, Any], most: int) -> Any:
-    """A list, or an object of no declared shape, in *most* characters."""
     if not isinstance(value, list | dict) or len(to_json(value)) <= most:
         return value
     if not {"type", "anyOf", "$ref"} & schema.keys():
@@ -350,7 +334,7 @@ def _bounded(value: Any, schema: Mapping[str, Any], most: int) -> Any:
 
 
 def show_row(bound: BoundResource, access: RowAccess, rows: QuerySet[Any]) -> dict[str, Any] | None:
-    """What is shown of the first of *rows*, which came through the door; None where there is none for the caller."""
+    """Return the first of *rows* as JSON, or None if the caller may not view it."""
     for obj in with_columns(bound, access, rows, bound.columns)[:1]:
         if access.can_view(bound, obj):
             load_sets([obj], bound.columns, bound, access)
@@ -361,14 +345,14 @@ def show_row(bound: BoundResource, access: RowAccess, rows: QuerySet[Any]) -> di
 def with_columns(
     bound: BoundResource, access: RowAccess, rows: QuerySet[Any], columns: Sequence[OutputField]
 ) -> QuerySet[Any]:
-    """*rows* with all that *columns* show, but for what ``load_sets`` puts on objects."""
+    """Return *rows* with all that *columns* need, except the sets that ``load_sets`` adds."""
     rows = annotated(rows, [column.path.source for column in columns if column.path], access, bound)
     return without_weight(with_relations(rows, columns, bound, access), columns, bound)
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Objects, and where the next ones begin, if there are any."""
+    """Objects, and the position after which more follow, or None."""
 
     objects: list[Any]
     place: Sequence[Any] | None
@@ -382,11 +366,7 @@ def objects(
     limit: int,
     place: Sequence[Any] | None,
 ) -> Found:
-    """The objects behind *place* that exist for the caller, *limit* of them at most.
-
-    Raises:
-        InvalidParams: *place* is of another sorting.
-    """
+    """Return at most *limit* visible objects after *place*."""
     ordered = sorting.sorted(rows)
     if not bound.resource.checks_each_row:
         found = _first(limit + 1, [ordered] if place is None else sorting.after(ordered, place))
@@ -407,20 +387,19 @@ def objects(
 
 
 def _first(most: int, parts: Sequence[QuerySet[Any]]) -> list[Any]:
-    """The first objects of querysets of one kind that come one after the other."""
     found: list[Any] = []
     for part in parts:
         found += part.prefetch_related(None)[: most - len(found)]
         if len(found) == most:
             break
-    # Once for all of them, so that a page takes as many queries wherever it is.
+    # Prefetch once for all parts, so that every page takes the same number of queries.
     for part in parts[:1]:
         prefetch_related_objects(found, *part._prefetch_related_lookups)  # type: ignore[attr-defined]  # noqa: SLF001
     return found
 
 
 def count(bound: BoundResource, rows: QuerySet[Any]) -> int | None:
-    """How many rows there are; None where they are too many to count, or each has to be asked about."""
+    """Return the number of rows, or None if there are too many or they are checked one by one."""
     if bound.resource.checks_each_row:
         return None
     counted = rows.order_by()[: COUNTED + 1].count()

@@ -1,7 +1,6 @@
 """Previews of creating, updating and deleting rows.
 
-It is the caller's view of it: rows come through the doors that they come through when the call is run, and what cannot
-be written fails here with the same words. What ``save_model`` and ``delete_model`` do besides is not known.
+A preview applies the caller's own access and fails like the call. It does not run ``save_model`` or ``delete_model``.
 """
 
 import json
@@ -46,9 +45,9 @@ from django_mcp.model_resources.writes import (
 from django_mcp.primitives.validation_errors import shortened
 
 MAX_TEXT = 1000
-"""Characters of a text that are shown, around where it changes."""
+"""Maximum characters of a text, shown around the changed part."""
 MAX_ROWS = 50
-"""Rows that are shown of those that come into a set, or leave it."""
+"""Maximum number of rows shown as added to a set or removed from it."""
 _AROUND = 60
 _NOT_SHOWN: Any = object()
 Row = dict[str, Any]
@@ -56,32 +55,26 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The model's own fields, for one caller.
-
-    Attributes:
-        bound: the model.
-        access: the caller.
-    """
+    """The changes of a model's fields, as one caller may see them."""
 
     bound: BoundResource
     access: RowAccess
 
     def columns(self, field: Any) -> list[OutputField]:
-        """What the declaration shows of a field: the column of its name, and values of the rows that it leads to."""
+        """Return the columns that show a field or values of the rows it refers to."""
         return [each for each in self.bound.columns if each.name == field.name or _is_behind(each, field)]
 
     def shows(self, field: Any) -> bool:
-        """Whether the caller may read a field, or something of what it leads to."""
+        """Return True if the caller may read a field or a value of the rows it refers to."""
         return field == self.bound.lookup or bool(self.columns(field))
 
     def change(self, field: Any, row: Any, obj: Any, *, is_given: bool) -> Row:
-        """A field that is no set of rows.
+        """Return the change of a field that is not a set of rows.
 
         Args:
-            field: of the model.
-            row: as it is, with its columns; None for one that is created.
-            obj: as it would be.
-            is_given: the caller gave it.
+            row: the present row with its columns; None if it is created.
+            obj: the row as it would be saved.
+            is_given: True if the caller gave the value.
         """
         before = None if row is None else self._before(field, row)
         after = self._after(field, obj, is_given=is_given)
@@ -90,14 +83,7 @@ class Fields:
         return self._entry(field, before, after, is_new=row is None)
 
     def set_change(self, field: Any, obj: Any, rows: Any, *, is_new: bool) -> Row | None:
-        """A set of rows; None where the caller sees no difference.
-
-        Args:
-            field: of the model.
-            obj: the row that has it.
-            rows: those that are to be in it.
-            is_new: the row is created.
-        """
+        """Return the change of a set of rows to *rows*, or None if the caller would see no difference."""
         given = {row.pk: row for row in rows}
         if is_new:
             return self._entry(field, None, self._listed(field, given), is_new=True) if given else None
@@ -120,8 +106,6 @@ class Fields:
             entry["hidden"] = True
         return {**entry, **{key: unless_secret(field.name, each) for key, each in shown.items()}}
 
-    # Values
-
     def _before(self, field: Any, row: Any) -> Any:
         columns = self.columns(field)
         if not columns:
@@ -143,7 +127,7 @@ class Fields:
         return to_json_value(key) if is_given else _NOT_SHOWN
 
     def shown(self, field: Any, row: Any) -> Any:
-        """A row at the end of a relation."""
+        """Return the JSON of a related row."""
         values = {each.name: value for each in self.columns(field) for value in self._part(field, each, row)}
         if values:
             return _one(values)
@@ -158,10 +142,10 @@ class Fields:
         elif not isinstance(column, FunctionColumn):
             yield to_json_value(row.pk)
 
-    # Rows behind a relation
+    # Related rows
 
     def reached(self, field: Any) -> models.QuerySet[Any]:
-        """Those that exist for the caller."""
+        """Return the related rows that the caller may see."""
         rows = self.access.related_queryset(field, self.bound)
         if rows is None:
             rows = field.related_model._base_manager.all()  # noqa: SLF001 - Django's documented API
@@ -176,21 +160,20 @@ class Fields:
 
     def _staying(self, field: Any, rows: Mapping[Any, Any]) -> list[Any]:
         many = len(rows) > self.bound.resource.max_related
-        return [f"… ({len(rows)} that stay)"] if many else self._listed(field, rows)
+        return [f"… ({len(rows)} unchanged)"] if many else self._listed(field, rows)
 
 
 def unless_secret(name: str, value: Any) -> Any:
-    """A value of the field or column *name*, as far as people may read it."""
+    """Return *value*, or a placeholder if *name* or the value is redacted."""
     return HIDDEN if is_hidden(name, value, settings.REDACTED_ARGUMENTS) else value
 
 
 def _is_behind(column: OutputField, field: Any) -> bool:
-    """Whether a column shows a value of the row, or of each row, that *field* leads to."""
     return column.path is not None and column.path.hops == (field,) and not column.path.field.is_relation
 
 
 def _as_stored(field: Any, value: Any) -> Any:
-    """A value that was not saved yet, such as a default, as it will be read."""
+    """Return an unsaved value, such as a default, as it would be read from the database."""
     value = field.to_python(value)
     if isinstance(field, models.DecimalField) and value.is_finite():
         return value.quantize(Decimal(1).scaleb(-field.decimal_places), context=field.context)
@@ -206,7 +189,7 @@ def _is_empty(value: Any) -> bool:
 
 
 def _around_change(before: str, after: str) -> tuple[str, str]:
-    """Two texts, of long ones what is around the first and the last difference."""
+    """Return two texts, or of long ones the part around their first and last difference."""
     if max(len(before), len(after)) <= MAX_TEXT:
         return before, after
     start = max(_same(before, after) - _AROUND, 0)
@@ -215,7 +198,6 @@ def _around_change(before: str, after: str) -> tuple[str, str]:
 
 
 def _same(first: str, second: str) -> int:
-    """With how many characters both begin."""
     pairs = zip(first, second, strict=False)
     return next((at for at, (one, other) in enumerate(pairs) if one != other), min(len(first), len(second)))
 
@@ -231,22 +213,20 @@ _WITHOUT_VALUE = (models.FileField, models.BinaryField)
 def differences(
     bound: BoundResource, access: RowAccess, row: Any, old: Mapping[str, Any], form: Any, given: Container[str]
 ) -> Iterator[Row]:
-    """Yield what a form would make different of a row; of a new one, what it would have of all that callers can give.
+    """Yield the changes that a form makes to a row or, for a new row, all values that callers can give.
 
     Args:
-        bound: the model.
-        access: the caller.
-        row: as it is read, with its columns; None for one that is created.
-        old: what ``_stored`` gave of it before the form was filled in.
-        form: filled in, and valid.
-        given: the fields that the caller gave.
+        row: the present row with its columns; None if it is created.
+        old: the result of ``_stored`` before the form was bound.
+        form: the valid form.
+        given: names of the fields that the caller gave.
     """
     fields, obj = Fields(bound, access), form.instance
     new = _stored(obj)
     for name, field in _comparable(bound, form).items():
         if field.many_to_many:
             if name in given or (row is None and name in form.cleaned_data):
-                # Those that stay because the caller does not see them are given as keys.
+                # Rows that are kept because the caller may not see them are primary keys here.
                 rows = [each for each in form.cleaned_data[name] if isinstance(each, models.Model)]
                 entry = fields.set_change(field, obj, rows, is_new=row is None)
                 if entry is not None:
@@ -258,15 +238,12 @@ def differences(
 
 
 def changes_of(bound: BoundResource, ctx: Context, form: Any, given: Container[str], told: list[Row]) -> list[Row]:
-    """What a form of ``form_tool`` would change of a row, as the model's declaration shows it to the caller.
+    """Return the changes that a form of ``form_tool`` makes to a row, as far as the caller may see its fields.
 
     Args:
-        bound: the model.
-        ctx: the call.
-        form: filled in, and valid.
-        given: the fields that the caller gave.
-        told: what is known without the declaration: all there is where the row does not exist for the caller, and else
-            what is no field of the model.
+        form: the valid form.
+        given: names of the fields that the caller gave.
+        told: the form's own list of changes, for a row that the caller may not see and for fields that the model lacks.
     """
     access = RowAccess(ctx)
     row = _found(bound, access, access.get_queryset(bound).filter(pk=form.instance.pk), _all_columns(bound, access))
@@ -283,7 +260,6 @@ def _all_columns(bound: BoundResource, access: RowAccess) -> list[OutputField]:
 
 
 def _comparable(bound: BoundResource, form: Any) -> dict[str, Any]:
-    """The fields whose values are compared, those that the form asks for first, in its order."""
     own = own_fields(bound)
     known = {name: own[name] for name in dict.fromkeys([*form.fields, *own]) if name in own}
     return {
@@ -296,14 +272,14 @@ def _is_listed(
 ) -> bool:
     is_shown = fields.shows(field)
     if field.name in given:
-        # Whether a value that the caller may not read is another one is not to be told either.
+        # For a field that the caller may not read, "unchanged" would reveal its value.
         return is_new or differs or not is_shown
     has_value = not isinstance(value, DatabaseDefault) and value not in field.empty_values
     return (is_new and field.name in asked and has_value) or (differs and is_shown)
 
 
 def _stored(obj: Any) -> dict[str, Any]:
-    """Values of columns by the names of their fields, as they are at this moment."""
+    """Return a copy of the present column values, by field name."""
     columns = obj._meta.concrete_fields  # noqa: SLF001 - Django's documented API
     known = {each.name: vars(obj)[each.attname] for each in columns if each.attname in vars(obj)}
     return {name: deepcopy(each) if isinstance(each, dict | list) else each for name, each in known.items()}
@@ -311,7 +287,7 @@ def _stored(obj: Any) -> dict[str, Any]:
 
 def _differ(field: Any, old: Any, new: Any) -> bool:
     if isinstance(old, dict | list) or isinstance(new, dict | list) or is_json(field):
-        # Python takes true for 1.
+        # Compared as JSON, since True == 1 in Python.
         return _canonical(old) != _canonical(new)
     return bool(old != new)
 
@@ -321,10 +297,10 @@ def _canonical(value: Any) -> str:
 
 
 def preview_create(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Row:
-    """The values that a new row would have, as far as callers give them.
+    """Preview creating a row.
 
     Raises:
-        ToolError: it cannot be like that.
+        ToolError: the values are invalid.
     """
     bound = writer.bound
     return _looking(ctx, bound, writer.arguments, lambda: _create(writer, ctx, given))
@@ -340,10 +316,10 @@ def _create(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Row:
 
 
 def preview_update(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Row:
-    """The values that a row would no longer have, and those it would have.
+    """Preview updating a row.
 
     Raises:
-        ToolError: there is none for the caller, they may not change it, or it cannot be like that.
+        ToolError: the values are invalid, or the row does not exist for the caller or may not be changed.
     """
     bound = writer.bound
     return _looking(ctx, bound, writer.arguments, lambda: _update(writer, ctx, given))
@@ -362,16 +338,10 @@ def _update(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Row:
 
 
 def rows_of(bound: BoundResource, writer: Writer | None, ctx: Context, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The rows that the arguments of a call address, by argument: the one it is about, and those it links.
-
-    Args:
-        bound: the model.
-        writer: of the call; None where it deletes.
-        ctx: of the call.
-        given: its arguments.
+    """Return the rows that a call's arguments identify, by argument. *writer* is None for a deletion.
 
     Raises:
-        ToolError: one does not exist for the caller.
+        ToolError: a row does not exist for the caller.
     """
     access, name = RowAccess(ctx), bound.lookup_name
 
@@ -386,10 +356,10 @@ def rows_of(bound: BoundResource, writer: Writer | None, ctx: Context, given: Ma
 
 
 def preview_delete(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> Row:
-    """What is shown of a row that would be gone, and of which other rows how many would go with it.
+    """Preview deleting a row, with the number of other rows that would be deleted.
 
     Raises:
-        ToolError: there is none for the caller, they may not delete it, or something needs it.
+        ToolError: see ``writes.run_delete``.
     """
     return _looking(ctx, bound, {}, lambda: _delete(bound, ctx, given))
 
@@ -407,21 +377,18 @@ def _delete(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> Row
     return {"verb": "delete", **_named(bound, row), "changes": changes, "also": _also(bound, obj)}
 
 
-# Rows
-
-
 def _looking(ctx: Context, bound: BoundResource, arguments: Mapping[str, str], look: Callable[[], Row]) -> Row:
-    """What *look* gives. The default database's transaction is the preview's own, and rolled back there."""
+    """Run *look* and roll back its changes. On the default database its caller does that."""
     alias = router.db_for_write(bound.model)
     with readable(ctx, bound, arguments):
         return look() if alias == tools_alias() else rolled_back(look, alias)
 
 
 def _row(bound: BoundResource, access: RowAccess, value: Any, columns: Iterable[OutputField]) -> Any:
-    """The row that *value* addresses, as it is read, with all that *columns* show.
+    """Return the row that *value* identifies, with all that *columns* need.
 
     Raises:
-        ToolError: there is none, for this caller.
+        ToolError: it does not exist for the caller.
     """
     row = _found(bound, access, find_row(bound, access, str(value)), columns)
     if row is None:
@@ -439,7 +406,7 @@ def _found(bound: BoundResource, access: RowAccess, rows: models.QuerySet[Any], 
 
 
 def _stored_value(bound: BoundResource, row: Any) -> Any:
-    """The same row once more, with nothing but its columns, as it is written."""
+    """Return the row again, loaded as for a write."""
     rows = bound.model._base_manager.using(row._state.db)  # noqa: SLF001 - Django's documented API
     found = rows.select_related(None).filter(pk=row.pk).first()
     if found is None:
@@ -451,19 +418,16 @@ def _named(bound: BoundResource, row: Any) -> Row:
     return {"object": f"{capfirst(bound.one)} {bound.title_of(row)}", "uri": bound.uri_of(row)}
 
 
-# Deleting
-
-
 def _label(column: OutputField) -> str:
     field = None if column.path is None or column.path.hops else column.path.field
     return capfirst(str(getattr(field, "verbose_name", "") or re.sub("_+", " ", column.name)))
 
 
 def _also(bound: BoundResource, obj: Any) -> list[Row]:
-    """Rows that would go with a row, by model: how many, whoever may see them.
+    """Return the number of rows that would be deleted as well, by model, including rows the caller may not see.
 
     Raises:
-        ProtectedError, RestrictedError: some would not.
+        ProtectedError, RestrictedError: protected rows refer to it.
     """
     collector = Collector(using=obj._state.db, origin=obj)  # noqa: SLF001 - Django's documented API
     try:
@@ -487,6 +451,5 @@ def _words(model: Any, count: int) -> str:
 
 
 def _deletes_its_own_way(bound: BoundResource) -> bool:
-    """Whether deleting a row may be something else than that."""
     is_usual = type(bound.resource).delete_model is ModelResource.delete_model
     return not is_usual or bound.model.delete is not models.Model.delete

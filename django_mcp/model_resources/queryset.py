@@ -1,4 +1,4 @@
-"""Querysets of a request: prefetching, search, filters and aggregation."""
+"""Querysets of a request: related rows, search, filters and aggregates."""
 
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,9 +40,9 @@ def aggregated(
     access: RowAccess,
     bound: BoundResource,
 ) -> list[dict[str, Any]]:
-    """A dict for each group of *rows*, in the order of the dimensions; *most* of them, and one more if there are."""
+    """Return a dict per group of *rows*, ordered by dimension: up to *most*, plus one if there are more."""
     if rows.query.annotations or not bound.resource.has_plain_rows:
-        # Rows the caller sees, each once, whatever the site's own queryset joins.
+        # Start from primary keys, so that joins and annotations of the site's queryset do not affect the result.
         rows = bound.model._base_manager.using(rows.db).filter(pk__in=rows.order_by().values("pk"))  # noqa: SLF001
     names = {f"mcp_by_{at}": name for at, name in enumerate(dimensions)}
     rows = rows.annotate(**{key: _dimension(bound.dimensions[name], access, bound) for key, name in names.items()})
@@ -61,7 +61,6 @@ def aggregated(
 
 
 def _links(target: BoundResource, keys: Sequence[Any], access: RowAccess) -> dict[Any, Any]:
-    """Links to rows by primary key, as far as they exist for the caller."""
     rows = access.get_queryset(target).filter(pk__in={key for key in keys if key is not None})
     return {row.pk: serialize_link(target, row, access) for row in rows.order_by()}
 
@@ -80,7 +79,7 @@ def _shown(value: Any, of: Measure | Dimension | None) -> Any:
 
 
 def _exact(value: Any, measure: Measure) -> Any:
-    """A decimal with the places of its column, for SQLite works with floats; a mean with two more."""
+    """Return a decimal with its column's places, two more for averages, since SQLite computes with floats."""
     if not isinstance(value, Decimal) or not value.is_finite():
         return value
     places = measure.path.value_field.decimal_places + (2 if measure.function == "avg" else 0)
@@ -105,13 +104,13 @@ def _measure(measure: Measure | None, access: RowAccess, bound: BoundResource) -
 
 
 MORE_OF_A_SET = 200
-"""How many rows of a set are looked at where the database cannot tell which of them the caller may see."""
+"""Rows of a set to load if ``has_view_permission`` is checked for each."""
 
 
 def with_relations(
     rows: QuerySet[Any], columns: Iterable[OutputField], bound: BoundResource, access: RowAccess
 ) -> QuerySet[Any]:
-    """*rows* with what *columns* need of other models: joined where all of it exists for the caller, else apart."""
+    """Return *rows* with the related rows that *columns* need, joined if all of them are visible, else prefetched."""
     joined: list[str] = list(bound.resource.select_related)
     apart: dict[str, Any] = {}
     ours: set[str] = set()
@@ -119,7 +118,7 @@ def with_relations(
     unread: list[str] = []
     for prefix, relation, path in _relations(columns):
         names = _unread(prefix, relation, columns, bound)
-        if not _is_own((*path.hops, path.field)[0]):  # see load_sets
+        if not _is_own((*path.hops, path.field)[0]):  # handled by load_sets
             continue
         where = _accessor(prefix, path)
         if _is_set(relation):
@@ -146,7 +145,7 @@ def with_relations(
 
 
 def _unread(prefix: str, relation: Any, columns: Sequence[OutputField], bound: BoundResource) -> list[str]:
-    """Columns of the rows at the end of a relation that nothing shows, so that they are not read at all."""
+    """Return the columns of related rows to defer, since nothing shows them."""
     target = bound.rules_of(relation.related_model)
     if target is not None and target.resource.checks_each_row:
         return []  # a site's own code may look at anything
@@ -163,9 +162,9 @@ def _unread(prefix: str, relation: Any, columns: Sequence[OutputField], bound: B
 
 
 def _without(rows: QuerySet[Any], ours: set[str]) -> QuerySet[Any]:
-    """*rows* without what the site itself joins or prefetches over *ours*: Django would not fetch that once more.
+    """Return *rows* without the site's own joins and prefetches along *ours*.
 
-    What a join brought would be shown then, whether it exists for the caller or not.
+    Django would not fetch those relations again, and a join includes hidden rows.
     """
     rows = rows.all()
     joined = rows.query.select_related
@@ -189,16 +188,16 @@ def _leads_over(lookup: Any, ours: set[str]) -> bool:
 
 
 def _alone(rows: QuerySet[Any]) -> QuerySet[Any]:
-    """*rows* without rows of other models, which have to come through their own doors."""
+    """Return *rows* without their related rows, for which access is checked separately."""
     return rows.select_related(None).prefetch_related(None)
 
 
 def without_weight(rows: QuerySet[Any], columns: Iterable[OutputField], bound: BoundResource) -> QuerySet[Any]:
-    """*rows* without their long columns that nobody is going to look at."""
+    """Return *rows* with long columns deferred that *columns* do not show."""
     shown = {column.path.source for column in columns if column.path}
     shown |= {bound.lookup.name, bound.resource.title_field, bound.resource.modified_field}
     if bound.resource.checks_each_row or any(isinstance(column, FunctionColumn) for column in bound.columns):
-        return rows  # somebody's code may look at anything
+        return rows  # the site's code may use any column
     heavy = [
         each.name
         for each in bound.options.concrete_fields
@@ -209,7 +208,7 @@ def without_weight(rows: QuerySet[Any], columns: Iterable[OutputField], bound: B
 
 
 def _relations(columns: Iterable[OutputField]) -> Iterable[tuple[str, Any, Path]]:
-    """The relations that have to be there, each once, those before the ones behind them."""
+    """Return the relations to load, each once, parents before children."""
     seen: dict[str, tuple[str, Any, Path]] = {}
     for column in columns:
         if column.path is None:
@@ -226,7 +225,7 @@ def _is_set(relation: Any) -> bool:
 
 
 def _accessor(prefix: str, path: Path) -> str:
-    """The names of the attributes that lead along *prefix*; of a set the one that its rows are put on."""
+    """Return the attribute path along *prefix*; for a set, with the attribute that its rows are put on."""
     depth = prefix.count(LOOKUP_SEP) + 1
     names = []
     for at, relation in enumerate((*path.hops, path.field)[:depth]):
@@ -238,7 +237,7 @@ def _accessor(prefix: str, path: Path) -> str:
 
 
 def _is_own(relation: Any) -> bool:
-    """Return True unless *relation* is a set with a manager that is not Django's, which may take no sliced queryset."""
+    """Return False for a set whose manager is not Django's and may not support prefetching a slice."""
     if not _is_set(relation):
         return True
     accessor = relation.get_accessor_name() if relation.auto_created else relation.name
@@ -247,9 +246,9 @@ def _is_own(relation: Any) -> bool:
 
 
 def load_sets(objects: Sequence[Any], columns: Iterable[OutputField], bound: BoundResource, access: RowAccess) -> None:
-    """Put the rows of sets on *objects* that ``with_relations`` cannot prefetch: of generic relations, for instance.
+    """Load the sets that ``with_relations`` cannot prefetch, such as generic relations, onto *objects*.
 
-    Their managers are not asked; the sets are what the database joins, in two queries for each.
+    Their managers are bypassed: the database joins the rows, with two queries per set.
     """
     columns = list(columns)
     relations = [each for each in _relations(columns) if not _is_own((*each[2].hops, each[2].field)[0])]
@@ -272,7 +271,7 @@ def _put_set(objects: Sequence[Any], relation: Any, rows: QuerySet[Any], bound: 
     database = objects[0]._state.db  # noqa: SLF001 - Django's documented API
     rows, keys, own = rows.using(database), [obj.pk for obj in objects], bound.options.pk
     if (owner := getattr(relation, "object_id_field_name", None)) is not None:
-        # A generic relation; its rows may hold keys as text, which PostgreSQL does not join to numbers.
+        # A generic relation may store keys as text, which PostgreSQL does not join to numbers.
         given = {relation.content_type_field_name: relation.get_content_type(), f"{owner}__in": keys}
         base, key = rows.order_by().filter(**given), "pk"
     else:
@@ -308,18 +307,18 @@ def _set(name: str, relation: Any, bound: BoundResource, access: RowAccess, unre
 
 
 def annotated(rows: QuerySet[Any], names: Iterable[str], access: RowAccess, bound: BoundResource) -> QuerySet[Any]:
-    """*rows* with those declared annotations among *names* that they lack.
+    """Return *rows* with the declared annotations among *names* that are missing.
 
-    One that is worked out of other rows is null unless all of these exist for the caller.
+    An annotation that joins rows is null unless the caller may see all rows of those models.
 
     Raises:
-        ImproperlyConfigured: ``get_queryset`` does not annotate what the declaration says it does.
+        ImproperlyConfigured: ``get_queryset`` lacks an annotation of which only the type is declared.
     """
     lacking: dict[str, Any] = {}
     for name in {*names} & bound.annotations.keys() - rows.query.annotations.keys():
         annotation = bound.annotations[name]
         if annotation.expression is None and not rows.query.is_empty():
-            msg = f"{bound.resource!r}: get_queryset annotates no {name!r}, as annotations says it does."
+            msg = f"{bound.resource!r}: get_queryset does not annotate {name!r}, which annotations declares."
             raise ImproperlyConfigured(msg)
         is_seen = all(access.related_queryset(relation, bound) is None for relation in annotation.relations)
         nothing = Cast(Value(None), annotation.field)
@@ -330,7 +329,7 @@ def annotated(rows: QuerySet[Any], names: Iterable[str], access: RowAccess, boun
 def filtered(
     rows: QuerySet[Any], arguments: Mapping[str, Any], access: RowAccess, bound: BoundResource
 ) -> QuerySet[Any]:
-    """Those of *rows* that all filters in *arguments* let through."""
+    """Return the rows that match all filters in *arguments*."""
     given = [each.path.source for each in bound.filters if arguments.get(each.argument) is not None]
     rows = annotated(rows, given, access, bound)
     for each in bound.filters:
@@ -345,11 +344,11 @@ def filtered(
 
 MAX_WORDS = 10
 FEW = 1000
-"""Up to so many rows are looked up by their primary keys."""
+"""Up to this number of full-text matches, rows are selected by primary key."""
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a search, each once; what stands in quotes is one of them."""
+    """Return the distinct search terms of *text*. A quoted phrase is one term."""
     bits = [
         unescape_string_literal(bit) if len(bit) > 1 and bit[0] == bit[-1] and bit[0] in "\"'" else bit
         for bit in smart_split(text.replace("\0", " "))
@@ -358,10 +357,10 @@ def words_of(text: str) -> list[str]:
 
 
 def searched(rows: QuerySet[Any], text: str, access: RowAccess, bound: BoundResource) -> QuerySet[Any]:
-    """Those of *rows* in which every word of *text* is found in some path, or that full-text search finds for it.
+    """Return the rows in which every term of *text* occurs in some search field, or that full-text search finds.
 
     Raises:
-        ToolError: there are no words, or too many.
+        ToolError: there are no terms, or too many.
     """
     words = words_of(text)
     rows = annotated(rows, [field.path.source for field in bound.search_fields], access, bound)
@@ -379,10 +378,10 @@ def searched(rows: QuerySet[Any], text: str, access: RowAccess, bound: BoundReso
 
 
 def _by_key(rows: QuerySet[Any], found: Q) -> QuerySet[Any]:
-    """Those of *rows* that full-text search finds; by their primary keys, where they are few.
+    """Return the rows that full-text search finds; by primary key if they are few.
 
-    PostgreSQL holds rare words to be more frequent than they are. For the first rows in some order it would then go
-    through the table in that order, most of it, instead of looking into the index over the words.
+    PostgreSQL overestimates the frequency of rare words, and would scan the ordering's index instead of the full-text
+    index.
     """
     keys = list(rows.filter(found).order_by().values_list("pk", flat=True)[: FEW + 1])
     return rows.filter(found) if len(keys) > FEW else rows.filter(pk__in=keys)
@@ -398,7 +397,6 @@ def _anywhere(fields: Sequence[SearchField], word: str, access: RowAccess, bound
 
 
 def _in_full_text(field: SearchField, text: str, config: str | None) -> Q:
-    """PostgreSQL's: an index on the vector, or on ``SearchVector(path, config=…)``, makes it fast."""
     from django.contrib.postgres.search import (  # noqa: PLC0415 - they need psycopg
         SearchQuery,
         SearchVector,

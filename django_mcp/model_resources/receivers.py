@@ -1,4 +1,4 @@
-"""Build model resources when the site starts, and on later signals."""
+"""Start-up of model resources, and signal receivers for endpoints and tools that are added later."""
 
 from functools import partial
 from typing import Any
@@ -11,16 +11,16 @@ from django_mcp.primitives.tool import Tool
 
 
 def connect() -> None:
-    """Hear of endpoints and tools that come after the start."""
+    """Connect the receivers."""
     server_made.connect(_build_late, dispatch_uid="django_mcp.exposure.registration")
     primitive_added.connect(_settle_late, dispatch_uid="django_mcp.exposure.registration")
 
 
 def start() -> None:
-    """Build what was registered so far, now that every ``mcp.py`` was read; from here on at once.
+    """Build all endpoints once every ``mcp.py`` is imported. Later registrations are built immediately.
 
     Raises:
-        ImproperlyConfigured: some tools cannot be offered; the message tells of all of them.
+        ImproperlyConfigured: tools are invalid; the message lists all of them.
     """
     core_server.is_started = True
     together(partial(_start, each) for each in every_server())
@@ -34,14 +34,13 @@ def _start(server: MCPServer) -> None:
 
 
 def _build(server: MCPServer) -> None:
-    """See ``registry.build``."""
     from django_mcp.model_resources.registry import build  # noqa: PLC0415 - many sites have no models as resources
 
     build(server)
 
 
 def settle(server: MCPServer, tool: Tool) -> None:
-    """Let *tool* take and give rows, where it may do that: see ``arguments.settle``."""
+    """Let *tool* take and return rows if its annotations ask for it; see ``arguments.settle``."""
     tool.bind()
     if tool.is_deferred or tool.read_preview is not None or server.model_resources:
         from django_mcp.model_resources import arguments  # noqa: PLC0415 - most tools take and give no rows
@@ -54,12 +53,10 @@ def _has_models(server: MCPServer) -> bool:
 
 
 def _build_late(sender: MCPServer, **_: Any) -> None:
-    """An endpoint made after the start, in a ``urls.py`` say, that takes models over from another."""
     if core_server.is_started and _has_models(sender) and sender.source is not None:
         _build(sender)
 
 
 def _settle_late(sender: MCPServer, primitive: Primitive, **_: Any) -> None:
-    """A tool that is registered after the start, when the models it takes or gives have to be known."""
     if core_server.is_started and isinstance(primitive, Tool):
         settle(sender, primitive)

@@ -1,4 +1,4 @@
-"""``register`` and ``unregister``: a ``ModelResource`` at its endpoints, with tools, resources and notifications."""
+"""``register`` and ``unregister``, and building the tools and resources of an endpoint's models."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -40,18 +40,18 @@ def register(
     *,
     server: MCPServer | Sequence[MCPServer] | None = None,
 ) -> Any:
-    """Offer a model as resources and tools: ``@register(Book)`` on a ``ModelResource``, or ``register(Book, …)``.
+    """Register a model with a ``ModelResource``: ``@register(Book)`` on the class, or ``register(Book, BookResource)``.
 
     Args:
         model: the model.
-        resource: the class, where it is not decorated.
-        server: where to register, one endpoint or several; by default ``django_mcp.server``.
+        resource: the class, if ``register`` is not used as a decorator.
+        server: the endpoint or a list of endpoints; by default ``django_mcp.server``.
 
     Raises:
-        ImproperlyConfigured: it is no model or no ``ModelResource``, or the model is registered there already.
+        ImproperlyConfigured: *model* is not a model or already registered, or *resource* is not a ``ModelResource``.
     """
     if isinstance(server, Namespace):
-        msg = f"register takes endpoints, not {server!r}; a model has name and plural for its tools, and tags."
+        msg = f"register takes endpoints, not {server!r}; use name, plural and tags of the ModelResource."
         raise ImproperlyConfigured(msg)
     servers: Any = servers_of(server)
     if not (isinstance(model, type) and issubclass(model, models.Model)):
@@ -70,14 +70,14 @@ def register(
 
 
 def unregister(model: type[models.Model], /, *, server: MCPServer | Sequence[MCPServer] | None = None) -> None:
-    """Take back what ``register`` did for a model, such as another app's, as ``admin.site.unregister`` does.
+    """Undo ``register`` for a model, for example one of another app.
 
     Args:
         model: the model.
-        server: where it is registered, one endpoint or several; by default ``django_mcp.server``.
+        server: the endpoint or a list of endpoints; by default ``django_mcp.server``.
 
     Raises:
-        ImproperlyConfigured: the model is not registered there; or, after the start, a tool takes or gives its rows.
+        ImproperlyConfigured: the model is not registered there or, after start-up, a tool takes or returns its rows.
     """
     servers: Any = servers_of(server)
     for each in servers:
@@ -94,11 +94,11 @@ def unregister(model: type[models.Model], /, *, server: MCPServer | Sequence[MCP
 
 def _require_fresh(model: type[models.Model], declared: Any, servers: Sequence[MCPServer]) -> None:
     if not (isinstance(declared, type) and issubclass(declared, ModelResource)):
-        msg = f"{declared!r} is no subclass of ModelResource."
+        msg = f"{declared!r} is not a subclass of ModelResource."
         raise ImproperlyConfigured(msg)
     for each in servers:
         if model in each.model_resources:
-            msg = f"{model._meta.label} is registered at {each!r} already, as {each.model_resources[model].resource!r}."  # noqa: SLF001
+            msg = f"{model._meta.label} is already registered at {each!r}, as {each.model_resources[model].resource!r}."  # noqa: SLF001
             raise ImproperlyConfigured(msg)
 
 
@@ -110,7 +110,7 @@ def _build_with_takers(server: MCPServer) -> None:
 
 
 def _take_models(server: MCPServer) -> None:
-    """Offer the models of the endpoint that this one takes from, where their tags are wanted, and no others of it."""
+    """Add and remove models that this endpoint selects from its source endpoint."""
     there = {} if server.source is None else server.source.model_resources
     for model in [model for model, bound in server.model_resources.items() if bound.is_taken and model not in there]:
         del server.model_resources[model]
@@ -120,13 +120,12 @@ def _take_models(server: MCPServer) -> None:
 
 
 def build(server: MCPServer) -> None:
-    """Make resources and tools of all models of an endpoint anew, for each may show others.
+    """Rebuild the tools and resources of all models of an endpoint, since each may link to others.
 
-    A declaration that has a problem offers nothing; a system check tells of it, and so does the log.
+    A declaration with errors is left out; its errors are logged and reported by a system check.
 
     Raises:
-        ImproperlyConfigured: the name or URI of something made is taken; or a tool takes or gives rows of a model of
-            which nothing says what a caller may see.
+        ImproperlyConfigured: a name is already used, or a tool takes or returns rows of a model without declaration.
     """
     server.remove_generated()
     _take_models(server)
@@ -146,7 +145,7 @@ def build(server: MCPServer) -> None:
 
 
 def _made_without_clashes(server: MCPServer) -> dict[BoundResource, list[Primitive]]:
-    """Resources and tools of the models that nothing is wrong with. One of a name that is taken is a problem, too."""
+    """Return the tools and resources of models without errors. A duplicate name is an error as well."""
     while True:
         made = {bound: _made(bound) for bound in server.model_resources.values() if bound.is_sound}
         taken: dict[tuple[str, str], str] = {}

@@ -1,4 +1,4 @@
-"""Rows and models as MCP resources: templates, lists, completion, descriptions."""
+"""MCP resources of rows and models: templates, listing, completion, model descriptions."""
 
 import datetime
 import logging
@@ -45,10 +45,10 @@ from django_mcp.protocol.errors import InvalidParams, ProtocolError
 
 
 def complete_lookup(bound: BoundResource) -> Callable[..., Iterable[str]]:
-    """A completer of the lookup field of a model."""
+    """Return a completer for the lookup field of a model."""
 
     def complete(value: str, ctx: Context) -> Iterable[str]:
-        # A generator: it is not said how many more there would be, for they would have to be counted.
+        # A generator does not report the total number of values, which would have to be counted.
         access = RowAccess(ctx)
         rows = access.get_queryset(bound).order_by(bound.lookup.attname)
         for beginning in _beginnings(bound.lookup, value, connections[rows.db].vendor):
@@ -69,9 +69,9 @@ def _values(bound: BoundResource, access: RowAccess, rows: QuerySet[Any]) -> lis
 
 
 def _beginnings(field: Any, text: str, vendor: str) -> Iterator[Q]:
-    """That the field begins with *text*, in ways that an index can tell, the likeliest first."""
+    """Yield conditions to begin with *text* that an index can serve, the likeliest first."""
     if isinstance(value_field(field), models.IntegerField):
-        return  # digits tell nobody which row is meant
+        return  # completing numbers is of no use
     if not text:
         yield Q()
     elif "\0" in text or len(text) > 200:  # noqa: PLR2004
@@ -79,7 +79,7 @@ def _beginnings(field: Any, text: str, vendor: str) -> Iterator[Q]:
     elif isinstance(value_field(field), models.UUIDField):
         yield from filter(None, [_uuid(field.attname, text)])
     else:
-        # No plain index can tell whatever the case of letters is. So other cases are for where nothing is as typed.
+        # An index does not serve case-insensitive conditions, so other cases are tried if the typed one finds nothing.
         for typed in dict.fromkeys([text, text.lower(), text.upper(), text.capitalize()]):
             yield _text(field, typed, vendor)
 
@@ -87,9 +87,9 @@ def _beginnings(field: Any, text: str, vendor: str) -> Iterator[Q]:
 def _text(field: Any, text: str, vendor: str) -> Q:
     name = field.attname
     if vendor == "sqlite" and isinstance(value_field(field), models.CharField | models.TextField):
-        # There LIKE is for letters of any case, so that no index can serve it.
+        # SQLite's LIKE ignores case, so that no index can serve it.
         return Q(**{f"{name}__gte": text, f"{name}__lt": f"{text}\U0010ffff"})
-    # On PostgreSQL the second index that Django makes for an indexed text is for this.
+    # On PostgreSQL the ``_like`` index that Django adds for an indexed text column serves this.
     return Q(**{f"{name}__startswith": text})
 
 
@@ -101,12 +101,12 @@ def _uuid(name: str, text: str) -> Q | None:
 
 
 def schema_uri(bound: BoundResource) -> str:
-    """The URI under which it is described."""
+    """Return the URI of the model's description."""
     return f"schema://{bound.options.app_label.replace('_', '-')}/{bound.options.model_name}"
 
 
 def describe(bound: BoundResource, access: RowAccess) -> dict[str, Any]:
-    """Fields, relations, and what can be asked; of other models only those the caller may view."""
+    """Describe a model. Relations to models that the caller may not view are left out."""
     resource = bound.resource
     described: dict[str, Any] = {
         "model": bound.options.label,
@@ -162,15 +162,15 @@ logger = logging.getLogger("django_mcp")
 
 
 def listed_models(server: MCPServer) -> list[BoundResource]:
-    """Models whose rows are listed, in the order in which they were registered."""
+    """Return the models whose rows ``resources/list`` includes, in order of registration."""
     return [each for each in server.model_resources.values() if each.is_sound and each.resource.max_list_size != 0]
 
 
 def list_rows(ctx: Context, cursor: str | None, room: int) -> tuple[list[dict[str, Any]], str | None]:
-    """Resources, *room* at most, and the cursor for those behind them.
+    """Return at most *room* resources and the cursor of the next ones, or None.
 
     Raises:
-        InvalidParams: the cursor is none of ours.
+        InvalidParams: the cursor is invalid.
     """
     access = RowAccess(ctx)
     models = listed_models(ctx.server)
@@ -181,7 +181,7 @@ def list_rows(ctx: Context, cursor: str | None, room: int) -> tuple[list[dict[st
         if _may_view(bound, access):
             if len(entries) == room:
                 return entries, _encode(ctx, bound, None, 0)
-            # A cursor stays good where its caller may not view its model any more: it goes on with the next one.
+            # The cursor remains valid if its caller may no longer view its model; listing continues with the next one.
             shown, following = _entries(bound, access, place, room - len(entries), before)
             entries += shown
             if following is not None:
@@ -201,7 +201,7 @@ def _may_view(bound: BoundResource, access: RowAccess) -> bool:
 def _entries(
     bound: BoundResource, access: RowAccess, place: Any, room: int, before: int
 ) -> tuple[list[dict[str, Any]], Any]:
-    """Entries of one model, and the place of the last one if there are more; nothing where reading them fails."""
+    """Return the entries of one model and the position of the next ones, or nothing if reading fails."""
     try:
         found = _rows(bound, access, place, room, before)
         return [entry(bound, obj) for obj in found.objects], found.place
@@ -217,11 +217,10 @@ def _encode(ctx: Context, bound: BoundResource, place: Any, before: int) -> str:
 
 
 def _position(models: list[BoundResource], label: str | None) -> int:
-    """Where the model called *label* is among *models*; of None the first."""
     labels = [each.options.label for each in models]
     if label is None:
         return 0
-    if label not in labels:  # the site does not list it any more
+    if label not in labels:  # no longer listed by the site
         raise pagination.invalid()
     return labels.index(label)
 
@@ -247,7 +246,7 @@ def _rows(bound: BoundResource, access: RowAccess, place: Any, room: int, before
 
 
 def entry(bound: BoundResource, obj: Any) -> dict[str, Any]:
-    """A row as ``resources/list`` shows it (2026-07-28, Resources, Resource)."""
+    """Return a row as an entry of ``resources/list`` (2026-07-28, Resources, Resource)."""
     name = f"{bound.name}-{getattr(obj, bound.lookup.attname)}"
     made: dict[str, Any] = {"uri": bound.uri_of(obj), "name": name, "title": bound.title_of(obj)}
     made["mimeType"] = "application/json"
@@ -260,7 +259,7 @@ def entry(bound: BoundResource, obj: Any) -> dict[str, Any]:
 
 
 def _moment(value: datetime.date) -> str:
-    """A moment with its offset, as clients compare it; of a date its beginning."""
+    """Return ISO 8601 with an offset; for a date, its midnight."""
     moment = value if isinstance(value, datetime.datetime) else datetime.datetime.combine(value, datetime.time())
     return str(to_json_value(timezone.make_aware(moment) if timezone.is_naive(moment) else moment))
 
@@ -269,7 +268,7 @@ FORMAT = Parameter("format", Literal["json", "markdown"], "json", None)
 
 
 def resources(bound: BoundResource) -> Iterator[Resource]:
-    """All resources of a model; those without variables are listed by themselves."""
+    """Yield all resources and templates of a model."""
     one, many = bound.options.verbose_name, bound.titles
     later = Parameter("cursor", Annotated[str, Field(max_length=4096)], "", None)
     yield _resource(bound, bound.base, bound.plural, many, partial(_list, bound), [])
@@ -346,7 +345,6 @@ def _resource(
 
 
 def _list(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Rows, and the URI of the next ones."""
     access, question = RowAccess(ctx), [bound.base]
     sorting = Sorting(bound.sortings[""], access, bound)
     place = pagination.decode(ctx, question, given["cursor"]) if given.get("cursor") else None
@@ -364,7 +362,6 @@ def _list(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> dict[
 
 
 def _row(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> Any:
-    """One row in full."""
     access = RowAccess(ctx)
     row = show_row(bound, access, find_row(bound, access, given[bound.lookup_name]))
     if row is None:
@@ -375,7 +372,7 @@ def _row(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> Any:
 
 
 def _exists(bound: BoundResource, ctx: Context, given: Sequence[Mapping[str, Any]]) -> list[bool]:
-    """Which of some rows exist for the caller, in one query."""
+    """Return for each of *given* whether its row is visible, with one query."""
     access = RowAccess(ctx)
     values = [bound.address(each[bound.lookup_name]) for each in given]
     name = bound.lookup.attname
@@ -385,7 +382,6 @@ def _exists(bound: BoundResource, ctx: Context, given: Sequence[Mapping[str, Any
 
 
 def _field(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> ResourceContents:
-    """One long field of a row."""
     access, content = RowAccess(ctx), bound.contents[given["field"]]
     for obj in find_row(bound, access, given[bound.lookup_name])[:1]:
         if access.can_view(bound, obj):
@@ -405,5 +401,4 @@ def _contents(content: Content, value: Any) -> ResourceContents:
 
 
 def _schema(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001
-    """What the model is made of, as far as the caller may know."""
     return describe(bound, RowAccess(ctx))

@@ -1,4 +1,4 @@
-"""Model fields as JSON Schema and annotations; their values to JSON and back."""
+"""Model fields as JSON Schema and type annotations, and their values to and from JSON."""
 
 import datetime
 import json
@@ -32,15 +32,15 @@ from django_mcp.primitives.field_schema import (
 from django_mcp.primitives.validation_errors import shortened, with_article
 
 MAX_CHARACTERS = 200
-"""The longest text of a filter, unless the column takes longer ones."""
+"""Maximum characters of a text filter, unless the column is longer."""
 MAX_CHOICES = 200
-"""Choices beyond these are told in the model's schema only."""
+"""Models with more choices list them only in their description."""
 MAX_DIGITS = 1000
-"""Zeros that a number may have before or behind what tells it from others."""
+"""Maximum absolute decimal exponent, since a number is stored with all its zeros."""
 
 
 def json_type(field: Any) -> dict[str, Any]:
-    """JSON Schema of a column's values as they are shown, null left aside; a relation has that of the key it holds."""
+    """Return the JSON Schema of a column's values without null. A relation has that of the key it stores."""
     field = target_field(field)
     if (known := output_schema_of(field)) is not None:
         return known
@@ -48,7 +48,7 @@ def json_type(field: Any) -> dict[str, Any]:
 
 
 def column_value(field: Any, value: Any) -> Any:
-    """Return a value of the column *field* as JSON has it, which ``json_type`` describes."""
+    """Return a value of the column *field* as JSON that matches ``json_type``."""
     field = target_field(field)
     custom = custom_type(field)
     if value is not None and custom is not None and custom.to_json is not None:
@@ -59,28 +59,25 @@ def column_value(field: Any, value: Any) -> Any:
 
 
 def _stored_json(field: Any, value: Any) -> Any:
-    """Return what a column of JSON holds, whose values are objects of their own in Python."""
+    """Return the stored JSON of a column whose Python values are of a package's own class."""
     stored = field.get_prep_value(value)
     try:
         return json.loads(stored) if isinstance(stored, str) else stored
-    except ValueError:  # a text that was there before the column was one of JSON
+    except ValueError:  # a text from before the column held JSON
         return stored
 
 
 def as_decimal(field: Any, value: Any) -> Any:
-    """Return *value*, as a decimal where *field* holds those.
-
-    Packages have columns of decimals whose values are no decimals in Python, but amounts of money.
-    """
+    """Return *value* as a decimal if *field* holds decimals, which packages may represent as amounts of money."""
     if isinstance(value, Decimal | None) or not isinstance(field := target_field(field), models.DecimalField):
         return value
     return field.to_python(value)
 
 
 def to_json_value(value: Any) -> Any:
-    """A column's value as JSON has it.
+    """Return a column's value as JSON.
 
-    Decimals stay exact as text, moments carry their offset, durations are ISO 8601; a float that JSON lacks is null
+    Decimals become exact strings, datetimes carry an offset, durations are ISO 8601, NaN and infinity become null.
     """
     kind = type(value)
     if value is None or kind in {str, int, bool}:
@@ -92,18 +89,18 @@ def to_json_value(value: Any) -> Any:
 
 
 def _moment_text(value: datetime.datetime) -> str:
-    """With an offset, which "date-time" has to have (RFC 3339); without ``USE_TZ`` columns have none."""
+    """RFC 3339 requires an offset, which values lack without ``USE_TZ``."""
     return timezone.localtime(timezone.make_aware(value) if timezone.is_naive(value) else value).isoformat()
 
 
 def _plain(value: Any) -> Any:
-    """Without the class a value has in Python, such as that of a member of ``TextChoices``."""
+    """Return a string or integer without its subclass, such as ``TextChoices``."""
     return str.__str__(value) if isinstance(value, str) else int(value)
 
 
 _CONVERSIONS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     ((str, int), _plain),
-    # What a function may give: never what str() says of a row, or where a file is stored.
+    # Values that functions may return. ``str()`` of a row and paths of files are not exposed.
     (models.Model, lambda value: to_json_value(value.pk)),
     (models.QuerySet, lambda value: [to_json_value(each) for each in value]),
     (FieldFile, lambda value: value.name.replace("\\", "/").rpartition("/")[2] if value else None),
@@ -118,7 +115,7 @@ _CONVERSIONS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
 
 
 def input_type(field: Any) -> Any:
-    """The annotation of an argument that is to be compared with, or written into, a column."""
+    """Return the annotation of an argument that is compared to a column or written to it."""
     if (annotation := known_type(field)) is not None:
         return annotation
     longest = max(MAX_CHARACTERS, getattr(target_field(field), "max_length", None) or 0)
@@ -126,9 +123,7 @@ def input_type(field: Any) -> Any:
 
 
 def known_type(field: Any) -> Any:
-    """The annotation of an argument for a column that has choices or whose kind says of what type its values are; None
-    for any other, which takes text.
-    """
+    """Return the annotation for a column with choices or of a known type, or None for one that takes text."""
     field = target_field(field)
     if choices := choices_of(field):
         return Literal[tuple(value for value, _ in choices)]
@@ -150,7 +145,7 @@ def known_type(field: Any) -> Any:
 
 
 def _reader(from_json: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return *from_json* with Django's errors as those that pydantic knows."""
+    """Return *from_json* with ``ValidationError`` as the ``ValueError`` that pydantic expects."""
 
     def read(value: Any) -> Any:
         try:
@@ -175,14 +170,14 @@ def _decimals(field: Any) -> Any:
 
 
 def _written_out(value: Decimal) -> Decimal:
-    """A number that can be written without an exponent: 1E-999999999 is short, and would be a gigabyte of zeros."""
+    """Reject numbers such as 1E-999999999, which written out take gigabytes."""
     if abs(value.adjusted()) > MAX_DIGITS:
         raise ValueError(f"must have a decimal exponent from -{MAX_DIGITS} to {MAX_DIGITS}")
     return value
 
 
 def moment(value: datetime.datetime) -> datetime.datetime:
-    """With an offset, that of the site's time zone where none was given, and inside what databases hold."""
+    """Return *value* in the storage time zone. A naive value is in the current one. Years are limited to 2 to 9998."""
     if not 1 < value.year < datetime.MAXYEAR:
         raise ValueError("must be in the years 2 to 9998")
     if timezone.is_naive(value):
@@ -191,7 +186,6 @@ def moment(value: datetime.datetime) -> datetime.datetime:
 
 
 def _clock(value: datetime.time) -> datetime.time:
-    """Without an offset, for columns of times have none."""
     if value.tzinfo is not None:
         raise ValueError("must not have a UTC offset")
     return value
@@ -207,21 +201,21 @@ _INPUT_TYPES: Mapping[type, Any] = {
     models.UUIDField: uuid.UUID,
     models.JSONField: Any,
 }
-"""Types that values are read into; their JSON Schema is the registry's."""
+"""Types to parse values as. Their JSON Schema comes from the registry of field types."""
 
 
 def choices_of(field: Any) -> list[tuple[Any, str]]:
-    """Values and labels of a column with choices that are not too many to name; else nothing."""
+    """Return the values and labels of a column's choices, or nothing if there are too many."""
     flat = [(value, str(label)) for value, label in field.flatchoices] if getattr(field, "choices", None) else []
     known = [(to_json_value(value), label) for value, label in flat if isinstance(value, str | int)]
     return known if len(known) <= MAX_CHOICES else []
 
 
 def without_nul(text: str) -> str:
-    """*text* itself: PostgreSQL stores no NUL.
+    """Return *text*, which PostgreSQL cannot store with NUL characters.
 
     Raises:
-        ValueError: there is one in it.
+        ValueError: *text* contains one.
     """
     if "\0" in text:
         raise ValueError("must not contain NUL characters")
@@ -229,65 +223,65 @@ def without_nul(text: str) -> str:
 
 
 def value_field(field: Any) -> Any:
-    """Return the field whose type the values of *field* have: of a ``GeneratedField`` its ``output_field``."""
+    """Return *field* or, for a ``GeneratedField``, its ``output_field``."""
     while getattr(field, "generated", False):
         field = field.output_field
     return field
 
 
 def target_field(field: Any) -> Any:
-    """The column that a relation's key refers to, at its end, and of one that is generated what it gives."""
+    """Return the column that a relation's key finally refers to; for a generated one its ``output_field``."""
     while field.is_relation and getattr(field, "target_field", None) is not None:
         field = field.target_field
     return value_field(field)
 
 
 def has_default(field: Any) -> bool:
-    """Whether a column has a value where none is given."""
+    """Return True if a column has a default in Python or in the database."""
     return bool(field.has_default()) or getattr(field, "db_default", models.NOT_PROVIDED) is not models.NOT_PROVIDED
 
 
 def is_array(field: Any) -> bool:
-    """Return True for a column of PostgreSQL's arrays."""
+    """Return True for a PostgreSQL array."""
     return hasattr(field, "base_field") and not is_range(field)
 
 
 def is_range(field: Any) -> bool:
-    """Return True for a column of PostgreSQL's ranges, which have a ``base_field`` too."""
+    """Return True for a PostgreSQL range, which has a ``base_field`` too."""
     return hasattr(field, "range_type")
 
 
 def is_json(field: Any) -> bool:
-    """Return True for a column that holds JSON, of whatever class: Wagtail's ``StreamField`` is no ``JSONField``."""
+    """Return True for a column that stores JSON, including Wagtail's ``StreamField``, which is no ``JSONField``."""
     kind = field.get_internal_type() if isinstance(field, models.Field) else ""
     return isinstance(field, models.JSONField) or kind in {"JSONField", "HStoreField"}
 
 
 def is_foreign_json(field: Any) -> bool:
-    """Return True for a column that holds JSON, and whose values are those of a class of another package."""
+    """Return True for a column that stores JSON and has values of a package's own class."""
     return is_json(field) and not isinstance(field, models.JSONField)
 
 
 logger = logging.getLogger("django_mcp")
 
 MAX_TEXT = 100_000
-"""The longest text, in characters; of JSON in bytes."""
+"""Maximum size of a text in characters, or of JSON in bytes."""
 MAX_VALUES = 500
-"""The most values of a list, and the most rows of a set."""
+"""Maximum number of items in a list and rows in a set."""
 MAX_DEPTH = 50
-"""How deep JSON may be nested."""
+"""Maximum nesting depth of JSON."""
 
 _MAX_LOGGED = 500
 _TEXTS = (models.CharField, models.TextField, models.GenericIPAddressField, models.FilePathField)
 _NO_VALUE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What classes of columns raise for values that they did not expect."""
+"""Exceptions of columns of other packages for unexpected values."""
 
 
 def storable(value: Any) -> Any:
-    """*value* itself, if every database stores it and everybody can read it again.
+    """Return *value*, JSON that every database can store.
 
     Raises:
-        ValueError: it is too long, too deep, or has in it what cannot be stored.
+        ValueError: it is too long, nested too deep, or contains NUL characters or unpaired surrogates.
     """
     for each, depth in _parts(value):
         if depth > MAX_DEPTH:
@@ -304,7 +298,7 @@ def storable(value: Any) -> Any:
 
 
 def _parts(value: Any) -> Iterator[tuple[Any, int]]:
-    """All that is in a value of JSON, and how deep; without recursion, for it may be very deep."""
+    """Yield all nested values with their depth, without recursion."""
     rest: list[tuple[Any, int]] = [(value, 0)]
     while rest:
         each, depth = rest.pop()
@@ -315,18 +309,18 @@ def _parts(value: Any) -> Iterator[tuple[Any, int]]:
             rest += ((part, depth + 1) for part in each)
 
 
-# Columns of classes of other packages
+# Columns of other packages
 
 
 def is_foreign(field: Any) -> bool:
-    """Return True for a column whose class says what its values are, and nothing of Django's does."""
+    """Return True for a column whose values only its own class, from another package, can parse."""
     if field.is_relation or isinstance(field, models.JSONField | models.FileField):
         return False
     return is_json(field) or not (isinstance(field, _TEXTS) or is_array(field) or known_type(field) is not None)
 
 
 def foreign_words(field: Any) -> str:
-    """Return what such a column takes, for the description of its argument."""
+    """Return the description of what such a column takes."""
     kind = f"{capfirst(with_article(type(field).__name__))}, as {'JSON' if is_json(field) else 'text'}."
     blocks = getattr(getattr(field, "stream_block", None), "child_blocks", None)  # of Wagtail's StreamField
     if not isinstance(blocks, Mapping):
@@ -335,15 +329,15 @@ def foreign_words(field: Any) -> str:
 
 
 def form_value(field: Any, asked: forms.Field, given: Any) -> Any:
-    """Return what the form field *asked* of such a column takes for what a caller gave.
+    """Return *given*, a value from JSON, as the form field *asked* of such a column accepts it.
 
     Raises:
-        ValidationError: it is none of the column's values.
+        ValidationError: it is not a valid value of the column.
     """
     value = _read(field, given)
     if isinstance(asked, forms.CharField):
         return value if custom_type(field) is not None else _as_text(field, given)
-    with _reading(field), suppress(ValidationError):  # which the form tells with all others
+    with _reading(field), suppress(ValidationError):  # the form reports these together with all other errors
         asked.clean(value)
     return value
 
@@ -372,20 +366,20 @@ def _reading(field: Any) -> Iterator[None]:
 
 
 def require_kept(field: Any, given: Any, value: Any) -> None:
-    """See that a column of JSON keeps all that was given: Wagtail's leaves blocks out whose type it does not know.
+    """Check that a JSON column keeps the whole value: Wagtail's drops blocks of unknown types.
 
     Raises:
-        ValidationError: it does not.
+        ValidationError: a part was dropped.
     """
     if is_json(field) and (lost := _lost(given, column_value(field, value))):
         raise ValidationError(lost, code="lost")
 
 
 def _lost(given: Any, kept: Any, where: str = "") -> str:
-    """Say which part of *given* is not in *kept*; values that are no lists and objects may have become others."""
+    """Describe the first part of *given* that is missing in *kept*. Scalars may differ."""
     if isinstance(given, list) and isinstance(kept, list):
         if len(given) > len(kept):
-            return f"only {len(kept)} of the {len(given)} items of {where or 'the list'} have a type that is allowed."
+            return f"only {len(kept)} of {len(given)} items of {where or 'the list'} have an allowed type."
         parts = [(f"{where}[{at}]", each, kept[at]) for at, each in enumerate(given)]
     elif isinstance(given, Mapping) and isinstance(kept, Mapping):
         if unknown := [key for key in given if key not in kept]:
@@ -396,13 +390,13 @@ def _lost(given: Any, kept: Any, where: str = "") -> str:
     return next(filter(None, (_lost(each, other, name) for name, each, other in parts)), "")
 
 
-# Fields of forms
+# Form fields
 
 
 def form_choices(field: Any) -> list[tuple[Any, Any]]:
-    """Values and labels of a form field's choices; none where they are only known later, or are too many to name."""
+    """Return the values and labels of a form field's choices, or nothing if there are too many or not known yet."""
     choices = field.choices
-    if isinstance(choices, BlankChoiceIterator):  # of a column: those behind it may be fixed all the same
+    if isinstance(choices, BlankChoiceIterator):  # for a model field; the inner choices may be fixed
         choices = choices.choices
     if isinstance(choices, BaseChoiceIterator):
         return []

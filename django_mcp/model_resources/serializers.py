@@ -1,4 +1,4 @@
-"""Rows as JSON or Markdown, and files of rows."""
+"""Rows as JSON and Markdown, and the contents of their files."""
 
 import mimetypes
 from collections.abc import Callable, Iterable, Iterator
@@ -34,20 +34,20 @@ ANY_TYPE = "application/octet-stream"
 
 
 def media_type(name: str) -> str:
-    """The media type that a file's name tells."""
+    """Return the media type guessed from a file name."""
     return mimetypes.guess_type(name)[0] or ANY_TYPE
 
 
 MAX_BYTES = 8 * 1024 * 1024
-"""The largest file that is read into an answer; in Base64 it is a third longer."""
+"""Maximum size of a file in an answer, before Base64."""
 
 
 def read_file(file: Any, mime_type: str) -> str | bytes:
-    """What a file holds; of a text type and in UTF-8 as text.
+    """Return the content of a file, as text if its media type is text and it is valid UTF-8.
 
     Raises:
-        Http404: the storage has lost it.
-        ToolError: it is too large to be read in one answer.
+        Http404: the file is missing in the storage.
+        ToolError: the file exceeds ``MAX_BYTES``.
     """
     try:
         with file.open("rb") as opened:
@@ -65,19 +65,17 @@ def read_file(file: Any, mime_type: str) -> str | bytes:
 
 
 def rows_attribute(name: str) -> str:
-    """Where the prefetched rows of a set are put on an object, apart from what the site may prefetch itself."""
+    """Return the attribute for prefetched rows of a set, apart from the site's own prefetches."""
     return f"mcp_rows_{name}"
 
 
 @dataclass(frozen=True, slots=True)
 class SerializerContext:
-    """How a row is to be shown.
+    """How rows are serialized.
 
     Attributes:
-        access: for whom.
-        bound: the row's model.
-        most_characters: of one text.
-        in_full: whether it is the only row, so that looking into a storage for the size of its files is right.
+        most_characters: maximum length of one text.
+        in_full: True for a single row, for which file sizes are read from the storage.
     """
 
     access: RowAccess
@@ -87,12 +85,12 @@ class SerializerContext:
 
 
 def value_at(obj: Any, hops: tuple[Any, ...], showing: SerializerContext) -> Any:
-    """The object at the end of single relations, or None where one on the way does not exist for the caller."""
+    """Return the object at the end of single-valued relations, or None if the caller may not see a row on the way."""
     for hop in hops:
         name = hop.get_accessor_name() if hop.auto_created and not hop.concrete else hop.name
         try:
             obj = getattr(obj, name)
-        except ObjectDoesNotExist:  # a relation that must not be empty, to a row that does not exist for the caller
+        except ObjectDoesNotExist:  # a non-null relation to a row that the caller may not see
             return None
         if obj is None or not showing.access.sees_behind(hop, obj, showing.bound):
             return None
@@ -100,17 +98,17 @@ def value_at(obj: Any, hops: tuple[Any, ...], showing: SerializerContext) -> Any
 
 
 class ValueColumn(OutputField):
-    """A column of the model, or of one that single relations lead to. A relation shows the key it holds."""
+    """A column of the model, or of one reached by single-valued relations. A relation shows its key."""
 
     def value(self, obj: Any, showing: SerializerContext) -> Any:
-        """The value; of one that is too long the beginning as text, and where the rest is."""
+        """Return the value. A long text is cut, with a reference to the rest."""
         found = value_at(obj, self.path.hops, showing)
         if found is None:
             return None
         value = column_value(self.path.field, getattr(found, self.path.field.attname))
         text = value
         if is_foreign_json(self.path.value_field) and value is not None and not showing.in_full:
-            text = to_json(value).decode()  # a whole page, such as Wagtail's, in each of many rows
+            text = to_json(value).decode()  # such as a whole page of Wagtail's, which is too long for a list
         if isinstance(text, str) and len(text) > showing.most_characters:
             return _shortened(text, self, obj, showing)
         return value
@@ -125,29 +123,29 @@ def _shortened(text: str, column: OutputField, obj: Any, showing: SerializerCont
 
 
 class FileColumn(OutputField):
-    """A file: its name, media type, and the resource to read it from.
+    """A file: its name, media type and resource.
 
-    Never its place in the storage, nor its URL, which would pass by our permissions.
+    Its storage path and its URL are not shown, since they would bypass permissions.
     """
 
     def value(self, obj: Any, showing: SerializerContext) -> Any:
-        """The file's description, or None where there is none."""
+        """Return the file's description, or None."""
         file = getattr(obj, self.path.field.attname)
         if not file:
             return None
         name = to_json_value(file)
         described = {"uri": f"{showing.bound.uri_of(obj)}/{self.name}", "mimeType": media_type(name), "name": name}
         if showing.in_full:
-            with suppress(Exception):  # storages raise what they like where they cannot say, or have lost the file
+            with suppress(Exception):  # storages raise various errors if the file is missing or its size unknown
                 described["size"] = int(file.size)
         return described
 
 
 class BytesColumn(OutputField):
-    """Bytes: where to read them."""
+    """A binary column, as a link to its resource."""
 
     def value(self, obj: Any, showing: SerializerContext) -> Any:
-        """The link, or None where it is empty."""
+        """Return the link, or None if the column is empty."""
         found = getattr(obj, self.path.field.attname)
         if found is None or len(found) == 0:
             return None
@@ -157,24 +155,24 @@ class BytesColumn(OutputField):
 
 @dataclass(frozen=True, slots=True)
 class LinkColumn(OutputField):
-    """A single relation to a model that is exposed at the same endpoint."""
+    """A single-valued relation to a registered model."""
 
     target: Any = None
 
     def value(self, obj: Any, showing: SerializerContext) -> Any:
-        """The link, or None where there is nothing the caller may see."""
+        """Return the link, or None if there is no row that the caller may see."""
         found = value_at(obj, (*self.path.hops, self.path.field), showing)
         return None if found is None else serialize_link(self.target, found, showing.access)
 
 
 @dataclass(frozen=True, slots=True)
 class SetColumn(OutputField):
-    """A set of related rows: links to them, or what a path gives for each."""
+    """A set of related rows, as links or as one value of each."""
 
     target: Any = None
 
     def value(self, obj: Any, showing: SerializerContext) -> Any:
-        """The first few that the caller may see, in the order of their primary keys."""
+        """Return the first visible rows, by primary key, up to ``max_related``."""
         most = showing.bound.resource.max_related
         return [each for each in self._values(obj, showing) if each is not None][:most]
 
@@ -196,21 +194,16 @@ class SetColumn(OutputField):
 
 @dataclass(frozen=True, slots=True)
 class FunctionColumn(OutputField):
-    """What a function gives for the object.
-
-    Attributes:
-        call: takes the object.
-        dump: from what it gives to JSON.
-    """
+    """The result of a function. *dump* converts it to JSON."""
 
     call: Callable[[Any], Any] = field(kw_only=True)
     dump: Callable[[Any], Any] = field(kw_only=True, default=to_json_value)
 
     def value(self, obj: Any, showing: SerializerContext) -> Any:
-        """What it gives; of a text that is too long the beginning."""
+        """Return the result, cut if it is a long text."""
         try:
             value = self.dump(self.call(obj))
-        except ObjectDoesNotExist:  # it looks for a row that does not exist for the caller
+        except ObjectDoesNotExist:  # its related row does not exist
             return None
         if isinstance(value, str) and len(value) > showing.most_characters:
             return _shortened(value, self, obj, showing)
@@ -218,7 +211,7 @@ class FunctionColumn(OutputField):
 
 
 def function_column(name: str, call: Callable[[Any], Any], returns: Any, words: str | None) -> FunctionColumn:
-    """The column of a function; its schema is that of its return annotation, where it has one that can be shown."""
+    """Return the column of a function, with the schema of its return annotation."""
     described = {"description": words} if words else {}
     if returns is None or returns is Any:
         return FunctionColumn(name, described, call=call)
@@ -232,7 +225,7 @@ def function_column(name: str, call: Callable[[Any], Any], returns: Any, words: 
 
 
 def column_of(name: str, path: Path, target: BoundResource | None) -> OutputField:
-    """The column of a path."""
+    """Return the column of a path."""
     described = _words(path.field)
     end, kind = path.field, path.value_field
     if path.is_many:
@@ -245,13 +238,12 @@ def column_of(name: str, path: Path, target: BoundResource | None) -> OutputFiel
     if isinstance(kind, models.BinaryField) and not path.hops:
         return BytesColumn(name, {"anyOf": [FILE_SCHEMA, {"type": "null"}], **described}, path)
     schema = {**json_type(end), **described}
-    # A float that JSON lacks is null; so is all that stands behind a row which the caller may not see.
+    # NaN and infinity become null, and so do values behind rows that the caller may not see.
     is_nullable = path.hops or path.is_nullable or end.is_relation or isinstance(kind, models.FloatField)
     return ValueColumn(name, nullable(schema) if is_nullable else schema, path)
 
 
 def _words(end: Any) -> dict[str, Any]:
-    """What the model says of a field, for whoever reads its values."""
     name, help_text = str(getattr(end, "verbose_name", "") or ""), str(getattr(end, "help_text", "") or "")
     plain = str(getattr(end, "name", "")).replace("_", " ")
     words = [each for each in (name if name.lower() != plain.lower() else "", help_text) if each]
@@ -261,7 +253,7 @@ def _words(end: Any) -> dict[str, Any]:
 def serialize_row(
     bound: BoundResource, obj: Any, columns: Iterable[OutputField], showing: SerializerContext
 ) -> dict[str, Any]:
-    """Return the address of a row and the values of *columns*."""
+    """Return the URI and lookup value of a row, and the values of *columns*."""
     address = {"uri": bound.uri_of(obj), bound.lookup_name: to_json_value(getattr(obj, bound.lookup.attname))}
     return {**address, **{column.name: column.value(obj, showing) for column in columns}}
 
@@ -282,12 +274,12 @@ def row_schema(bound: BoundResource, columns: Iterable[OutputField]) -> dict[str
 
 
 def serialize_link(bound: BoundResource, obj: Any, access: RowAccess) -> dict[str, Any] | None:
-    """Return URI and title of a row of ``RowAccess.get_queryset``; None if it does not exist for the caller."""
+    """Return the URI and title of a row, or None if the caller may not view it."""
     return {"uri": bound.uri_of(obj), "title": bound.title_of(obj)} if access.can_view(bound, obj) else None
 
 
 def to_markdown(bound: BoundResource, row: dict[str, Any]) -> str:
-    """A heading, a line for each value, and a section for each that has several lines."""
+    """Return a heading, a list item per value, and a section per multi-line text."""
     title = row.get(bound.resource.title_field or "") or row[bound.lookup_name]
     lines, sections = [f"# {_line(title)}", ""], []
     for name, value in row.items():

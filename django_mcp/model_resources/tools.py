@@ -1,4 +1,4 @@
-"""Generate a model's tools: search, get, aggregate, create, update and delete."""
+"""The generated tools of a model: search, get, aggregate, create, update, delete."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -33,11 +33,11 @@ from django_mcp.protocol.errors import InvalidParams
 DEFAULT_ROWS = 20
 MAX_GROUPS = 200
 RESERVED = frozenset({"ctx", "query", "order_by", "limit", "cursor", "measures", "by", "uri"})
-"""Argument names of these tools, which filters cannot have."""
+"""Argument names of these tools, which filters cannot use."""
 
 
 def read_tools(bound: BoundResource) -> Iterator[Tool]:
-    """Yield the read tools that a declaration asks for."""
+    """Yield the read tools that a declaration enables."""
     wanted, titles = bound.resource.tools, bound.titles
     if "search" in wanted:
         ways = ["search terms"] * bool(bound.search_fields) + ["filters"] * bool(bound.filters)
@@ -85,7 +85,7 @@ def _read_tool(
     return tool
 
 
-# Searching
+# Search
 
 
 def _search_parameters(bound: BoundResource) -> list[Parameter]:
@@ -104,7 +104,6 @@ def _search_parameters(bound: BoundResource) -> list[Parameter]:
 
 
 def _narrowing(bound: BoundResource) -> Iterator[Parameter]:
-    """Yield the arguments that select rows."""
     if bound.search_fields:
         names = list(dict.fromkeys(field.path.source.replace("__", " ") for field in bound.search_fields))
         where = names[0] if len(names) == 1 else f"one of: {', '.join(names)}"
@@ -135,11 +134,7 @@ def _page_schema(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_search(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
-    """Return one page of rows.
-
-    Raises:
-        ToolError: the search terms, a filter or the cursor are invalid.
-    """
+    """Return one page of the matching rows."""
     access = RowAccess(ctx)
     question = [bound.options.label, {key: value for key, value in given.items() if key not in {"cursor", "limit"}}]
     sorting = Sorting(bound.sortings[given.get("order_by") or ""], access, bound)
@@ -166,16 +161,12 @@ def _note(page: Page, total: int | None, *, is_first: bool) -> str:
 
 
 def narrowed(bound: BoundResource, access: RowAccess, given: Mapping[str, Any]) -> Any:
-    """Return the rows that the caller may see and that match the arguments.
-
-    Raises:
-        ToolError: the search terms are invalid.
-    """
+    """Return the visible rows that match the arguments."""
     rows = filtered(access.get_queryset(bound), given, access, bound)
     return searched(rows, given["query"], access, bound) if given.get("query") else rows
 
 
-# Getting
+# Get
 
 
 def get_parameters(bound: BoundResource) -> list[Parameter]:
@@ -184,11 +175,7 @@ def get_parameters(bound: BoundResource) -> list[Parameter]:
 
 
 def run_get(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
-    """Return one row with all its fields.
-
-    Raises:
-        ToolError: the row does not exist for the caller.
-    """
+    """Return one row with all its fields."""
     access, value = RowAccess(ctx), given[bound.lookup_name]
     row = show_row(bound, access, find_row(bound, access, str(value)))
     if row is None:
@@ -228,11 +215,7 @@ def _groups_schema(bound: BoundResource) -> dict[str, Any]:
 
 
 def run_aggregate(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
-    """Return aggregates of the matching rows, by group.
-
-    Raises:
-        ToolError: the search terms or a filter are invalid.
-    """
+    """Return aggregates of the matching rows, by group."""
     access = RowAccess(ctx)
     measures, by = list(dict.fromkeys(given["measures"])), list(dict.fromkeys(given.get("by", ())))
     with readable_errors():
@@ -244,11 +227,7 @@ def run_aggregate(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) 
 
 @contextmanager
 def readable_errors() -> Iterator[None]:
-    """Turn errors that a caller's values cause into messages from which a model can correct its call.
-
-    Raises:
-        ToolError: instead of the error.
-    """
+    """Raise errors caused by a caller's values as ``ToolError``, so that a model can correct its call."""
     try:
         yield
     except InvalidParams as error:
@@ -266,7 +245,7 @@ _DELETED = {
 
 
 def writing_tools(bound: BoundResource) -> Iterator[Tool]:
-    """Yield the tools for the actions that a declaration opts in to."""
+    """Yield the tools for the declared ``actions``."""
     verbs = bound.resource.actions
     row = shaped(row_schema(bound, bound.columns))
     if "create" in verbs:
@@ -316,17 +295,17 @@ def _write_tool(
         preview=function(look, f"preview_{name}", "", parameters if writer is None else [GIVEN], resource),
     )
     tool.rows_of = partial(rows_of, bound, writer)
-    # Only the site's own code can elicit input from the user.
+    # Only the site's own code can request elicitation.
     hook = "delete_model" if verb == "delete" else "save_model"
     tool.is_interactive = getattr(type(resource), hook) is not getattr(ModelResource, hook)
     return tool
 
 
-# Problems
+# Checks
 
 
 def writing_problems(bound: BoundResource) -> Iterator[tuple[str, str]]:
-    """What is wrong with how a declaration lets callers write, and what would be right."""
+    """Yield each error, with a hint, in how a declaration lets callers write."""
     resource = bound.resource
     if isinstance(resource.actions, str) or not {"create", "update"} & {*resource.actions}:
         return
@@ -340,21 +319,23 @@ def writing_problems(bound: BoundResource) -> Iterator[tuple[str, str]]:
 def _wrong_fields(resource: ModelResource) -> tuple[str, str] | None:
     if not resource.writable_fields:
         verbs = _(" and ").join(repr(verb) for verb in resource.actions if verb != "delete")
-        text = _("actions has %(actions)s, and there is nothing to write") % {"actions": verbs}
-        return text, _("Name the fields: writable_fields = [...], or a form.")
+        text = _("actions has %(actions)s, but no field is writable") % {"actions": verbs}
+        return text, _("Set writable_fields or form.")
     return None
 
 
 def _wrong_form(bound: BoundResource) -> tuple[str, str] | None:
     resource, form = bound.resource, bound.resource.form
     if not (isinstance(form, type) and issubclass(form, BaseModelForm) and form._meta.model):  # noqa: SLF001
-        return _("form is %(form)r") % {"form": form}, _("Give a subclass of ModelForm that has a Meta with a model.")
+        return _("form is %(form)r, not a ModelForm with a model") % {"form": form}, _(
+            "Use a subclass of ModelForm with Meta.model."
+        )
     if not issubclass(bound.model, form._meta.model):  # noqa: SLF001 - of ModelForm
-        text = _("form is of %(model)s") % {"model": form._meta.model._meta.label}  # noqa: SLF001
-        return text, _("Give one of %(model)s.") % {"model": bound.options.label}
+        text = _("form is for %(model)s") % {"model": form._meta.model._meta.label}  # noqa: SLF001
+        return text, _("Use a form for %(model)s.") % {"model": bound.options.label}
     if form._meta.fields is None:  # noqa: SLF001 - of ModelForm
-        hint = _("Name them in its Meta.fields, so that new columns cannot be written by themselves.")
-        return _("form %(form)s does not say which fields it has") % {"form": form.__name__}, hint
+        hint = _("List the fields in Meta.fields, so that new columns do not become writable automatically.")
+        return _("form %(form)s does not declare Meta.fields") % {"form": form.__name__}, hint
     if resource.writable_fields:
-        return _("both writable_fields and form are declared"), _("Keep one of them.")
+        return _("both writable_fields and form are declared"), _("Remove one of them.")
     return None

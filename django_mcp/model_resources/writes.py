@@ -1,4 +1,4 @@
-"""Save and delete rows: forms, locks, history and errors."""
+"""Saving and deleting rows: forms, locks, admin history and errors."""
 
 import json
 import logging
@@ -32,25 +32,24 @@ from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.validation_errors import about_argument, missing_argument
 
 ADDED, CHANGED, DELETED = 1, 2, 3
-"""``django.contrib.admin.models`` has the same, which can be imported only where the admin is installed."""
+"""As in ``django.contrib.admin.models``, which requires the admin to be installed."""
 
 
 def note(ctx: Context, obj: Model, action: int, form: Any = None) -> None:
-    """Make a ``LogEntry``, in the transaction of what was written; where there is an admin, and the caller is a user.
+    """Add a ``LogEntry`` to the admin's history, if the admin is installed and the caller is a user.
 
     Args:
-        ctx: of the call.
-        obj: what was written; not yet deleted.
-        action: what was done.
-        form: that it was written through; None where it is deleted.
+        obj: the row; before it is deleted.
+        action: ``ADDED``, ``CHANGED`` or ``DELETED``.
+        form: the form it was saved with; None for a deletion.
     """
     if not ctx.user.is_authenticated or not apps.is_installed("django.contrib.admin"):
         return
-    from django.contrib.admin.models import LogEntry  # noqa: PLC0415 - where it is installed
+    from django.contrib.admin.models import LogEntry  # noqa: PLC0415 - the admin is optional
     from django.contrib.admin.utils import construct_change_message  # noqa: PLC0415 - likewise
     from django.contrib.contenttypes.models import ContentType  # noqa: PLC0415 - likewise
 
-    if router.db_for_write(LogEntry) != DEFAULT_DB_ALIAS:  # the transaction of a tool is of that one
+    if router.db_for_write(LogEntry) != DEFAULT_DB_ALIAS:  # the transaction of a tool is on that database
         return
     message = [] if form is None else construct_change_message(form, (), action == ADDED)
     LogEntry.objects.create(
@@ -64,10 +63,10 @@ def note(ctx: Context, obj: Model, action: int, form: Any = None) -> None:
 
 
 def lock_row(bound: BoundResource, ctx: Context, value: object) -> Any:
-    """The row that *value* addresses, which nobody else changes until the transaction ends.
+    """Return the row that *value* identifies, locked until the transaction ends.
 
     Raises:
-        ToolError: there is none, for this caller, or the call was approved for another one.
+        ToolError: it does not exist for the caller, or the call was approved for a different row.
     """
     obj = locked(bound.model, lambda: _look(bound, ctx, value))
     if obj is None:
@@ -101,15 +100,10 @@ _LACKING = frozenset({"blank", "null", "required"})
 
 @contextmanager
 def readable(ctx: Context, bound: BoundResource, arguments: Mapping[str, str]) -> Iterator[None]:
-    """Say in the caller's language what goes wrong while a row is written, as far as they may know.
+    """Raise errors of writing a row as ``ToolError``, in the caller's language and without details they may not see.
 
     Args:
-        ctx: of the call.
-        bound: the row's model.
-        arguments: of each field that can be given, what it is called for the caller.
-
-    Raises:
-        ToolError: in place of what was raised; so the transaction is rolled back.
+        arguments: the argument name of each writable field.
     """
     try:
         with translation.override(ctx.language), stored(bound.options.label):
@@ -124,20 +118,13 @@ def readable(ctx: Context, bound: BoundResource, arguments: Mapping[str, str]) -
 
 @contextmanager
 def stored(label: str) -> Iterator[None]:
-    """What a database says no to, in words that tell of no row.
-
-    Args:
-        label: of what is written, for the log.
-
-    Raises:
-        ToolError: in place of what the database raised.
-    """
+    """Raise database errors as ``ToolError``, without data of other rows. *label* is used in the log."""
     try:
         yield
     except (ProtectedError, RestrictedError):
         raise
     except IntegrityError as error:
-        # The caller reads nothing of it, for a database may quote another row; the site's owner has to.
+        # A database may quote other rows in its message, so it is only logged.
         logger.warning("A row of %s could not be written", label, exc_info=error)
         raise ToolError(RULE) from None
     except (DataError, OverflowError):
@@ -145,7 +132,7 @@ def stored(label: str) -> Iterator[None]:
 
 
 def in_words(error: ValidationError, bound: BoundResource, arguments: Mapping[str, str]) -> str:
-    """All that an error says, each sentence once."""
+    """Return all messages of an error, without duplicates."""
     by_name = error.error_dict if hasattr(error, "error_dict") else {NON_FIELD_ERRORS: error.error_list}
     return " ".join(
         dict.fromkeys(_sentence(name, each, bound, arguments) for name, errors in by_name.items() for each in errors)
@@ -162,25 +149,22 @@ def _sentence(name: str, error: Any, bound: BoundResource, arguments: Mapping[st
 
 
 def _of_another_field(name: str, code: Any, message: str, bound: BoundResource) -> str:
-    """What is told of a field that is no argument. It is named where the caller knows it, from reading rows."""
+    """Return the error of a field that is not an argument, with its name only if the caller can read it."""
     if name in {column.name for column in bound.columns if column.path is not None and not column.path.hops}:
         return f"Field {name!r}, which this tool does not set: {message}"
     return NOT_SET if code in _LACKING else message
 
 
 def _others(error: ValidationError, arguments: Mapping[str, str]) -> dict[str, list[str]]:
-    """What is wrong with fields that are no arguments."""
     by_name = error.message_dict if hasattr(error, "error_dict") else {}
     return {name: words for name, words in by_name.items() if name not in arguments and name != NON_FIELD_ERRORS}
 
 
 class WholeRow:
-    """What a form has before its own class, so that it looks at the row as a whole: also at rules for values that it
-    does not ask for, and that ``full_clean`` of the model tells of.
-    """
+    """A mixin for model forms that validates the whole row, including fields that the form lacks."""
 
     def add_error(self: Any, field: Any, error: Any) -> None:
-        """Take errors about fields that the form lacks for errors about all of it."""
+        """Report errors of fields that the form lacks as errors of the form."""
         if field is None and hasattr(error, "error_dict"):
             for name, errors in error.error_dict.items():
                 super().add_error(name if name in self.fields else None, errors)  # type: ignore[misc]
@@ -192,7 +176,7 @@ class WholeRow:
         return kept | super()._get_validation_exclusions()  # type: ignore[misc, no-any-return]
 
     def validate_unique(self: Any) -> None:
-        """See that the row breaks no rule that holds for several fields, or several rows."""
+        """Check uniqueness and constraints of the whole row."""
         skipped = {*self.errors, *_unset(self.instance)}
         for check in (self.instance.validate_unique, self.instance.validate_constraints):
             try:
@@ -202,13 +186,13 @@ class WholeRow:
 
 
 def _unset(obj: Any) -> set[str]:
-    """The fields of a new row that get their values only later, in ``save_model`` or from the database."""
+    """Return the fields of a new row that ``save_model`` or the database sets later."""
     fields = obj._meta.fields if obj._state.adding else ()  # noqa: SLF001 - Django's documented API
     return {each.name for each in fields if _is_unset(obj, each)}
 
 
 def _is_unset(obj: Any, field: Any) -> bool:
-    if getattr(field, "generated", False):  # an unsaved row does not even let one ask
+    if getattr(field, "generated", False):  # reading it from an unsaved row raises an error
         return True
     value = getattr(obj, field.attname)
     needed = not field.blank and not has_default(field)
@@ -216,9 +200,9 @@ def _is_unset(obj: Any, field: Any) -> bool:
 
 
 def row_form(bound: BoundResource) -> Any:
-    """The form that rows of a model are written through: the declared one, or one of ``writable_fields``.
+    """Return the form class to write rows with: the declared one, or one of ``writable_fields``.
 
-    Dates and times are those of ISO 8601 alone: what others mean depends on the language.
+    Dates and times are restricted to ISO 8601, since other formats depend on the language.
     """
     resource = bound.resource
     own: Any = resource.form or forms.ModelForm
@@ -228,7 +212,7 @@ def row_form(bound: BoundResource) -> Any:
         made = forms.modelform_factory(bound.model, made, fields=names, formfield_callback=fields)
     else:
         made = forms.modelform_factory(bound.model, made)
-    made.base_fields = deepcopy(made.base_fields)  # those that a form declares are its class's
+    made.base_fields = deepcopy(made.base_fields)  # declared fields are shared with the form's class
     for field in made.base_fields.values():
         if hasattr(field, "input_formats"):
             field.input_formats = ()
@@ -236,7 +220,7 @@ def row_form(bound: BoundResource) -> Any:
 
 
 def _form_field(bound: BoundResource, field: Any, **options: Any) -> Any:
-    """The field of a form for a column or set of rows, as the model says; texts are left as they are given."""
+    """Return the form field of a column or set of rows. Texts are not stripped."""
     if not field.is_relation:
         asked = field.formfield(**options)
         if isinstance(asked, forms.CharField):
@@ -250,14 +234,10 @@ def _form_field(bound: BoundResource, field: Any, **options: Any) -> Any:
 
 
 class Writer:
-    """Creates rows of a model, or changes them, through its form.
-
-    Args:
-        bound: the model.
-        change: change rows instead of creating them.
+    """Creates or, with *change*, updates rows of a model through its form.
 
     Attributes:
-        arguments: what the form's fields are called for callers.
+        arguments: the argument name of each form field.
         source: the form.
     """
 
@@ -269,7 +249,7 @@ class Writer:
         self.source = FormSource(made, None, MAX_BYTES, label, changes=change, renamed=renamed, is_bare=True)
 
     def schema(self) -> dict[str, Any]:
-        """JSON Schema of the arguments."""
+        """Return the JSON Schema of the arguments."""
         schema = self.source.schema(self.bound.server)
         if not self.change:
             return schema
@@ -277,10 +257,10 @@ class Writer:
         return with_lookup(schema, self.bound.lookup_name, which)
 
     def create(self, ctx: Context, keywords: Mapping[str, Any]) -> ToolResult[Any]:
-        """A new row, shown.
+        """Create a row and return it.
 
         Raises:
-            ArgumentError, ToolError: it cannot be like that.
+            ArgumentError, ToolError: the values are invalid.
         """
         with in_database(self.bound.model), readable(ctx, self.bound, self.arguments):
             form = self._save(ctx, self.bound.model(), keywords["given"])
@@ -289,10 +269,11 @@ class Writer:
             return shown
 
     def update(self, ctx: Context, keywords: Mapping[str, Any]) -> ToolResult[Any]:
-        """A row that was changed, shown.
+        """Update a row and return it.
 
         Raises:
-            ArgumentError, ToolError: there is none for the caller, they may not change it, or it cannot be like that.
+            ArgumentError, ToolError: the values are invalid, or the row does not exist for the caller or may not be
+                changed.
         """
         value, given = self.apart(keywords)
         with in_database(self.bound.model), readable(ctx, self.bound, self.arguments):
@@ -304,21 +285,17 @@ class Writer:
             return shown
 
     def apart(self, keywords: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Return what says which row is changed, and the other arguments.
-
-        Raises:
-            ArgumentError: the first is missing.
-        """
+        """Split the arguments into the lookup value, which is required, and the others."""
         given = dict(keywords["given"])
         if self.bound.lookup_name not in given:
             raise ArgumentError([missing_argument([self.bound.lookup_name])])
         return given.pop(self.bound.lookup_name), given
 
     def bind_form(self, ctx: Context, obj: Any, given: Mapping[str, Any]) -> Any:
-        """The form, filled in and valid.
+        """Return the bound and valid form.
 
         Raises:
-            ArgumentError, ToolError: the arguments do not fit, or there is nothing to change.
+            ArgumentError, ToolError: the arguments are invalid, or there is nothing to update.
         """
         form = self.source.bind_form(ctx, given, obj)
         if self.change and not given:
@@ -328,11 +305,6 @@ class Writer:
         return form
 
     def _save(self, ctx: Context, obj: Any, given: Mapping[str, Any]) -> Any:
-        """Save *obj* with what is given, and return its form.
-
-        Raises:
-            ArgumentError, ToolError, ValidationError, IntegrityError, DataError: it cannot be.
-        """
         form = self.bind_form(ctx, obj, given)
         self.bound.resource.save_model(ctx, form.save(commit=False), self.change)
         if self.change:
@@ -344,10 +316,10 @@ class Writer:
         return form
 
     def _shown(self, ctx: Context, obj: Any, words: str) -> ToolResult[Any]:
-        """The row as the caller sees it now.
+        """Return the row as the caller now sees it.
 
         Raises:
-            ToolError: *words*; it does not exist for the caller, so it must not be written by them either.
+            ToolError: with *words*, if the caller cannot see the row after this write, which is then rolled back.
         """
         access = RowAccess(ctx)
         rows = access.get_queryset(self.bound).using(obj._state.db).filter(pk=obj.pk)  # noqa: SLF001
@@ -358,10 +330,10 @@ class Writer:
 
 
 def run_delete(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
-    """Delete a row; the URI it had.
+    """Delete a row and return its former URI.
 
     Raises:
-        ToolError: there is none for the caller, they may not delete it, or something needs it.
+        ToolError: the row does not exist for the caller, may not be deleted, or is referred to by protected rows.
     """
     with in_database(bound.model), readable(ctx, bound, {}):
         obj = lock_row(bound, ctx, given[bound.lookup_name])
@@ -374,36 +346,28 @@ def run_delete(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> 
 
 
 def require_change(bound: BoundResource, ctx: Context, obj: Any) -> None:
-    """See that the caller may change a row they see.
-
-    Raises:
-        ToolError: they may not.
-    """
+    """Raise ``ToolError`` unless the caller may change *obj*."""
     if not bound.resource.has_change_permission(ctx, obj):
         raise ToolError(MAY_NOT_UPDATE.format(bound.one))
 
 
 def require_delete(bound: BoundResource, ctx: Context, obj: Any) -> None:
-    """See that the caller may delete a row they see.
-
-    Raises:
-        ToolError: they may not.
-    """
+    """Raise ``ToolError`` unless the caller may delete *obj*."""
     if not bound.resource.has_delete_permission(ctx, obj):
         raise ToolError(MAY_NOT_DELETE.format(bound.one))
 
 
 def in_database(model: type[Model]) -> AbstractContextManager[None]:
-    """A transaction where rows of *model* are; the tool has one of the default database already."""
+    """Return a transaction on the database of *model*; none on the default one, where a tool already has one."""
     alias = router.db_for_write(model)
-    # No second one there: inside of it the site could not use ctx.once.
+    # A nested transaction would prevent the site from using ctx.once.
     return nullcontext() if alias == DEFAULT_DB_ALIAS else transaction.atomic(using=alias)
 
 
 def check_at_once(model: type[Model]) -> None:
-    """Have the database look now at what it would look at when the transaction ends, for there it could not be told.
+    """Check deferred constraints now, while their error can still be reported.
 
-    Elsewhere than on PostgreSQL it would read whole tables.
+    Only on PostgreSQL: other databases would read whole tables.
     """
     connection = connections[router.db_for_write(model)]
     if connection.vendor == "postgresql":

@@ -227,7 +227,7 @@ class TestFormsThatWantArguments:
         assert client.call("personal").text == "nothing on /test/mcp"
 
     def test_must_be_given_them(self, server: MCPServer) -> None:
-        with pytest.raises(ImproperlyConfigured, match=r"cannot be made without arguments .* form_kwargs"):
+        with pytest.raises(ImproperlyConfigured, match=r"cannot be created without arguments .* form_kwargs"):
             form_tool(self.Personal, server=server)
 
     def test_a_system_check_says_so_where_it_is_declared_at_the_start(
@@ -237,7 +237,7 @@ class TestFormsThatWantArguments:
         form_tool(self.Personal, server=server)
         monkeypatch.setattr(apps, "ready", True)
         (found,) = (each.msg for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.E029")
-        assert "cannot be made without arguments" in found
+        assert "cannot be created without arguments" in found
 
     def test_may_have_less_fields_for_some(self, server: MCPServer, open_database: None) -> None:
         elsewhere = RequestFactory().get("/elsewhere")

@@ -235,5 +235,5 @@ def test_a_model_whose_own_method_decides_is_said_to_ask_it(
 
     register(Tag, Tags, server=make_server("tags", authentication=[AllowAny()]))
     document = run("mcp_inspect", "--server", "tags", "--as", make_user().username, "--json").json
-    assert entry(document, "create_tag")["hidden_because"] == ["Tags asks its has_add_permission"]
-    assert entry(document, "delete_tag")["hidden_because"] == ["Tags wants the permission library.delete_tag"]
+    assert entry(document, "create_tag")["hidden_because"] == ["Tags decides in has_add_permission"]
+    assert entry(document, "delete_tag")["hidden_because"] == ["Tags requires the permission library.delete_tag"]

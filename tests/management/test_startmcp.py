@@ -97,7 +97,7 @@ def test_what_is_written_is_checked_listed_and_called(site: Site) -> None:
     hidden = json.loads(of_ann)["endpoints"][0]["tools"]
     assert not any(each["listed"] for each in hidden)
     (why,) = [each["hidden_because"] for each in hidden if each["name"] == "get_book"]
-    assert why == ["BookResource wants the permission library.view_book"]
+    assert why == ["BookResource requires the permission library.view_book"]
     assert described == "1 × book\n"
     assert "Emma" in found
 

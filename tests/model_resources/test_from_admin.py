@@ -241,7 +241,7 @@ def test_only_a_model_admin_will_do(wrong: Any) -> None:
 
 
 def test_a_misspelt_attribute_is_refused() -> None:
-    with pytest.raises(ImproperlyConfigured, match="a ModelResource has no 'feilds'"):
+    with pytest.raises(ImproperlyConfigured, match="ModelResource has no attribute 'feilds'"):
         from_admin(BookAdmin, feilds=["title"])
 
 

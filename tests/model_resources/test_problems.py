@@ -25,35 +25,40 @@ def masked(self: Any, obj: Any) -> str:
 
 
 PROBLEMS: dict[str, tuple[type[models.Model], dict[str, Any], str, str]] = {
-    "no fields": (Book, {}, "E022", "does not say what is shown"),
-    "all fields": (Book, {"fields": "__all__"}, "E022", "does not say what is shown"),
+    "no fields": (Book, {}, "E022", "does not declare fields"),
+    "all fields": (Book, {"fields": "__all__"}, "E022", "does not declare a list of fields"),
     "a field that is not there": (Book, {"fields": ["titel"]}, "E022", "'titel'"),
     "a path that leads nowhere": (Book, {"fields": ["author__nam"]}, "E022", "'author__nam'"),
-    "a step behind a value": (Book, {"fields": ["title__name"]}, "E022", "no relation"),
-    "a key in JSON": (Book, {"fields": ["extra", "extra__password"]}, "E022", "no relation"),
-    "two sets": (Author, {"fields": ["books__tags__word"]}, "E022", "can only be the first step"),
+    "a step behind a value": (Book, {"fields": ["title__name"]}, "E022", "not a relation"),
+    "a key in JSON": (Book, {"fields": ["extra", "extra__password"]}, "E022", "not a relation"),
+    "two sets": (Author, {"fields": ["books__tags__word"]}, "E022", "only one set of rows"),
     "the column of a relation": (Book, {"fields": ["author_id"]}, "E022", "'author', not 'author_id'"),
     "a method that deletes": (Book, {"fields": ["title", "delete"]}, "E022", "'delete'"),
-    "a file of another row": (Review, {"fields": ["book__cover"]}, "E022", "a file is shown of its own row only"),
+    "a file of another row": (Review, {"fields": ["book__cover"]}, "E022", "a file of a related row cannot be shown"),
     "a set of what is not registered": (Author, {"fields": ["name", "books"]}, "E022", "not registered"),
     "an address that is not there": (Book, {"fields": ["title"], "lookup_field": "isbn"}, "E025", "'isbn'"),
-    "an address of another row": (Book, {"fields": ["title"], "lookup_field": "author__name"}, "E025", "not unique"),
+    "an address of another row": (Book, {"fields": ["title"], "lookup_field": "author__name"}, "E025", "not a column"),
     "an address that is not unique": (Book, {"fields": ["title"], "lookup_field": "shelf"}, "E025", "not unique"),
     "a title that is not shown": (Book, {"fields": ["title"], "title_field": "internal"}, "E022", "'internal'"),
     "a method as title": (
         Book,
         {"fields": ["price_in_cents"], "title_field": "price_in_cents"},
         "E022",
-        "no column of the model",
+        "must be a column of the model",
     ),
-    "a relation as title": (Book, {"fields": ["author"], "title_field": "author"}, "E022", "no column of the model"),
+    "a relation as title": (
+        Book,
+        {"fields": ["author"], "title_field": "author"},
+        "E022",
+        "must be a column of the model",
+    ),
     "a title behind a mask": (
         Book,
         {"fields": ["internal"], "internal": masked, "title_field": "internal"},
         "E022",
-        "no column of the model",
+        "must be a column of the model",
     ),
-    "a text as moment": (Book, {"fields": ["title"], "modified_field": "title"}, "E022", "date or moment"),
+    "a text as moment": (Book, {"fields": ["title"], "modified_field": "title"}, "E022", "date or datetime"),
     "a list that lists more": (Book, {"fields": ["title"], "list_fields": ["shelf"]}, "E022", "list_fields"),
     "contents that are not shown": (
         Book,
@@ -71,13 +76,13 @@ PROBLEMS: dict[str, tuple[type[models.Model], dict[str, Any], str, str]] = {
         Book,
         {"fields": ["title"], "filterset_fields": ["shelf"], "filter_only_fields": "shelf_internal"},
         "E022",
-        "letter by letter",
+        "a string instead of a list",
     ),
     "secrets letter by letter": (
         Author,
         {"fields": ["password"], "secret_fields": "old_password"},
         "E022",
-        "letter by letter",
+        "a string instead of a list",
     ),
     "dimensions of nothing": (Book, {"fields": ["shelf"], "group_by_fields": ["shelf"]}, "E022", "without aggregates"),
     "one field without a comma": (Book, {"fields": "title"}, "E022", "fields is 'title', a string"),
@@ -89,7 +94,12 @@ PROBLEMS: dict[str, tuple[type[models.Model], dict[str, Any], str, str]] = {
         "cannot be filtered",
     ),
     "words where a file is stored": (Book, {"fields": ["cover"], "search_fields": ["cover"]}, "E022", "is a file"),
-    "the last file there is": (Book, {"fields": ["cover"], "aggregates": {"cover": ["max"]}}, "E022", "is no max"),
+    "the last file there is": (
+        Book,
+        {"fields": ["cover"], "aggregates": {"cover": ["max"]}},
+        "E022",
+        "does not support max",
+    ),
     "an unknown tool": (Book, {"fields": ["title"], "tools": ["find"]}, "E022", "tools"),
     "tools as a string": (Book, {"fields": ["title"], "tools": "shared"}, "E022", "tools is 'shared'"),
     "an unknown verb": (Book, {"fields": ["title"], "actions": ["destroy"]}, "E022", "actions"),
@@ -182,7 +192,7 @@ def test_a_misspelt_attribute_is_told_of_and_nothing_is_offered(
         ("filterset_field", ["title"], "filterset_fields"),
         ("has_view_permisson", lambda self, user, obj=None: False, "has_view_permission"),
     ]
-    hint = "Correct it, or call it something else; other names of your own are fine."
+    hint = "Correct the name. If it is an attribute of your own, choose a less similar name."
     wrong = []
     for (name, value, meant), is_inherited in product(misspelt, (True, False)):
         base = type("Base", (ModelResource,), {name: value}) if is_inherited else ModelResource
@@ -190,7 +200,7 @@ def test_a_misspelt_attribute_is_told_of_and_nothing_is_offered(
         with registering(server):
             register(Book, type("Declared", (base,), {"fields": ["title"], **own}), server=server)
             found = [(each.id, each.msg, each.hint) for each in found_problems()]
-            text = f"<Declared of library.Book on 'test'>: there is no attribute {name!r}. Did you mean {meant!r}?"
+            text = f"<Declared of library.Book on 'test'>: unknown attribute {name!r}. Did you mean {meant!r}?"
             if found != [("django_mcp.E022", text, hint)] or offered(server, reader("root"), Book):
                 wrong.append((name, is_inherited, found))
     assert wrong == []
@@ -216,9 +226,9 @@ def test_all_mistakes_that_keep_a_declaration_from_being_read_are_told_at_once(s
         server, Book, {"fields": ["title"], "filterset_fields": "shelf", "search_fields": "title", "search_field": []}
     )
     assert [problem.msg.partition(": ")[2] for problem in found_problems()] == [
-        "search_fields is 'title', a string, which is read letter by letter.",
-        "filterset_fields is 'shelf', a string, which is read letter by letter.",
-        "there is no attribute 'search_field'. Did you mean 'search_fields'?",
+        "search_fields is 'title', a string instead of a list.",
+        "filterset_fields is 'shelf', a string instead of a list.",
+        "unknown attribute 'search_field'. Did you mean 'search_fields'?",
     ]
 
 

@@ -135,7 +135,7 @@ def test_an_endpoint_that_takes_a_tool_but_not_its_model_says_what_helps(
         """Say what a book is."""
         return book.title
 
-    with pytest.raises(ImproperlyConfigured, match=rf"library\.Book is registered at .* take it over\. {words}"):
+    with pytest.raises(ImproperlyConfigured, match=rf"library\.Book is registered at .* select it\. {words}"):
         make_server("chosen", source=server, **choice)
 
 
@@ -264,8 +264,8 @@ def test_a_model_of_which_nothing_is_said_stops_the_start(server: MCPServer) -> 
         tool(server=server)(describe)
     assert str(caught.value) == (
         "tool 'describe' (tests.model_resources.test_rows_as_arguments.describe): parameter 'book': library.Book is "
-        "not registered at <MCPServer 'test' at 'test/mcp'>, so nothing says which rows a caller may see. Register it "
-        "with a ModelResource; for an argument, Annotated[…, ModelArgument(…)] says it too."
+        "not registered at <MCPServer 'test' at 'test/mcp'>, so the rows that a caller may see are unknown. Register "
+        "it with a ModelResource or, for an argument, use Annotated[…, ModelArgument(…)]."
     )
     assert server.tools == {}
 
@@ -335,7 +335,7 @@ def test_a_declaration_with_a_problem_stops_the_start_of_tools_that_use_it(
     def describe(book: Book) -> str:
         return book.title
 
-    with pytest.raises(ImproperlyConfigured, match=r"library\.Book has a problem.*titel"):
+    with pytest.raises(ImproperlyConfigured, match=r"library\.Book has errors.*titel"):
         tool(server=server)(describe)
 
 

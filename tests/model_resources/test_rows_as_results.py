@@ -207,7 +207,7 @@ def test_rows_where_none_can_be_shown_stop_the_start_with_what_would_be_right(
     server: MCPServer, bound: list[Book]
 ) -> None:
     returns = tuple[dict[str, Book], ...]
-    words = r"is not understood; return rows alone, in a list or in a dict\."
+    words = r"is not supported; return rows alone, in a list or in a dict\."
     with pytest.raises(ImproperlyConfigured, match=words):
         giving(server, returns, list)
 

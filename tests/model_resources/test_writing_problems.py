@@ -24,8 +24,8 @@ def messages(server: MCPServer, model: Any, verbs: Sequence[str] = ("create",), 
 
 def test_fields_that_cannot_be_written(server: MCPServer) -> None:
     fields: list[tuple[Any, list[str], str]] = [
-        (Book, [], "actions has 'create', and there is nothing to write"),
-        (Book, ["nosuch"], "has no field 'nosuch' of its own. Name some of 'title', 'slug',"),
+        (Book, [], "actions has 'create', but no field is writable"),
+        (Book, ["nosuch"], "has no field 'nosuch' of its own. Choose from 'title', 'slug',"),
         (Book, ["author_id"], "has no field 'author_id' of its own"),
         (Book, ["author__name"], "has no field 'author__name' of its own"),
         (Book, ["reviews"], "has no field 'reviews' of its own"),
@@ -33,9 +33,9 @@ def test_fields_that_cannot_be_written(server: MCPServer) -> None:
         (Ticket, ["id"], "'id' is the primary key"),
         (Book, ["cover"], "'cover' holds a file or bytes"),
         (Book, ["raw"], "'raw' holds a file or bytes"),
-        (Book, ["author"], "'author' leads to library.Author, which is not registered here. Register that model"),
-        (Book, ["tags"], "'tags' leads to library.Tag, which is not registered here"),
-        (Book, ["owner"], "'owner' leads to auth.User, which is not registered here"),
+        (Book, ["author"], "'author' refers to library.Author, which is not registered here. Register that model"),
+        (Book, ["tags"], "'tags' refers to library.Tag, which is not registered here"),
+        (Book, ["owner"], "'owner' refers to auth.User, which is not registered here"),
     ]
     wrong = []
     for model, writable_fields, words in fields:
@@ -60,7 +60,7 @@ def test_an_argument_called_as_another_one(server: MCPServer, monkeypatch: pytes
 
     monkeypatch.setattr(writable_fields, "CONTEXT", "title")
     (message,) = messages(server, Book, writable_fields=["title"])
-    assert "two arguments would be called 'title'" in message
+    assert "two arguments would have the name 'title'" in message
 
 
 def test_no_verb_that_needs_fields_needs_none(server: MCPServer) -> None:
@@ -81,9 +81,9 @@ def unset(server: MCPServer, model: Any, **declared: Any) -> list[str]:
 
 def test_columns_that_a_new_row_needs_and_nothing_sets_are_told_at_start(server: MCPServer) -> None:
     (message,) = unset(server, Leaf, writable_fields=["title", "body"])
-    assert "create_leaf sets no value of path, depth, which every row of library.Leaf must have" in message
+    assert "create_leaf does not set path, depth, which library.Leaf requires" in message
     (message,) = unset(server, Copy, writable_fields=["number"])
-    assert "sets no value of book, note," in message
+    assert "does not set book, note," in message
 
 
 def test_columns_that_somebody_may_set_are_not_told(server: MCPServer) -> None:
@@ -153,11 +153,11 @@ def test_forms_that_cannot_be_used(server: MCPServer) -> None:
     forms_of: list[tuple[Any, Any, str]] = [
         (Book, WithFile, "'cover' holds a file or bytes"),
         (Ticket, WithKey, "'id' is the primary key"),
-        (Tag, Everything, "form Everything does not say which fields it has"),
-        (Book, OfDraft, "form is of library.Draft. Give one of library.Book"),
-        (Book, forms.Form, "Give a subclass of ModelForm"),
-        (Book, "BookForm", "Give a subclass of ModelForm"),
-        (Draft, NoChoice, "'book' is a relation, and CharField chooses no row"),
+        (Tag, Everything, "form Everything does not declare Meta.fields"),
+        (Book, OfDraft, "form is for library.Draft. Use a form for library.Book"),
+        (Book, forms.Form, "Use a subclass of ModelForm"),
+        (Book, "BookForm", "Use a subclass of ModelForm"),
+        (Draft, NoChoice, "'book' is a relation, but its form field is a CharField"),
     ]
     wrong = []
     for model, form, words in forms_of:

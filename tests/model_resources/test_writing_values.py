@@ -284,7 +284,7 @@ class TestColumnsOfOtherPackages:
             ),
             (
                 {"body": [{"type": "p", "value": "x"}, {"type": "script", "value": "x"}]},
-                "Argument 'body': only 1 of the 2 items of the list have a type that is allowed.",
+                "Argument 'body': only 1 of 2 items of the list have an allowed type.",
             ),
             (
                 {"body": [{"type": "p", "value": "x", "colour": "red"}]},
@@ -321,7 +321,7 @@ class TestColumnsOfOtherPackages:
         assert root.data("update_leaf", pk=made["pk"], title="Salt")["body"] == made["body"]
         assert root.problem("update_leaf", pk=made["pk"], body=7).startswith("Argument 'body': not a valid value")
         words = root.problem("update_leaf", pk=made["pk"], body=[{"type": "script", "value": "x"}])
-        assert words.startswith("Argument 'body': only 0 of the 1 items of the list")
+        assert words.startswith("Argument 'body': only 0 of 1 items of the list")
 
     def test_are_read_and_shown_as_the_site_registered_them(
         self, server: MCPServer, reader: Callable[..., Reader], people: Any, monkeypatch: pytest.MonkeyPatch

@@ -409,7 +409,7 @@ def test_what_cannot_work_is_said_at_the_start(server: MCPServer, subtests: pyte
     made = forms.modelform_factory(Publisher, fields=("secret_terms",))
     for options, words in [
         ({"lookup": "pk"}, "Publisher is not registered .* say queryset"),
-        ({"lookup": "colour", "queryset": print}, "is no field of library.Publisher"),
+        ({"lookup": "colour", "queryset": print}, "is not a field of library.Publisher"),
         ({"lookup": "name", "queryset": print}, "not unique"),
     ]:
         with subtests.test(options=options, words=words), pytest.raises(ImproperlyConfigured, match=words):
@@ -747,7 +747,7 @@ class TestColumnsOfOtherPackages:
         for body, words in [
             (7, "not a valid value of this field."),
             ([{"type": "p", "value": " "}], "Some blocks are wrong."),
-            ([{"type": "script", "value": "x"}], "only 0 of the 1 items of the list have a type that is allowed."),
+            ([{"type": "script", "value": "x"}], "only 0 of 1 items of the list have an allowed type."),
         ]:
             assert words in root.problem("create_leaf", title="Reef", body=body)
         assert "body" in root.problem("create_leaf", title="Reef")
