@@ -1,7 +1,7 @@
-"""The authorization endpoint: requests, and what the user is asked to agree to.
+"""The authorization endpoint: request validation, consent page and response.
 
-Nobody is asked to agree to what would fail afterwards: a request is tested before login and before consent. Requests
-of people who are not logged in fetch nothing from elsewhere.
+A request is validated before login and before consent, so that users are not asked for a consent that would fail.
+Requests without login trigger no outgoing requests.
 """
 
 import logging
@@ -55,73 +55,76 @@ PARAMETERS = (
     "code_challenge_method",
     "resource",
 )
-"""All that is read. ``approval_prompt``, with which a client could skip the consent, is not."""
+"""Parameters that are read. ``approval_prompt``, with which a client could skip the consent, is ignored."""
 
 PAGE_SECONDS = 30 * 60
-"""How long somebody may think before they agree."""
+"""Seconds a consent page stays valid."""
 
 SALT = "django_mcp.oauth.consent"
 
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationRequest:
-    """The parameters of one request, as they were sent.
+    """The parameters of an authorization request as sent.
 
     Attributes:
-        values: each parameter's values, in the order they were sent.
+        values: the values of each parameter, in order.
     """
 
     values: Mapping[str, tuple[str, ...]]
 
     @classmethod
     def from_query(cls, query: QueryDict) -> "AuthorizationRequest":
-        """What a query string asks for; an empty value counts as none (RFC 6749, section 3.1)."""
+        """Read a query string. Empty values count as missing (RFC 6749, section 3.1)."""
         given = {name: tuple(filter(None, query.getlist(name))) for name in PARAMETERS}
         return cls({name: values for name, values in given.items() if values})
 
     @classmethod
     def from_signed(cls, text: str, user: Any) -> "AuthorizationRequest":
-        """What ``signed`` made for this user.
+        """Read what ``signed`` returned for this user.
 
         Raises:
-            signing.BadSignature: it was changed, is somebody else's, or older than ``PAGE_SECONDS``.
+            signing.BadSignature: the text was changed, belongs to another user, or is older than ``PAGE_SECONDS``.
         """
         values = signing.loads(text, salt=f"{SALT}:{user.pk}", max_age=PAGE_SECONDS)
         return cls({name: tuple(each) for name, each in values.items()})
 
     def signed(self, user: Any) -> str:
-        """The whole request for a form's field, so that nothing the page showed can be changed under way."""
+        """Return the request as a signed form field, so that it cannot change between page and submission."""
         return signing.dumps(dict(self.values), salt=f"{SALT}:{user.pk}", compress=True)
 
     def get(self, name: str) -> str:
-        """A parameter's last value; empty for none."""
+        """Return a parameter's last value, or ""."""
         return self.values.get(name, ("",))[-1]
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """The scopes that are asked for."""
+        """The requested scopes."""
         return tuple(dict.fromkeys(self.get("scope").split()))
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """What access is asked to, as the client spells it; may be sent more than once (RFC 8707, section 2)."""
+        """The requested resources as sent; the parameter may be repeated (RFC 8707, section 2)."""
         return self.values.get("resource", ())
 
     def query(self, scopes: Iterable[str] | None = None) -> str:
-        """The query string; *scopes* replace what was asked, unless that was sent twice, which is an error."""
+        """Return the query string, with *scopes* in place of the requested ones.
+
+        A repeated ``scope`` is kept: it is an error that the toolkit reports.
+        """
         values = dict(self.values)
         if scopes is not None and len(values.get("scope", ())) < 2:  # noqa: PLR2004
             values["scope"] = (" ".join(scopes),)
         return urlencode({name: each for name, each in values.items() if any(each)}, doseq=True)
 
     def unprintable(self) -> bool:
-        """Whether it holds control characters, which no such request needs and some databases refuse."""
+        """Return True if a value contains control characters. No valid request does, and some databases reject them."""
         return any(character < " " for each in self.values.values() for value in each for character in value)
 
     def problem(self) -> str | None:
-        """What is wrong with the proof key (PKCE), in words for the client's author; None where it is right.
+        """Return an ``error_description`` for repeated parameters or wrong PKCE, or None.
 
-        Only S256 is taken, and it has to be named: without a method, ``plain`` is meant (RFC 7636, section 4.3).
+        Only an explicit S256 is accepted: without a method ``plain`` is assumed (RFC 7636, section 4.3).
         """
         twice = [name for name, each in self.values.items() if len(each) > 1 and name != "resource"]
         if twice:
@@ -136,12 +139,12 @@ class AuthorizationRequest:
 
 
 class AuthorizationError(Exception):
-    """The request cannot be used, and its client cannot be told: it is shown to the person.
+    """A request that must not be redirected to the client. The error is shown to the user.
 
     Args:
-        text: what is wrong and what can be done, for people.
-        detail: for whoever wrote the client.
-        status: of the response.
+        text: what is wrong and what the user can do.
+        detail: details for the client's developer.
+        status: HTTP status.
     """
 
     def __init__(self, text: str, detail: str = "", status: int = 400) -> None:
@@ -150,13 +153,13 @@ class AuthorizationError(Exception):
 
 
 class Proposal(NamedTuple):
-    """What is granted if the person agrees now.
+    """What is granted if the user agrees.
 
     Attributes:
         asked: the client's request.
-        request: oauthlib's view of it, tested; it knows the client.
-        resources: the endpoints, by identifier.
-        scopes: in order.
+        request: oauthlib's validated request, which has the client.
+        resources: the endpoints by identifier.
+        scopes: the scopes in order.
     """
 
     asked: AuthorizationRequest
@@ -171,15 +174,15 @@ class Proposal(NamedTuple):
 
     @property
     def is_trusted(self) -> bool:
-        """Whether the site's owner lets the client do without consent. One that registered itself never may."""
+        """True if consent may be skipped, which never applies to clients that registered themselves."""
         return bool(self.application.skip_authorization and not is_self_registered(self.application))
 
     def closed_to(self, user: Any) -> list[MCPServer]:
-        """Endpoints that are not for this user."""
+        """Return the endpoints that this user may not use."""
         return [server for uri, server in self.resources.items() if not grants.may_use(user, [uri])]
 
     def credentials(self) -> dict[str, Any]:
-        """As the toolkit wants it. The client and what was read of it spare queries."""
+        """Return the toolkit's credentials, including the client and rows already read, to save queries."""
         names = ("client_id", "response_type", "state", "code_challenge", "code_challenge_method")
         own = {"redirect_uri": self.request.redirect_uri, "resource": list(self.resources), "client": self.application}
         return {
@@ -189,20 +192,20 @@ class Proposal(NamedTuple):
         }
 
     def error(self, code: str, description: str) -> OAuthToolkitError:
-        """An error for the client, with its state (RFC 6749, section 4.1.2.1)."""
+        """Return an error for the client (RFC 6749, section 4.1.2.1)."""
         return error_for(self.request, code, description)
 
 
 def propose(asked: AuthorizationRequest, request: Any) -> Proposal:
-    """What *asked* comes to.
+    """Validate *asked* and return what it would grant.
 
     Args:
         asked: the client's request.
-        request: the same as oauthlib's, whose client and redirect URI are tested.
+        request: oauthlib's request, with validated client and redirect URI.
 
     Raises:
-        AuthorizationError: for the person.
-        OAuthToolkitError: for the client.
+        AuthorizationError: an error to show to the user.
+        OAuthToolkitError: an error to send to the client.
     """
     check_redirect(request)
     if problem := asked.problem():
@@ -220,19 +223,19 @@ def propose(asked: AuthorizationRequest, request: Any) -> Proposal:
 
 
 def check_redirect(request: Any) -> None:
-    """Refuse addresses to which nobody may be sent any more, though the client has them.
+    """Check that the client's registered redirect URI is still allowed by the settings.
 
     Raises:
-        AuthorizationError: the address is of a scheme the site no longer has, or no longer in ``EXTRA_REDIRECT_URIS``.
+        AuthorizationError: its scheme is no longer allowed, or it is no longer in ``EXTRA_REDIRECT_URIS``.
     """
     uri, application = request.redirect_uri, request.client
     right = redirect_ok(uri) if is_self_registered(application) else True
     if not right or urlsplit(uri).scheme not in application.get_allowed_schemes():
-        raise AuthorizationError(_("This site does not redirect to addresses of the kind that the application uses."))
+        raise AuthorizationError(_("This site does not allow the redirect URI of the application."))
 
 
 def resource_problem(asked: AuthorizationRequest) -> str | None:
-    """What is wrong with the resources, in words for the client's author; None where they are right."""
+    """Return an ``error_description`` for the requested resources, or None."""
     try:
         chosen_resources(asked.resources)
     except ValueError:
@@ -241,12 +244,12 @@ def resource_problem(asked: AuthorizationRequest) -> str | None:
 
 
 def is_self_registered(application: Any) -> bool:
-    """Whether nobody at the site put the client there."""
+    """Return True if the client was not registered by the site's administrators."""
     return str(application.registration_source) != "manual"
 
 
 def error_for(request: Any, code: str, description: str) -> OAuthToolkitError:
-    """An error that is sent to the redirect URI of oauthlib's *request*, with its state."""
+    """Return an error for the redirect URI of oauthlib's *request*, with its state."""
     error = CustomOAuth2Error(error=code, description=description, state=request.state or None)
     return OAuthToolkitError(error=error, redirect_uri=request.redirect_uri)
 
@@ -256,20 +259,22 @@ logger = logging.getLogger("django_mcp")
 
 @method_decorator((login_not_required, csrf_protect), name="dispatch")
 class AuthorizeView(AuthorizationView):  # type: ignore[misc]
-    """``/o/authorize/``. Every redirect to a client names the issuer (RFC 9207), also those that tell an error."""
+    """``/o/authorize/``. Every redirect to a client, including errors, names the issuer (RFC 9207)."""
 
     http_method_names = ("get", "head", "post", "options")
 
     @classmethod
     def as_view(cls, **initkwargs: Any) -> Any:
-        """The view, outside of ``ATOMIC_REQUESTS``: fetching a client's document must hold no transaction."""
+        """Return the view, exempt from ``ATOMIC_REQUESTS``: no transaction may be open while a client's document is
+        fetched.
+        """
         view = super().as_view(**initkwargs)
         for alias in connections:
             transaction.non_atomic_requests(using=alias)(view)
         return view
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Answer; what is wrong goes to the client where its redirect URI is known to be its own, else on a page."""
+        """Send errors to the client if its redirect URI is verified, otherwise show them on a page."""
         try:
             return protect(super().dispatch(request, *args, **kwargs))
         except AuthorizationError as refused:
@@ -284,10 +289,10 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
             problem = error.oauthlib_error
             return protect(self.redirect(problem.in_uri(problem.redirect_uri), None))
 
-    # Not logged in
+    # Anonymous users
 
     def handle_no_permission(self) -> HttpResponse:
-        """Test what can be tested, then send the person to log in; afterwards they come back."""
+        """Validate the request, then redirect to the login page, which leads back here."""
         asked = AuthorizationRequest.from_query(self.request.GET)
         proposal = self.propose(asked) if self.is_free_to_test(asked) else None
         if proposal is None and (problem := asked.problem() or resource_problem(asked)):
@@ -301,7 +306,7 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         raise proposal.error("login_required", "The user must log in.")
 
     def is_free_to_test(self, asked: AuthorizationRequest) -> bool:
-        """Whether testing fetches no client metadata document, for the client is stored and its document fresh."""
+        """Return True if validation needs no fetch: the client is stored and its metadata document has not expired."""
         client_id = asked.get("client_id")
         if not is_cimd_client_id(client_id) or asked.unprintable():
             return True
@@ -309,7 +314,7 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         return known is not None and (known.cimd_expires_at is None or known.cimd_expires_at > timezone.now())
 
     def to_login(self, asked: AuthorizationRequest) -> HttpResponse:
-        """To the login page, and back to this request; without ``prompt``, which would lead there again."""
+        """Redirect to the login page and back to this request, without ``prompt``, which would cause a loop."""
         login = resolve_url(self.get_login_url())
         back = f"{self.request.path}?{asked.query()}"
         if urlsplit(login).netloc:
@@ -317,13 +322,13 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         return redirect_to_login(back, login, self.get_redirect_field_name())
 
     def prompt(self) -> set[str]:
-        """How the client wants the person to be asked (OpenID Connect Core, section 3.1.2.1)."""
+        """Return the values of ``prompt`` (OpenID Connect Core, section 3.1.2.1)."""
         return set(self.request.GET.get("prompt", "").split())
 
-    # Logged in
+    # Authenticated users
 
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:  # noqa: ARG002
-        """The page, always: what was agreed to before counts for nothing (RFC 8252, section 8.6)."""
+        """Show the consent page. Earlier consent does not count (RFC 8252, section 8.6)."""
         asked = AuthorizationRequest.from_query(request.GET)
         proposal = self.propose(asked)
         if "login" in self.prompt():
@@ -335,7 +340,9 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         return self.ask(proposal)
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:  # noqa: ARG002
-        """What the person decided. It is tested again, for much may have happened since the page."""
+        """Process the user's decision. The request is validated again, as policies may have changed since the page was
+        shown.
+        """
         try:
             asked = AuthorizationRequest.from_signed(request.POST.get("asked", ""), request.user)
         except signing.BadSignature:
@@ -351,7 +358,7 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         return self.answer(proposal, allow=allow)
 
     def ask(self, proposal: Proposal) -> HttpResponse:
-        """The page itself."""
+        """Render the consent page."""
         closed = proposal.closed_to(self.request.user)
         context = {
             "action": f"{self.request.path}?{proposal.asked.query()}",
@@ -367,26 +374,26 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         return page(self.request, "oauth/authorize.html", context, status=403 if closed else 200)
 
     def answer(self, proposal: Proposal, *, allow: bool) -> HttpResponse:
-        """Back to the client, with a code, ``access_denied``, or ``server_error`` (RFC 6749, section 4.1.2.1)."""
+        """Redirect to the client with a code, ``access_denied`` or ``server_error`` (RFC 6749, section 4.1.2.1)."""
         asked, scopes = self.as_asked(proposal.asked), " ".join(proposal.scopes)
         try:
             uri, *_rest = self.create_authorization_response(asked, scopes, proposal.credentials(), allow)
         except OAuthToolkitError:
             raise
         except Exception:
-            logger.exception("No authorization code could be made for client %s", proposal.application.pk)
+            logger.exception("The authorization code for client %s could not be created", proposal.application.pk)
             raise proposal.error("server_error", "The authorization server failed.") from None
         return self.redirect(uri, proposal.application)
 
-    # For both
+    # Helpers
 
     def propose(self, asked: AuthorizationRequest) -> Proposal:
-        """What the request comes to, when all is well with it.
+        """Validate the request with the toolkit, then with ``propose()``.
 
         Raises:
-            FatalClientError: client or redirect URI are not what they should be, so nobody is redirected.
-            OAuthToolkitError: for the client.
-            AuthorizationError: for the person.
+            FatalClientError: client or redirect URI is invalid, so there is no redirect.
+            OAuthToolkitError: an error to send to the client.
+            AuthorizationError: an error to show to the user.
         """
         if asked.unprintable():
             raise AuthorizationError(_unsafe())
@@ -395,14 +402,14 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         return propose(asked, found["request"])
 
     def as_asked(self, asked: AuthorizationRequest, scopes: list[str] | None = None) -> HttpRequest:
-        """The request as the toolkit is to see it: nothing but the parameters we know."""
+        """Return a copy of the request for the toolkit, with known parameters only."""
         clean: HttpRequest = copy(self.request)
         clean.method, clean.POST = "GET", QueryDict()
         clean.META = {**self.request.META, "QUERY_STRING": asked.query(scopes)}
         return clean
 
     def redirect(self, redirect_to: str, application: Any) -> HttpResponse:
-        """To the client, with the issuer: exactly one ``iss``, whatever the redirect URI has."""
+        """Redirect with exactly one ``iss`` parameter, replacing any in the redirect URI."""
         parts = urlsplit(redirect_to)
         kept = [each for each in parts.query.split("&") if each and each.partition("=")[0] != "iss"]
         query = "&".join([*kept, urlencode({"iss": base_url()})])

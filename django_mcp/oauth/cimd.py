@@ -108,7 +108,7 @@ class MetadataFetcher(SafeMetadataFetcher):  # type: ignore[misc]
             raise CIMDError(f"{host!r} has no address: {error}") from None
         found = list(dict.fromkeys(str(answer[4][0]) for answer in answers))
         if not all(map(is_public, found)):
-            raise CIMDError("the host has a non-public address")
+            raise CIMDError("the host has an address that is not public")
         return found
 
     def context(self) -> ssl.SSLContext:

@@ -39,15 +39,15 @@ CLIENT_CREDENTIALS = AbstractApplication.GRANT_CLIENT_CREDENTIALS
 
 @dataclass
 class Access:
-    """What one application has of one user.
+    """What an application may access for a user.
 
     Attributes:
-        application: which.
-        since: when its oldest token was issued that is still kept.
-        renewed: when its newest was.
-        user: whose; of an application that acts for itself the user it acts as.
-        scopes: of all its live tokens.
-        resources: what they are good for.
+        application: the OAuth client.
+        since: creation time of the oldest token still stored.
+        renewed: creation time of the newest token.
+        user: the user; for client credentials, the service account.
+        scopes: scopes of all valid tokens.
+        resources: resources of all valid tokens.
     """
 
     application: Any
@@ -58,7 +58,7 @@ class Access:
     resources: dict[str, None] = field(default_factory=dict)
 
     def add(self, token: Any) -> None:
-        """Count an access token in."""
+        """Include an access token."""
         self.since = min(self.since, token.created)
         self.renewed = max(self.renewed, token.created)
         self.scopes.update(token.scope.split())
@@ -66,13 +66,13 @@ class Access:
 
 
 class Summary(NamedTuple):
-    """What one application has at this site's endpoints.
+    """The access of an application to the site's endpoints.
 
     Attributes:
-        people: how many different users let it in; 0 for one that acts for itself.
-        acts_for_itself: by client credentials.
-        since: when the oldest access token was issued that can be used or renewed.
-        renewed: when the newest was.
+        people: number of users who authorized it; 0 with client credentials.
+        acts_for_itself: whether it uses client credentials.
+        since: creation time of the oldest access token that is valid or renewable.
+        renewed: creation time of the newest.
     """
 
     people: int
@@ -82,20 +82,20 @@ class Summary(NamedTuple):
 
 
 def name_of(application: Any) -> str:
-    """What it calls itself, fit to be shown; words where that is nothing."""
+    """Return the application's name, cleaned for display, or a placeholder."""
     return clean_name(application.name) or _("An application without a name")
 
 
 def acts_for_itself(application: Any) -> bool:
-    """Whether it needs no person (client credentials)."""
+    """Return True if it uses client credentials."""
     return bool(application.authorization_grant_type == CLIENT_CREDENTIALS)
 
 
-# What is there
+# Queries
 
 
 def held() -> QuerySet[Any]:
-    """Access tokens of applications that can be used, or renewed with the refresh token they came with."""
+    """Return access tokens that are valid, or renewable with their refresh token."""
     now, life = timezone.now(), refresh_token_expire_timedelta()
     renewable = get_refresh_token_model().objects.filter(access_token=OuterRef("pk"), revoked=None)
     tokens: QuerySet[Any] = get_access_token_model().objects.filter(application__isnull=False).defer("token")
@@ -105,15 +105,15 @@ def held() -> QuerySet[Any]:
 
 
 def held_at_endpoints() -> QuerySet[Any]:
-    """Those of them that were issued for a resource, in the name of somebody: no other opens an endpoint."""
+    """Return those of ``held()`` that open an endpoint: tokens with a user and a resource."""
     return held().filter(user__isnull=False).exclude(resource=[])
 
 
 def renewable_tokens(**of: Any) -> QuerySet[Any]:
-    """Refresh tokens that are good. Their life is counted from the end of their access token's.
+    """Return valid refresh tokens. Their lifetime starts when their access token expires.
 
     Args:
-        of: whose, or of which application: lookups.
+        of: lookups, such as ``user`` or ``application``.
     """
     tokens: QuerySet[Any] = get_refresh_token_model().objects.filter(**of, revoked=None, access_token__isnull=False)
     life = refresh_token_expire_timedelta()
@@ -121,10 +121,10 @@ def renewable_tokens(**of: Any) -> QuerySet[Any]:
 
 
 def logins_began(by: str, **of: Any) -> dict[Any, datetime.datetime]:
-    """When the oldest refresh token was issued that is kept of logins that go on. One query.
+    """Return the creation time of the oldest stored refresh token of active logins. One query.
 
     Args:
-        by: ``"application"`` or ``"user"``, which are the keys of what is returned.
+        by: the keys of the result: ``"application"`` or ``"user"``.
         of: lookups, as for ``renewable_tokens``.
     """
     good = renewable_tokens(**of)
@@ -134,10 +134,10 @@ def logins_began(by: str, **of: Any) -> dict[Any, datetime.datetime]:
 
 
 def accesses(user: Any) -> list[Access]:
-    """Applications with tokens of this user that can still be used or renewed, the last renewed first.
+    """Return the applications with valid or renewable tokens of this user, last renewed first.
 
-    Without clients that act for themselves: that a user lends them their rights is the site's owner's decision
-    (``ClientPolicy.service_account``), and they would just get new tokens.
+    Clients with client credentials are left out: an administrator chose their service account
+    (``ClientPolicy.service_account``), and they could get new tokens at any time.
     """
     tokens = held().filter(user=user).exclude(application__authorization_grant_type=CLIENT_CREDENTIALS)
     found: dict[Any, Access] = {}
@@ -148,19 +148,17 @@ def accesses(user: Any) -> list[Access]:
 
 
 def people(application: Any) -> QuerySet[Any]:
-    """Users in whose name an application has access, as ``{"user": primary key, "renewed": datetime}``, the last
-    renewed first.
-    """
+    """Return the users of an application as ``{"user": primary key, "renewed": datetime}``, last renewed first."""
     rows: QuerySet[Any] = held_at_endpoints().filter(application=application).order_by().values("user")
     rows = rows.annotate(renewed=Max("created"))
     return rows.order_by("-renewed", "user")
 
 
 def accesses_of(application: Any, users: Collection[Any]) -> list[Access]:
-    """What an application has of some of its people, the last renewed first. Three queries.
+    """Return the access of an application for some of its users, last renewed first. Three queries.
 
     Args:
-        application: which.
+        application: the OAuth client.
         users: their primary keys.
     """
     known = get_user_model()._default_manager.in_bulk(list(users))  # noqa: SLF001 - Django's documented API
@@ -173,9 +171,9 @@ def accesses_of(application: Any, users: Collection[Any]) -> list[Access]:
 
 
 def summaries() -> dict[Any, Summary]:
-    """All applications that have access, by primary key, with one query.
+    """Return the summary of every application with access, by primary key. One query.
 
-    ``since`` is that of their access tokens; ``logins_began`` knows of those that were renewed since.
+    ``since`` only covers stored access tokens; ``logins_began`` returns the start of logins renewed since.
     """
     grant = "application__authorization_grant_type"
     rows = held_at_endpoints().order_by().values_list("application", grant)
@@ -193,7 +191,7 @@ def _in_order(found: dict[Any, Access], began: dict[Any, datetime.datetime]) -> 
 
 
 def titles_of(resources: Iterable[str]) -> list[str]:
-    """Endpoints by their titles; what is none, or no longer, by its URL."""
+    """Return endpoint titles for resource URIs; a URI that is no endpoint is returned unchanged."""
     titles = {resource_of(each): title_of(each) for each in servers()}
     return list(dict.fromkeys(titles.get(_canonical(uri), uri) for uri in resources))
 
@@ -205,14 +203,14 @@ def _canonical(uri: str) -> str:
         return uri
 
 
-# Taking it back
+# Revocation
 
 
 def take_back(user: Any, application: Any) -> None:
-    """Revoke all that an application has of a user: codes, refresh tokens and access tokens; end its streams and tasks.
+    """Revoke all codes and tokens an application has for a user, and end its streams and tasks.
 
     Args:
-        user: whose.
+        user: the user.
         application: primary key.
     """
     with transaction.atomic(using=router.db_for_write(get_access_token_model())):
@@ -221,13 +219,13 @@ def take_back(user: Any, application: Any) -> None:
 
 
 def take_back_all(application: Any) -> int:
-    """Revoke all that an application has, of everybody and of its own; end its streams and tasks.
+    """Revoke all codes and tokens of an application, for every user, and end its streams and tasks.
 
     Args:
         application: primary key.
 
     Returns:
-        of how many users it had anything.
+        the number of users affected.
     """
     access = get_access_token_model()
     with transaction.atomic(using=router.db_for_write(access)):
@@ -238,7 +236,7 @@ def take_back_all(application: Any) -> int:
             users.update(of_application.values_list("user", flat=True).distinct())
         _revoke(application=application)
         for user in users:
-            for kind in ("oauth", "client"):  # the kind of grant may have been another one
+            for kind in ("oauth", "client"):  # the client's grant type may have changed
                 end_access(kind, f"{user}:{application}")
     return len(users)
 
@@ -246,7 +244,7 @@ def take_back_all(application: Any) -> int:
 def _revoke(**of: Any) -> None:
     """Delete codes and access tokens, and revoke refresh tokens.
 
-    A refresh token goes with its whole family, for otherwise one that was just replaced could still be used.
+    A refresh token's whole family is revoked, because one that was just replaced could still be used.
     """
     model = get_refresh_token_model()
     get_grant_model().objects.filter(**of).delete()
@@ -260,14 +258,14 @@ def _revoke(**of: Any) -> None:
 
 @method_decorator(csrf_protect, name="dispatch")
 class AccessView(LoginRequiredMixin, View):
-    """``/o/access/``: the applications and API keys of the user."""
+    """``/o/access/``: the user's connected applications and API keys."""
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """With the headers of every page of ours."""
+        """Add the security headers."""
         return protect(super().dispatch(request, *args, **kwargs))  # type: ignore[arg-type]
 
     def get(self, request: HttpRequest) -> HttpResponse:
-        """The list."""
+        """Show the list."""
         context = {
             "applications": [shown_access(each) for each in accesses(request.user)],
             "keys": [shown_key(key) for key in live_keys(request.user)],
@@ -276,7 +274,7 @@ class AccessView(LoginRequiredMixin, View):
         return page(request, "oauth/access.html", context)
 
     def post(self, request: HttpRequest) -> HttpResponse:
-        """Take access back from one application or key; what is not the user's is not there."""
+        """Revoke an application or key of the user. Ids that are not the user's are ignored."""
         done = ""
         for application in keys_of(get_application_model(), [request.POST.get("application")]):
             take_back(request.user, application)
@@ -290,7 +288,7 @@ class AccessView(LoginRequiredMixin, View):
 
 
 def shown_access(access: Access) -> dict[str, Any]:
-    """What an application has, as the template wants it."""
+    """Return the template context of an application."""
     application = access.application
     uris = [uri for uri in application.redirect_uris.split() if uri]
     return {
@@ -306,12 +304,12 @@ def shown_access(access: Access) -> dict[str, Any]:
 
 
 def live_keys(user: Any) -> QuerySet[APIKey]:
-    """The user's API keys that still work."""
+    """Return the user's valid API keys."""
     return APIKey.objects.filter(user=user, revoked=None, expires__gt=timezone.now()).order_by("name", "pk")
 
 
 def shown_key(key: APIKey) -> dict[str, Any]:
-    """An API key, as the template wants it."""
+    """Return the template context of an API key."""
     names = {each.name: title_of(each) for each in servers()}
     return {
         "id": key.pk,
