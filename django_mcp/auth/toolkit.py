@@ -1,6 +1,6 @@
-"""Everything that is used of django-oauth-toolkit, in one place: its next release moves modules.
+"""All imports from django-oauth-toolkit, in one place because its next release moves modules.
 
-Import it where Django is set up and ``oauth2_provider`` is installed.
+Import it only after Django's setup and if ``oauth2_provider`` is installed.
 """
 
 from oauth2_provider.cimd import CIMDError, SafeMetadataFetcher, is_cimd_client_id

@@ -126,7 +126,7 @@ def test_no_scope_ticked_is_what_the_endpoints_ask_for(browser: Browser, ada: Us
 
 def test_what_will_not_do_is_said_at_its_field(browser: Browser, ada: User, subtests: pytest.Subtests) -> None:
     for given, message in [
-        ({"days": 366}, "A key lives from 1 to 365 days"),
+        ({"days": 366}, "The lifetime must be from 1 to 365 days"),
         ({"days": 0}, "greater than or equal to 1"),
         ({"endpoints": None}, "This field is required"),
         ({"endpoints": ["gaurded"]}, "gaurded is not one of the available choices"),
