@@ -1,6 +1,6 @@
-"""Long work: calls that go on in the background, and whose clients ask for the outcome (Tasks extension).
+"""Background tasks: calls that continue after the response, whose clients poll for the outcome (Tasks extension).
 
-A task is a row (``models.Task``). Whoever runs it, in the serving process or in a worker elsewhere, holds a lease on
-the row and renews it; a row whose lease has run out has lost its worker. A task that asks its client ends its run; the
-answer begins the next one, anywhere.
+A task is a row (``models.Task``). Its worker, in the serving process or elsewhere, holds a lease on the row and renews
+it; an expired lease means that the worker is gone. A run ends when the task asks its client for input; the answer
+starts the next run, in any process.
 """

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class CancellableInline(Inline):
-    """Everything in the thread of the task; what waits there can be stopped from another."""
+    """Runs everything in the task's thread. Awaiting coroutines can be cancelled from another thread."""
 
     def __init__(self) -> None:
         self._waiting: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]] | None = None
@@ -35,16 +35,18 @@ class CancellableInline(Inline):
         self._lock = threading.Lock()
 
     async def sync(self, function: Callable[[], T]) -> T:
-        """Call it. In a worker's main thread ``SystemExit`` may be a signal that stops the worker, and passes."""
+        """Call *function*. In a worker's main thread ``SystemExit`` may come from a signal that stops the worker, and
+        propagates.
+        """
         if threading.current_thread() is threading.main_thread():
             return function()
         return await super().sync(function)
 
     async def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> T:
-        """Run it to its end, or until it is cancelled.
+        """Run *function* until it ends or is cancelled.
 
         Raises:
-            Cancelled: it was.
+            Cancelled: it was cancelled.
         """
 
         async def run(**given: Any) -> T:
@@ -67,10 +69,10 @@ class CancellableInline(Inline):
         return await super().coroutine(run, **keywords)
 
     def cancel(self) -> None:
-        """Stop what waits, and what will."""
+        """Cancel the current and any later coroutine."""
         with self._lock:
             is_new, self._cancelled = not self._cancelled, True
-            if is_new and self._waiting is not None:  # once: a second time would stop it tidying up
+            if is_new and self._waiting is not None:  # once: a second cancel would interrupt cleanup
                 loop, task = self._waiting
                 loop.call_soon_threadsafe(task.cancel)
 
@@ -78,32 +80,32 @@ class CancellableInline(Inline):
 logger = logging.getLogger("django_mcp")
 
 MAX_MESSAGES = 500
-"""Log messages of one run that are kept: not more than a stream takes at once."""
+"""Maximum number of log messages stored per run; a stream takes no more at a time."""
 LAST_WORDS_SECONDS = 0.2
-"""How long the end of a task waits for what is just being saved."""
+"""Seconds that the end of a task waits for messages being saved."""
 
 
 def plain(value: Any) -> Any:
-    """What a tool gives, as a client will read it: rows hold plain JSON.
+    """Convert a result to plain JSON values, as rows store it.
 
     Raises:
-        InternalError: it has no JSON form.
+        InternalError: it cannot be encoded as JSON.
     """
     try:
         return json.loads(encode(value))
     except UnencodableResult as error:
-        logger.error("output of a task cannot be encoded as JSON: %s", error)  # noqa: TRY400 - it has no more to say
+        logger.error("output of a task cannot be encoded as JSON: %s", error)  # noqa: TRY400 - a traceback adds nothing
         raise InternalError("The result cannot be encoded as JSON. See the server's log for details.") from None
 
 
 class TaskChannel(StepChannel):
-    """Of one run of a task.
+    """The channel of one run of a task.
 
-    What it says is taken down here and saved by the keeper, in another thread and over another connection: the tool may
-    be in a transaction, where nobody else would see it.
+    Progress and messages are buffered here. The heartbeat thread saves them over its own connection, because the tool
+    may be in a transaction whose writes others cannot see.
 
     Attributes:
-        is_settled: the outcome is saved already, in the tool's own transaction.
+        is_settled: True once the outcome is committed with the tool's own transaction.
     """
 
     is_task = True
@@ -122,10 +124,10 @@ class TaskChannel(StepChannel):
         self._saving = threading.Lock()
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """Keep a log message for those who wait for the result. Progress comes by ``note_progress``.
+        """Buffer a log message for waiting clients. Progress is passed to ``note_progress``.
 
         Raises:
-            TypeError: it has no JSON form, which is for the tool to hear of, and not for the keeper.
+            TypeError: it cannot be encoded as JSON; raised here so that the tool sees the error.
         """
         if method != "notifications/message" or self._said >= MAX_MESSAGES:
             return
@@ -139,8 +141,8 @@ class TaskChannel(StepChannel):
             self._messages.append(said)
 
     def note_progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """The last word counts, and the last message."""
-        if not math.isfinite(progress):  # JSON has no such number, and clients no use for one
+        """Keep the latest progress and the latest message."""
+        if not math.isfinite(progress):  # not a JSON number
             return
         text = None if message is None else store.clean(str(message))
         said = _number(progress), None if total is None or not math.isfinite(total) else _number(total), text
@@ -149,10 +151,11 @@ class TaskChannel(StepChannel):
             self._progress = said if message is not None or last is None else (*said[:2], last[2])
 
     def flush(self) -> None:
-        """Save what was said since. Of the keeper and the task's own thread, one at a time."""
+        """Save buffered progress and messages. Called by the heartbeat and the task's own thread, one at a time."""
         if self._progress is None and not self._messages:
             return
-        # In this order: on SQLite the keeper waits here for the tool's transaction, whose end is to save it all itself.
+        # Lock order: transaction, then _saving. On SQLite the heartbeat waits here for the tool's transaction, and
+        # settle() must be able to take _saving meanwhile.
         with database.atomic(), self._saving:
             self._save()
 
@@ -166,22 +169,22 @@ class TaskChannel(StepChannel):
             if messages:
                 topic = store.topic(self.task.task_id)
                 event_store.append([(topic, json.dumps({"message": each})) for each in messages])
-        with self._lock:  # only now: what could not be saved is still to be said
+        with self._lock:  # only after saving, so that a failed save is repeated
             del self._messages[: len(messages)]
             if self._progress is progress:
                 self._progress = None
 
     def settle(self, fields: dict[str, Any]) -> None:
-        """Save the result, together with what the tool wrote or not at all.
+        """Save the result in the tool's transaction, so that both are committed or neither.
 
-        Outside a transaction it is saved later, where a database that is away is waited for.
+        Without an open transaction it is saved later, with retries if the database is unavailable.
 
         Raises:
-            Cancelled: the task was cancelled, or taken over by another worker that took this one for dead.
+            Cancelled: the task was cancelled, or taken over by another worker after this one's lease expired.
         """
         if not database.own_connection().in_atomic_block:
             return
-        # The last words go first. Not where the keeper is at it: on SQLite it may be waiting for this very transaction.
+        # Save pending messages first, unless the heartbeat is saving: on SQLite it may wait for this transaction.
         if self._saving.acquire(timeout=LAST_WORDS_SECONDS):
             try:
                 self._save()
@@ -191,25 +194,25 @@ class TaskChannel(StepChannel):
             raise Cancelled
         if self.record is not None:
             self.record(fields)
-        database.on_commit(self._settled)  # and not before: a commit can fail
+        database.on_commit(self._settled)  # the commit may still fail
 
     def _settled(self) -> None:
         self.is_settled = self.is_recorded = True
 
     def cancel(self) -> None:
-        """Stop: a coroutine where it waits, a function where it next uses its context. From any thread."""
+        """Cancel the run: a coroutine at its next await, a function at its next use of the context. Thread-safe."""
         self.cancelled = True
         self.runner.cancel()
 
     def idempotency(self, call: str, arguments: str, *, is_shared: bool = False) -> StepRecord:
-        """All runs of a task are one try of a call."""
+        """Return a record shared by all runs of the task: they are one attempt of a call."""
         return StepRecord(call, arguments, self.task.task_id, is_shared=is_shared)
 
     def lacks(self, question: "Question[Any]") -> Exception:
-        """The client is not there to be told of a protocol error; the model can read a tool's."""
+        """Return a tool error, because no client is present to receive a protocol error."""
         return ToolError(question.refusal)
 
 
 def _number(value: Any) -> float:
-    """What is no int is a float, for neither a row nor JSON holds the others."""
+    """Return a number as int or float, which rows and JSON can store."""
     return value if type(value) is int else float(value)

@@ -61,7 +61,7 @@ def test_workers_that_are_not_used(with_tasks: None, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("django.VERSION", (5, 2, 0, "final", 0))
     ((id_, text),) = found({"default": DB}, app=False)
     assert id_ == "W015"
-    assert text.endswith("what TASKS says is not used, and tasks of tools run in the serving process.")
+    assert text.endswith("the setting TASKS is ignored, and tasks run in the serving process.")
 
 
 def test_workers_that_are_asked_for_and_cannot_be_used(with_tasks: None, monkeypatch: pytest.MonkeyPatch) -> None:
