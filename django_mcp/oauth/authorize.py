@@ -1,7 +1,7 @@
 """The authorization endpoint: request validation, consent page and response.
 
-A request is validated before login and before consent, so that users are not asked for a consent that would fail.
-Requests without login trigger no outgoing requests.
+Requests are validated before login and consent, so that nobody consents in vain. Anonymous requests cause no outgoing
+requests.
 """
 
 import logging
@@ -55,62 +55,57 @@ PARAMETERS = (
     "code_challenge_method",
     "resource",
 )
-"""Parameters that are read. ``approval_prompt``, with which a client could skip the consent, is ignored."""
+"""Parameters that are read. ``approval_prompt`` is not: it could skip the consent."""
 
 PAGE_SECONDS = 30 * 60
-"""Seconds a consent page stays valid."""
+"""Lifetime of a consent page in seconds."""
 
 SALT = "django_mcp.oauth.consent"
 
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationRequest:
-    """The parameters of an authorization request as sent.
-
-    Attributes:
-        values: the values of each parameter, in order.
-    """
+    """The parameters of an authorization request, as sent."""
 
     values: Mapping[str, tuple[str, ...]]
 
     @classmethod
     def from_query(cls, query: QueryDict) -> "AuthorizationRequest":
-        """Read a query string. Empty values count as missing (RFC 6749, section 3.1)."""
+        """Parse a query string. Empty values count as missing (RFC 6749, section 3.1)."""
         given = {name: tuple(filter(None, query.getlist(name))) for name in PARAMETERS}
         return cls({name: values for name, values in given.items() if values})
 
     @classmethod
     def from_signed(cls, text: str, user: Any) -> "AuthorizationRequest":
-        """Read what ``signed`` returned for this user.
+        """Restore the result of ``signed``.
 
         Raises:
-            signing.BadSignature: the text was changed, belongs to another user, or is older than ``PAGE_SECONDS``.
+            signing.BadSignature: changed, signed for another user, or older than ``PAGE_SECONDS``.
         """
         values = signing.loads(text, salt=f"{SALT}:{user.pk}", max_age=PAGE_SECONDS)
         return cls({name: tuple(each) for name, each in values.items()})
 
     def signed(self, user: Any) -> str:
-        """Return the request as a signed form field, so that it cannot change between page and submission."""
+        """Return a signed form field, so that the request cannot change after the page is shown."""
         return signing.dumps(dict(self.values), salt=f"{SALT}:{user.pk}", compress=True)
 
     def get(self, name: str) -> str:
-        """Return a parameter's last value, or ""."""
+        """Return the last value of a parameter, or ""."""
         return self.values.get(name, ("",))[-1]
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """The requested scopes."""
+        """Requested scopes."""
         return tuple(dict.fromkeys(self.get("scope").split()))
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """The requested resources as sent; the parameter may be repeated (RFC 8707, section 2)."""
+        """Values of ``resource``, which may be repeated (RFC 8707, section 2)."""
         return self.values.get("resource", ())
 
     def query(self, scopes: Iterable[str] | None = None) -> str:
-        """Return the query string, with *scopes* in place of the requested ones.
-
-        A repeated ``scope`` is kept: it is an error that the toolkit reports.
+        """Return the query string with *scopes* replaced, unless ``scope`` is repeated, an error the toolkit
+        reports.
         """
         values = dict(self.values)
         if scopes is not None and len(values.get("scope", ())) < 2:  # noqa: PLR2004
@@ -118,13 +113,13 @@ class AuthorizationRequest:
         return urlencode({name: each for name, each in values.items() if any(each)}, doseq=True)
 
     def unprintable(self) -> bool:
-        """Return True if a value contains control characters. No valid request does, and some databases reject them."""
+        """Return True if a value has control characters, which some databases reject."""
         return any(character < " " for each in self.values.values() for value in each for character in value)
 
     def problem(self) -> str | None:
-        """Return an ``error_description`` for repeated parameters or wrong PKCE, or None.
+        """Return an ``error_description`` for repeated parameters or invalid PKCE, or None.
 
-        Only an explicit S256 is accepted: without a method ``plain`` is assumed (RFC 7636, section 4.3).
+        The method must be named: without one, ``plain`` applies (RFC 7636, section 4.3).
         """
         twice = [name for name, each in self.values.items() if len(each) > 1 and name != "resource"]
         if twice:
@@ -139,12 +134,11 @@ class AuthorizationRequest:
 
 
 class AuthorizationError(Exception):
-    """A request that must not be redirected to the client. The error is shown to the user.
+    """An error shown to the user instead of being sent to the client.
 
     Args:
-        text: what is wrong and what the user can do.
-        detail: details for the client's developer.
-        status: HTTP status.
+        text: for the user.
+        detail: for the client's developer.
     """
 
     def __init__(self, text: str, detail: str = "", status: int = 400) -> None:
@@ -153,13 +147,11 @@ class AuthorizationError(Exception):
 
 
 class Proposal(NamedTuple):
-    """What is granted if the user agrees.
+    """What the user's consent would grant.
 
     Attributes:
-        asked: the client's request.
-        request: oauthlib's validated request, which has the client.
-        resources: the endpoints by identifier.
-        scopes: the scopes in order.
+        request: oauthlib's validated request.
+        resources: endpoints by identifier.
     """
 
     asked: AuthorizationRequest
@@ -174,15 +166,15 @@ class Proposal(NamedTuple):
 
     @property
     def is_trusted(self) -> bool:
-        """True if consent may be skipped, which never applies to clients that registered themselves."""
+        """Whether consent may be skipped; never for clients that registered themselves."""
         return bool(self.application.skip_authorization and not is_self_registered(self.application))
 
     def closed_to(self, user: Any) -> list[MCPServer]:
-        """Return the endpoints that this user may not use."""
+        """Return the endpoints this user may not use."""
         return [server for uri, server in self.resources.items() if not grants.may_use(user, [uri])]
 
     def credentials(self) -> dict[str, Any]:
-        """Return the toolkit's credentials, including the client and rows already read, to save queries."""
+        """Return the toolkit's credentials, with the client and rows already read."""
         names = ("client_id", "response_type", "state", "code_challenge", "code_challenge_method")
         own = {"redirect_uri": self.request.redirect_uri, "resource": list(self.resources), "client": self.application}
         return {
@@ -197,15 +189,14 @@ class Proposal(NamedTuple):
 
 
 def propose(asked: AuthorizationRequest, request: Any) -> Proposal:
-    """Validate *asked* and return what it would grant.
+    """Validate a request and return what it would grant.
 
     Args:
-        asked: the client's request.
-        request: oauthlib's request, with validated client and redirect URI.
+        request: the same as oauthlib's, with valid client and redirect URI.
 
     Raises:
-        AuthorizationError: an error to show to the user.
-        OAuthToolkitError: an error to send to the client.
+        AuthorizationError: for the user.
+        OAuthToolkitError: for the client.
     """
     check_redirect(request)
     if problem := asked.problem():
@@ -223,10 +214,10 @@ def propose(asked: AuthorizationRequest, request: Any) -> Proposal:
 
 
 def check_redirect(request: Any) -> None:
-    """Check that the client's registered redirect URI is still allowed by the settings.
+    """Check that settings still allow the client's redirect URI.
 
     Raises:
-        AuthorizationError: its scheme is no longer allowed, or it is no longer in ``EXTRA_REDIRECT_URIS``.
+        AuthorizationError: they do not.
     """
     uri, application = request.redirect_uri, request.client
     right = redirect_ok(uri) if is_self_registered(application) else True
@@ -235,7 +226,7 @@ def check_redirect(request: Any) -> None:
 
 
 def resource_problem(asked: AuthorizationRequest) -> str | None:
-    """Return an ``error_description`` for the requested resources, or None."""
+    """Return an ``error_description`` for invalid resources, or None."""
     try:
         chosen_resources(asked.resources)
     except ValueError:
@@ -244,12 +235,12 @@ def resource_problem(asked: AuthorizationRequest) -> str | None:
 
 
 def is_self_registered(application: Any) -> bool:
-    """Return True if the client was not registered by the site's administrators."""
+    """Return True unless the site's administrators registered the client."""
     return str(application.registration_source) != "manual"
 
 
 def error_for(request: Any, code: str, description: str) -> OAuthToolkitError:
-    """Return an error for the redirect URI of oauthlib's *request*, with its state."""
+    """Return an error for the redirect URI of oauthlib's *request*."""
     error = CustomOAuth2Error(error=code, description=description, state=request.state or None)
     return OAuthToolkitError(error=error, redirect_uri=request.redirect_uri)
 
@@ -259,22 +250,20 @@ logger = logging.getLogger("django_mcp")
 
 @method_decorator((login_not_required, csrf_protect), name="dispatch")
 class AuthorizeView(AuthorizationView):  # type: ignore[misc]
-    """``/o/authorize/``. Every redirect to a client, including errors, names the issuer (RFC 9207)."""
+    """``/o/authorize/``. Every redirect to a client names the issuer (RFC 9207)."""
 
     http_method_names = ("get", "head", "post", "options")
 
     @classmethod
     def as_view(cls, **initkwargs: Any) -> Any:
-        """Return the view, exempt from ``ATOMIC_REQUESTS``: no transaction may be open while a client's document is
-        fetched.
-        """
+        """Return a view without ``ATOMIC_REQUESTS``: no transaction stays open while a client's document is fetched."""
         view = super().as_view(**initkwargs)
         for alias in connections:
             transaction.non_atomic_requests(using=alias)(view)
         return view
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Send errors to the client if its redirect URI is verified, otherwise show them on a page."""
+        """Send errors to a verified redirect URI, or show them on a page."""
         try:
             return protect(super().dispatch(request, *args, **kwargs))
         except AuthorizationError as refused:
@@ -292,7 +281,7 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
     # Anonymous users
 
     def handle_no_permission(self) -> HttpResponse:
-        """Validate the request, then redirect to the login page, which leads back here."""
+        """Validate the request, then redirect to the login page and back."""
         asked = AuthorizationRequest.from_query(self.request.GET)
         proposal = self.propose(asked) if self.is_free_to_test(asked) else None
         if proposal is None and (problem := asked.problem() or resource_problem(asked)):
@@ -306,7 +295,7 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         raise proposal.error("login_required", "The user must log in.")
 
     def is_free_to_test(self, asked: AuthorizationRequest) -> bool:
-        """Return True if validation needs no fetch: the client is stored and its metadata document has not expired."""
+        """Return True if validation fetches no client metadata document."""
         client_id = asked.get("client_id")
         if not is_cimd_client_id(client_id) or asked.unprintable():
             return True
@@ -314,7 +303,7 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         return known is not None and (known.cimd_expires_at is None or known.cimd_expires_at > timezone.now())
 
     def to_login(self, asked: AuthorizationRequest) -> HttpResponse:
-        """Redirect to the login page and back to this request, without ``prompt``, which would cause a loop."""
+        """Redirect to the login page and back, without ``prompt``, which would loop."""
         login = resolve_url(self.get_login_url())
         back = f"{self.request.path}?{asked.query()}"
         if urlsplit(login).netloc:
@@ -340,9 +329,7 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         return self.ask(proposal)
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:  # noqa: ARG002
-        """Process the user's decision. The request is validated again, as policies may have changed since the page was
-        shown.
-        """
+        """Process the decision, after validating the request again."""
         try:
             asked = AuthorizationRequest.from_signed(request.POST.get("asked", ""), request.user)
         except signing.BadSignature:
@@ -374,7 +361,7 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         return page(self.request, "oauth/authorize.html", context, status=403 if closed else 200)
 
     def answer(self, proposal: Proposal, *, allow: bool) -> HttpResponse:
-        """Redirect to the client with a code, ``access_denied`` or ``server_error`` (RFC 6749, section 4.1.2.1)."""
+        """Redirect with a code, ``access_denied`` or ``server_error`` (RFC 6749, section 4.1.2.1)."""
         asked, scopes = self.as_asked(proposal.asked), " ".join(proposal.scopes)
         try:
             uri, *_rest = self.create_authorization_response(asked, scopes, proposal.credentials(), allow)
@@ -388,12 +375,12 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
     # Helpers
 
     def propose(self, asked: AuthorizationRequest) -> Proposal:
-        """Validate the request with the toolkit, then with ``propose()``.
+        """Validate with the toolkit, then with ``propose()``.
 
         Raises:
-            FatalClientError: client or redirect URI is invalid, so there is no redirect.
-            OAuthToolkitError: an error to send to the client.
-            AuthorizationError: an error to show to the user.
+            FatalClientError: client or redirect URI is invalid.
+            OAuthToolkitError: for the client.
+            AuthorizationError: for the user.
         """
         if asked.unprintable():
             raise AuthorizationError(_unsafe())
@@ -402,14 +389,14 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         return propose(asked, found["request"])
 
     def as_asked(self, asked: AuthorizationRequest, scopes: list[str] | None = None) -> HttpRequest:
-        """Return a copy of the request for the toolkit, with known parameters only."""
+        """Return a copy of the request with known parameters only."""
         clean: HttpRequest = copy(self.request)
         clean.method, clean.POST = "GET", QueryDict()
         clean.META = {**self.request.META, "QUERY_STRING": asked.query(scopes)}
         return clean
 
     def redirect(self, redirect_to: str, application: Any) -> HttpResponse:
-        """Redirect with exactly one ``iss`` parameter, replacing any in the redirect URI."""
+        """Redirect with exactly one ``iss`` parameter."""
         parts = urlsplit(redirect_to)
         kept = [each for each in parts.query.split("&") if each and each.partition("=")[0] != "iss"]
         query = "&".join([*kept, urlencode({"iss": base_url()})])

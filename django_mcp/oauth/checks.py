@@ -1,6 +1,6 @@
 """System checks of the authorization server: clients, routes and settings.
 
-Safe values come from ``oauth_defaults()``. A setting without an entry in ``RULES`` must equal its safe value.
+Settings without an entry in ``RULES`` must equal ``oauth_defaults()``.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,14 +31,14 @@ NO_TARGETS = {"javascript", "data", "vbscript", "file", "blob", "about"}
 """Schemes that browsers handle themselves."""
 
 LONGEST_GRACE = 60 * 60
-"""Seconds. Use of a stolen refresh token is not detected during the grace period; some servers allow up to an hour."""
+"""Seconds. Stolen refresh tokens go undetected in the grace period; some servers allow an hour."""
 
 MAX_NAMED = 20
-"""Maximum number of applications reported."""
+"""Maximum number of reported applications."""
 
 
 def check_redirects() -> Iterator[CheckMessage]:
-    """Check that entries of ``EXTRA_REDIRECT_URIS`` are safe redirect URIs."""
+    """Check ``EXTRA_REDIRECT_URIS``."""
     for uri in settings.EXTRA_REDIRECT_URIS:
         if problem := problem_of(uri):
             yield Error(
@@ -53,7 +53,7 @@ def check_redirects() -> Iterator[CheckMessage]:
 
 
 def problem_of(uri: Any) -> str | None:
-    """Return what is wrong with an extra redirect URI, or None."""
+    """Return what is wrong with a redirect URI, or None."""
     parts = split(uri)
     if parts is None or not parts.scheme or not (parts.netloc or parts.path):
         return _("is not an absolute URI")
@@ -67,7 +67,7 @@ def problem_of(uri: Any) -> str | None:
 
 
 def check_ports() -> Iterator[CheckMessage]:
-    """Check that ``CLIENT_DOCUMENT_PORTS`` are ports."""
+    """Check ``CLIENT_DOCUMENT_PORTS``."""
     for port in settings.CLIENT_DOCUMENT_PORTS:
         if type(port) is not int or not 0 < port < 2**16:
             yield Error(
@@ -78,7 +78,7 @@ def check_ports() -> Iterator[CheckMessage]:
 
 
 def check_grace() -> Iterator[CheckMessage]:
-    """Check that the grace period is short enough to detect stolen tokens."""
+    """Check ``REFRESH_TOKEN_GRACE_TTL``."""
     if uses_oauth() and settings.REFRESH_TOKEN_GRACE_TTL > LONGEST_GRACE:
         yield Warning(
             _(
@@ -93,12 +93,9 @@ def check_grace() -> Iterator[CheckMessage]:
 
 
 def check_applications(databases: Sequence[str]) -> list[CheckMessage]:
-    """Check the redirect URIs of manually registered applications against the rules for MCP clients.
+    """Check the redirect URIs of manually registered applications.
 
-    Runs with ``manage.py check --database default`` and ``migrate``.
-
-    Args:
-        databases: aliases of databases that may be queried.
+    Runs with ``migrate`` and ``manage.py check --database default``.
     """
     if not uses_oauth() or not apps.is_installed("oauth2_provider"):
         return []
@@ -123,7 +120,6 @@ def check_applications(databases: Sequence[str]) -> list[CheckMessage]:
 
 
 def _doubtful(databases: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-    """Yield name, client id and redirect URI."""
     from django_mcp.auth.toolkit import get_application_model  # noqa: PLC0415
     from django_mcp.oauth.register import redirect_ok  # noqa: PLC0415 - needs the toolkit
 
@@ -154,7 +150,7 @@ MUST_NOT = {
     "AuthorizationView": STOCK,
     "TokenView": STOCK,
 }
-"""Unsafe views of the toolkit and the reasons."""
+"""Unsafe views of the toolkit, with reasons."""
 
 
 class Route(NamedTuple):
@@ -175,7 +171,7 @@ def routes(resolver: URLResolver, before: str = "/") -> Iterator[Route]:
 
 
 def check_toolkit_views() -> Iterator[CheckMessage]:
-    """Check that the toolkit's unsafe views are not in the URLconf."""
+    """Check the URLconf for unsafe views of the toolkit."""
     if not uses_oauth() or not apps.is_installed("oauth2_provider"):
         return
     found: dict[str, list[str]] = {}
@@ -199,7 +195,7 @@ def check_toolkit_views() -> Iterator[CheckMessage]:
 
 
 def check_well_known() -> Iterator[CheckMessage]:
-    """Check that clients find the package's metadata at the well-known paths."""
+    """Check that metadata is served at the well-known paths."""
     try:
         wrong = [path for path, right in well_known() if not right]
     except Exception:  # noqa: BLE001 - Django's own check reports a broken URLconf
@@ -216,7 +212,7 @@ def check_well_known() -> Iterator[CheckMessage]:
 
 
 def well_known() -> Iterator[tuple[str, bool]]:
-    """Yield the paths of metadata, and whether the package's view serves them."""
+    """Yield metadata paths, and whether the package serves them."""
     for server in servers():
         if takes_oauth(server) or external_issuers(server):
             path = f"/{WELL_KNOWN}{path_of(server)}"
@@ -257,7 +253,7 @@ MIDDLEWARE = {
 
 
 def check_apps() -> Iterator[CheckMessage]:
-    """Check for apps required by OAuth or ``SessionAuthentication``."""
+    """Check for apps that OAuth or ``SessionAuthentication`` needs."""
     sessions = any(isinstance(each, SessionAuthentication) for server in servers() for each in made(server))
     for name, why in APPS.items():
         needed = uses_oauth() or (sessions and name == "django.contrib.sessions")
@@ -270,7 +266,7 @@ def check_apps() -> Iterator[CheckMessage]:
 
 
 def check_reads() -> Iterator[CheckMessage]:
-    """Check that tokens are read from the database they are written to."""
+    """Check that tokens are read where they are written."""
     if not (uses_oauth() and apps.is_installed("oauth2_provider")):
         return
     from django_mcp.auth.toolkit import get_access_token_model, get_refresh_token_model  # noqa: PLC0415 - it needs them
@@ -291,7 +287,7 @@ def check_reads() -> Iterator[CheckMessage]:
 
 
 def check_middleware() -> Iterator[CheckMessage]:
-    """Check for middleware that the consent page requires; subclasses are accepted."""
+    """Check for middleware of the consent page, or subclasses."""
     if not uses_oauth():
         return
     present = [_class_of(path) for path in django_settings.MIDDLEWARE]
@@ -308,7 +304,6 @@ def check_middleware() -> Iterator[CheckMessage]:
 
 
 def _class_of(path: Any) -> Any:
-    """Return the class of a dotted path, or None if it cannot be imported, which Django reports itself."""
     try:
         return import_string(path)
     except Exception:  # noqa: BLE001 - whatever that module raises
@@ -316,7 +311,7 @@ def _class_of(path: Any) -> Any:
 
 
 def check_login() -> Iterator[CheckMessage]:
-    """Check that ``LOGIN_URL`` leads to a login page for all users."""
+    """Check that ``LOGIN_URL`` is a login page for all users."""
     if not uses_oauth():
         return
     given = django_settings.LOGIN_URL
@@ -343,7 +338,7 @@ def check_login() -> Iterator[CheckMessage]:
 
 
 def match_of(url: str) -> ResolverMatch | None:
-    """Return the view behind a URL of this site, or None for a URL of another site.
+    """Return the view behind a URL of this site, None for another site's.
 
     Raises:
         Resolver404: no view matches.
@@ -356,7 +351,7 @@ def match_of(url: str) -> ResolverMatch | None:
 
 
 def check_path() -> Iterator[CheckMessage]:
-    """Check that ``OAUTH_PATH`` does not result in URLs such as ``/oauthorize/``."""
+    """Check ``OAUTH_PATH``, which could produce URLs such as ``/oauthorize/``."""
     path = settings.OAUTH_PATH
     if path and (path.startswith("/") or not path.endswith("/")):
         yield Error(
@@ -371,29 +366,29 @@ Weaker = Callable[[Any, Any], bool]
 
 
 def differs(value: Any, safe: Any) -> bool:
-    """Return True if the value differs from the safe one; the order of lists is ignored."""
+    """Compare values; the order of lists is ignored."""
     if isinstance(value, list | tuple) and isinstance(safe, list | tuple):
         return any(each not in safe for each in value) or any(each not in value for each in safe)
     return bool(value != safe)
 
 
 def is_off(value: Any, safe: Any) -> bool:  # noqa: ARG001
-    """Return True if the value is false."""
+    """Return True for a false value."""
     return not value
 
 
 def adds(value: Any, safe: Any) -> bool:
-    """Return True if a list has entries that the safe one lacks."""
+    """Return True if a list has additional entries."""
     return not isinstance(value, list | tuple | set) or any(each not in safe for each in value)
 
 
 def lacks(value: Any, safe: Any) -> bool:
-    """Return True if a mapping lacks keys of the safe one."""
+    """Return True if a mapping lacks keys."""
     return not isinstance(value, Mapping) or any(each not in value for each in safe)
 
 
 def lasts(longest: int) -> Weaker:
-    """Return a function that returns True for lifetimes over *longest* seconds, and for unlimited ones."""
+    """Return a function that is True for lifetimes over *longest* seconds."""
 
     def weaker(value: Any, safe: Any) -> bool:  # noqa: ARG001
         seconds = value.total_seconds() if isinstance(value, timedelta) else value
@@ -408,7 +403,7 @@ def is_positive(value: Any, safe: Any) -> bool:  # noqa: ARG001
 
 
 def is_no_subclass(value: Any, safe: Any) -> bool:
-    """Return True if a class is not a subclass of the safe one."""
+    """Return True for a class that is not a subclass of *safe*."""
     try:
         given = import_string(value) if isinstance(value, str) else value
         wanted = import_string(safe) if isinstance(safe, str) else safe
@@ -418,36 +413,32 @@ def is_no_subclass(value: Any, safe: Any) -> bool:
 
 
 def is_no_validator(value: Any, safe: Any) -> bool:  # noqa: ARG001
-    """Return True if a validator does not apply MCP's rules."""
+    """Return True for a validator without MCP's rules."""
     from django_mcp.oauth.validator import MCPValidatorMixin  # noqa: PLC0415 - needs the toolkit
 
     return is_no_subclass(value, MCPValidatorMixin)
 
 
 def has_no_such_class(value: Any, safe: Any) -> bool:
-    """Return True if one of the safe classes is missing."""
+    """Return True if a class of *safe* is missing."""
     given = value if isinstance(value, list | tuple) else [value]
     return any(all(is_no_subclass(each, wanted) for each in given) for wanted in safe)
 
 
 def never(value: Any, safe: Any) -> bool:  # noqa: ARG001
-    """Return False: the site may choose any value."""
+    """Return False: any value is safe."""
     return False
 
 
 LONGEST = {"ACCESS_TOKEN_EXPIRE_SECONDS": 8 * 60 * 60, "REFRESH_TOKEN_EXPIRE_SECONDS": 90 * DAY}
-"""Maximum lifetimes in seconds that are accepted without warning: a working day for access tokens, 90 days for refresh
-tokens of unused clients.
-"""
+"""Lifetimes in seconds accepted without warning."""
 
 
 class Rule(NamedTuple):
-    """A condition under which a value is weaker than the safe one.
+    """When and why a value is weaker than the safe one.
 
     Attributes:
-        weaker: called with the value and the safe one.
-        why: the consequence, for the message.
-        is_error: True if the value violates OAuth 2.1 or breaks the server.
+        is_error: whether it violates OAuth 2.1 or breaks the server.
     """
 
     weaker: Weaker
@@ -530,7 +521,7 @@ UNKNOWN = Rule(differs, gettext_noop("oauth_defaults() has a different value"))
 
 
 def check_toolkit_settings() -> Iterator[CheckMessage]:
-    """Check values of ``OAUTH2_PROVIDER`` that are weaker than those of ``oauth_defaults``."""
+    """Check ``OAUTH2_PROVIDER`` for values weaker than ``oauth_defaults()``."""
     if uses_oauth() and not getattr(django_settings, "OAUTH2_PROVIDER", None):
         yield Error(
             _("OAUTH2_PROVIDER is missing, and the toolkit's defaults do not meet OAuth 2.1."),
@@ -560,7 +551,7 @@ def _advice(key: str, safe: Any) -> str:
 
 
 def check_issuer() -> Iterator[CheckMessage]:
-    """Check that the issuer is the site; otherwise clients reject the metadata (RFC 8414, section 3.3)."""
+    """Check that the issuer is the site (RFC 8414, section 3.3)."""
     for key, value, safe in compared():
         if key == "OIDC_ISS_ENDPOINT" and value != safe:
             yield Error(
@@ -572,7 +563,7 @@ def check_issuer() -> Iterator[CheckMessage]:
 
 
 def compared() -> Iterator[tuple[str, Any, Any]]:
-    """Yield key, the site's value and the safe value. Yield nothing if other checks report that OAuth cannot work."""
+    """Yield key, value and safe value, unless other checks report that OAuth cannot work."""
     given = getattr(django_settings, "OAUTH2_PROVIDER", None)
     if not uses_oauth() or not apps.is_installed("oauth2_provider") or not given or not isinstance(given, Mapping):
         return

@@ -1,10 +1,7 @@
 """Client ID metadata documents (draft-ietf-oauth-client-id-metadata-document-01): fetching and validation.
 
-The host is resolved once, every address is checked, and the connection goes to a checked address, which prevents DNS
-rebinding. ``core.http_client`` follows no redirects and enforces one deadline.
-
-The toolkit decides when to fetch, caches by the response's headers, and backs off after failures. On any error the
-client is unknown.
+Against DNS rebinding, the host is resolved once and the connection goes to a checked address. ``core.http_client``
+follows no redirects. The toolkit decides when to fetch, caches, and backs off after failures.
 """
 
 import ipaddress
@@ -34,8 +31,8 @@ _INSIDE_IPV4 = [
     )
 ]
 _UNICAST = ipaddress.ip_network("2000::/3")
-"""Global unicast addresses of IPv6. The rest is special: loopback, local, multicast, and forms that embed IPv4
-addresses (``::/96``, ``::ffff:0:0/96``, NAT64's ``64:ff9b::/96`` and ``64:ff9b:1::/48``).
+"""Global unicast IPv6. The rest is special, including forms of IPv4 addresses (``::/96``, ``::ffff:0:0/96``, NAT64's
+``64:ff9b::/96`` and ``64:ff9b:1::/48``).
 """
 
 _INSIDE_IPV6 = [
@@ -52,8 +49,7 @@ _INSIDE_IPV6 = [
 def is_public(address: str) -> bool:
     """Return True for an IP address of the public internet.
 
-    ``ipaddress.is_global`` is not enough: Python 3.11 also returns True for multicast, IPv4-compatible, NAT64, 6to4 and
-    unassigned IPv6 addresses.
+    ``is_global`` in Python 3.11 includes multicast, IPv4-compatible, NAT64, 6to4 and unassigned IPv6 addresses.
     """
     try:
         found = ipaddress.ip_address(address)
@@ -69,7 +65,7 @@ def is_public(address: str) -> bool:
 logger = logging.getLogger("django_mcp")
 
 LONGEST = 255
-"""Maximum length of a client id, which is that of its column."""
+"""Length of the client id column."""
 
 ACCEPT = {"Accept": "application/json, application/*+json"}
 
@@ -77,12 +73,12 @@ _URL = re.compile(r"[!-~]+")
 
 
 class MetadataFetcher(SafeMetadataFetcher):  # type: ignore[misc]
-    """Fetches documents and reduces them to what self-registered clients may have."""
+    """Fetches documents and reduces them to supported metadata."""
 
     def fetch(self, client_id: str) -> tuple[dict[str, Any], int]:
         """Return the document and its lifetime in seconds.
 
-        Blocks for up to ``CIMD_FETCH_TIMEOUT_SECONDS`` plus the time of the DNS lookup.
+        Blocks for up to ``CIMD_FETCH_TIMEOUT_SECONDS``, plus the DNS lookup.
 
         Raises:
             CIMDError: there is no usable document.
@@ -97,10 +93,10 @@ class MetadataFetcher(SafeMetadataFetcher):  # type: ignore[misc]
             raise CIMDError(str(error)) from None
 
     def addresses(self, host: str, port: int) -> list[str]:
-        """Return the addresses of a host. Blocks while the system resolver does.
+        """Resolve a host. Blocks.
 
         Raises:
-            CIMDError: it has none, or any of them is not public.
+            CIMDError: it has no address, or one that is not public.
         """
         try:
             answers = socket.getaddrinfo(host, port, proto=socket.IPPROTO_TCP)
@@ -112,7 +108,7 @@ class MetadataFetcher(SafeMetadataFetcher):  # type: ignore[misc]
         return found
 
     def context(self) -> ssl.SSLContext:
-        """Return a TLS context with the system's trusted certificates."""
+        """Return a TLS context that trusts the system's certificates."""
         return ssl.create_default_context()
 
     def _download(self, url: SplitResult, addresses: Sequence[str]) -> tuple[dict[str, Any], int]:
@@ -135,14 +131,13 @@ class MetadataFetcher(SafeMetadataFetcher):  # type: ignore[misc]
 
 
 class RatePermission:
-    """Rate limits of document lookups: per address, site-wide, and by the number of unused clients."""
+    """Limits document lookups per address, site-wide, and by unused clients."""
 
     def has_permission(self, request: Any, client_id: str) -> bool:
-        """Return True if the document of a new client, or one whose document has expired, may be fetched.
+        """Return True if the document may be fetched now.
 
         Args:
-            request: oauthlib's; its ``headers`` is ``request.META``.
-            client_id: the client's URL.
+            request: oauthlib's, whose ``headers`` is ``request.META``.
         """
         who, scope = caller(request.headers), "documents of clients"
         if not address_throttle(scope, who).allow_request(who.name):
@@ -155,10 +150,10 @@ class RatePermission:
 
 
 def checked(client_id: str) -> SplitResult:
-    """Return the parts of a client id URL (section 3 of the draft).
+    """Split a client id URL (section 3 of the draft).
 
     Raises:
-        CIMDError: it is not an https URL with host and path, or contains parts that the draft forbids.
+        CIMDError: it is invalid.
     """
     if len(client_id) > LONGEST or not _URL.fullmatch(client_id) or "\\" in client_id:
         raise CIMDError("the client_id is too long, or has characters not allowed in a URL")
@@ -177,10 +172,10 @@ def checked(client_id: str) -> SplitResult:
 
 
 def normalised(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata that the toolkit stores.
+    """Return the supported metadata of a document.
 
-    Published documents list grants, methods and redirect URIs for every server they may meet. Unsupported ones are
-    dropped (RFC 7591, section 2 lets a server replace requested values).
+    Documents list grants, methods and redirect URIs for all servers. Unsupported ones are dropped (RFC 7591, section
+    2).
 
     Raises:
         InvalidMetadata: nothing usable is left, the name is missing, or it has a secret, which would be public.

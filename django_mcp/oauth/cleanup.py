@@ -1,4 +1,4 @@
-"""Deletion of unused self-registered clients. A client that is still in use registers again (RFC 7591)."""
+"""Deletion of unused self-registered clients. Clients in use register again (RFC 7591)."""
 
 import datetime
 import io
@@ -20,24 +20,24 @@ from django_mcp.auth.toolkit import (
 from django_mcp.conf import settings
 
 UNUSED = datetime.timedelta(days=7)
-"""Age after which a client that never got a token is deleted."""
+"""Age at which a client that never got a token is deleted."""
 
 IDLE = datetime.timedelta(days=90)
-"""Time after which a client without a valid token is deleted."""
+"""Time without a valid token after which a client is deleted."""
 
 YOUNG = datetime.timedelta(hours=1)
-"""Age up to which an unused client is kept: its user may still be logging in."""
+"""Age up to which a client is kept, since its user may be logging in."""
 
 EVERY = 50
-"""Registrations between two prunings, for sites that never run ``mcp_clear``."""
+"""Registrations between prunings, for sites that never run ``mcp_clear``."""
 
 BATCH = 500
 
 
 def prune_clients(most: int | None = None) -> int:
-    """Delete unused registered clients (RFC 7591) and return how many.
+    """Delete unused registered clients without valid tokens and codes, and return how many.
 
-    Clients with a valid token or code are kept. A client whose tokens ``cleartokens`` has deleted counts as unused.
+    A client whose tokens ``cleartokens`` deleted counts as unused.
 
     Args:
         most: maximum number, oldest first; None for all.
@@ -47,7 +47,7 @@ def prune_clients(most: int | None = None) -> int:
 
 
 def prune_documents() -> int:
-    """Delete clients whose client ID metadata document has expired and that have no valid tokens; return how many."""
+    """Delete clients with expired metadata documents and no valid tokens, and return how many."""
     before = int(_clients("cimd").count())
     if "clearcimdapplications" in get_commands():
         call_command("clearcimdapplications", stdout=io.StringIO())
@@ -55,12 +55,12 @@ def prune_documents() -> int:
 
 
 def make_room(source: str) -> bool:
-    """Return True if another client of a source may be stored.
+    """Return True if another client may be stored.
 
-    If ``MAX_UNUSED_CLIENTS`` never got a token, delete the oldest of them that are older than an hour.
+    At ``MAX_UNUSED_CLIENTS``, delete the oldest unused clients older than ``YOUNG``.
 
     Args:
-        source: ``dcr`` or ``cimd``, an ``Application.RegistrationSource``.
+        source: an ``Application.RegistrationSource``: ``dcr`` or ``cimd``.
     """
     unused = _clients(source).filter(~_has(get_access_token_model()), ~_has(get_refresh_token_model()))
     excess = int(unused.count()) - settings.MAX_UNUSED_CLIENTS + 1
@@ -102,7 +102,7 @@ def _has(model: Any, *conditions: Q, **more: Any) -> Exists:
 
 
 def _delete(clients: Any, most: int | None) -> int:
-    """Delete the oldest *most* of *clients* in batches and return how many."""
+    """Delete the oldest *most* clients in batches and return how many."""
     model = clients.model
     deleted = 0
     while most is None or deleted < most:

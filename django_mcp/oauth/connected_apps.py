@@ -1,4 +1,4 @@
-"""Connected apps: list the authorizations of a user, and revoke them."""
+"""Connected apps: listing and revoking the access of OAuth clients."""
 
 import datetime
 from collections.abc import Collection, Iterable
@@ -39,15 +39,12 @@ CLIENT_CREDENTIALS = AbstractApplication.GRANT_CLIENT_CREDENTIALS
 
 @dataclass
 class Access:
-    """What an application may access for a user.
+    """The access of an application for one user.
 
     Attributes:
-        application: the OAuth client.
-        since: creation time of the oldest token still stored.
-        renewed: creation time of the newest token.
-        user: the user; for client credentials, the service account.
-        scopes: scopes of all valid tokens.
-        resources: resources of all valid tokens.
+        since: creation of the oldest token.
+        renewed: creation of the newest token.
+        user: the user; with client credentials the service account.
     """
 
     application: Any
@@ -58,7 +55,7 @@ class Access:
     resources: dict[str, None] = field(default_factory=dict)
 
     def add(self, token: Any) -> None:
-        """Include an access token."""
+        """Add an access token."""
         self.since = min(self.since, token.created)
         self.renewed = max(self.renewed, token.created)
         self.scopes.update(token.scope.split())
@@ -66,13 +63,12 @@ class Access:
 
 
 class Summary(NamedTuple):
-    """The access of an application to the site's endpoints.
+    """The access of an application to endpoints.
 
     Attributes:
-        people: number of users who authorized it; 0 with client credentials.
-        acts_for_itself: whether it uses client credentials.
-        since: creation time of the oldest access token that is valid or renewable.
-        renewed: creation time of the newest.
+        people: number of users; 0 with client credentials.
+        since: creation of the oldest valid or renewable access token.
+        renewed: creation of the newest.
     """
 
     people: int
@@ -82,12 +78,12 @@ class Summary(NamedTuple):
 
 
 def name_of(application: Any) -> str:
-    """Return the application's name, cleaned for display, or a placeholder."""
+    """Return the name for display."""
     return clean_name(application.name) or _("An application without a name")
 
 
 def acts_for_itself(application: Any) -> bool:
-    """Return True if it uses client credentials."""
+    """Return True for client credentials."""
     return bool(application.authorization_grant_type == CLIENT_CREDENTIALS)
 
 
@@ -95,7 +91,7 @@ def acts_for_itself(application: Any) -> bool:
 
 
 def held() -> QuerySet[Any]:
-    """Return access tokens that are valid, or renewable with their refresh token."""
+    """Return access tokens that are valid or renewable."""
     now, life = timezone.now(), refresh_token_expire_timedelta()
     renewable = get_refresh_token_model().objects.filter(access_token=OuterRef("pk"), revoked=None)
     tokens: QuerySet[Any] = get_access_token_model().objects.filter(application__isnull=False).defer("token")
@@ -105,15 +101,15 @@ def held() -> QuerySet[Any]:
 
 
 def held_at_endpoints() -> QuerySet[Any]:
-    """Return those of ``held()`` that open an endpoint: tokens with a user and a resource."""
+    """Return the tokens of ``held()`` with a user and a resource, which alone open endpoints."""
     return held().filter(user__isnull=False).exclude(resource=[])
 
 
 def renewable_tokens(**of: Any) -> QuerySet[Any]:
-    """Return valid refresh tokens. Their lifetime starts when their access token expires.
+    """Return valid refresh tokens. Their lifetime starts when the access token expires.
 
     Args:
-        of: lookups, such as ``user`` or ``application``.
+        of: lookups.
     """
     tokens: QuerySet[Any] = get_refresh_token_model().objects.filter(**of, revoked=None, access_token__isnull=False)
     life = refresh_token_expire_timedelta()
@@ -121,11 +117,11 @@ def renewable_tokens(**of: Any) -> QuerySet[Any]:
 
 
 def logins_began(by: str, **of: Any) -> dict[Any, datetime.datetime]:
-    """Return the creation time of the oldest stored refresh token of active logins. One query.
+    """Return when active logins began: the creation of their oldest refresh token. One query.
 
     Args:
-        by: the keys of the result: ``"application"`` or ``"user"``.
-        of: lookups, as for ``renewable_tokens``.
+        by: keys of the result: ``"application"`` or ``"user"``.
+        of: lookups.
     """
     good = renewable_tokens(**of)
     families = good.exclude(token_family=None).values("token_family")
@@ -134,10 +130,9 @@ def logins_began(by: str, **of: Any) -> dict[Any, datetime.datetime]:
 
 
 def accesses(user: Any) -> list[Access]:
-    """Return the applications with valid or renewable tokens of this user, last renewed first.
+    """Return the applications with access for a user, last renewed first.
 
-    Clients with client credentials are left out: an administrator chose their service account
-    (``ClientPolicy.service_account``), and they could get new tokens at any time.
+    Clients with client credentials are left out: administrators chose their service account.
     """
     tokens = held().filter(user=user).exclude(application__authorization_grant_type=CLIENT_CREDENTIALS)
     found: dict[Any, Access] = {}
@@ -155,12 +150,7 @@ def people(application: Any) -> QuerySet[Any]:
 
 
 def accesses_of(application: Any, users: Collection[Any]) -> list[Access]:
-    """Return the access of an application for some of its users, last renewed first. Three queries.
-
-    Args:
-        application: the OAuth client.
-        users: their primary keys.
-    """
+    """Return an application's access for users, given by primary key, last renewed first. Three queries."""
     known = get_user_model()._default_manager.in_bulk(list(users))  # noqa: SLF001 - Django's documented API
     found: dict[Any, Access] = {}
     for token in held_at_endpoints().filter(application=application, user__in=users):
@@ -171,9 +161,9 @@ def accesses_of(application: Any, users: Collection[Any]) -> list[Access]:
 
 
 def summaries() -> dict[Any, Summary]:
-    """Return the summary of every application with access, by primary key. One query.
+    """Return summaries by primary key of the application. One query.
 
-    ``since`` only covers stored access tokens; ``logins_began`` returns the start of logins renewed since.
+    ``since`` is that of access tokens; ``logins_began`` also knows earlier ones.
     """
     grant = "application__authorization_grant_type"
     rows = held_at_endpoints().order_by().values_list("application", grant)
@@ -191,7 +181,7 @@ def _in_order(found: dict[Any, Access], began: dict[Any, datetime.datetime]) -> 
 
 
 def titles_of(resources: Iterable[str]) -> list[str]:
-    """Return endpoint titles for resource URIs; a URI that is no endpoint is returned unchanged."""
+    """Return the titles of endpoints; other URIs unchanged."""
     titles = {resource_of(each): title_of(each) for each in servers()}
     return list(dict.fromkeys(titles.get(_canonical(uri), uri) for uri in resources))
 
@@ -207,10 +197,9 @@ def _canonical(uri: str) -> str:
 
 
 def take_back(user: Any, application: Any) -> None:
-    """Revoke all codes and tokens an application has for a user, and end its streams and tasks.
+    """Revoke an application's codes and tokens for a user, and end its streams and tasks.
 
     Args:
-        user: the user.
         application: primary key.
     """
     with transaction.atomic(using=router.db_for_write(get_access_token_model())):
@@ -219,13 +208,10 @@ def take_back(user: Any, application: Any) -> None:
 
 
 def take_back_all(application: Any) -> int:
-    """Revoke all codes and tokens of an application, for every user, and end its streams and tasks.
+    """Revoke an application's codes and tokens, end its streams and tasks, and return the number of users.
 
     Args:
         application: primary key.
-
-    Returns:
-        the number of users affected.
     """
     access = get_access_token_model()
     with transaction.atomic(using=router.db_for_write(access)):
@@ -244,7 +230,7 @@ def take_back_all(application: Any) -> int:
 def _revoke(**of: Any) -> None:
     """Delete codes and access tokens, and revoke refresh tokens.
 
-    A refresh token's whole family is revoked, because one that was just replaced could still be used.
+    Families are revoked as a whole: a token that was just replaced is still usable.
     """
     model = get_refresh_token_model()
     get_grant_model().objects.filter(**of).delete()
@@ -258,7 +244,7 @@ def _revoke(**of: Any) -> None:
 
 @method_decorator(csrf_protect, name="dispatch")
 class AccessView(LoginRequiredMixin, View):
-    """``/o/access/``: the user's connected applications and API keys."""
+    """``/o/access/``: a user's connected applications and API keys."""
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         """Add the security headers."""
@@ -274,7 +260,7 @@ class AccessView(LoginRequiredMixin, View):
         return page(request, "oauth/access.html", context)
 
     def post(self, request: HttpRequest) -> HttpResponse:
-        """Revoke an application or key of the user. Ids that are not the user's are ignored."""
+        """Revoke an application or key of the user, ignoring other ids."""
         done = ""
         for application in keys_of(get_application_model(), [request.POST.get("application")]):
             take_back(request.user, application)

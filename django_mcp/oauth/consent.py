@@ -1,4 +1,4 @@
-"""Contents of the consent page, and helpers shared by the package's pages for users."""
+"""Contents of the consent page, and helpers for all pages for users."""
 
 import secrets
 import unicodedata
@@ -19,13 +19,13 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class Destination(NamedTuple):
-    """Where the user is redirected with the response.
+    """The target of the redirect.
 
     Attributes:
-        kind: ``"web"``, ``"loopback"`` (a program listening on the user's computer), or ``"program"`` (one that handles
-            a URL scheme of its own).
-        text: for display: a host, or a description.
-        detail: the address behind the description; empty for a host.
+        kind: ``"web"``, ``"loopback"`` (a program on the user's computer) or ``"program"`` (one with its own URL
+            scheme).
+        text: a host, or a description.
+        detail: the address described; empty for a host.
     """
 
     kind: str
@@ -34,7 +34,7 @@ class Destination(NamedTuple):
 
 
 class ScopeText(NamedTuple):
-    """A scope on the page: its text, and the texts of scopes it includes."""
+    """A scope on the page: its text, and those of included scopes."""
 
     name: str
     text: str
@@ -42,7 +42,7 @@ class ScopeText(NamedTuple):
 
 
 def host_of(uri: str) -> str:
-    """Return host and non-default port of a URI, in ASCII so that no character imitates another."""
+    """Return host and non-default port in ASCII, so that no character imitates another."""
     parts = urlsplit(uri)
     return _ascii(parts.hostname or "") + _port(parts)
 
@@ -71,9 +71,9 @@ def origin(application: Any) -> str:
 
 
 def granted(asked: Iterable[str], default: Iterable[str], limit: Iterable[str] | None) -> tuple[str, ...]:
-    """Return the granted scopes in order: the known ones of *asked*, or the default, within *limit*.
+    """Return the known scopes of *asked*, else the default, within *limit*.
 
-    A scope beyond the limit is replaced by those scopes it includes that are within the limit.
+    A scope beyond the limit is replaced by included scopes within it.
     """
     known = frozenset(declared())
     scopes = known & frozenset(asked) or known & frozenset(default)
@@ -83,7 +83,7 @@ def granted(asked: Iterable[str], default: Iterable[str], limit: Iterable[str] |
 
 
 def in_words(scopes: Iterable[str]) -> list[ScopeText]:
-    """Describe scopes. Scopes included by another are listed below it, each once."""
+    """Describe scopes. Included scopes are listed below, each once."""
     names, known, told = in_order(scopes).split(), declared(), set[str]()
     lines = []
     for name in names:
@@ -95,7 +95,7 @@ def in_words(scopes: Iterable[str]) -> list[ScopeText]:
 
 
 def _is_above(one: str, other: str) -> bool:
-    """Return True if *one* includes *other*, but not the reverse."""
+    """Return True if *one* includes *other*, and not the reverse."""
     return other in expanded(frozenset({one})) and one not in expanded(frozenset({other}))
 
 
@@ -105,7 +105,6 @@ def _words(name: str) -> str:
 
 
 def _ascii(host: str) -> str:
-    """Return a host in ASCII: internationalized names as ``xn--…``."""
     if host.isascii():
         return f"[{host}]" if ":" in host and not host.startswith("[") and "]" not in host else host
     try:
@@ -126,8 +125,8 @@ LONGEST = 60
 """Maximum length of a displayed name."""
 
 _NEVER_SHOWN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-"""Unicode categories that are removed: control, format (including bidirectional and zero-width characters), surrogate,
-private use and unassigned characters, line and paragraph separators.
+"""Unicode categories without display: control, format (bidirectional, zero-width), surrogate, private, unassigned,
+separators.
 """
 
 _INVISIBLE = dict.fromkeys(
@@ -138,13 +137,13 @@ _INVISIBLE = dict.fromkeys(
         *range(0xE0100, 0xE01F0),
     )
 )
-"""Invisible characters of other categories: fillers and variation selectors."""
+"""Invisible characters of other categories."""
 
 
 def clean_name(name: str) -> str:
-    """Return *name* on one short line without characters that hide, reorder or break text around it.
+    """Return a short line without characters that hide, reorder or break text.
 
-    The result is not escaped; templates do that. It is empty if nothing is visible.
+    It is not escaped, and may be empty.
     """
     spaced = " ".join(name.translate(_INVISIBLE).split())
     shown = "".join(character for character in spaced if unicodedata.category(character) not in _NEVER_SHOWN)
@@ -154,17 +153,14 @@ def clean_name(name: str) -> str:
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; style-src 'nonce-{nonce}'; img-src data:; base-uri 'none'; frame-ancestors 'none'"
 )
-"""Without ``form-action``: Chromium also applies it to the redirect after the form and would block every response."""
+"""Without ``form-action``, which Chromium also applies to the redirect after the form."""
 
 
 def page(request: HttpRequest, template: str, context: dict[str, Any], status: int = 200) -> HttpResponse:
-    """Render a page with its security headers.
+    """Render a page with security headers.
 
     Args:
-        request: the request.
         template: path below ``django_mcp/``.
-        context: added to ``style_nonce``, ``site_name``, ``site_host`` and ``user``.
-        status: HTTP status.
     """
     nonce = secrets.token_urlsafe(16)
     host = urlsplit(settings.BASE_URL or "").netloc or request.get_host()
@@ -176,10 +172,9 @@ def page(request: HttpRequest, template: str, context: dict[str, Any], status: i
 
 
 def protect(response: HttpResponse) -> HttpResponse:
-    """Add headers against framing and caching to a page, or to the redirect that follows it.
+    """Add headers against framing and caching.
 
-    The referrer is withheld from other sites only: with ``no-referrer`` browsers send ``Origin: null`` with the form,
-    which Django's CSRF check rejects.
+    Not ``no-referrer``, with which browsers send ``Origin: null``, which Django's CSRF check rejects.
     """
     response["X-Frame-Options"] = "DENY"
     response["Cache-Control"] = "no-store"

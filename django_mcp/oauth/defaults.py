@@ -1,4 +1,4 @@
-"""``oauth_defaults``: a complete ``OAUTH2_PROVIDER`` setting, called in the settings module."""
+"""``oauth_defaults()``, which returns the setting ``OAUTH2_PROVIDER``."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,14 +10,13 @@ DAY = 24 * 60 * 60
 
 
 def oauth_defaults(django_mcp: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
-    """Return settings that make django-oauth-toolkit an OAuth 2.1 authorization server for MCP clients.
+    """Return ``OAUTH2_PROVIDER`` for an OAuth 2.1 authorization server for MCP clients.
 
-    System checks report each value that is weakened later.
+    System checks report values that are weakened.
 
     Args:
-        django_mcp: the ``DJANGO_MCP`` setting. ``BASE_URL``, ``SCOPES``, ``DEFAULT_SCOPES``, ``EXTRA_REDIRECT_URIS``
-            and ``CLIENT_CREDENTIALS`` are read.
-        changes: toolkit settings that override the returned ones.
+        django_mcp: the ``DJANGO_MCP`` setting.
+        changes: settings that override the returned ones.
 
     Raises:
         ImproperlyConfigured: ``BASE_URL`` is missing.

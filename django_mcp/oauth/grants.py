@@ -1,7 +1,6 @@
-"""Rules for what a request may be granted: client, resource (RFC 8707), scopes and PKCE.
+"""Rules for granting client, resource (RFC 8707), scopes and PKCE.
 
-*request* is oauthlib's: an attribute that is not set falls back to the parameter of that name sent by the client. State
-kept for a request is therefore stored in ``Notes``, out of reach of parameters.
+On oauthlib's *request*, unset attributes fall back to the client's parameters. State is therefore kept in ``Notes``.
 """
 
 import hashlib
@@ -26,15 +25,15 @@ from django_mcp.oauth.consent import granted
 
 
 def checksum_of(token: str) -> str:
-    """Return the SHA-256 by which django-oauth-toolkit stores a token."""
+    """Return the SHA-256 under which the toolkit stores a token."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 def family_of(code: str) -> uuid.UUID:
-    """Return the id of the token family that starts with an authorization code.
+    """Return the token family of an authorization code.
 
-    It is derived from the code, so that a replayed code identifies the tokens issued for it after its row is deleted.
-    The code cannot be recovered from it.
+    Derived from the code, it identifies the tokens of a replayed code whose row is deleted. It does not reveal the
+    code.
     """
     return uuid.UUID(bytes=hashlib.sha256(b"family of the code " + code.encode()).digest()[:16])
 
@@ -44,14 +43,11 @@ _UNREAD: Any = object()
 
 @dataclass(slots=True)
 class Notes:
-    """State of one request. Each row is read once.
+    """Rows and state of one request; each row is read once.
 
     Attributes:
-        grant: the authorization code's row, or None.
-        refresh_token: the refresh token's row, or None.
-        policy: the client's ``ClientPolicy``, or None.
-        superseded: the row of a refresh token that is reused within the grace period.
-        used: True once the authorization code has been invalidated.
+        superseded: a refresh token reused within the grace period.
+        used: whether the authorization code has been invalidated.
     """
 
     grant: Any = _UNREAD
@@ -68,12 +64,12 @@ def notes(request: Any) -> Notes:
 
 
 def application_of(request: Any) -> Any:
-    """Return the client, or None if it is not identified yet."""
+    """Return the client, or None before it is identified."""
     return request.client if isinstance(request.client, AbstractApplication) else None
 
 
 def grant_of(request: Any) -> Any:
-    """Return the row of the authorization code being exchanged, or None if it was not issued to this client."""
+    """Return the authorization code's row if issued to this client, else None."""
     application, known = application_of(request), notes(request)
     if application is None or not request.code:
         return None
@@ -84,7 +80,7 @@ def grant_of(request: Any) -> Any:
 
 
 def refresh_token_of(request: Any) -> Any:
-    """Return the row of the refresh token, of any client: the valid one, else the one revoked last."""
+    """Return the refresh token's row, of any client: valid, or revoked last."""
     known, token = notes(request), request.refresh_token
     if not token:
         return None
@@ -107,7 +103,7 @@ def policy_of(request: Any) -> ClientPolicy | None:
 
 
 def requested(request: Any) -> list[str]:
-    """Return the values of ``resource`` as sent; the parameter may be repeated (RFC 8707, section 2)."""
+    """Return the values of ``resource``, which may be repeated (RFC 8707, section 2)."""
     if isinstance(request.resource, list | tuple):
         return [str(each) for each in request.resource]
     sent = [*urldecode(request.uri_query), *(request.decoded_body or ())]
@@ -115,14 +111,14 @@ def requested(request: Any) -> list[str]:
 
 
 def stored(request: Any) -> list[str]:
-    """Return the resources that the code or refresh token of a token request was issued for."""
+    """Return the resources of a token request's code or refresh token."""
     row = {"authorization_code": grant_of, "refresh_token": refresh_token_of}.get(request.grant_type)
     found = row(request) if row else None
     return [str(each) for each in (found.resource or ())] if found is not None else []
 
 
 def known_resources() -> Mapping[str, MCPServer]:
-    """Return the endpoints that accept this site's OAuth tokens, by canonical identifier, in order of registration."""
+    """Return endpoints that accept this site's OAuth tokens by canonical identifier, in order of registration."""
     return {
         resource_of(server): server
         for server in servers()
@@ -131,15 +127,15 @@ def known_resources() -> Mapping[str, MCPServer]:
 
 
 def default_resource() -> str | None:
-    """Return the resource for clients that name none, such as those of 2025-03-26, or None."""
+    """Return the resource of clients that name none, as in 2025-03-26, or None."""
     return next(iter(known_resources()), None)
 
 
 def chosen_resources(given: Iterable[str]) -> list[str]:
-    """Return canonical identifiers without duplicates, or the default resource if none is given.
+    """Return canonical identifiers, or the default if none is given.
 
     Raises:
-        ValueError: one is not an endpoint of this site, or there is no default.
+        ValueError: one is unknown, or there is no default.
     """
     known = known_resources()
     found = list(dict.fromkeys(canonical(uri) for uri in given)) or [*filter(None, [default_resource()])]
@@ -149,7 +145,7 @@ def chosen_resources(given: Iterable[str]) -> list[str]:
 
 
 def why_not_a_resource(given: Iterable[str]) -> str:
-    """Return the ``error_description`` for resources that ``chosen_resources`` rejected."""
+    """Return an ``error_description`` for what ``chosen_resources`` rejected."""
     others = {resource_of(server) for server in servers()} - known_resources().keys()
     for uri in given:
         try:
@@ -164,11 +160,7 @@ def why_not_a_resource(given: Iterable[str]) -> str:
 
 
 def default_scopes(uris: Iterable[str]) -> frozenset[str]:
-    """Return the scopes for a client that requests none: those the endpoints require, else the site's default.
-
-    Args:
-        uris: canonical identifiers of endpoints.
-    """
+    """Return the scopes of clients that request none: the endpoints', else the site's."""
     own = frozenset[str]().union(*(known_resources()[uri].scopes for uri in uris))
     return own or frozenset(settings.DEFAULT_SCOPES)
 
@@ -178,13 +170,13 @@ S256_CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 def is_blocked(request: Any) -> bool:
-    """Return True if the client's policy blocks it."""
+    """Return True for a blocked client."""
     policy = policy_of(request)
     return policy is not None and policy.blocked
 
 
 def known(uris: Iterable[str]) -> list[str]:
-    """Return the canonical identifiers of those *uris* that are endpoints of this site."""
+    """Return canonical identifiers of those *uris* that are endpoints."""
     found = []
     for uri in uris:
         try:
@@ -195,7 +187,7 @@ def known(uris: Iterable[str]) -> list[str]:
 
 
 def resources_asked_for(request: Any) -> list[str]:
-    """Return the canonical identifiers of the requested endpoints, or the default one.
+    """Return requested endpoints, or the default.
 
     Raises:
         CustomOAuth2Error: ``invalid_target``: one is unknown (RFC 8707, section 2).
@@ -207,10 +199,9 @@ def resources_asked_for(request: Any) -> list[str]:
 
 
 def resources_granted(request: Any) -> list[str]:
-    """Return the endpoints that a new token is for: the requested subset of those its code or refresh token was issued
-    for.
+    """Return the endpoints of a new token: a subset of those of its code or refresh token.
 
-    A code or token without resource, such as one issued before django_mcp was installed, gives access to none.
+    Those issued without resource, for example before django_mcp was installed, open none.
 
     Raises:
         CustomOAuth2Error: ``invalid_target``: others are requested.
@@ -234,7 +225,7 @@ def invalid_target(request: Any) -> errors.OAuth2Error:
 
 
 def may_use(user: Any, resources: Iterable[str]) -> bool:
-    """Return True if a user is active and passes the test of every endpoint."""
+    """Return True if an active user passes every endpoint's test."""
     if user is None or not user.is_active:
         return False
     tests = [known_resources()[uri].user_passes_test for uri in resources]
@@ -242,7 +233,7 @@ def may_use(user: Any, resources: Iterable[str]) -> bool:
 
 
 def scopes_granted(request: Any, asked: Iterable[str]) -> list[str]:
-    """Return the requested scopes the client may have, or the endpoints' own if no requested scope exists."""
+    """Return requested scopes the client may have, else the endpoints'."""
     policy = policy_of(request)
     limit = None if policy is None else policy.scopes
     offered = get_scopes_backend().get_available_scopes(application=request.client, request=request)
@@ -254,7 +245,7 @@ def check_challenge(request: Any) -> None:
     """Require PKCE with an explicit S256 (RFC 7636, sections 4.2 and 4.3; OAuth 2.1).
 
     Raises:
-        InvalidRequestError: the challenge is missing, malformed, or of another method.
+        InvalidRequestError: it is missing or invalid.
     """
     if request.code_challenge_method != "S256":
         raise errors.InvalidRequestError(description="code_challenge_method must be S256.", request=request)
@@ -264,9 +255,8 @@ def check_challenge(request: Any) -> None:
 
 
 def is_service(request: Any) -> bool:
-    """Return True if the client may use client credentials.
-
-    It must be registered manually, be confidential, and have an active ``service_account``.
+    """Return True if client credentials are allowed: for a manually registered, confidential client with active
+    ``service_account``.
     """
     application, policy = application_of(request), policy_of(request)
     return (

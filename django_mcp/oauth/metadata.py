@@ -1,7 +1,7 @@
-"""Authorization server metadata (RFC 8414) of the site's one issuer.
+"""Authorization server metadata (RFC 8414).
 
-``/.well-known/openid-configuration`` is not served: it would promise OpenID Connect, and clients only try it after this
-document (2026-07-28, Authorization Server Metadata Discovery).
+``/.well-known/openid-configuration`` is not served: it would promise OpenID Connect, and clients try it last
+(2026-07-28, Authorization Server Metadata Discovery).
 """
 
 from typing import Any
@@ -14,14 +14,14 @@ from django_mcp.conf import settings
 from django_mcp.transports.resource_metadata import public_document
 
 GRANTS = {"authorization_code", "refresh_token", "client_credentials"}
-"""Grant types that can be advertised, whatever the toolkit's settings list."""
+"""Grant types that may be listed, whatever the toolkit's settings."""
 
 
 def document() -> dict[str, Any]:
-    """Return the metadata. It depends on configuration only, not on the request.
+    """Return the metadata, which depends on configuration only.
 
     Raises:
-        NoReverseMatch: the namespace ``oauth2_provider`` has no authorization or token endpoint.
+        NoReverseMatch: an endpoint is missing in ``oauth2_provider``.
     """
     methods = list(oauth2_settings.OAUTH2_TOKEN_ENDPOINT_AUTH_METHODS_SUPPORTED)
     found = {

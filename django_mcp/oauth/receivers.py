@@ -1,7 +1,6 @@
-"""Signal receivers that end or renew the open streams of a client when its ``ClientPolicy`` changes.
+"""Receivers that end or renew a client's streams when its ``ClientPolicy`` changes.
 
-A blocked client's streams end. After other changes they are renewed, because a stream keeps the limits it was opened
-with.
+Streams are renewed because they keep the limits they were opened with.
 """
 
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from django_mcp.pubsub.publish import end_streams, renew_streams
 
 @receiver([post_save, post_delete], sender=ClientPolicy, dispatch_uid="django_mcp.oauth.policies.changed")
 def renew_streams_of_client(instance: ClientPolicy, signal: Any, **_: Any) -> None:
-    """Renew the streams of a client, or end them if it was blocked."""
+    """Renew a client's streams, or end them if it is blocked."""
     is_blocked = instance.blocked and signal is post_save
     _each_caller(end_streams if is_blocked else renew_streams, application__client_id=instance.client_id)
 

@@ -1,8 +1,7 @@
-"""Dynamic client registration (RFC 7591): the endpoint, client metadata and redirect URIs.
+"""Dynamic client registration (RFC 7591), client metadata and redirect URIs.
 
-Registration is open to anyone who can reach the site. A registered client has no owner, no token and no way to change
-its registration (RFC 7592), and gets no grant without a user's consent. Unknown metadata is ignored, and no URL in it
-is fetched.
+Registration is open to anyone. Clients get no owner, no token, no access to their registration (RFC 7592), and no grant
+without a user. Unknown metadata is ignored; no URL in it is fetched.
 """
 
 import ipaddress
@@ -32,16 +31,15 @@ HOSTED_CLIENTS = (ipaddress.ip_network("160.79.104.0/21"),)
 """Networks that call for many users: Anthropic's published outbound addresses."""
 
 HOSTED_TIMES = 20
-"""Factor by which rate limits are raised for ``HOSTED_CLIENTS``."""
+"""Factor of rate limits for ``HOSTED_CLIENTS``."""
 
 
 class Caller(NamedTuple):
     """The key of a rate limit by address.
 
     Attributes:
-        name: an IPv4 address, an IPv6 /64 network (one customer's usual allocation), or "?" if the server does not know
-            the address.
-        times: factor by which the limit is multiplied.
+        name: an IPv4 address, an IPv6 /64 network (one customer's), or "?" if unknown.
+        times: factor of the limit.
     """
 
     name: str
@@ -52,7 +50,7 @@ def caller(meta: Mapping[str, object]) -> Caller:
     """Return the sender of a request.
 
     Args:
-        meta: ``request.META``; see ``core.request``.
+        meta: ``request.META``.
     """
     address = address_of(meta)
     return Caller("?") if address is None else _caller(address)
@@ -66,32 +64,32 @@ def _caller(address: Address) -> Caller:
 
 
 def address_throttle(scope: str, who: Caller) -> RateThrottle:
-    """Return a throttle of ``REGISTRATION_RATE`` for one address."""
+    """Return the ``REGISTRATION_RATE`` throttle of an address."""
     rate = parse_rate(settings.REGISTRATION_RATE)
     return make_throttle(scope, rate and rate._replace(most=rate.most * who.times))
 
 
 LONGEST = 2000
-"""Maximum length of a redirect URI in characters."""
+"""Maximum length of a redirect URI."""
 
 MOST = 10
-"""Maximum number of redirect URIs of a client."""
+"""Maximum number of redirect URIs."""
 
 _ANYWHERE = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
-"""Plain host names; browsers also accept commas and quotation marks, which only serve to deceive."""
+"""Plain host names. Browsers accept commas and quotation marks too, which can deceive."""
 
 _LOOPBACK = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?")
 _LOOPBACK_URI = re.compile(r"(http://(?:localhost|127\.0\.0\.1|\[::1\]))(?::[0-9]{1,5})?([/?].*|)")
 _FORBIDDEN = re.compile(r"[^!-~]|[\\#]")
-"""Anything but printable ASCII (RFC 3986), backslashes, which URL parsers read differently, and fragments, which would
-swallow the redirect's query.
+"""All but printable ASCII (RFC 3986), backslashes, which parsers disagree about, and fragments, which would swallow the
+query.
 """
 
 
 def redirect_ok(uri: object) -> bool:
-    """Return True if a self-registered client may use *uri* as a redirect URI.
+    """Return True if a self-registered client may have a redirect URI.
 
-    Allowed are https, http on the loopback interface (RFC 8252, section 7.3), and the URIs in ``EXTRA_REDIRECT_URIS``.
+    Allowed are https, http on loopback addresses (RFC 8252, section 7.3) and ``EXTRA_REDIRECT_URIS``.
     """
     if not isinstance(uri, str) or len(uri) > LONGEST or _FORBIDDEN.search(uri):
         return False
@@ -107,23 +105,23 @@ def redirect_ok(uri: object) -> bool:
 
 
 def is_registered(uri: str, registered: Iterable[str]) -> bool:
-    """Return True if *uri* is one of *registered*, compared as strings (OAuth 2.1, section 2.3.1).
+    """Return True if *uri* is registered, compared as a string (OAuth 2.1, section 2.3.1).
 
-    Only the port of a loopback URI may differ (RFC 8252, section 7.3). Wildcards do not match.
+    Only loopback ports may differ (RFC 8252, section 7.3).
     """
     return any(uri == each or _without_loopback_port(uri) == _without_loopback_port(each, each) for each in registered)
 
 
 def _without_loopback_port(uri: str, otherwise: str | None = None) -> str | None:
-    """Return a loopback URI without its port, or *otherwise* for any other URI."""
+    """Return a loopback URI without port, or *otherwise*."""
     found = _LOOPBACK_URI.fullmatch(uri)
     return otherwise if found is None else found[1] + found[2]
 
 
 def usable_redirects(uris: Iterable[object]) -> list[str]:
-    """Return the URIs that a client may use, without duplicates.
+    """Return the usable URIs without duplicates.
 
-    The toolkit's validator is applied too, because the toolkit rejects the whole client for one URI it does not accept.
+    The toolkit would reject the whole client for one URI, so its validator is applied too.
     """
     takes = AllowedURIValidator(
         {scheme.lower() for scheme in oauth2_settings.ALLOWED_REDIRECT_URI_SCHEMES},
@@ -147,12 +145,11 @@ GRANTS = ("authorization_code", "refresh_token")
 
 
 class InvalidMetadata(Exception):
-    """Client metadata that is rejected.
+    """Rejected client metadata.
 
     Args:
-        description: what is wrong and what is expected, in the character set of ``error_description`` (RFC 6749,
-            section 5.2).
-        error: the error code (RFC 7591, section 3.2.2).
+        description: the ``error_description``, in its character set (RFC 6749, section 5.2).
+        error: the code (RFC 7591, section 3.2.2).
     """
 
     def __init__(self, description: str, error: str = "invalid_client_metadata") -> None:
@@ -162,7 +159,7 @@ class InvalidMetadata(Exception):
 
 
 def redirects_of(metadata: Mapping[str, Any]) -> list[str]:
-    """Return the usable redirect URIs. Others are dropped: clients often list one for every platform.
+    """Return usable redirect URIs. Clients often list some for every platform.
 
     Raises:
         InvalidMetadata: none is usable.
@@ -180,7 +177,7 @@ def redirects_of(metadata: Mapping[str, Any]) -> list[str]:
 
 
 def grants_of(metadata: Mapping[str, Any]) -> list[str]:
-    """Return the supported grant types. Others are dropped: clients often list all they know.
+    """Return supported grant types. Clients often list all they know.
 
     Raises:
         InvalidMetadata: ``authorization_code`` is missing.
@@ -194,10 +191,10 @@ def grants_of(metadata: Mapping[str, Any]) -> list[str]:
 
 
 def name_of(metadata: Mapping[str, Any]) -> str:
-    """Return the client's name, cleaned for display, or "" if it has none.
+    """Return the name for display, or "".
 
     Raises:
-        InvalidMetadata: the name is not a string.
+        InvalidMetadata: it is not a string.
     """
     name = metadata.get("client_name", "")
     if not isinstance(name, str):
@@ -210,16 +207,16 @@ def _are_strings(value: Any) -> TypeGuard[list[str]]:
 
 
 LARGEST = 16 * 1024
-"""Maximum size of a registration request in bytes."""
+"""Maximum size of a registration in bytes."""
 
 METHODS = ("none", "client_secret_post", "client_secret_basic")
-"""Authentication methods supported at the token endpoint."""
+"""Authentication methods of the token endpoint."""
 
 NO_STORE = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 
 
 class RegistrationError(Exception):
-    """A registration request rejected for other reasons than its metadata."""
+    """A registration rejected before its metadata is read, or for lack of room."""
 
     def __init__(self, status: int, error: str, description: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(description)
@@ -230,9 +227,9 @@ class RegistrationError(Exception):
 @login_not_required
 @partial(with_cors, methods=["POST"])
 def registration_view(request: HttpRequest) -> HttpResponse:
-    """Register the client whose metadata is POSTed as JSON (RFC 7591, section 3).
+    """Register a client by its metadata as JSON (RFC 7591, section 3).
 
-    Answers 201 with the client id and, for confidential clients, the secret. Cookies are ignored.
+    Return 201 with client id and, if requested, secret. Cookies are ignored.
     """
     try:
         metadata = _read(request)
@@ -245,11 +242,11 @@ def registration_view(request: HttpRequest) -> HttpResponse:
 
 
 def register(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Store a client and return the client information response (RFC 7591, section 3.2.1).
+    """Store a client and return its information (RFC 7591, section 3.2.1).
 
     Raises:
         InvalidMetadata: the metadata is not acceptable.
-        RegistrationError: too many unused clients are registered.
+        RegistrationError: there are too many unused clients.
     """
     if isinstance(given := metadata.get("redirect_uris"), list) and len(given) > MOST:
         raise InvalidMetadata(f"redirect_uris must have at most {MOST} entries.", "invalid_redirect_uri")

@@ -18,7 +18,7 @@ from django_mcp.transports.base import with_cors
 
 FORM = "application/x-www-form-urlencoded"
 LONGEST = 64 * 1024
-"""Maximum size of a request body in bytes."""
+"""Maximum size of a body in bytes."""
 
 PARAMETERS = frozenset(
     {
@@ -37,7 +37,7 @@ PARAMETERS = frozenset(
         "token_type_hint",
     }
 )
-"""Parameters that are read. oauthlib would set others as attributes of its request and override its own."""
+"""Parameters that are read. Others would overwrite attributes of oauthlib's request."""
 
 # oauthlib writes tokens into its debug log.
 for _name in ("refresh_token", "client_credentials"):
@@ -49,20 +49,18 @@ class Core(OAuthLibCore):  # type: ignore[misc]
     """Passes only known parameters to oauthlib."""
 
     def extract_body(self, request: HttpRequest) -> list[tuple[str, str]]:
-        """Return the known parameters in order; ``resource`` may be repeated."""
+        """Return known parameters in order, including repeated ``resource``."""
         return [pair for pair in super().extract_body(request) if pair[0] in PARAMETERS]
 
 
 class ForPrograms:
-    """Base of both views: malformed requests get a JSON error, and CORS is allowed."""
+    """Base of both views, with JSON errors for malformed requests, and CORS."""
 
     oauthlib_backend_class = Core
 
     @classmethod
     def as_view(cls, **initkwargs: Any) -> Any:
-        """Return the view, exempt from ``ATOMIC_REQUESTS``: revocations after a replay must survive the error
-        response.
-        """
+        """Return a view without ``ATOMIC_REQUESTS``: revocations after a replay must survive its error."""
         view = with_cors(super().as_view(**initkwargs), methods=["POST"])  # type: ignore[misc]
         for alias in connections:
             transaction.non_atomic_requests(using=alias)(view)
@@ -70,7 +68,7 @@ class ForPrograms:
 
     @method_decorator(sensitive_post_parameters())
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Check the request before the toolkit sees it, and forbid caching (RFC 6749, section 5.1)."""
+        """Reject malformed requests, and forbid caching (RFC 6749, section 5.1)."""
         if request.method != "POST":
             response = _error("invalid_request", "Send a POST request.", 405)
             response["Allow"] = "POST, OPTIONS"
@@ -90,7 +88,7 @@ class TokenView(ForPrograms, ToolkitTokenView):  # type: ignore[misc]
     """``/o/token/``."""
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:  # noqa: ARG002
-        """Issue tokens. Device flow is not supported."""
+        """Issue tokens, without device flow."""
         if request.POST.get("grant_type", "").startswith("urn:"):
             return _error("unsupported_grant_type", "grant_type must be authorization_code or refresh_token.")
         try:
@@ -106,7 +104,7 @@ class RevokeView(ForPrograms, ToolkitRevokeView):  # type: ignore[misc]
 
 
 def problem_of(request: HttpRequest) -> str | None:
-    """Return the error of a request's form, or None, before its parameters are interpreted."""
+    """Return an ``error_description`` for a malformed request, or None."""
     if request.META.get("QUERY_STRING"):
         return "Send parameters in the body. Parameters in the URL are logged by servers."
     if request.content_type != FORM:
@@ -130,5 +128,4 @@ def _read(request: HttpRequest) -> dict[str, list[str]]:
 
 
 def _error(code: str, description: str, status: int = 400) -> HttpResponse:
-    """Return an error response (RFC 6749, section 5.2)."""
     return JsonResponse({"error": code, "error_description": description}, status=status)

@@ -1,7 +1,7 @@
 """URL patterns of the authorization server.
 
-Not mounted: the toolkit's views for managing applications, which let any user create clients; introspection, which
-gives any client information about any token; device flow and OpenID Connect.
+Left out: the toolkit's management of applications, where any user creates clients; introspection, which informs any
+client about any token; device flow; OpenID Connect.
 """
 
 from django.urls import URLPattern, path

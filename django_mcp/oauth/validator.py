@@ -1,11 +1,10 @@
-"""The toolkit's OAuth validator with MCP's rules for authorization codes and refresh tokens.
+"""The toolkit's validator with MCP's rules for authorization codes and refresh tokens.
 
-Several processes of one client may refresh with the same token at the same time. Without a grace period the second
-request would count as token theft and revoke the first one's tokens. The toolkit's own grace period returns the first
-tokens again, which requires tokens in clear text; here the second request gets new tokens of its own.
+Processes of one client may refresh with the same token at the same time. Without a grace period, the second would look
+like theft and revoke the first one's tokens. The toolkit's grace period returns the first tokens again, for which they
+are stored in clear text; here the second process gets its own.
 
-``Validator`` applies the rules to every client. A site with other OAuth clients puts ``MCPValidatorMixin`` before its
-own validator, and those clients keep their rules.
+``Validator`` applies the rules to every client, ``MCPValidatorMixin`` before a site's own validator only to MCP's.
 """
 
 import datetime
@@ -37,9 +36,9 @@ logger = logging.getLogger("django_mcp")
 
 
 class CodeRules(OAuth2Validator):  # type: ignore[misc]
-    """Hooks for authorization codes. Requests that do not concern MCP go to the next class.
+    """Hooks for authorization codes.
 
-    A code's row is read once, because concurrent requests with the same code may delete it.
+    A code's row is read once, since concurrent requests may delete it.
     """
 
     def concerns_mcp(self, request: Any) -> bool:
@@ -62,9 +61,9 @@ class CodeRules(OAuth2Validator):  # type: ignore[misc]
         return super()._create_authorization_code(request, code, expires)
 
     def validate_code(self, client_id: str, code: str, client: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return True if the code is valid and unused, belongs to this client, and its user is active.
+        """Return True for a valid code of this client and an active user.
 
-        A missing code may have been replayed: the tokens issued for it are revoked (RFC 6749, section 4.1.2).
+        A missing code may be a replay: tokens issued for it are revoked (RFC 6749, section 4.1.2).
         """
         if self.concerns_mcp(request):
             grant = grants.grant_of(request)
@@ -82,7 +81,7 @@ class CodeRules(OAuth2Validator):  # type: ignore[misc]
         return grants.grant_of(request).code_challenge
 
     def get_code_challenge_method(self, code: str, request: Any) -> Any:
-        """Return the stored method, always S256."""
+        """Return the stored method."""
         if not self.concerns_mcp(request):
             return super().get_code_challenge_method(code, request)
         return grants.grant_of(request).code_challenge_method
@@ -90,19 +89,18 @@ class CodeRules(OAuth2Validator):  # type: ignore[misc]
     def confirm_redirect_uri(
         self, client_id: str, code: str, redirect_uri: str, client: Any, request: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        """Return True if the redirect URI equals the one the code was sent to."""
+        """Return True if the code was sent to this redirect URI."""
         if not self.concerns_mcp(request):
             return super().confirm_redirect_uri(client_id, code, redirect_uri, client, request, *args, **kwargs)
         return grants.grant_of(request).redirect_uri_allowed(redirect_uri)
 
     def invalidate_authorization_code(self, client_id: str, code: str, request: Any, *args: Any, **kwargs: Any) -> None:
-        """Delete the code unless ``_save_bearer_token`` has done so."""
+        """Delete the code, unless done by ``_save_bearer_token``."""
         if not grants.notes(request).used:
             super().invalidate_authorization_code(client_id, code, request, *args, **kwargs)
 
     def _save_bearer_token(self, token: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        """Delete the code and save its tokens in one transaction, so that only one of several concurrent requests gets
-        tokens.
+        """Delete the code and save its tokens in one transaction, so that only one request gets tokens.
 
         Raises:
             InvalidGrantError: another request was faster.
@@ -114,7 +112,7 @@ class CodeRules(OAuth2Validator):  # type: ignore[misc]
 
 
 def revoke_issued_for(code: str, client: Any) -> None:
-    """Revoke the tokens that a client got for a code, if any."""
+    """Revoke the tokens a client got for a code."""
     model, family = get_refresh_token_model(), family_of(code)
     if model.objects.filter(token_family=family, application=client).exists():
         logger.warning("Client %s used an authorization code twice. All tokens issued for it are revoked.", client.pk)
@@ -122,13 +120,13 @@ def revoke_issued_for(code: str, client: Any) -> None:
 
 
 MAX_SIBLINGS = 8
-"""Maximum number of valid refresh tokens of one login."""
+"""Maximum number of valid refresh tokens per login."""
 
 
 def was_superseded(row: Any, client: Any) -> bool:
-    """Return True if a refresh token of *client* was replaced, not revoked, within the grace period.
+    """Return True if a token of *client* was replaced, not revoked, within the grace period.
 
-    The access token issued for it exists until the next refresh, so a token that was replaced twice cannot be reused.
+    Its access token exists until the next refresh, so a token replaced twice cannot be reused.
     """
     since = timezone.now() - datetime.timedelta(seconds=settings.REFRESH_TOKEN_GRACE_TTL)
     return (
@@ -147,7 +145,7 @@ def successor_of(row: Any) -> Any:
 
 
 def live_siblings(row: Any) -> int:
-    """Return the number of valid refresh tokens of the same login."""
+    """Return the number of valid refresh tokens of a login."""
     if row.token_family is None:
         return 0
     family = get_refresh_token_model().objects.filter(token_family=row.token_family)
@@ -155,9 +153,7 @@ def live_siblings(row: Any) -> int:
 
 
 def is_full(row: Any) -> bool:
-    """Return True if the login has its maximum of refresh tokens. The request is denied; the other tokens stay
-    valid.
-    """
+    """Return True at ``MAX_SIBLINGS``. The request is denied; the other tokens stay valid."""
     full = live_siblings(row) >= MAX_SIBLINGS
     if full:
         logger.warning("Refresh token %s was used again, but its login has %s others.", row.pk, MAX_SIBLINGS)
@@ -165,22 +161,21 @@ def is_full(row: Any) -> bool:
 
 
 def lock(rows: Any) -> int:
-    """Lock rows until the transaction ends and return how many there are.
+    """Lock rows by UPDATE until the transaction ends, and return how many there are.
 
-    Uses UPDATE, because SQLite has no ``SELECT FOR UPDATE`` and rejects writes in a transaction whose reads are
-    outdated.
+    SQLite has no ``SELECT FOR UPDATE``, and denies writes to a transaction that read before others wrote.
     """
     return int(rows.update(updated=timezone.now()))
 
 
 def locked(row: Any) -> Any:
-    """Return the row's current state, locked until the transaction ends, or None if it was deleted."""
+    """Lock a row and return its current state, or None if it is gone."""
     found = get_refresh_token_model().objects.filter(pk=row.pk)
     return found.select_related("user").first() if lock(found) else None
 
 
 class Reused(Exception):
-    """A refresh token was reused after its grace period or after its revocation."""
+    """A refresh token was reused after its grace period or revocation."""
 
 
 class Family(NamedTuple):
@@ -190,16 +185,14 @@ class Family(NamedTuple):
 
 
 class RefreshRules(OAuth2Validator):  # type: ignore[misc]
-    """Hooks for refresh tokens. Requests that do not concern MCP go to the next class."""
+    """Hooks for refresh tokens."""
 
     def concerns_mcp(self, request: Any) -> bool:
         """Return True if MCP's rules apply to the request."""
         raise NotImplementedError
 
     def validate_refresh_token(self, refresh_token: str, client: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return True if the token belongs to this client, is valid or within its grace period, and its user is
-        active.
-        """
+        """Return True for a token of this client, valid or in its grace period, and an active user."""
         if not self.concerns_mcp(request):
             return super().validate_refresh_token(refresh_token, client, request, *args, **kwargs)
         with transaction.atomic(using=router.db_for_write(get_refresh_token_model())):
@@ -217,7 +210,7 @@ class RefreshRules(OAuth2Validator):  # type: ignore[misc]
     def _hold(request: Any) -> Any:
         """Lock the token's row, which the toolkit reads again.
 
-        If another request replaced it in between, the toolkit would take this one for token theft.
+        If it were replaced in between, the toolkit would assume theft.
         """
         row = grants.refresh_token_of(request)
         if row is not None:
@@ -225,7 +218,7 @@ class RefreshRules(OAuth2Validator):  # type: ignore[misc]
         return row
 
     def get_original_scopes(self, refresh_token: str, request: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return the scopes of the replaced tokens that the client may still have.
+        """Return the scopes of the replaced tokens the client may still have.
 
         Raises:
             InvalidGrantError: none is left.
@@ -245,9 +238,7 @@ class RefreshRules(OAuth2Validator):  # type: ignore[misc]
     def is_within_original_scope(
         self, request_scopes: list[str], refresh_token: str, request: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        """Return True if only scopes are requested that were granted or are included in them. Unknown scopes are
-        dropped.
-        """
+        """Return True if only granted or included scopes are requested. Unknown ones are dropped."""
         if not self.concerns_mcp(request):
             return super().is_within_original_scope(request_scopes, refresh_token, request, *args, **kwargs)
         original = self.get_original_scopes(refresh_token, request)
@@ -255,10 +246,10 @@ class RefreshRules(OAuth2Validator):  # type: ignore[misc]
         return set(request_scopes) <= expanded(frozenset(original))
 
     def save_bearer_token(self, token: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        """Save the tokens. If the refresh token turns out to be reused, revoke its family.
+        """Save the tokens, or revoke the family of a reused refresh token.
 
         Raises:
-            InvalidGrantError: it was reused, or the login has too many refresh tokens.
+            InvalidGrantError: it was reused, or the login has too many tokens.
         """
         try:
             return super().save_bearer_token(token, request, *args, **kwargs)
@@ -274,10 +265,10 @@ class RefreshRules(OAuth2Validator):  # type: ignore[misc]
         return super()._save_bearer_token(token, request, *args, **kwargs)
 
     def _take_turns(self, request: Any) -> None:
-        """Serialize requests with the same refresh token. For all but the first it is superseded.
+        """Serialize requests with one refresh token: for all but the first it is superseded.
 
         Raises:
-            InvalidGrantError: the login has too many refresh tokens.
+            InvalidGrantError: the login has too many tokens.
             Reused: it was revoked meanwhile.
         """
         live = get_refresh_token_model().objects.filter(pk=grants.refresh_token_of(request).pk, revoked=None)
@@ -295,7 +286,7 @@ class RefreshRules(OAuth2Validator):  # type: ignore[misc]
         grants.notes(request).superseded, request.refresh_token_instance = row, None
 
     def _create_refresh_token(self, request: Any, refresh_token_code: str, access_token: Any, previous: Any) -> Any:
-        """Add the new token to the family of the token it replaces, or of the code it is issued for."""
+        """Create the token in the family of its predecessor or code."""
         if previous is None and self.concerns_mcp(request):
             if request.grant_type == "authorization_code":
                 previous = Family(family_of(request.code))
@@ -304,7 +295,7 @@ class RefreshRules(OAuth2Validator):  # type: ignore[misc]
         return super()._create_refresh_token(request, refresh_token_code, access_token, previous)
 
     def revoke_token(self, token: str, token_type_hint: str | None, request: Any, *args: Any, **kwargs: Any) -> None:
-        """Revoke a token of the client and all tokens of the same login (RFC 7009, section 2.1)."""
+        """Revoke a client's token with its login's others (RFC 7009, section 2.1)."""
         checksum, model = checksum_of(token), get_refresh_token_model()
         own = model.objects.filter(application_id=getattr(request.client, "pk", None))
         for row in own.filter(Q(token_checksum=checksum) | Q(access_token__token_checksum=checksum)):
@@ -319,19 +310,16 @@ def _still_allowed(request: Any, scopes: Iterable[str]) -> list[str]:
 
 
 class MCPValidatorMixin(CodeRules, RefreshRules):
-    """MCP's rules for requests that concern MCP. Other requests go to the next class.
+    """MCP's rules for requests that concern MCP. Others go to the next class.
 
-    - Tokens are bound to the endpoints named when the user gave consent (RFC 8707).
-    - Grants are authorization codes with PKCE (S256), refresh tokens, and client credentials for clients chosen by the
-      site.
-    - Unknown scopes are dropped instead of rejected.
-    - Inactive users, users who may not use the endpoint, and blocked clients get no tokens.
+    - Tokens are bound to the endpoints the user agreed to (RFC 8707).
+    - Grants are codes with PKCE (S256), refresh tokens, and client credentials of chosen clients.
+    - Unknown scopes are dropped.
+    - Inactive users, users an endpoint excludes and blocked clients get no tokens.
     """
 
     def concerns_mcp(self, request: Any) -> bool:
-        """Return True if the request names an endpoint, uses a code or token issued for one, or its client registered
-        itself.
-        """
+        """Return True if the request or its token names an endpoint, or its client registered itself."""
         application = grants.application_of(request)
         if application is not None and application.registration_source != "manual":
             return True
@@ -356,9 +344,7 @@ class MCPValidatorMixin(CodeRules, RefreshRules):
         return of_codes and grant_type in {"authorization_code", "refresh_token"}
 
     def validate_redirect_uri(self, client_id: str, redirect_uri: str, request: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return True if it is a redirect URI of the client, compared as a string; the toolkit ignores the host's
-        case.
-        """
+        """Return True if it equals one of the client's; the toolkit ignores the host's case."""
         allowed = super().validate_redirect_uri(client_id, redirect_uri, request, *args, **kwargs)
         is_ours = self.concerns_mcp(request)
         return allowed and (not is_ours or is_registered(redirect_uri, request.client.redirect_uris.split()))
@@ -366,12 +352,12 @@ class MCPValidatorMixin(CodeRules, RefreshRules):
     def validate_response_type(
         self, client_id: str, response_type: str, client: Any, request: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        """Return True for ``code``, the only response type of OAuth 2.1."""
+        """Return True for ``code``, OAuth 2.1's only one."""
         allowed = super().validate_response_type(client_id, response_type, client, request, *args, **kwargs)
         return allowed and (response_type == "code" or not self.concerns_mcp(request))
 
     def validate_user(self, username: str, password: str, client: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        """Reject the password grant without checking the password, so that responses cannot be used to guess it.
+        """Deny the password grant without checking the password, which could be guessed otherwise.
 
         Raises:
             UnauthorizedClientError: OAuth 2.1 has no such grant.
@@ -383,10 +369,10 @@ class MCPValidatorMixin(CodeRules, RefreshRules):
     def validate_scopes(
         self, client_id: str, scopes: list[str], client: Any, request: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        """Reduce *scopes* to those the client may have, and check what oauthlib has no hook for.
+        """Reduce *scopes* to those the client may have, and check PKCE and resource, for which oauthlib has no hook.
 
         Raises:
-            OAuth2Error: PKCE does not use S256, or the resource is unknown.
+            OAuth2Error: PKCE or resource is invalid.
         """
         if not self.concerns_mcp(request):
             return super().validate_scopes(client_id, scopes, client, request, *args, **kwargs)
@@ -397,7 +383,7 @@ class MCPValidatorMixin(CodeRules, RefreshRules):
         return bool(scopes)
 
     def _check_and_set_request_resource(self, request: Any) -> None:
-        """Set the endpoints a token is for, and check that its user may use them.
+        """Set a token's endpoints, which its user must be allowed to use.
 
         Raises:
             OAuth2Error: ``invalid_target`` or ``invalid_grant``.
@@ -414,8 +400,8 @@ class MCPValidatorMixin(CodeRules, RefreshRules):
         request.resource = resources
 
     def _create_access_token(self, expires: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        """Give a client credentials token its service account as user; the endpoint compares it with the policy at
-        every use.
+        """Create a token; with client credentials for the service account, which the policy must still have at every
+        use.
         """
         if request.grant_type == "client_credentials" and self.concerns_mcp(request):
             request.user = grants.policy_of(request).service_account  # type: ignore[union-attr]
@@ -423,7 +409,7 @@ class MCPValidatorMixin(CodeRules, RefreshRules):
 
 
 class Validator(MCPValidatorMixin):
-    """The validator for a site whose authorization server only serves MCP clients."""
+    """MCP's rules for every client."""
 
     def concerns_mcp(self, request: Any) -> bool:  # noqa: ARG002
         """Return True."""
