@@ -1,1 +1,1 @@
-"""Authentication of requests. An endpoint tries its authentication classes in order."""
+"""Authentication: an endpoint tries its authentication classes in order."""

@@ -1,6 +1,6 @@
 """API keys: format, creation, revocation and authentication.
 
-A key is shown once; its hash is stored. A fast hash is sufficient for 256 random bits.
+A key is shown once and stored as a hash, which may be a fast one for 256 random bits.
 """
 
 import binascii
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from django_mcp.models import APIKey
 
 PREFIX = "mcp_key_"
-"""Prefix of every key. Distinguishes keys from tokens and lets secret scanners find leaked keys."""
+"""Tells keys from tokens, and lets secret scanners find leaked keys."""
 SHOWN = len(PREFIX) + 6
-"""Number of leading characters stored in clear text to identify a key."""
+"""Length of the stored beginning, which identifies a key to people."""
 DAYS = 90
 """Default lifetime in days."""
 
@@ -56,19 +56,19 @@ def is_key(token: str) -> bool:
 
 
 def make_key() -> str:
-    """Return a new key: the prefix, 256 random bits in base 62, and their checksum. All alphanumeric."""
+    """Return a new key: prefix, 256 random bits in base 62, checksum."""
     secret = _base62(secrets.randbits(256), 43)
     return PREFIX + secret + _checksum(secret)
 
 
 def is_well_formed(key: str) -> bool:
-    """Return True if format and checksum are correct, so that mistyped keys are rejected without a query."""
+    """Return True if format and checksum are correct. Mistyped keys need no query."""
     match = _SHAPE.fullmatch(key)
     return match is not None and secrets.compare_digest(_checksum(match[1]), match[2])
 
 
 def hash_of(key: str) -> str:
-    """Return the stored form of a key: its SHA-256 in hexadecimal."""
+    """Return the SHA-256 that is stored of a key, in hexadecimal."""
     return hashlib.sha256(key.encode()).hexdigest()
 
 
@@ -80,20 +80,19 @@ def create_key(
     scopes: Collection[str] | None = None,
     days: int | None = None,
 ) -> "tuple[APIKey, str]":
-    """Create an API key that authenticates as *user*.
+    """Create an API key for a user.
 
     Args:
-        user: the Django user.
-        name: the purpose of the key.
+        name: what the key is for.
         endpoints: names of endpoints; by default the default endpoint, if it accepts API keys.
-        scopes: granted scopes; by default those that every call at these endpoints needs.
-        days: lifetime, at most ``DJANGO_MCP["MAX_API_KEY_DAYS"]``; by default 90 or that maximum, whichever is less.
+        scopes: by default those that every call at the endpoints needs.
+        days: lifetime, at most ``DJANGO_MCP["MAX_API_KEY_DAYS"]``; by default 90, or that if less.
 
     Returns:
-        the row and the key, which cannot be retrieved later.
+        the row, and the key, which cannot be retrieved later.
 
     Raises:
-        ValidationError: an argument is invalid; errors are keyed by argument.
+        ValidationError: by argument.
     """
     from django_mcp.models import APIKey  # noqa: PLC0415 - needs the app registry
 
@@ -119,7 +118,7 @@ def create_key(
 def find_problems(
     user: Any, name: str, endpoints: Sequence[str], scopes: Collection[str] | None, days: int
 ) -> dict[str, str]:
-    """Validate the arguments of ``create_key`` and return error messages by argument."""
+    """Return errors in the arguments of ``create_key``, by argument."""
     served = {each.name for each in servers()}
     foreign = [each for each in endpoints if each not in served]
     unknown = [each for each in scopes or () if each not in declared()]
@@ -147,7 +146,7 @@ def find_problems(
 
 
 def revoke_key(row: "APIKey") -> bool:
-    """Revoke a key and end its open streams and tasks.
+    """Revoke a key, and end its streams and tasks.
 
     Returns:
         False if it was revoked before.
@@ -176,7 +175,7 @@ class State(enum.Enum):
 
 
 def state_of(row: "APIKey") -> State:
-    """Return the state of a key; the first reason if it cannot be used."""
+    """Return a key's state: the first reason why it cannot be used."""
     if row.revoked is not None:
         return State.REVOKED
     if row.expires <= timezone.now():
@@ -214,15 +213,15 @@ def _base62(number: int, length: int) -> str:
 PARAMETER = "api_key"
 """Name of the query parameter."""
 MAX_TOGETHER = 32
-"""Maximum number of keys in one query."""
+"""Maximum number of keys per query."""
 USED_EVERY = timedelta(minutes=5)
 """Resolution of ``last_used``."""
 
 
 class APIKeyAuthentication(BaseAuthentication):
-    """API keys, sent as ``Authorization: Bearer mcp_key_…`` or ``X-API-Key: mcp_key_…``.
+    """API keys, as ``Authorization: Bearer mcp_key_…`` or ``X-API-Key: mcp_key_…``.
 
-    With ``DJANGO_MCP["API_KEYS_IN_URL"]`` also as ``?api_key=mcp_key_…``. Bodies and cookies are not read.
+    With ``DJANGO_MCP["API_KEYS_IN_URL"]`` also as ``?api_key=mcp_key_…``.
     """
 
     most_together = MAX_TOGETHER
@@ -243,7 +242,7 @@ class APIKeyAuthentication(BaseAuthentication):
     def authenticate_together(
         self, heads: Sequence[RequestHead], server: MCPServer
     ) -> Sequence[Principal | Exception | None]:
-        """Authenticate several keys with one query."""
+        """Look up several keys with one query."""
         sent = [keys_in(head) for head in heads]
         wanted = {keys[0] for keys in sent if len(keys) == 1 and is_well_formed(keys[0])}
         rows = find_keys(wanted)
@@ -269,7 +268,7 @@ class APIKeyAuthentication(BaseAuthentication):
 
 
 def renewed(principal: Principal, server: MCPServer) -> Principal | None:
-    """Return the principal with the key's current scopes, or None if it no longer opens the endpoint."""
+    """Return the principal with the key's current scopes, or None if the key no longer opens the endpoint."""
     from django_mcp.models import APIKey  # noqa: PLC0415 - needs the app registry
 
     good = APIKey.objects.filter(
@@ -295,19 +294,19 @@ def keys_in(head: RequestHead) -> list[str]:
 
 @sensitive_variables()
 def keys_in_query(query: str) -> list[str]:
-    """Return the decoded values of ``api_key`` in a query string, including empty ones."""
+    """Return the values of ``api_key`` in a query string, even empty ones."""
     return [value for name, value in parse_qsl(query, keep_blank_values=True) if name == PARAMETER]
 
 
 @sensitive_variables("key")
 def find_key(key: str) -> "APIKey | None":
-    """Return the row and user of a key that is neither revoked nor expired, or None. One query."""
+    """Return a valid key's row and user, or None. One query."""
     return find_keys([key]).get(key)
 
 
 @sensitive_variables()
 def find_keys(keys: Collection[str]) -> "dict[str, APIKey]":
-    """Return the rows and users of keys that are neither revoked nor expired, by key. At most one query."""
+    """Return rows and users of valid keys, by key. At most one query."""
     if not keys:
         return {}
     hashes = {hash_of(key): key for key in keys}
@@ -330,9 +329,9 @@ def _prepared(size: int) -> Prepared:
 
 
 def note_use(row: "APIKey") -> None:
-    """Update ``last_used`` if it is older than ``USED_EVERY``.
+    """Update ``last_used`` every ``USED_EVERY``.
 
-    Only one of several concurrent requests writes. Database errors are ignored: they must not deny the request.
+    One of several concurrent requests writes. Database errors must not deny a request.
     """
     from django_mcp.models import APIKey  # noqa: PLC0415 - needs the app registry
 

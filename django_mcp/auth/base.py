@@ -26,18 +26,18 @@ PATHS = tuple(
 """Dotted paths of the built-in authentication classes."""
 
 _TOKEN = re.compile(r"[!#-+\--\x7f]+")
-"""Characters of a bearer token: ASCII without spaces, control characters, commas and quotation marks."""
+"""ASCII without spaces, control characters, commas and quotation marks."""
 
 
 class RequestHead(NamedTuple):
     """A request without its body.
 
     Attributes:
-        headers: by lower-case name; repeated headers are joined with ", " (RFC 9110, section 5.2).
+        headers: by lower-case name; repeated ones are joined with ", " (RFC 9110, section 5.2).
         host: host and port as the client knows them.
-        secure: returns True if the request came over https.
+        secure: returns True for https.
         edge: returns a Django request.
-        query: the query string without the question mark.
+        query: the query string without "?".
     """
 
     method: str
@@ -48,21 +48,19 @@ class RequestHead(NamedTuple):
     query: str = ""
 
     def __repr__(self) -> str:
-        """Omit headers and query, which contain credentials: error reports show the repr of variables."""
+        """Omit headers and query, whose credentials would appear in error reports."""
         return f"RequestHead({self.method} to {self.host})"
 
 
 class InvalidToken(Exception):
-    """An invalid credential was sent. The caller does not learn why it is invalid."""
+    """An invalid credential. The caller is not informed of the reason."""
 
 
 class AuthorizationServerAway(Exception):
-    """A credential cannot be checked at the moment. The response is 503.
-
-    A 401 would make the client discard a valid credential.
+    """A credential cannot be checked now. The response is 503, not 401, for which clients discard credentials.
 
     Args:
-        retry_after: seconds after which the client may retry.
+        retry_after: seconds.
     """
 
     def __init__(self, retry_after: float = 10) -> None:
@@ -71,21 +69,19 @@ class AuthorizationServerAway(Exception):
 
 
 class BaseAuthentication:
-    """Authenticates the caller by a request's headers. Subclass it for other kinds of credentials.
+    """Base of authentication classes, which recognise the caller by a request's headers.
 
     Attributes:
-        blocking: True if ``authenticate`` may use the database or the network. The ASGI application then calls it in a
-            worker thread.
-        most_together: maximum number of requests passed to ``authenticate_together``.
+        blocking: whether ``authenticate`` may use database or network. The ASGI application calls it in a worker thread
+            then.
+        most_together: maximum number of requests for ``authenticate_together``.
     """
 
     blocking: bool = True
     most_together: int = 1
 
     def __init_subclass__(cls, **keywords: Any) -> None:
-        """Reset ``shown`` and ``most_together`` for a subclass that overrides ``authenticate``, to which they need not
-        apply.
-        """
+        """Reset ``shown`` and ``most_together``, which need not fit an overridden ``authenticate``."""
         super().__init_subclass__(**keywords)
         if _place(cls, "shown") > _place(cls, "authenticate"):
             cls.shown = BaseAuthentication.shown  # type: ignore[method-assign]
@@ -93,52 +89,50 @@ class BaseAuthentication:
             cls.most_together = 1
 
     def authenticate(self, head: RequestHead, server: MCPServer) -> Principal | None:
-        """Return the caller, or None if the request has no credential for this class and the next one is tried.
+        """Return the caller, or None if the request has no credential for this class.
 
         Raises:
-            InvalidToken: there is a credential, but it is invalid.
-            AuthorizationServerAway: it cannot be checked at the moment.
+            InvalidToken: the credential is invalid.
+            AuthorizationServerAway: the credential cannot be checked now.
         """
         raise NotImplementedError
 
     def shown(self, head: RequestHead) -> Hashable | None:  # noqa: ARG002
-        """Return a hashable value of everything that ``authenticate`` reads, so that concurrent requests share one
-        lookup.
+        """Return all that ``authenticate`` reads of a request, so that concurrent requests share one lookup.
 
-        An empty value, such as ``""`` or ``()``, means that the request has no credential for this class;
-        ``authenticate`` is not called. None, the default, disables sharing.
+        An empty value, such as ``""`` or ``()``, means no credential for this class, and ``authenticate`` is not
+        called. With None, the default, lookups are not shared.
 
         Raises:
-            InvalidToken: the credential is malformed.
+            InvalidToken: the credential is invalid.
         """
         return None
 
     def authenticate_together(
         self, heads: Sequence[RequestHead], server: MCPServer
     ) -> Sequence[Principal | Exception | None]:
-        """Authenticate concurrent requests with different values of ``shown``.
+        """Return, for each of several requests, the result of ``authenticate`` or its exception.
 
-        Return, for each, the result of ``authenticate`` or the exception it raises. Only called if ``most_together`` is
-        more than 1. It should take about as long as a single lookup, because all requests wait for it.
+        Called if ``most_together`` is more than 1, with requests whose ``shown`` differ. All wait for it, so it should
+        be about as fast as one lookup.
         """
         raise NotImplementedError
 
     def authorization_servers(self, server: MCPServer) -> Sequence[str]:  # noqa: ARG002
-        """Return the accepted issuers, for the protected resource metadata (RFC 9728, section 2)."""
+        """Return accepted issuers, for the protected resource metadata (RFC 9728, section 2)."""
         return ()
 
 
 def _place(kind: type, name: str) -> int:
-    """Return the index in the MRO of the class that defines a method."""
+    """Return the position in the MRO of the class with a method."""
     return next(place for place, each in enumerate(kind.__mro__) if name in vars(each))
 
 
 def bearer(headers: Mapping[str, str]) -> str | None:
-    """Return the token of an ``Authorization: Bearer`` header (RFC 6750, section 2.1), or None for no or another
-    scheme.
+    """Return the token of ``Authorization: Bearer`` (RFC 6750, section 2.1), or None.
 
     Raises:
-        InvalidToken: the header does not contain exactly one token.
+        InvalidToken: it is not exactly one token.
     """
     scheme, _, token = headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer":
@@ -151,7 +145,7 @@ def bearer(headers: Mapping[str, str]) -> str | None:
 
 @cache
 def authenticators(server: MCPServer) -> tuple[BaseAuthentication, ...]:
-    """Return the authentication instances of an endpoint, created from its declaration."""
+    """Return the authentication instances of an endpoint."""
     return tuple(_made(each, server) for each in server.authentication)
 
 
@@ -180,10 +174,7 @@ setting_changed.connect(_forget, dispatch_uid="django_mcp.auth.base")
 
 
 class AllowAny(BaseAuthentication):
-    """Accepts every request as ``AnonymousUser``.
-
-    For endpoints with public content, and servers that only the local machine can reach.
-    """
+    """Accepts every request as ``AnonymousUser``: for public content, or servers only the local machine can reach."""
 
     blocking = False
 
@@ -195,5 +186,5 @@ class AllowAny(BaseAuthentication):
         return Principal(kind="public", id="public", user=AnonymousUser())
 
     def authenticate(self, head: RequestHead, server: MCPServer) -> Principal:  # noqa: ARG002
-        """Return the same principal for every request."""
+        """Return ``everybody``."""
         return self.everybody

@@ -1,6 +1,6 @@
 """System checks of authentication: addresses, authentication classes, anonymous access and scopes.
 
-An exception in one check would hide the results of all others, so no setting may make a check raise.
+No setting may make a check raise, which would hide the results of all others.
 """
 
 import difflib
@@ -28,7 +28,7 @@ from django_mcp.core.server import MCPServer, servers
 
 
 def made(server: MCPServer) -> tuple[Any, ...]:
-    """Return an endpoint's authentication instances, or () if one cannot be loaded; another check reports that."""
+    """Return authentication instances, or () if one cannot be loaded, which another check reports."""
     try:
         return authenticators(server)
     except Exception:  # noqa: BLE001 - a site's class may raise anything
@@ -36,28 +36,28 @@ def made(server: MCPServer) -> tuple[Any, ...]:
 
 
 def lets_everybody_in(server: MCPServer) -> bool:
-    """Return True if an endpoint allows anonymous access."""
+    """Return True if anonymous access is allowed."""
     return any(isinstance(each, AllowAny) for each in made(server))
 
 
 def lets_only_strangers_in(server: MCPServer) -> bool:
-    """Return True if an endpoint only has anonymous access."""
+    """Return True if all access is anonymous."""
     found = made(server)
     return bool(found) and all(isinstance(each, AllowAny) for each in found)
 
 
 def takes_oauth(server: MCPServer) -> bool:
-    """Return True if an endpoint accepts tokens of this site's authorization server."""
+    """Return True if tokens of this site's authorization server are accepted."""
     return any(isinstance(each, OAuth2Authentication) for each in made(server))
 
 
 def uses_oauth() -> bool:
-    """Return True if any endpoint accepts tokens of this site's authorization server."""
+    """Return True if any endpoint ``takes_oauth``."""
     return any(takes_oauth(server) for server in servers())
 
 
 def split(uri: Any) -> SplitResult | None:
-    """Return the parts of a URI with a valid port, or None for an invalid one."""
+    """Return the parts of a URI, or None if it is invalid."""
     try:
         parts = urlsplit(uri)
         parts.port  # noqa: B018 - reading it is the test
@@ -67,7 +67,7 @@ def split(uri: Any) -> SplitResult | None:
 
 
 def is_loopback(host: str | None) -> bool:
-    """Return True if a host is the local machine (RFC 8252, section 7.3)."""
+    """Return True for a loopback host (RFC 8252, section 7.3)."""
     try:
         return host == "localhost" or ip_address(host or "").is_loopback
     except ValueError:
@@ -75,7 +75,7 @@ def is_loopback(host: str | None) -> bool:
 
 
 def external_issuers(server: MCPServer) -> list[Any]:
-    """Return the issuers of an endpoint that are not this site."""
+    """Return issuers other than this site."""
     found: list[Any] = []
     for each in made(server):
         if isinstance(each, BaseAuthentication) and not isinstance(each, OAuth2Authentication):
@@ -87,7 +87,7 @@ def external_issuers(server: MCPServer) -> list[Any]:
 
 
 def check_base_url() -> Iterator[CheckMessage]:
-    """Check that ``BASE_URL`` is an https origin and is set where identifiers depend on it."""
+    """Check that ``BASE_URL`` is an https origin, and present where it is needed."""
     url = conf.settings.BASE_URL
     needing = next((each for each in servers() if takes_oauth(each) or external_issuers(each)), None)
     if url is None and needing is None:
@@ -120,7 +120,7 @@ def check_base_url() -> Iterator[CheckMessage]:
 
 
 def is_origin(url: str) -> bool:
-    """Return True if the URL is an http or https origin in canonical form."""
+    """Return True for a canonical http or https origin."""
     try:
         return url.isascii() and re.fullmatch(r"https?://[^/?#*]+", url) is not None and canonical(url) == url
     except ValueError:
@@ -128,7 +128,7 @@ def is_origin(url: str) -> bool:
 
 
 def check_issuers() -> Iterator[CheckMessage]:
-    """Check that external issuers have https URLs, so that their keys cannot be replaced in transit."""
+    """Check that issuers use https, so that their keys cannot be replaced in transit."""
     for server in servers():
         for issuer in external_issuers(server):
             if not isinstance(issuer, str) or not is_safe_address(issuer):
@@ -145,7 +145,7 @@ def check_issuers() -> Iterator[CheckMessage]:
 
 
 def check_address_header() -> Iterator[CheckMessage]:
-    """Check that ``CLIENT_ADDRESS_HEADER`` is a header name."""
+    """Check ``CLIENT_ADDRESS_HEADER``."""
     name = conf.settings.CLIENT_ADDRESS_HEADER
     if name is not None and not re.fullmatch(r"[A-Za-z0-9-]+", name):
         meant = name.removeprefix("HTTP_").replace("_", "-").title()
@@ -159,7 +159,7 @@ def check_address_header() -> Iterator[CheckMessage]:
 
 
 def check_authenticators() -> Iterator[CheckMessage]:
-    """Check that authentication classes can be loaded and are subclasses of ``BaseAuthentication``."""
+    """Check that authentication classes load and are subclasses of ``BaseAuthentication``."""
     for server in servers():
         try:
             wrong = [each for each in authenticators(server) if not isinstance(each, BaseAuthentication)]
@@ -186,7 +186,7 @@ def check_authenticators() -> Iterator[CheckMessage]:
 
 
 def check_order() -> Iterator[CheckMessage]:
-    """Check for authentication classes that are never used because of an earlier one."""
+    """Check for authentication classes an earlier one makes unreachable."""
     for server in servers():
         given = made(server)
         for place, each in enumerate(given):
@@ -203,7 +203,7 @@ def check_order() -> Iterator[CheckMessage]:
 
 
 def check_sign_in() -> Iterator[CheckMessage]:
-    """Check for endpoints that accept OAuth tokens but never request one."""
+    """Check for endpoints whose clients never sign in with OAuth."""
     for server in servers():
         if takes_oauth(server) and lets_everybody_in(server):
             yield Warning(
@@ -222,14 +222,14 @@ def check_sign_in() -> Iterator[CheckMessage]:
 
 
 def _answers_for(first: object, second: object) -> bool:
-    """Return True if *first* leaves nothing for *second*: ``AllowAny`` accepts all, OAuth denies unknown tokens."""
+    """Return True if *first* decides whatever *second* could. OAuth denies unknown tokens."""
     return isinstance(first, AllowAny) or (
         isinstance(first, OAuth2Authentication) and isinstance(second, JWTAuthentication)
     )
 
 
 def check_keys_in_urls() -> Iterator[CheckMessage]:
-    """Warn about API keys in URLs."""
+    """Warn of API keys in URLs."""
     if conf.settings.API_KEYS_IN_URL:
         yield Warning(
             _(
@@ -245,7 +245,7 @@ def check_keys_in_urls() -> Iterator[CheckMessage]:
 
 
 def check_models_nobody_may_view() -> Iterator[CheckMessage]:
-    """Check for models that require a permission on endpoints with anonymous access only."""
+    """Check for models that anonymous endpoints cannot show."""
     for server in servers():
         if not lets_only_strangers_in(server):
             continue
@@ -264,7 +264,7 @@ def check_models_nobody_may_view() -> Iterator[CheckMessage]:
 
 
 def _is_for_anybody(resource: Any) -> bool:
-    """Return True if anonymous users pass, or if a site's own method decides per call."""
+    """Return True if anonymous users pass, or a site's method decides per call."""
     from django.contrib.auth.models import AnonymousUser  # noqa: PLC0415 - needs the app registry
 
     permission = resource.permission_for("view")
@@ -272,7 +272,7 @@ def _is_for_anybody(resource: Any) -> bool:
 
 
 def check_public() -> Iterator[CheckMessage]:
-    """Warn about endpoints with anonymous access."""
+    """Warn of anonymous access."""
     for server in servers():
         if any(isinstance(each, AllowAny) for each in made(server)):
             tools = server.tools.values()
@@ -290,7 +290,7 @@ def check_public() -> Iterator[CheckMessage]:
 
 
 def check_open_forms() -> Iterator[CheckMessage]:
-    """Warn about model forms that write rows without a permission on endpoints with anonymous access."""
+    """Warn of anonymous access to model forms without permission."""
     for server in servers():
         tools = server.tools.values() if lets_everybody_in(server) else ()
         if names := [tool.name for tool in tools if tool.waives_permission and not tool.is_guarded]:
@@ -310,7 +310,7 @@ def check_open_forms() -> Iterator[CheckMessage]:
 
 
 def check_hosts() -> Iterator[CheckMessage]:
-    """Warn about ``ALLOWED_HOSTS = ["*"]``."""
+    """Warn of ``ALLOWED_HOSTS = ["*"]``."""
     if "*" in django_settings.ALLOWED_HOSTS:
         yield Warning(
             _(
@@ -323,7 +323,7 @@ def check_hosts() -> Iterator[CheckMessage]:
 
 
 def check_cache() -> Iterator[CheckMessage]:
-    """Check that limits are counted in a cache that processes share."""
+    """Check that limits are counted in a shared cache."""
     limited = [*limits()]
     try:
         cache = caches["default"]
@@ -343,7 +343,7 @@ def check_cache() -> Iterator[CheckMessage]:
 
 
 def limits() -> Iterator[str]:
-    """Yield descriptions of what is counted in the cache."""
+    """Describe what is counted in the cache."""
     if uses_oauth():
         yield _("registration of OAuth clients")
     for server in servers():
@@ -360,7 +360,7 @@ TOKEN = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 
 
 def check_declared() -> Iterator[CheckMessage]:
-    """Check the entries of ``SCOPES``."""
+    """Check ``SCOPES``."""
     for name, value in conf.settings.SCOPES.items():
         for problem, hint in _problems(name, value):
             text = _("DJANGO_MCP['SCOPES'][%(name)r] %(problem)s.") % {"name": name, "problem": problem}
@@ -368,7 +368,6 @@ def check_declared() -> Iterator[CheckMessage]:
 
 
 def _problems(name: Any, value: Any) -> Iterator[tuple[str, str]]:
-    """Yield problem and hint."""
     if not isinstance(name, str) or not TOKEN.fullmatch(name):
         yield (
             _("is not a scope name"),
@@ -399,7 +398,7 @@ def _problems(name: Any, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def check_needed() -> Iterator[CheckMessage]:
-    """Check that required scopes are declared in ``SCOPES``; others cannot be granted."""
+    """Check that required scopes are declared and so can be granted."""
     yield from _undeclared(_("DJANGO_MCP['DEFAULT_SCOPES'] has"), conf.settings.DEFAULT_SCOPES)
     for server in servers():
         try:

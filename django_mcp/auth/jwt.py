@@ -27,9 +27,9 @@ from django_mcp.core.server import MCPServer
 logger = logging.getLogger("django_mcp")
 
 TIMEOUT = 5.0
-"""Seconds until a fetch times out."""
+"""Seconds per fetch."""
 MAX_BYTES = 512 * 1024
-"""Maximum size of a fetched document."""
+"""Maximum size of a document."""
 _THIS_MACHINE = {"localhost", "127.0.0.1", "::1"}
 
 
@@ -38,17 +38,16 @@ class Unreachable(Exception):
 
 
 class IssuerKeys:
-    """The public keys of one issuer, shared by all threads.
+    """The public keys of an issuer, shared by all threads.
 
     Args:
-        issuer: the issuer identifier, whose metadata names the key set.
-        jwks_url: the key set's URL, for an issuer without metadata.
+        jwks_url: the key set, for an issuer without metadata.
 
     Attributes:
         fresh_seconds: how long keys are cached.
-        stale_seconds: how much longer cached keys are used while the issuer is unreachable.
-        retry_seconds: minimum interval between fetches after a failure.
-        pause_seconds: minimum interval between fetches caused by an unknown key id, which any client can trigger.
+        stale_seconds: how much longer while the issuer is unreachable.
+        retry_seconds: pause after a failed fetch.
+        pause_seconds: pause between fetches for unknown key ids, which anyone can send.
     """
 
     fresh_seconds: float = 60 * 60
@@ -65,10 +64,10 @@ class IssuerKeys:
         self._failed = False
 
     def find(self, kid: str | None, algorithm: str) -> list[Any]:
-        """Return the keys that may have signed a token with this header, as ``jwcrypto.jwk.JWK``.
+        """Return the keys, as ``jwcrypto.jwk.JWK``, that may have signed a token.
 
         Raises:
-            AuthorizationServerAway: the issuer does not respond, and cached keys are too old or do not match.
+            AuthorizationServerAway: the issuer is unreachable, and cached keys are too old or do not match.
         """
         if self._age() >= self.fresh_seconds:
             self._renew(self.retry_seconds, wait=not self._keys)
@@ -86,9 +85,7 @@ class IssuerKeys:
         return time.monotonic() - self._fetched
 
     def _renew(self, pause: float, *, wait: bool) -> None:
-        """Fetch the keys unless the last attempt is less than *pause* seconds ago. Without *wait*, return if another
-        thread is fetching.
-        """
+        """Fetch the keys, at most every *pause* seconds. Without *wait*, return if another thread does."""
         if not self._lock.acquire(blocking=wait):
             return
         try:
@@ -117,7 +114,7 @@ def discovered_jwks_url(issuer: str) -> str:
     """Return ``jwks_uri`` of the issuer's metadata.
 
     Raises:
-        Unreachable: there is no metadata whose ``issuer`` equals *issuer* (RFC 8414, section 3.3).
+        Unreachable: no metadata has exactly this ``issuer`` (RFC 8414, section 3.3).
     """
     failures = []
     for url in metadata_urls(issuer):
@@ -133,7 +130,7 @@ def discovered_jwks_url(issuer: str) -> str:
 
 
 def metadata_urls(issuer: str) -> Iterator[str]:
-    """Yield possible URLs of an issuer's metadata (RFC 8414, sections 3 and 5; OpenID Connect Discovery, section 4)."""
+    """Yield URLs of metadata (RFC 8414, sections 3 and 5; OpenID Connect Discovery, section 4)."""
     parts = urlsplit(issuer)
     origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
     yield f"{origin}/.well-known/oauth-authorization-server{path}"
@@ -141,7 +138,7 @@ def metadata_urls(issuer: str) -> Iterator[str]:
 
 
 def is_safe_address(url: str) -> bool:
-    """Return True if *url* is https, or http on this machine, without user information."""
+    """Return True for https, or http on this machine, without user information."""
     try:
         parts = urlsplit(url)
         host = parts.hostname
@@ -151,10 +148,10 @@ def is_safe_address(url: str) -> bool:
 
 
 def fetch_json(url: str) -> dict[str, Any]:
-    """Return the JSON object at *url*. Redirects are not followed.
+    """Return the JSON object at a URL, without following redirects.
 
     Raises:
-        Unreachable: the fetch fails or the document is invalid.
+        Unreachable: whatever goes wrong.
     """
     if not is_safe_address(url):
         raise Unreachable(f"{url} is not https")
@@ -174,7 +171,7 @@ def fetch_json(url: str) -> dict[str, Any]:
 
 
 def usable_keys(document: dict[str, Any]) -> list[Any]:
-    """Return the public keys of a JWK Set. Unknown key types (RFC 7517, section 5) and shared secrets are skipped."""
+    """Return the public keys of a JWK Set, skipping unknown types (RFC 7517, section 5) and shared secrets."""
     from jwcrypto.common import JWException  # noqa: PLC0415 - brings a large library
     from jwcrypto.jwk import JWK  # noqa: PLC0415
 
@@ -202,29 +199,29 @@ def _is_local(scheme: str, host: str | None) -> bool:
 Claims = Mapping[str, Any]
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-"""Asymmetric signatures. ``none`` or a shared secret would let anyone who knows the public key sign tokens."""
+"""Asymmetric only: with ``none`` or a shared secret, readers of the public key could sign."""
 _SHAPE = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
 _TYPES = {"", "jwt", "application/jwt", "at+jwt", "application/at+jwt"}
 _SPEAKS_OF_SOMETHING_ELSE = frozenset({"at_hash", "c_hash", "cnf"})
-"""Claims of ID tokens, and of tokens bound to a key of the client (RFC 7800)."""
+"""Claims of ID tokens, and of tokens bound to a client's key (RFC 7800)."""
 
 
 class JWTAuthentication(BaseAuthentication):
-    """Access tokens (JWT, RFC 9068) of an external authorization server.
+    """Access tokens (JWT, RFC 9068) of another authorization server.
 
-    Use one instance per issuer, before ``OAuth2Authentication``, which rejects every token it does not know.
+    Use one instance per issuer, before ``OAuth2Authentication``, which rejects unknown tokens.
 
     Args:
-        issuer: the issuer identifier, exactly as in ``iss``.
-        user: a function that takes the verified claims and returns a Django user or None, or its dotted path. See
+        issuer: the exact value of ``iss``.
+        user: returns the Django user, or None, for verified claims; a function or its dotted path. See
             ``JWTAuthentication.by_username()`` and ``JWTAuthentication.by_verified_email``.
-        audience: the required ``aud``, for a server that cannot be configured with the endpoint's URL, which is the
-            default. Endpoints with the same audience accept each other's tokens.
-        algorithms: accepted signatures, a subset of ``ALGORITHMS``.
-        jwks_url: the key set's URL, for an issuer without metadata.
+        audience: the required ``aud``, if not the endpoint's URL. Endpoints with one audience accept each other's
+            tokens.
+        algorithms: accepted signatures, of ``ALGORITHMS``.
+        jwks_url: the key set, for an issuer without metadata.
         leeway: tolerated clock difference in seconds.
-        scope_claim: the claim with the scopes, a space-separated string or a list; by default ``scope`` or ``scp``.
-            Tokens without the claim have no scopes and need an endpoint with ``MCPServer(scopes=[])``.
+        scope_claim: claim with the scopes, as a string with spaces or a list; by default ``scope`` or ``scp``. Tokens
+            without it have no scopes and require ``MCPServer(scopes=[])``.
 
     Raises:
         ImproperlyConfigured: a URL is not https, or an algorithm is not supported.
@@ -259,11 +256,11 @@ class JWTAuthentication(BaseAuthentication):
 
     @sensitive_variables()
     def authenticate(self, head: RequestHead, server: MCPServer) -> Principal | None:
-        """Return the user of a token, or None for a token of another issuer.
+        """Return the user of a token, or None for another issuer's.
 
         Raises:
-            InvalidToken: the token names this issuer but is invalid.
-            AuthorizationServerAway: the issuer's keys are not available.
+            InvalidToken: a token of this issuer is invalid.
+            AuthorizationServerAway: no keys are available.
         """
         token = bearer(head.headers)
         header, claims = (None, None) if token is None else _unverified(token)
@@ -291,10 +288,7 @@ class JWTAuthentication(BaseAuthentication):
 
     @staticmethod
     def by_username(claim: str = "sub") -> Callable[[Claims], Any]:
-        """Return a function that finds the user whose username equals *claim*.
-
-        Use it only with a claim that users cannot choose themselves.
-        """
+        """Find users whose username is *claim*, which users must not be able to choose themselves."""
 
         def user(claims: Claims) -> Any:
             from django.contrib.auth import get_user_model  # noqa: PLC0415 - needs the app registry
@@ -307,7 +301,7 @@ class JWTAuthentication(BaseAuthentication):
 
     @staticmethod
     def by_verified_email(claims: Claims) -> Any:
-        """Return the only user with the token's ``email``, if ``email_verified`` is true."""
+        """Find the only user with the token's ``email``, if ``email_verified``."""
         from django.contrib.auth import get_user_model  # noqa: PLC0415
 
         email = claims.get("email")
@@ -333,7 +327,7 @@ class JWTAuthentication(BaseAuthentication):
 
     @sensitive_variables()
     def _verified(self, token: str, header: Claims) -> Claims:
-        """Verify signature, times and type, and return the claims."""
+        """Return the claims after checks of signature, times and type."""
         algorithm, kid = header.get("alg"), header.get("kid")
         if algorithm not in self.algorithms or str(header.get("typ") or "").lower() not in _TYPES:
             raise InvalidToken
@@ -364,7 +358,7 @@ class JWTAuthentication(BaseAuthentication):
 
 @sensitive_variables()
 def _unverified(token: str) -> tuple[Claims | None, Claims | None]:
-    """Return the unverified header and claims, each None if the token is not a signed JWT."""
+    """Return header and claims, None unless the token is a signed JWT."""
     if not _SHAPE.fullmatch(token):
         return None, None
     header, claims, _ = token.split(".")
@@ -381,7 +375,7 @@ def _decoded(part: str) -> Claims | None:
 
 @sensitive_variables()
 def _claims_if_signed(token: str, key: Any, algorithm: str, leeway: int) -> Claims | None:
-    """Return the claims if *key* signed the token and it is valid now, else None."""
+    """Return the claims of a valid token that *key* signed, else None."""
     from jwcrypto.common import JWException  # noqa: PLC0415 - brings a large library
     from jwcrypto.jwt import JWT  # noqa: PLC0415
 

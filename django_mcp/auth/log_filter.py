@@ -1,7 +1,7 @@
 """Redaction of credentials in logs and error reports.
 
-An API key in a URL appears in every log line with that URL. With ``DJANGO_MCP["API_KEYS_IN_URL"]``, ``install`` redacts
-all logging of this process. Logs of proxies in front of it are the site's responsibility.
+With ``DJANGO_MCP["API_KEYS_IN_URL"]`` keys are in URLs, and ``install`` redacts all that this process logs. Logs of
+proxies are the site's responsibility.
 """
 
 import copy
@@ -19,16 +19,16 @@ from django_mcp.core.redaction import redact
 
 
 class RedactSecrets(logging.Filter):
-    """Redacts credentials in log records: message, arguments and traceback. For loggers and handlers."""
+    """Redacts message, arguments and traceback of log records. For loggers and handlers."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Redact the record and let it pass."""
+        """Redact and accept the record."""
         redact_record(record)
         return True
 
 
 def redact_record(record: logging.LogRecord) -> None:
-    """Redact a record. The number of arguments is kept, and their types unless redacted."""
+    """Redact a record, keeping number and types of arguments where possible."""
     record.msg = _redacted(record.msg)
     if isinstance(record.args, Mapping):
         changed = {name: new for name, old in record.args.items() if (new := _redacted(old)) is not old}
@@ -45,9 +45,9 @@ def redact_record(record: logging.LogRecord) -> None:
 
 
 def install() -> None:
-    """Redact all records logged in this process from now on.
+    """Redact all log records of this process.
 
-    Filters would miss child loggers. Daphne's access log does not use ``logging`` and is patched.
+    Filters would miss child loggers. Daphne's access log does not use ``logging``.
     """
     make = logging.getLogRecordFactory()
     if not getattr(make, "redacts", False):
@@ -65,7 +65,7 @@ def install() -> None:
 
 
 def install_where_wanted() -> None:
-    """Call ``install`` if ``API_KEYS_IN_URL`` is on."""
+    """``install`` if ``API_KEYS_IN_URL`` is on."""
     try:
         wanted = settings.API_KEYS_IN_URL
     except ImproperlyConfigured:  # reported by the system checks
@@ -75,7 +75,6 @@ def install_where_wanted() -> None:
 
 
 def _install_in(generator: Any) -> None:
-    """Patch the writer of ``daphne --access-log``."""
     write = generator.write_entry
     if getattr(write, "redacts", False):
         return
@@ -89,7 +88,7 @@ def _install_in(generator: Any) -> None:
 
 
 def _redacted(value: Any) -> Any:
-    """Return the redacted text, or the same object if there is nothing to redact."""
+    """Return the redacted text, or the object itself if there is nothing to redact."""
     match value:
         case str():
             text: str = value

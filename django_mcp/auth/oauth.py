@@ -1,7 +1,7 @@
-"""Authentication with access tokens of this site's own authorization server, in one query.
+"""Authentication with access tokens of this site's authorization server, in one query.
 
-django-oauth-toolkit's own check is not used: it accepts tokens without audience, tokens of inactive users and
-unapproved clients, and the registration token it issues to anyone (``docs/decisions/0012``).
+The toolkit's check accepts tokens without audience, of inactive users and unapproved clients, and its public
+registration token (``docs/decisions/0012``).
 """
 
 import dataclasses
@@ -27,10 +27,10 @@ from django_mcp.core.server import MCPServer
 
 
 class OAuth2Authentication(BaseAuthentication):
-    """Access tokens of django-oauth-toolkit in the ``Authorization`` header."""
+    """Access tokens of django-oauth-toolkit, in the ``Authorization`` header."""
 
     def authenticate(self, head: RequestHead, server: MCPServer) -> Principal | None:
-        """Return the user and client of a token issued for this endpoint.
+        """Return user and client of a token for this endpoint.
 
         Raises:
             InvalidToken: the token is invalid.
@@ -63,19 +63,19 @@ class OAuth2Authentication(BaseAuthentication):
         )
 
     def shown(self, head: RequestHead) -> str | None:
-        """Return the token, or None if a swapped application model may look at the rest of the request."""
+        """Return the token, or None if a swapped application model reads more."""
         token = bearer(head.headers)
         if token is None or is_key(token):
             return ""
         return token if _decides_alone() else None
 
     def authorization_servers(self, server: MCPServer) -> Sequence[str]:  # noqa: ARG002
-        """Return this site, or nothing without ``BASE_URL``, which a system check reports (``django_mcp.E010``)."""
+        """Return this site. A system check reports a missing ``BASE_URL`` (``django_mcp.E010``)."""
         return (base_url(),) if settings.BASE_URL else ()
 
 
 class Policy:
-    """A ``ClientPolicy`` read from the token's query: JSON, or None for a client without policy."""
+    """A ``ClientPolicy`` as JSON, or None without one."""
 
     def __init__(self, row: dict[str, Any] | None) -> None:
         row = row or {}
@@ -88,8 +88,7 @@ class Policy:
 def renewed(principal: Principal, server: MCPServer) -> Principal | None:  # noqa: ARG001 - see core.known.renewers
     """Return the principal with the client's current policy, or None if it is blocked or the user's grant was revoked.
 
-    An expired access token is no reason as long as the grant exists: revocation (RFC 7009) deletes tokens, and a
-    refreshed token has a successor.
+    Expiry is no revocation: revoked tokens are deleted (RFC 7009), and refreshed ones have a successor.
     """
     from django_mcp.models import ClientPolicy  # noqa: PLC0415 - needs the app registry
 
@@ -122,7 +121,7 @@ def _is_granted(principal: Principal) -> bool:
 
 
 def find_token(token: str) -> Any:
-    """Return the valid access token with user, application and policy, or None. One query."""
+    """Return a valid token with user, application and policy, or None. One query."""
     return _LIVE.first(checksum=hashlib.sha256(token.encode()).hexdigest(), now=timezone.now())
 
 
@@ -142,7 +141,7 @@ _LIVE = Prepared(_live, related=["user", "application"], checksum=str, now=datet
 
 
 def is_for(resources: Any, server: MCPServer) -> bool:
-    """Return True if a token was issued for this endpoint. A token without resource is not (RFC 8707, section 2)."""
+    """Return True for a token of this endpoint. One without resource is for none (RFC 8707, section 2)."""
     wanted = resource_of(server)
     for resource in resources if isinstance(resources, list) else ():
         try:
@@ -154,26 +153,25 @@ def is_for(resources: Any, server: MCPServer) -> bool:
 
 
 def is_usable(application: Any, head: RequestHead) -> bool:
-    """Return True if the application may be used, which a swapped model may decide by request."""
+    """Return True if the application may be used, which a swapped model may decide."""
     return _decides_alone() or bool(application.is_usable(head.edge()))
 
 
 def _decides_alone() -> bool:
-    """Return True if the token alone decides: ``is_usable`` is not overridden."""
+    """Return True unless a swapped model overrides ``is_usable``."""
     from django_mcp.auth.toolkit import AbstractApplication, get_application_model  # noqa: PLC0415
 
     return get_application_model().is_usable is AbstractApplication.is_usable
 
 
 def registration_scope() -> str:
-    """Return the scope of registration management tokens, which are rejected here."""
+    """Return the scope of registration tokens, which are not accepted."""
     from django_mcp.auth.toolkit import oauth2_settings  # noqa: PLC0415
 
     return str(oauth2_settings.DCR_REGISTRATION_SCOPE)
 
 
 def _set(value: Any) -> frozenset[str] | None:
-    """Return a JSON list, or its text, as a set."""
     if isinstance(value, str):
         value = json.loads(value)
     return None if value is None else frozenset(map(str, value))

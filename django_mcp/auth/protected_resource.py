@@ -1,6 +1,4 @@
-"""Resource identifiers of endpoints (RFC 8707) and ``WWW-Authenticate`` (RFC 6750, section 3; RFC 9728, section
-5.1).
-"""
+"""Resource identifiers of endpoints (RFC 8707) and ``WWW-Authenticate`` challenges (RFC 6750, RFC 9728)."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -22,10 +20,10 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def canonical(uri: str) -> str:
-    """Return the canonical form of a resource identifier. All comparisons of audiences use it.
+    """Return the canonical form of a resource identifier, in which all audiences are compared.
 
-    Scheme and host are in lower case; a default port and trailing slashes of the path are removed (RFC 8707, section 2;
-    2026-07-28, Authorization, Canonical Server URI).
+    Scheme and host become lower case; default port and trailing slashes go (RFC 8707, section 2; 2026-07-28,
+    Authorization, Canonical Server URI).
 
     Raises:
         ValueError: it is not an absolute http or https URI, or has a fragment or user information.
@@ -55,7 +53,7 @@ def base_url() -> str:
 
 @lru_cache(maxsize=256)
 def path_of(server: MCPServer) -> str:
-    """Return the URL path of an endpoint, without a trailing slash."""
+    """Return an endpoint's URL path, without trailing slash."""
     try:
         return reverse(f"django_mcp:{server.name}")
     except NoReverseMatch:
@@ -64,13 +62,13 @@ def path_of(server: MCPServer) -> str:
 
 @lru_cache(maxsize=256)
 def resource_of(server: MCPServer) -> str:
-    """Return the resource identifier of an endpoint (RFC 8707): its URL in canonical form."""
+    """Return an endpoint's resource identifier (RFC 8707), its canonical URL."""
     return canonical(base_url() + path_of(server))
 
 
 @lru_cache(maxsize=256)
 def metadata_url_of(server: MCPServer) -> str:
-    """Return the URL of an endpoint's protected resource metadata (RFC 9728, section 3)."""
+    """Return the URL of protected resource metadata (RFC 9728, section 3)."""
     try:
         return base_url() + reverse(f"django_mcp:{server.name}-metadata")
     except NoReverseMatch:
@@ -87,19 +85,18 @@ setting_changed.connect(_forget, dispatch_uid="django_mcp.auth.identifiers")
 
 
 INVALID_TOKEN = "The access token is invalid, expired, or not for this endpoint."  # noqa: S105
-"""One message for every invalid token: the reason would only help an attacker."""
+"""For every invalid token: the reason would help attackers only."""
 
 
 def challenge(
     server: MCPServer, error: str | None = None, description: str = "", scopes: Iterable[str] | None = None
 ) -> str:
-    """Return the value of ``WWW-Authenticate``: one challenge with quoted parameters.
+    """Return the value of ``WWW-Authenticate`` (RFC 6750, section 3; RFC 9728, section 5.1).
 
     Args:
-        server: the endpoint.
-        error: an error code, or None if no credential was sent.
-        description: for display. Must not contain "scope=" or "error=", which clients search for.
-        scopes: scopes to request; by default those that every call at the endpoint needs.
+        error: an error code; None without a credential.
+        description: for people. Clients search the header for "scope=" and "error=", which it must not contain.
+        scopes: scopes to request; by default those every call needs.
     """
     parameters = {"error": error, "error_description": description or None}
     parameters["scope"] = in_order(server.scopes if scopes is None else scopes) or None
@@ -115,17 +112,17 @@ def has_metadata(server: MCPServer) -> bool:
 
 
 def issuers(server: MCPServer) -> Sequence[str]:
-    """Return the issuers of tokens for the endpoint, without duplicates."""
+    """Return the issuers of tokens for the endpoint."""
     found = [issuer for each in authenticators(server) for issuer in each.authorization_servers(server)]
     return list(dict.fromkeys(found))
 
 
 def body(error: str, description: str) -> bytes:
-    """Return the JSON body of an error, as at the token endpoint (RFC 6749, section 5.2)."""
+    """Return an error as JSON, as at the token endpoint (RFC 6749, section 5.2)."""
     return json.dumps({"error": error, "error_description": description}).encode()
 
 
 def _quoted(value: str) -> str:
-    """Escape a value for a quoted-string (RFC 9110, section 5.6.4) and drop non-printable characters."""
+    """Escape for a quoted-string (RFC 9110, section 5.6.4), in printable ASCII."""
     printable = "".join(character for character in value if " " <= character <= "~")
     return printable.replace("\\", "\\\\").replace('"', '\\"')

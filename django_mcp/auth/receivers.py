@@ -1,6 +1,6 @@
-"""Signal receivers that end open streams when a user logs out or is deactivated, or when an API key changes.
+"""Receivers that end or renew streams at logout, deactivation and changes of API keys.
 
-Streams of a key with new endpoints or scopes are renewed, because they keep the rights they were opened with.
+Streams are renewed because they keep the rights they were opened with.
 """
 
 from typing import Any
@@ -16,26 +16,26 @@ from django_mcp.pubsub.publish import differs, end_streams, end_streams_of_user,
 
 @receiver(user_logged_out, dispatch_uid="django_mcp.auth.leaving.logout")
 def end_session_streams(user: Any, **_: Any) -> None:
-    """End streams opened with a user's session at logout."""
+    """End the streams of a session at logout."""
     if user is not None:
         end_streams("session", str(user.pk))
 
 
 @receiver(post_save, sender=settings.AUTH_USER_MODEL, dispatch_uid="django_mcp.auth.leaving.inactive")
 def end_streams_of_inactive(instance: Any, **_: Any) -> None:
-    """End all streams of a deactivated user."""
+    """End the streams of a deactivated user."""
     if not instance.is_active:
         end_streams_of_user(instance.pk)
 
 
 @receiver(pre_save, sender=APIKey, dispatch_uid="django_mcp.auth.leaving.key_is_saved")
 def look_at_key(instance: Any, update_fields: Any, **_: Any) -> None:
-    """Note on the instance whether endpoints or scopes change."""
+    """Note whether endpoints or scopes change."""
     instance.opens_other = differs(instance, ("endpoints", "scopes"), update_fields)
 
 
 @receiver(post_save, sender=APIKey, dispatch_uid="django_mcp.auth.leaving.key_was_saved")
 def renew_streams_of_key(instance: Any, **_: Any) -> None:
-    """Renew the streams of a key whose endpoints or scopes changed."""
+    """Renew streams after a change of endpoints or scopes."""
     if vars(instance).pop("opens_other", False):
         renew_streams("api_key", str(instance.pk))

@@ -1,4 +1,4 @@
-"""Authentication with the site's session cookie, for MCP clients on the site's own pages (origin: RFC 6454)."""
+"""Authentication with the session cookie, for MCP clients on the site's own pages (origin: RFC 6454)."""
 
 import logging
 from functools import lru_cache
@@ -23,15 +23,13 @@ _THIS_MACHINE = ("localhost", "127.0.0.1", "[::1]")
 
 @lru_cache(maxsize=1024)
 def is_own_origin(origin: str, host: str, *, secure: bool) -> bool:
-    """Return True if *origin* is the site's origin according to ``BASE_URL``.
+    """Return True for the origin in ``BASE_URL``, else for the request's host.
 
-    Without ``BASE_URL`` it is compared with the request's host, which must match an explicit entry of
-    ``ALLOWED_HOSTS``: in a DNS rebinding attack Host and Origin agree.
+    Host and Origin also agree in DNS rebinding, so the host must be listed in ``ALLOWED_HOSTS``, not matched by "*".
 
     Args:
         origin: the Origin header.
-        host: host and port of the request, already checked against ``ALLOWED_HOSTS``.
-        secure: True if the request came over https.
+        host: host and port, already checked against ``ALLOWED_HOSTS``.
     """
     if settings.BASE_URL:
         return origin in own_origins(settings.BASE_URL)
@@ -42,7 +40,7 @@ def is_own_origin(origin: str, host: str, *, secure: bool) -> bool:
 
 
 def own_origins(base_url: str) -> frozenset[str]:
-    """Return the origin of *base_url* as browsers send it; for a local site, one per name of the local machine."""
+    """Return the origin of *base_url* as browsers write it; for a loopback host, of each of its names."""
     try:
         parts = urlsplit(canonical(base_url))
     except ValueError:
@@ -65,18 +63,17 @@ logger = logging.getLogger("django_mcp")
 
 
 class SessionAuthentication(BaseAuthentication):
-    """The logged-in user of the site, for calls from the site's own pages.
+    """The logged-in user, in calls from the site's own pages.
 
-    Browsers send the cookie with requests from any page. It is accepted only with proof that the page belongs to the
-    site: its ``Origin`` (or ``Sec-Fetch-Site``) and Django's CSRF token in the header ``X-CSRFToken``. Both are
-    required for every method: GET opens a stream, DELETE ends a session.
+    Browsers add the cookie to requests of any page. Proof of the site's own is required for every method: its
+    ``Origin`` (or ``Sec-Fetch-Site``), and Django's CSRF token in ``X-CSRFToken``.
 
-    Calls neither log users in or out nor extend the session. A request with another credential is left to other
-    authentication classes.
+    Calls do not log in or out, and do not extend the session. Requests with another credential are left to other
+    classes.
     """
 
     def authenticate(self, head: RequestHead, server: MCPServer) -> Principal | None:  # noqa: ARG002
-        """Return the session's user, or None without a session cookie or a logged-in user.
+        """Return the logged-in user, or None.
 
         Raises:
             InvalidToken: the request may come from another site's page.
@@ -102,12 +99,12 @@ class SessionAuthentication(BaseAuthentication):
 
 
 def has_other_credential(head: RequestHead) -> bool:
-    """Return True if the request has an API key or an ``Authorization`` header."""
+    """Return True if another credential than cookies was sent."""
     return bool({"authorization", "x-api-key"} & head.headers.keys()) or bool(keys_in_query(head.query))
 
 
 def is_same_origin(head: RequestHead) -> bool:
-    """Return True if the browser states that a page of this site made the request (Fetch Metadata, section 2.3)."""
+    """Return True if the browser names a page of this site as origin (Fetch Metadata, section 2.3)."""
     origin = head.headers.get("origin")
     if origin is None:
         return head.headers.get("sec-fetch-site") == "same-origin"
@@ -117,8 +114,7 @@ def is_same_origin(head: RequestHead) -> bool:
 class SessionCopy(dict[str, Any]):
     """A read-only copy of a session.
 
-    If the password has changed, ``get_user`` flushes the session or cycles its key. That must not happen here, because
-    no new cookie is set.
+    After a password change ``get_user`` flushes the session or cycles its key, but no cookie can be set here.
     """
 
     def cycle_key(self) -> None:
@@ -130,9 +126,7 @@ class SessionCopy(dict[str, Any]):
 
 
 class SessionRequest(HttpRequest):
-    """A request for Django's CSRF check: with a method that is never exempt, and without a body, so that the token must
-    be in the header.
-    """
+    """A request for Django's CSRF check: never exempt, and without a body, so the token must be in the header."""
 
     def __init__(self, edge: HttpRequest, session: SessionCopy) -> None:
         super().__init__()
@@ -147,10 +141,9 @@ class SessionRequest(HttpRequest):
 
 
 class _CsrfCheck(CsrfViewMiddleware):
-    """Django's CSRF check, returning the reason instead of a page."""
+    """Django's CSRF check, with a reason instead of a page."""
 
     def reason(self, request: SessionRequest) -> str | None:
-        """Return why the request is rejected, or None."""
         self.process_request(request)
         refused: Any = self.process_view(request, _never, (), {})
         return None if refused is None else str(refused)
@@ -165,5 +158,5 @@ def _load(key: str) -> dict[str, Any]:
 
 
 def _never(request: HttpRequest) -> HttpResponse:
-    """Stand in for the view, which the check does not call."""
+    """Stand in for the view, which is not called."""
     raise NotImplementedError
