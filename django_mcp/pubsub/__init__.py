@@ -1,1 +1,1 @@
-"""State shared by processes: stored events, the notification that wakes their readers, and steps that run once."""
+"""State shared by processes: stored events, notifications of them, and steps that run once."""

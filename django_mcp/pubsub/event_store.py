@@ -1,4 +1,4 @@
-"""Stored events, ordered by primary key, and deletion of expired rows."""
+"""Stored events, in order of primary key, and deletion of expired rows."""
 
 import datetime
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -14,17 +14,17 @@ from django_mcp.pubsub.notify import ring
 
 MODELS: Mapping[str, Any] = {"sessions": Session, "calls": Call, "events": Event, "steps": Step, "tasks": Task}
 CHUNK = 900
-"""Rows deleted per transaction, together with dependent rows."""
+"""Rows per transaction of a deletion."""
 Note = Callable[[str, int, int], None]
-"""Called with a kind, the number of rows deleted so far, and the total."""
+"""Called with kind, number of deleted rows, and total."""
 
 
 def clear(most: int | None = None, note: Note | None = None) -> Mapping[str, int]:
-    """Delete expired rows and dependent rows, and return the number of each kind.
+    """Delete expired rows, and return the number of each kind.
 
     Args:
-        most: maximum number of rows of each kind, oldest first; None for all.
-        note: progress callback. Without it the total is not counted.
+        most: maximum per kind, oldest first; None for all.
+        note: progress callback, which needs a count.
     """
     now = timezone.now()
     deleted: dict[str, int] = {}
@@ -36,7 +36,7 @@ def clear(most: int | None = None, note: Note | None = None) -> Mapping[str, int
 
 
 def clear_log(most: int | None = None, note: Note | None = None) -> int:
-    """Delete request log entries older than ``DJANGO_MCP["CALL_LOG_DAYS"]`` and return how many.
+    """Delete request log entries older than ``CALL_LOG_DAYS``, and return how many.
 
     Args:
         most: maximum number, oldest first; None for all.
@@ -49,7 +49,7 @@ def clear_log(most: int | None = None, note: Note | None = None) -> int:
 
 
 def clear_approvals(most: int | None = None, note: Note | None = None) -> int:
-    """Delete finished approvals ``DJANGO_MCP["APPROVAL_LOG_DAYS"]`` after their expiry and return how many.
+    """Delete approvals that ended and expired ``APPROVAL_LOG_DAYS`` ago, and return how many.
 
     Args:
         most: maximum number; None for all.
@@ -66,14 +66,11 @@ def clear_approvals(most: int | None = None, note: Note | None = None) -> int:
 
 
 def _delete(kind: str, old: QuerySet[Any], order: str, most: int | None, note: Note | None) -> int:
-    """Delete rows in chunks, so that concurrent writes wait only briefly and memory use is limited.
+    """Delete in chunks: concurrent writes wait only briefly, and memory is limited.
 
     Args:
-        kind: passed to *note*.
-        old: the rows. A row that no longer matches when its chunk is deleted is kept.
-        order: the field that orders rows from the oldest.
-        most: maximum number; None for all.
-        note: see ``clear``.
+        old: the rows. One that no longer matches when its chunk is deleted stays.
+        order: the field that orders rows by age.
     """
     count, total = 0, old.count() if note is not None else 0
     while keys := list(old.order_by(order).values_list("pk", flat=True)[: _room(most, count)]):
@@ -89,15 +86,15 @@ def _room(most: int | None, count: int) -> int:
 
 
 LOOK_BACK_SECONDS = 5
-"""Maximum delay until an event is visible: keys are assigned before transactions commit."""
+"""How late an event may become visible: keys are assigned before commit."""
 LOOK_BACK = 1000
-"""The same limit as a number of events."""
+"""The same in events."""
 MOST = 1000
-"""Maximum number of events per read."""
+"""Events per read."""
 
 
 class Entry(NamedTuple):
-    """An event as readers see it."""
+    """A stored event."""
 
     id: int
     topic: str
@@ -105,10 +102,10 @@ class Entry(NamedTuple):
 
 
 def append(entries: Iterable[tuple[str, str]]) -> list[int]:
-    """Store ``(topic, data)`` pairs and wake readers after commit.
+    """Store ``(topic, data)`` pairs, and notify after commit.
 
     Returns:
-        the ids in ascending order.
+        ascending ids.
     """
     now = timezone.now()
     expires = now + datetime.timedelta(seconds=settings.ELICITATION_TTL)
@@ -128,12 +125,7 @@ def newest() -> int:
 
 
 def since(position: int, topics: Collection[str] | None) -> list[Entry]:
-    """Return events after *position*, and earlier ones that may have become visible late.
-
-    Args:
-        position: the id of the last event read.
-        topics: the topics; None for all.
-    """
+    """Return events after *position*, and earlier ones that may have become visible late."""
     recent = timezone.now() - datetime.timedelta(seconds=LOOK_BACK_SECONDS)
     # The common bound lets the database use the index, which an OR alone would not.
     wanted = Q(id__gt=position - LOOK_BACK) & (Q(id__gt=position) | Q(created__gt=recent))
@@ -152,7 +144,7 @@ def after(position: int, topics: Sequence[str]) -> list[Entry]:
 
 
 def latest(position: int, topics: Sequence[str]) -> list[Entry]:
-    """Return the last ``MOST`` events of *topics* after *position*, which a client chooses."""
+    """Return the last ``MOST`` events after *position*, which clients choose."""
     rows = Event.objects.filter(id__gt=position, topic__in=topics).order_by("-id").values_list("id", "topic", "data")
     return [Entry(*row) for row in reversed(rows[:MOST])]
 

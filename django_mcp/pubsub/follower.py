@@ -1,7 +1,7 @@
-"""The reader of stored events for all open streams of a process, and their end at shutdown.
+"""The reader of stored events for all streams of a process, and their end at shutdown.
 
-One query serves all streams. It runs when another process notifies, or every ``POLL_INTERVAL`` without a shared channel
-layer. Without open streams nothing is read.
+One query serves all streams, at each notification, or every ``POLL_INTERVAL`` without a shared channel layer. Without
+streams there is none.
 """
 
 import asyncio
@@ -32,11 +32,7 @@ Handler = Callable[[int, FrameType | None], object]
 
 
 class _SigtermHook:
-    """A SIGTERM handler that notes the signal and calls the server's own handler.
-
-    Attributes:
-        was_told: True once the signal was received.
-    """
+    """Notes SIGTERM, then calls the server's handler."""
 
     def __init__(self, server: Handler) -> None:
         self.was_told = False
@@ -48,10 +44,10 @@ class _SigtermHook:
 
 
 def server_stops() -> bool:
-    """Return True if this process is shutting down, as far as the server exposes it or ``listen_for_stop`` noticed.
+    """Return True if the server is shutting down, as far as it can be observed.
 
-    uvicorn, alone or under gunicorn, handles signals with a method of its server object, which has the state;
-    gunicorn's own workers with a method of the worker.
+    uvicorn (with or without gunicorn) handles signals with a method of the server, gunicorn's workers with one of the
+    worker. For others there is ``listen_for_stop``.
     """
     handler = signal.getsignal(signal.SIGTERM)
     if isinstance(handler, _SigtermHook):
@@ -61,11 +57,10 @@ def server_stops() -> bool:
 
 
 def listen_for_stop() -> None:
-    """Install ``_SigtermHook`` under a server that does not expose its shutdown.
+    """Install ``_SigtermHook`` if the server exposes no state.
 
-    granian handles signals on its event loop and waits for open connections without notifying the application. The
-    event loop uses a file descriptor, so a Python handler can be installed as well. A process without a handler is
-    ended by the signal and left unchanged.
+    granian handles signals on its event loop, by a file descriptor, and gives no notice, but a Python handler can
+    precede it. A process without handler is ended by the signal and left alone.
     """
     handler = signal.getsignal(signal.SIGTERM)
     if threading.current_thread() is not threading.main_thread() or not callable(handler):
@@ -81,36 +76,33 @@ def listen_for_stop() -> None:
 logger = logging.getLogger("django_mcp")
 
 LOOK_UP_SECONDS = 1.0
-"""Seconds between checks for shutdown: the server waits for streams, which would otherwise never end."""
+"""Interval of checks for shutdown, which waits for streams."""
 CLEAR_SECONDS = 600.0
-"""Seconds between deletions of expired rows by a process with open streams, for sites that never run ``mcp_clear``."""
+"""Interval of deletions of expired rows, for sites that never run ``mcp_clear``."""
 CLEAR_MOST = 500
-"""Maximum number of rows of each kind per deletion."""
+"""Rows per kind and deletion."""
 SAFETY_SECONDS = 15.0
-"""Polling interval while notifications work, in case one was missed."""
+"""Polling interval while notifications work, in case one is missed."""
 MAX_SEEN = 2 * (event_store.LOOK_BACK + event_store.MOST)
-"""Number of event ids remembered to deliver events read twice only once."""
+"""Remembered ids, so that events read twice are delivered once."""
 MAX_WAITING = 1000
-"""Maximum number of events buffered for a slow client. Its stream is then ended; the client may resume it."""
+"""Maximum number of events buffered for a stream, which then ends; its client may resume."""
 MANY_TOPICS = 500
-"""Number of topics above which all new events are read and filtered here, because a query naming them all costs
-more.
-"""
+"""Above this number all new events are read and filtered here: naming all topics costs more."""
 AT_ONCE = 100
-"""Number of streams served before other tasks on the event loop get their turn."""
+"""Streams served before the event loop's other tasks."""
 
 
 class Subscription:
-    """The events of some topics for one stream. Kept small, because a process may have many.
+    """The events of one stream. There may be very many, so each is small.
 
     Attributes:
-        topics: all topics.
-        callers: topics of the stream's caller; any event there ends the stream.
+        callers: topics whose events end the stream.
         until: latest end, in seconds since the epoch.
-        since: id of the last event before the stream began.
+        since: id of the last event before the stream.
         wants: filter of events; None for all.
-        ended: True if no events follow those that are buffered.
-        ready: called when there is something to ``take``.
+        ended: no events follow those buffered.
+        ready: called when ``take`` has something.
     """
 
     __slots__ = ("_follower", "_waiting", "callers", "ended", "ready", "since", "topics", "until", "wants")
@@ -129,23 +121,23 @@ class Subscription:
 
     @property
     def waits(self) -> bool:
-        """True if there are events to take, or the stream has ended."""
+        """Whether there are events, or the end."""
         return self._waiting is not None or self.ended
 
     def take(self) -> list[Entry | None] | None:
-        """Return the buffered events, with None as a keep-alive, or None if there are none."""
+        """Return buffered events, or one None for a keep-alive; None for nothing."""
         waiting, self._waiting = self._waiting, None
         return waiting
 
     async def entries(self) -> AsyncGenerator[Entry | None, None]:
-        """Yield events as they arrive, and None for a keep-alive. Ends when the server stops."""
+        """Yield events, or None for a keep-alive, until the server stops."""
         async with aclosing(self._taken()) as taken:
             async for batch in taken:
                 for entry in batch:
                     yield entry
 
     async def batches(self) -> AsyncGenerator[list[Entry], None]:
-        """Yield lists of events that arrived together; an empty list for a keep-alive."""
+        """Yield lists of events; empty for a keep-alive."""
         async with aclosing(self._taken()) as taken:
             async for batch in taken:
                 yield [entry for entry in batch if entry is not None]
@@ -182,12 +174,12 @@ class Subscription:
         self._wake()
 
     def end(self) -> None:
-        """End the stream after the buffered events."""
+        """End after the buffered events."""
         self.ended = True
         self._wake()
 
     def close(self) -> None:
-        """Discard the subscription."""
+        """Stop at once."""
         self.ended = True
         self._waiting = self.wants = self.ready = None
         self._follower.leave(self)
@@ -198,7 +190,7 @@ class Subscription:
 
 
 class Follower:
-    """Reads events for the streams of one event loop. Use ``follow``."""
+    """Reads events for the streams of an event loop. Use ``follow``."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -215,7 +207,7 @@ class Follower:
         self._cleared = time.monotonic()
 
     async def join(self, topics: Iterable[str], principal: Principal | None) -> Subscription:
-        """Return a subscription to events from now on."""
+        """Subscribe to events from now on."""
         subscription = Subscription(self, topics, principal)
         # Not the follower's position, which is older: events written since then precede this subscription.
         newest = await self.newest()
@@ -233,7 +225,7 @@ class Follower:
         return subscription
 
     async def newest(self) -> int | None:
-        """Return the newest id, or None while the database is unavailable, which must not reject a stream."""
+        """Return the newest id, or None while the database is unavailable, which must not deny a stream."""
         try:
             return await shared_pool().sync(event_store.newest)
         except DatabaseError as error:
@@ -241,7 +233,7 @@ class Follower:
             return None
 
     def leave(self, subscription: Subscription) -> None:
-        """Remove a subscription. Reading stops with the last one."""
+        """Remove a subscription. The last one ends reading."""
         self._silent.pop(subscription, None)
         for topic in subscription.topics:
             subscribers = self._topics.get(topic, set())
@@ -252,7 +244,7 @@ class Follower:
             self._rung.set()
 
     def end(self) -> None:
-        """End all streams at shutdown."""
+        """End all streams."""
         for subscription in list(self._silent):
             _end(subscription)
 
@@ -273,7 +265,7 @@ class Follower:
             await self._listener.stop()
 
     async def _wait(self) -> None:
-        """Wait until there may be events to read. Meanwhile keep streams alive and end expired ones."""
+        """Wait until there may be events, keeping streams alive and ending expired ones."""
         pause = SAFETY_SECONDS if self._listener.works else settings.POLL_INTERVAL
         until = time.monotonic() + min(pause, settings.KEEP_ALIVE_INTERVAL)
         while not self._rung.is_set() and (left := until - time.monotonic()) > 0:
@@ -284,7 +276,7 @@ class Follower:
         self._rung.clear()
 
     async def _read(self) -> None:
-        """Deliver new events. Retry later if the database is unavailable."""
+        """Deliver new events, or retry later without a database."""
         run = shared_pool().sync
         try:
             position = await run(event_store.newest) if self._position is None else self._position
@@ -318,7 +310,7 @@ class Follower:
                 await asyncio.sleep(0)
 
     def _look_after(self) -> None:
-        """End streams at shutdown and expiry, and send keep-alives."""
+        """Do what depends on time, not on events."""
         if server_stops():
             self.end()
         if self._expiry <= time.time():
@@ -326,7 +318,6 @@ class Follower:
         self._keep_alive()
 
     def _clear_now_and_then(self) -> None:
-        """Delete some expired rows in a worker thread."""
         if time.monotonic() - self._cleared >= CLEAR_SECONDS:
             self._cleared = time.monotonic()
             detached(_clear())
@@ -342,7 +333,7 @@ class Follower:
                 self._expiry = min(self._expiry, subscription.until)
 
     def _keep_alive(self) -> None:
-        """Send keep-alives that are due; a limited number per round, to spread them over the period."""
+        """Send due keep-alives, spread over the period."""
         now, period = time.monotonic(), settings.KEEP_ALIVE_INTERVAL
         most = AT_ONCE + int(2 * LOOK_UP_SECONDS / period * len(self._silent))
         silent = takewhile(lambda item: item[1] <= now - period, self._silent.items())
@@ -360,7 +351,7 @@ async def _clear() -> None:
 
 
 def _put(subscription: Subscription, entry: Entry | None) -> None:
-    """Deliver an event to one stream. After an error only that stream misses it."""
+    """Deliver an event. An error costs only this stream the event."""
     try:
         subscription.put(entry)
     except Exception as error:  # noqa: BLE001 - a newer version may write events that this one cannot read
@@ -378,13 +369,12 @@ _followers: WeakKeyDictionary[asyncio.AbstractEventLoop, Follower] = WeakKeyDict
 
 
 async def follow(*topics: str, principal: Principal | None = None) -> Subscription:
-    """Subscribe to events of *topics* from now on, on this event loop.
+    """Subscribe to events of *topics* from now on.
 
-    Events of the last seconds may be included; compare ids with ``position()`` if that matters.
+    Events of the last seconds may be included; compare ids with ``position()``.
 
     Args:
-        topics: the topics.
-        principal: the caller; the subscription ends when its credential does.
+        principal: the caller; the subscription ends with the credential.
     """
     return await _follower().join(topics, principal)
 
@@ -403,7 +393,7 @@ def _follower() -> Follower:
 
 
 def end_streams() -> None:
-    """End the streams of all event loops, as the protocol of each requires."""
+    """End the streams of all event loops, each as its protocol wants."""
     for loop, follower in list(_followers.items()):
         with suppress(RuntimeError):  # the loop is closed and has no streams
             loop.call_soon_threadsafe(follower.end)

@@ -1,6 +1,6 @@
-"""Wake-up of event readers: directly in this process, by a Channels layer in others.
+"""Notification of event readers, in this process and, by a Channels layer, in others.
 
-Without a channel layer that processes share, readers poll every ``POLL_INTERVAL``.
+Without a layer that processes share, they poll every ``POLL_INTERVAL``.
 """
 
 import asyncio
@@ -25,11 +25,10 @@ class Listener:
     """Receives notifications on an event loop.
 
     Args:
-        loop: the event loop on which *heard* is called.
-        heard: called for each notification, and when events should be read anyway.
+        heard: called for each, and when events should be read anyway.
 
     Attributes:
-        works: True while notifications of other processes arrive.
+        works: whether those of other processes arrive.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, heard: Callable[[], None]) -> None:
@@ -56,11 +55,9 @@ class Listener:
             await asyncio.wait([listening], timeout=AGAIN_SECONDS)
 
     async def _listen(self) -> None:
-        """Wait for notifications of other processes. While the layer is unavailable ``works`` is False and readers
-        poll.
+        """Receive notifications of other processes. During an outage ``works`` is False.
 
-        An error while receiving does not mean an outage, because Redis clients raise timeouts; an error while joining
-        does.
+        An error while receiving may be a Redis client's timeout. One while joining is an outage.
         """
         while True:
             layer = shared_layer()
@@ -92,7 +89,7 @@ class Listener:
 
 
 class _Outage:
-    """Logs an outage once instead of for each notification."""
+    """Logs an outage once, not for each notification."""
 
     def __init__(self) -> None:
         self.told = False
@@ -116,7 +113,7 @@ _listeners: WeakSet[Listener] = WeakSet()
 
 
 def shared_layer() -> Any:
-    """Return the default channel layer if processes share it, else None."""
+    """Return the channel layer if processes share it, else None."""
     if not getattr(settings, "CHANNEL_LAYERS", None):
         return None
     layers = _layers()
@@ -132,7 +129,7 @@ def _layers() -> Any:
 
 
 def ring() -> None:
-    """Notify all readers of new events. Thread-safe; never raises."""
+    """Notify of new events. Thread-safe; never raises."""
     loops: list[asyncio.AbstractEventLoop] = []
     for listener in list(_listeners):
         try:
@@ -153,7 +150,7 @@ def ring() -> None:
 
 
 async def _send(layer: Any) -> None:
-    """Send, and retry once: after an outage the layer still has broken connections."""
+    """Send, with one retry: after an outage connections are broken."""
     for last in (False, True):
         try:
             await layer.group_send(GROUP, MESSAGE)

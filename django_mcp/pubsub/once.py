@@ -1,4 +1,4 @@
-"""``ctx.once`` and idempotency records: steps and calls that run once, however often a call is repeated."""
+"""``ctx.once`` and idempotency records: steps and calls that run once, however often they are repeated."""
 
 import asyncio
 import datetime
@@ -37,12 +37,12 @@ NO_RESULT = (
 
 
 class StepRecord:
-    """An attempt of a call with an idempotency key, stored as a ``Step``.
+    """An attempt of a call with an idempotency key, stored as ``Step``.
 
     Args:
         call: digest of caller, endpoint, host, tool and key: 64 characters.
-        arguments: digest of the arguments.
-        own: identifies an attempt that may be restarted after its process died; by default a random value.
+        arguments: their digest.
+        own: identifies an attempt that may restart after its process died.
         is_shared: see ``core.channel.IdempotencyRecord``.
     """
 
@@ -54,7 +54,7 @@ class StepRecord:
         self.acts = hashlib.sha256(f"{call} {arguments}".encode()).hexdigest()
 
     def begin(self) -> dict[str, Any] | None:
-        """See ``core.channel.IdempotencyRecord``. The row is committed immediately, so that every process sees it."""
+        """See ``core.channel.IdempotencyRecord``. Committed at once, for every process to see."""
         if not database.has_database():
             return None
         step = self._step()  # without the write lock, which a running call may hold
@@ -81,15 +81,13 @@ class StepRecord:
         return self._kept(step)
 
     def keep(self, fields: dict[str, Any]) -> None:
-        """See ``core.channel.IdempotencyRecord``. Uses the transaction of the tool, if it has one."""
+        """See ``core.channel.IdempotencyRecord``. In the tool's transaction, if any."""
         if database.has_database():
             result = {**self._claim, "fields": json.loads(encode(fields))}
             self._own().update(done=True, value=result)
 
     def forget(self) -> None:
-        """See ``core.channel.IdempotencyRecord``. Retried if the database is unavailable: the row blocks other
-        attempts.
-        """
+        """See ``core.channel.IdempotencyRecord``. Retried: the row blocks other attempts."""
         if database.has_database():
             self._forget(time.monotonic() + PATIENCE_SECONDS)
 
@@ -114,7 +112,7 @@ class StepRecord:
         return task_id
 
     def note_task(self, task_id: str, before: str | None) -> bool:
-        """See ``core.channel.IdempotencyRecord``. Runs in the transaction that creates the task."""
+        """See ``core.channel.IdempotencyRecord``. In the transaction that creates the task."""
         noted = Step.objects.filter(call=self._call, key=TASK)
         value = {"arguments": self._arguments, "task": task_id}
         if before is not None:
@@ -139,7 +137,7 @@ class StepRecord:
         return Step.objects.filter(call=self._call, key=KEY).first()
 
     def _own(self) -> Any:
-        """Match the row of this attempt while it has no result."""
+        """Match this attempt's row until it has a result."""
         return Step.objects.filter(call=self._call, key=KEY, done=False, value=self._claim)
 
 
@@ -157,7 +155,7 @@ NOT_KEPT = (
 
 
 def take(call: str, key: str) -> bool:
-    """Return True for the first caller. Of several concurrent callers, one gets True."""
+    """Return True the first time; of concurrent callers, to one."""
     if not database.has_database():
         return True
     try:
@@ -169,18 +167,15 @@ def take(call: str, key: str) -> bool:
 
 
 def once(calls: Sequence[str], name: str, function: Callable[[], T], readable: Sequence[str] | None = None) -> T:
-    """Run *function* once and return its result, or the stored result.
+    """Run a step once, and return its result, new or stored.
 
     Args:
-        calls: ids that the step is stored under: the call's and, if present, that of its idempotency key. If any of
-            them has the step, it has run.
-        name: the step's name.
-        function: the step.
-        readable: those of *calls* whose stored result may be returned; by default all.
+        calls: ids to store it under: the call's and, if any, its idempotency key's. It has run if one has it.
+        readable: those whose stored result may be returned; by default all.
 
     Raises:
-        ToolError: the step was started before and its outcome is unknown, could not be stored, or must not be returned.
-        TypeError: the step ran, but its result cannot be stored as JSON.
+        ToolError: it began before and its outcome is unknown, was not stored, or must not be returned.
+        TypeError: it ran, but its result is not JSON.
     """
     if not database.has_database():
         return function()
@@ -212,7 +207,7 @@ async def aonce(
     runner: Runner,
     readable: Sequence[str] | None = None,
 ) -> T:
-    """Run a coroutine function like ``once``. Its writes are committed separately."""
+    """Run a coroutine function like ``once``. What it writes is committed separately."""
     if not database.has_database():
         return await function()
     key = f"once:{name}"
@@ -233,7 +228,7 @@ async def aonce(
 
 
 def _storable(value: Any) -> tuple[Any, Exception | None]:
-    """Return the value to store and None, or a placeholder and the error if the value is not JSON."""
+    """Return the value, or a placeholder and the error if it is not JSON."""
     try:
         json.dumps(sendable(value), allow_nan=False)
     except (TypeError, ValueError) as error:  # pydantic's error is a ValueError
@@ -242,12 +237,12 @@ def _storable(value: Any) -> tuple[Any, Exception | None]:
 
 
 def expiry() -> datetime.datetime:
-    """Return when a step may be deleted: when its call can no longer be continued."""
+    """Return when no answer can continue a step's call any more."""
     return timezone.now() + datetime.timedelta(seconds=max(2 * settings.ELICITATION_TTL, settings.TASK_TTL))
 
 
 def _take_all(calls: Sequence[str], key: str) -> bool:
-    """Store the step under all of *calls*, or return False if one of them has it already."""
+    """Store the step under all *calls*, or return False if one has it."""
     taken: list[str] = []
     for call in calls:
         if not take(call, key):
@@ -267,7 +262,7 @@ def _forget(calls: Sequence[str], key: str) -> None:
 
 
 def _kept(calls: Sequence[str], name: str, key: str, readable: Sequence[str] | None) -> Any:
-    """Return the stored result of a step, and store it under the remaining *calls*."""
+    """Return the stored result, after storing it under all *calls*."""
     steps = list(Step.objects.filter(call__in=calls, key=key))
     step = next((each for each in steps if each.done and (readable is None or each.call in readable)), None)
     if step is None and any(each.done for each in steps):
@@ -290,7 +285,7 @@ def _kept(calls: Sequence[str], name: str, key: str, readable: Sequence[str] | N
 
 
 class StepChannel(Channel):
-    """A channel that stores steps in the database."""
+    """Stores steps in the database."""
 
     def once(self, key: str, function: Callable[[], T]) -> T:
         """See ``core.channel.IdempotencyRecord``."""
@@ -305,9 +300,9 @@ class StepChannel(Channel):
         return StepRecord(call, arguments, is_shared=is_shared)
 
     def _acts_of(self) -> list[str]:
-        """Return the ids of the call and of this round's idempotency key, which may differ between rounds."""
+        """Return the call's id, and this round's idempotency key's, which rounds may change."""
         return [self.dialogue.id] if self.acts is None else [self.acts, self.dialogue.id]
 
     def _readable(self) -> list[str]:
-        """Return those ids whose results this caller may read."""
+        """Return those whose results this caller may have."""
         return [self.dialogue.id] if self.shares_acts else self._acts_of()

@@ -1,10 +1,7 @@
 """Publishing of events: changed lists, resources and permissions, revoked access, autoreload.
 
-Changes are found by signals and stored as one statement after commit. Each stream receives them with the rights of its
-own user.
-
-Django's autoreloader replaces the process; sessions in the database survive, and clients are notified that lists may
-have changed.
+Receivers are determined when something changes; one statement stores the events after commit. Each stream reads with
+its own user's rights. Sessions survive the autoreloader's new process, whose clients learn that lists may have changed.
 """
 
 import asyncio
@@ -33,35 +30,35 @@ from django_mcp.pubsub import event_store
 
 REVOKED = "revoked"
 ACCOUNT = "account"
-"""Used as ``Principal.kind`` for all callers of one user."""
+"""In place of ``Principal.kind``: all callers of one user."""
 
 
 def revocation_topic(kind: str, id: str) -> str:  # noqa: A002 - as ``Principal`` has it
-    """Return the topic of a caller, whose events end its streams."""
+    """Return a caller's topic, whose events end its streams."""
     return f"caller:{kind}:{id}"
 
 
 def user_topic(pk: object) -> str:
-    """Return the name that addresses all callers of a user in events. Nothing is stored under it."""
+    """Return what addresses all callers of a user. Nothing is stored under it."""
     return f"user:{pk}"
 
 
 def topics_of(principal: Principal) -> tuple[str, ...]:
-    """Return the topics of which any event ends a caller's streams: the caller's and the user's."""
+    """Return the topics whose events end a caller's streams: the caller's and the user's."""
     pk = getattr(principal.user, "pk", None)
     return (topic_of(principal),) if pk is None else (topic_of(principal), revocation_topic(ACCOUNT, str(pk)))
 
 
 def end_streams_of_user(pk: object) -> None:
-    """End all streams of a user, as ``end_streams`` does."""
+    """End all streams of a user."""
     end_streams(ACCOUNT, str(pk))
 
 
 def end_streams(kind: str, id: str) -> None:  # noqa: A002
-    """End a caller's open streams in every process, once the transaction is committed.
+    """End a caller's streams in every process, once the transaction is committed.
 
-    The event is stored twice: in the transaction, so that both are committed or neither, and again after commit,
-    because readers look back only a little and could miss an event of a long transaction.
+    The event is stored in the transaction, to be committed with it, and again after, because readers look back too
+    little for a long transaction.
 
     Args:
         kind: ``Principal.kind``.
@@ -74,7 +71,7 @@ def end_streams(kind: str, id: str) -> None:  # noqa: A002
 
 
 def end_access(kind: str, id: str) -> None:  # noqa: A002
-    """End the streams and tasks of a caller whose credential was revoked.
+    """End streams and tasks after a credential was revoked.
 
     Args:
         kind: ``Principal.kind``.
@@ -96,24 +93,24 @@ _background: set[asyncio.Future[Any]] = set()
 
 
 def topic(server: MCPServer) -> str:
-    """Return the topic of an endpoint's changes."""
+    """Return the topic of an endpoint."""
     return f"server:{server.name}"
 
 
 def list_changed_method(kind: str) -> str:
-    """Return the notification for a changed list."""
+    """Return the notification of a changed list."""
     return f"notifications/{kind}/list_changed"
 
 
 @lru_cache(maxsize=128)
 def read(data: str) -> Mapping[str, Any]:
-    """Decode an event's data. The result is cached for all streams and must not be modified.
+    """Decode an event, cached for all streams; do not modify it.
 
-    It has ``method`` and ``params`` of the notification, and may have keys that are not sent: ``about``, URIs of which
-    the receiver must be able to see one; ``for``, the only receivers (``names_of``); ``after``, seconds until every
-    process knows the change, so that a client that reads again gets the new state.
+    Besides ``method`` and ``params`` it may have: ``about``, URIs of which a receiver must see one; ``for``, the only
+    receivers (``names_of``); ``after``, seconds until every process knows the change, before which clients could read
+    the old state.
 
-    Data of another version's process that cannot be read becomes ``UNKNOWN``, which no stream subscribes to.
+    Data of another version that cannot be read becomes ``UNKNOWN``, to which no stream subscribes.
     """
     try:
         change = json.loads(data)
@@ -127,7 +124,7 @@ def read(data: str) -> Mapping[str, Any]:
 
 
 def names_of(principal: Principal) -> frozenset[str]:
-    """Return the names by which an event may address a caller."""
+    """Return the names that address a caller."""
     pk = getattr(principal.user, "pk", None)
     return frozenset({topic_of(principal)} if pk is None else {topic_of(principal), user_topic(pk)})
 
@@ -161,7 +158,7 @@ def _message(change: Change) -> dict[str, Any]:
 
 
 def publish(messages: Sequence[tuple[str, Any]]) -> None:
-    """Store messages under topics after commit; on an event loop in a worker thread."""
+    """Store messages after commit, on an event loop in a worker thread."""
     if not database.has_database() or not messages:
         return
     write = partial(event_store.append, [(under, json.dumps(message)) for under, message in messages])
@@ -181,7 +178,7 @@ logger = logging.getLogger("django_mcp")
 
 
 def connect_reloading() -> None:
-    """Notify clients once the autoreloader has started this process."""
+    """Notify clients after an autoreload."""
     autoreload_started.connect(_notify_reloaded, dispatch_uid="django_mcp.live.reloading")
 
 
@@ -199,14 +196,12 @@ def _notify_reloaded(**_: Any) -> None:
 OF_USERS = ("is_active", "is_staff", "is_superuser")
 """User fields that affect permissions."""
 MAX_USERS = 1000
-"""Maximum number of users addressed by one event. A change of more users is sent to everyone."""
+"""Maximum number of users one event addresses. A change of more users goes to everyone."""
 
 UID = "django_mcp.live.rights"
 
 _waiting: WeakKeyDictionary[BaseDatabaseWrapper, tuple[Any, set[str] | None]] = WeakKeyDictionary()
-"""For each connection, the users affected by its transaction and the ``run_on_commit`` list they belong to: another
-list means another transaction.
-"""
+"""Per connection, the users of a transaction, identified by its ``run_on_commit`` list."""
 
 
 # Sending
@@ -214,7 +209,7 @@ list means another transaction.
 
 @receiver(rights_changed, dispatch_uid=UID)
 def _on_rights_changed(users: Collection[str], **_: Any) -> None:
-    """Collect the changes of a transaction into one notification after commit."""
+    """Publish all changes of a transaction after commit."""
     connection = transaction.get_connection(tools_alias())
     if on_event_loop() or not connection.in_atomic_block:
         _tell(set(users))
@@ -233,9 +228,9 @@ def _tell(users: set[str]) -> None:
 
 
 def renew_streams(kind: str, id: str) -> None:  # noqa: A002 - as ``Principal`` has it
-    """Notify a caller's streams that lists may have changed, and end them.
+    """Notify a caller's streams of changed lists, and end them.
 
-    A stream keeps the rights it was opened with, so the client must open a new one.
+    They keep the rights they were opened with; clients open new ones.
 
     Args:
         kind: ``Principal.kind``.
@@ -249,7 +244,7 @@ def renew_streams(kind: str, id: str) -> None:  # noqa: A002 - as ``Principal`` 
 def _entries(
     server: MCPServer, told: Collection[str] | None, depends: Callable[[Collection[Any]], bool]
 ) -> Iterable[tuple[str, Any]]:
-    """Yield an event for each list that depends on the change."""
+    """Yield an event per list that depends on the change."""
     for kind, primitives in server.lists().items():
         if depends(primitives):
             message = {"method": list_changed_method(kind), "params": {}}
@@ -261,7 +256,7 @@ def _asks_user(primitives: Iterable[Any]) -> bool:
 
 
 def _is_of_interest() -> bool:
-    """Return True if any list depends on users. Otherwise no queries about them are needed."""
+    """Return True if lists depend on users, so that queries about them are needed."""
     return any(_asks_user(primitives) for server in every_server() for primitives in server.lists().values())
 
 
@@ -269,7 +264,7 @@ def _is_of_interest() -> bool:
 
 
 def connect_permissions() -> None:
-    """Connect to changes of users, and of groups and permissions if the user model has them."""
+    """Connect to users, groups and permissions, as far as the user model has them."""
     user = get_user_model()
     pre_save.connect(_user_is_saved, sender=user, dispatch_uid=UID)
     post_save.connect(_user_was_saved, sender=user, dispatch_uid=UID)
@@ -286,7 +281,7 @@ def connect_permissions() -> None:
 
 
 def differs(instance: models.Model, names: Iterable[str], update_fields: Collection[str] | None) -> bool:
-    """Return True if the given fields of a row about to be saved differ from the database. At most one query."""
+    """Return True if fields of a row to be saved differ from the database. At most one query."""
     own = {field.name for field in instance._meta.concrete_fields}  # noqa: SLF001 - Django's documented API
     names = [name for name in names if name in own and (update_fields is None or name in update_fields)]
     if instance._state.adding or not names:  # noqa: SLF001 - likewise
@@ -308,7 +303,7 @@ def _user_was_saved(instance: Any, **_: Any) -> None:
 
 
 def _users_changed(instance: Any, action: str, reverse: bool, pk_set: Collection[Any] | None, **_: Any) -> None:
-    """Handle groups or permissions of users, from either side. Before a clear, affected users are queried."""
+    """Handle groups or permissions of users, from either side; a clear while its rows exist."""
     if action not in {"post_add", "post_remove", "pre_clear"} or pk_set == set():
         return
     if not reverse:
@@ -320,7 +315,6 @@ def _users_changed(instance: Any, action: str, reverse: bool, pk_set: Collection
 
 
 def _groups_changed(instance: Any, action: str, reverse: bool, pk_set: Collection[Any] | None, **_: Any) -> None:
-    """Handle permissions of groups, from either side."""
     if action not in {"post_add", "post_remove", "pre_clear"} or pk_set == set():
         return
     if not reverse:
@@ -340,7 +334,7 @@ def _is_deleted(instance: Any, **_: Any) -> None:
 
 
 def _changed_having(instance: Any) -> None:
-    """Notify all users who have a group or permission, directly or by a group."""
+    """Publish for users with a group or permission, direct or by group."""
     if not _is_of_interest():
         return
     if instance._meta.model_name == "group":  # noqa: SLF001 - Django's documented API
@@ -350,7 +344,7 @@ def _changed_having(instance: Any) -> None:
 
 
 def _users(*wanted: models.Q, **more: Any) -> list[Any]:
-    """Return primary keys of users, at most ``MAX_USERS + 1``."""
+    """Return primary keys, at most ``MAX_USERS + 1``."""
     rows = get_user_model()._base_manager.filter(*wanted, **more).order_by()  # noqa: SLF001 - Django's documented API
     return list(rows.values_list("pk", flat=True).distinct()[: MAX_USERS + 1])
 

@@ -1,4 +1,4 @@
-"""Waiting for a row to change: by events on an event loop, by polling in a thread."""
+"""Waiting for a row to change, by events on an event loop, else by polling."""
 
 import asyncio
 import time
@@ -33,16 +33,14 @@ async def wait_for(
     wants: Take | None = None,
     takes: Take | None = None,
 ) -> T:
-    """Return what *look* returns once *has_come* accepts it, or when the time is up.
+    """Return what *look* reads once *has_come* accepts it, or after the timeout.
 
     Args:
-        context: of the waiting request.
-        topic: the event topic of the row.
+        topic: the row's events.
         look: reads the row; blocks.
-        has_come: returns True for the expected state.
-        seconds: timeout; None for no limit.
+        seconds: timeout; None for none.
         wants: filter of events; by default all.
-        takes: returns True if an event is handled and the row need not be read.
+        takes: True for an event that is handled, without reading the row.
     """
     if context.runner.is_inline:
         return _wait_here(context, look, has_come, seconds)
@@ -69,12 +67,12 @@ async def wait_for(
 
 
 async def _listen() -> None:
-    """Install the hook from the main thread's event loop, if there is one: only the main thread receives signals."""
+    """Install the hook on the main thread's event loop, if any: only the main thread can."""
     listen_for_stop()
 
 
 def _wait_here(context: Context, look: Callable[[], T], has_come: Callable[[T], bool], seconds: float | None) -> T:
-    """Poll in this thread until the server stops, which waits for this call."""
+    """Poll in this thread, until the server stops, which waits for this call."""
     until = None if seconds is None else time.monotonic() + seconds
     pause = SHORTEST
     if no_waiting.get():

@@ -1,4 +1,4 @@
-"""Create, find, await, answer and cancel tasks."""
+"""Creation, lookup, awaiting, answering and cancellation of tasks."""
 
 import asyncio
 import json
@@ -35,9 +35,9 @@ from django_mcp.tasks.worker import keeper
 
 
 def look_up(context: Context, task_id: str) -> Task | None:
-    """Return the caller's task, or None if there is none or the caller may no longer use its tool. Blocks.
+    """Return the caller's task, or None without a task or the right to use its tool. Blocks.
 
-    A task whose lease has expired is recovered first.
+    A task with an expired lease is recovered first.
     """
     if not database.has_database():  # no database, no tasks
         return None
@@ -62,7 +62,7 @@ def task_id_of(context: Context) -> str:
     """Return the task id of a request.
 
     Raises:
-        InvalidParams: it is missing or not a string.
+        InvalidParams: it is not a string.
     """
     task_id = context.params.get("taskId")
     if not isinstance(task_id, str):
@@ -71,10 +71,10 @@ def task_id_of(context: Context) -> str:
 
 
 def found(context: Context, task_id: str) -> Task:
-    """Return the caller's task like ``look_up``. Blocks.
+    """Return the task from ``look_up``. Blocks.
 
     Raises:
-        InvalidParams: the task does not exist, has expired, or is not visible to the caller.
+        InvalidParams: there is none.
     """
     task = look_up(context, task_id)
     if task is None:
@@ -83,24 +83,22 @@ def found(context: Context, task_id: str) -> Task:
 
 
 OF_THE_REQUEST = frozenset({"task", "inputResponses", "requestState"})
-"""Parameters that belong to the request, not to the call."""
+"""Parameters of the request, not of the call."""
 
 
 class _Slower(Exception):
-    """A concurrent attempt with the same idempotency key created its task first."""
+    """A concurrent attempt of the call created its task first."""
 
 
 def begin(context: Context, tool: Tool, *, is_answer: bool) -> tuple[Task, bool]:
-    """Return the task of a call, and True if it was created and started now. Blocks.
+    """Return the task of a call, and whether it is new and has been started. Blocks.
 
     Args:
-        context: the call's context.
-        tool: the called tool.
-        is_answer: True if the task is the response and the client polls for the result.
+        is_answer: whether the task itself is the response.
 
     Raises:
-        ToolError: the caller has too many tasks, has used the idempotency key for another call, or may be another
-            caller than the one who used it first.
+        ToolError: the caller has too many tasks, used the idempotency key for another call, or may not be the one who
+            used it.
     """
     repeat = repeat_of(context, tool, context.params.get("arguments") or {})
     before = None if repeat is None else repeat.task()
@@ -120,7 +118,7 @@ def _given(task: Task, repeat: IdempotencyRecord | None) -> Task:
     """Return the task of an earlier attempt.
 
     Raises:
-        ToolError: it may belong to another caller.
+        ToolError: it may be another caller's.
     """
     if repeat is not None and repeat.is_shared:
         raise ToolError(NOT_YOURS)
@@ -128,7 +126,7 @@ def _given(task: Task, repeat: IdempotencyRecord | None) -> Task:
 
 
 def _is_of_use(task: Task) -> bool:
-    """Return False for a failed task, whose call may be repeated with the same key."""
+    """Return False for a failed task, whose call may be retried with its key."""
     return not task.is_over or (task.status == Task.Status.COMPLETED and not task.result.get("isError"))
 
 
@@ -141,10 +139,10 @@ def _made_elsewhere(context: Context, repeat: IdempotencyRecord | None) -> Task:
 
 
 def check_room(context: Context) -> None:
-    """Check that the caller may have another task.
+    """Check ``MAX_TASKS_PER_CALLER``.
 
     Raises:
-        ToolError: the maximum is reached.
+        ToolError: it is reached.
     """
     if store.unfinished(context.principal, context.server) >= settings.MAX_TASKS_PER_CALLER:
         raise ToolError(
@@ -167,9 +165,9 @@ def _make(
 
 
 def record(context: Context, task: Task) -> None:
-    """Write the request log entry of a call answered with a task, in the transaction that creates the task.
+    """Write the request log entry of a call answered with a task, in the transaction that creates it.
 
-    Later the task may hold SQLite's only write lock.
+    Later the task may hold SQLite's write lock.
     """
     if context.channel.record is not None:
         context.channel.record(context.channel.task_made(task).fields)
@@ -179,15 +177,13 @@ def make(context: Context, tool: Tool, seconds: float | None) -> Task:
     """Create a task's row.
 
     Args:
-        context: the call's context.
-        tool: the called tool.
         seconds: how long to keep it; None for the site's maximum.
     """
     return store.make(seconds, **_fields(context, tool))
 
 
 def _fields(context: Context, tool: Tool) -> dict[str, Any]:
-    """Return the fields needed to repeat the call."""
+    """Return all that is needed to repeat the call."""
     principal, user = context.principal, context.user
     params = {key: value for key, value in context.params.items() if key not in OF_THE_REQUEST}
     return {
@@ -206,19 +202,17 @@ def _fields(context: Context, tool: Tool) -> dict[str, Any]:
 
 
 def _seconds(context: Context) -> float | None:
-    """Return the ``ttl`` requested by the client, in seconds."""
+    """Return the client's ``ttl`` in seconds."""
     asked = context.params.get("task") if context.channel.takes_ttl else None
     ttl: Any = asked.get("ttl") if isinstance(asked, dict) else None
     return ttl / 1000 if type(ttl) in {int, float} and ttl > 0 else None
 
 
 class _Telling:
-    """Forwards a task's progress and log messages to a waiting client, each once.
+    """Forwards progress and log messages of a task, each once.
 
     Args:
-        context: of the waiting request.
-        task_id: the task's id.
-        since: the id of the last event that is not forwarded.
+        since: id of the last event not forwarded.
     """
 
     def __init__(self, context: Context, task_id: str, since: int) -> None:
@@ -230,7 +224,7 @@ class _Telling:
         return entry.id > self._since
 
     def tell(self, entry: Entry) -> bool:
-        """Forward a message and return True, or return False for other events."""
+        """Forward a message; return False for other events."""
         said = json.loads(entry.data)
         if "progress" not in said and "message" not in said:
             return False
@@ -246,22 +240,20 @@ class _Telling:
             self._context.channel.notify("notifications/message", said["message"])
 
     def rest(self) -> None:
-        """Forward events that the subscription missed. Blocks."""
+        """Forward what the subscription missed. Blocks."""
         if self._context.channel.log_level is not None or "progressToken" in self._context.meta:
             for entry in event_store.after(self._since, [self._topic]):
                 self.tell(entry)
 
 
 async def wait(context: Context, task_id: str, seconds: float | None, since: int | None = None) -> Task | None:
-    """Return the task once it is over or needs input, or its state when the time is up. None if it was deleted.
+    """Return the task when it is over or needs input, or after the timeout; None if deleted.
 
     Progress and log messages are forwarded meanwhile.
 
     Args:
-        context: of the waiting request.
-        task_id: the task's id.
-        seconds: timeout; None for no limit.
-        since: the id of the last event that is not forwarded; None for the newest.
+        seconds: timeout; None for none.
+        since: id of the last event not forwarded; None for the newest.
     """
     if since is None:
         since = await patiently(context.runner, event_store.newest)
@@ -286,17 +278,12 @@ class TaskFailed(ProtocolError):
 
 
 async def answer(context: Context, tool: Tool, keywords: dict[str, Any]) -> Result | None:
-    """Return a task or its outcome as the result of a call, or None if the call must run without a task.
-
-    Args:
-        context: the call's context.
-        tool: a tool with task support.
-        keywords: the validated arguments.
+    """Answer a call with a task or its outcome, or return None to run it without a task.
 
     Raises:
-        ProtocolError: the client does not support the tool, or the task ended with it.
-        ToolError: too many tasks, or the task ended with it.
-        InputRequired: ``before_task`` or the task needs input.
+        ProtocolError: the client lacks the extension, or it is the outcome.
+        ToolError: there are too many tasks, or it is the outcome.
+        InputRequired: ``before_task`` or the task asks.
     """
     wants = context.channel.wants_task(tool.task or "")
     task_id = context.channel.dialogue.task
@@ -321,7 +308,7 @@ async def answer(context: Context, tool: Tool, keywords: dict[str, Any]) -> Resu
 
 
 async def run_before(context: Context, tool: Tool, keywords: Mapping[str, Any]) -> None:
-    """Run ``before_task`` if the tool has it, and let its exceptions pass."""
+    """Run ``before_task``, if any."""
     function = tool.before_task
     if function is None:
         return
@@ -335,7 +322,7 @@ async def run_before(context: Context, tool: Tool, keywords: Mapping[str, Any]) 
 
 
 def _task_of(context: Context, tool: Tool, own: list[str], *, is_answer: bool) -> Task:
-    """Return the task of a call, and add it to *own* if it is new."""
+    """Return the task of a call. A new one is added to *own*."""
     dialogue = context.channel.dialogue
     if dialogue.task is not None:  # created in an earlier round by a client without task support
         take_answers(context, dialogue.task, dialogue.answers)
@@ -358,18 +345,16 @@ def _gone(task_id: str) -> ToolError:
 async def outcome(
     context: Context, task_id: str, seconds: float | None, tool: Tool | None = None, since: int | None = None
 ) -> Result:
-    """Return the result of a task once it has ended. Answers in the request are passed to the task first.
+    """Return a task's result. Answers in the request are given to the task first.
 
     Args:
-        context: of the waiting request.
-        task_id: the task's id.
-        seconds: timeout; None for no limit.
-        tool: the called tool, if the original call waits.
+        seconds: timeout; None for none.
+        tool: the called tool, if its call waits.
         since: see ``wait``.
 
     Raises:
-        ProtocolError, ToolError: the task ended with it, or does not exist.
-        InputRequired: the task needs input.
+        ProtocolError, ToolError: it is the outcome, or the task is gone.
+        InputRequired: the task asks.
     """
     dialogue = context.channel.dialogue
     if dialogue.task == task_id and dialogue.answers:
@@ -395,7 +380,7 @@ async def outcome(
 
 
 def _later(task: Task, tool: Tool | None) -> Result:
-    """Tell the model how to get the result."""
+    """Describe, for a model, how to get the result."""
     said = status_message(task)
     far = f" Progress: {said}" if said else ""
     text = (
@@ -409,7 +394,7 @@ def _later(task: Task, tool: Tool | None) -> Result:
 
 
 def take_answers(context: Context, task_id: str, answers: Mapping[str, Any]) -> None:
-    """Save answers to a caller's task, and resume it once it has all of them."""
+    """Save answers to a task, and resume it when it has all."""
     task = store.find(task_id, context.principal, context.server)
     if task is not None and store.answer(task, answers):
         task.refresh_from_db()
@@ -417,7 +402,7 @@ def take_answers(context: Context, task_id: str, answers: Mapping[str, Any]) -> 
 
 
 def stop(context: Context, task_id: str) -> bool:
-    """Cancel a caller's task. Return False if it is already over or not the caller's."""
+    """Cancel a caller's task. Return False if it is over, or not theirs."""
     task = store.find(task_id, context.principal, context.server)
     if task is None or task.is_over:
         return False

@@ -1,7 +1,7 @@
-"""Task backends: this process or Django's Tasks framework, and recovery of abandoned tasks.
+"""Task backends, this process or Django's Tasks framework, and recovery of abandoned tasks.
 
-Without workers, the serving process runs a few tasks at a time. Tasks interrupted by a restart are found by their
-lease. They run again if their tool is repeatable, otherwise they fail with an explanation.
+Without workers, the serving process runs tasks. Those lost in a restart are found by their lease, and run again if
+their tool is repeatable, else fail.
 """
 
 import logging
@@ -26,13 +26,13 @@ logger = logging.getLogger("django_mcp")
 
 PROCESS, DEFAULT = "process", "default"
 WITHOUT_WORKERS = ("ImmediateBackend", "DummyBackend")
-"""Backends included in Django's Tasks framework that have no workers."""
+"""Backends of Django's Tasks framework without workers."""
 MAX_DEATHS = 3
-"""Maximum number of lost workers before a task fails."""
+"""Maximum number of lost workers per task."""
 
 
 class TaskBackend(Protocol):
-    """The interface of task backends.
+    """Runs tasks.
 
     Attributes:
         name: the value of ``Task.backend``.
@@ -41,24 +41,22 @@ class TaskBackend(Protocol):
     name: str
 
     def start(self, task: Task) -> None:
-        """Schedule a task whose row is committed."""
+        """Start a task whose row is committed."""
 
 
 class InProcessBackend:
-    """Runs tasks in threads of this process."""
+    """Threads of this process."""
 
     name = PROCESS
 
     def start(self, task: Task) -> None:
-        """Queue the task for a free thread."""
+        """Queue the task for a thread."""
         keeper.expect(task.task_id)
         _pool().begin(partial(run, task.task_id))
 
 
 class InlineBackend:
-    """Runs a task in the thread that creates it, for callers that cannot wait for another thread or whose transaction
-    other threads cannot see.
-    """
+    """The thread that creates the task, if it cannot wait for another, or another cannot see its transaction."""
 
     name = PROCESS
 
@@ -68,13 +66,10 @@ class InlineBackend:
 
 
 class DjangoTasksBackend:
-    """Hands tasks to a backend of Django's Tasks framework.
-
-    Args:
-        alias: the backend's alias in ``TASKS``.
+    """An alias in ``TASKS``.
 
     Attributes:
-        task: the Django task that workers run. Set by ``job``, which can only be imported if a backend is configured.
+        task: the Django task, set by ``job``, which needs a configured backend.
     """
 
     task: ClassVar[Any] = None
@@ -101,7 +96,7 @@ def _pool() -> Pool:
 
 
 def framework() -> Any:
-    """Return the Tasks framework: ``django_tasks`` if installed as an app, else Django's own, or None."""
+    """Return ``django_tasks`` if installed as an app, else Django's own Tasks framework, or None."""
     if apps.is_installed("django_tasks"):
         import django_tasks  # noqa: PLC0415 - optional
 
@@ -122,7 +117,7 @@ def backend(alias: str) -> Any:
 
 
 def task_backend() -> TaskBackend:
-    """Return the backend that runs this site's tasks.
+    """Return the site's backend.
 
     Raises:
         ImproperlyConfigured: ``TASK_BACKEND`` is not an alias in ``TASKS``.
@@ -142,18 +137,18 @@ def task_backend() -> TaskBackend:
 
 
 def has_default() -> bool:
-    """Return True if the default alias in ``TASKS`` has a backend with workers."""
+    """Return True if Django's default backend may have workers."""
     given = getattr(django_settings, "TASKS", {}).get(DEFAULT, {}).get("BACKEND", "")
     return given != "" and given.rpartition(".")[2] not in WITHOUT_WORKERS
 
 
 def has_workers(found: Any) -> bool:
-    """Return True if a backend runs tasks in workers."""
+    """Return True for a backend with workers."""
     return type(found).__name__ not in WITHOUT_WORKERS
 
 
 def start(task: Task) -> None:
-    """Schedule a task. If that fails, a new task fails too; one that has run before is recovered later."""
+    """Start a task. If that fails, a new task fails too; others are recovered later."""
     try:
         task_backend().start(task)
     except Exception:
@@ -163,7 +158,7 @@ def start(task: Task) -> None:
 
 
 def recover(task: Task) -> None:
-    """Recover a task whose lease has expired: run it again if that is safe, otherwise let it fail."""
+    """Run a task with an expired lease again if that is safe, else let it fail."""
     if keeper.holds(task.task_id):  # alive, but the lease could not be renewed
         return
     if task.worker == "" or (_is_repeatable(task) and _deaths(task) < MAX_DEATHS):
@@ -184,12 +179,12 @@ def _is_repeatable(task: Task) -> bool:
 
 
 def _deaths(task: Task) -> int:
-    """Return the number of runs that ended without an outcome or a question."""
+    """Return the number of runs without outcome or question."""
     return task.attempts - int(task.dialogue.get("round", 1)) + 1
 
 
 def recover_all() -> None:
-    """Recover all tasks whose lease has expired."""
+    """Recover all tasks with an expired lease."""
     for task in store.abandoned():
         recover(task)
 

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class CancellableInline(Inline):
-    """Runs everything in the task's thread. Awaiting coroutines can be cancelled from another thread."""
+    """Runs everything in the task's thread; waiting coroutines can be cancelled from others."""
 
     def __init__(self) -> None:
         self._waiting: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]] | None = None
@@ -35,15 +35,13 @@ class CancellableInline(Inline):
         self._lock = threading.Lock()
 
     async def sync(self, function: Callable[[], T]) -> T:
-        """Call *function*. In a worker's main thread ``SystemExit`` may come from a signal that stops the worker, and
-        propagates.
-        """
+        """Call *function*. In a worker's main thread ``SystemExit``, perhaps from a signal, passes."""
         if threading.current_thread() is threading.main_thread():
             return function()
         return await super().sync(function)
 
     async def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> T:
-        """Run *function* until it ends or is cancelled.
+        """Run *function*.
 
         Raises:
             Cancelled: it was cancelled.
@@ -69,7 +67,7 @@ class CancellableInline(Inline):
         return await super().coroutine(run, **keywords)
 
     def cancel(self) -> None:
-        """Cancel the current and any later coroutine."""
+        """Cancel coroutines that wait, and later ones."""
         with self._lock:
             is_new, self._cancelled = not self._cancelled, True
             if is_new and self._waiting is not None:  # once: a second cancel would interrupt cleanup
@@ -80,16 +78,16 @@ class CancellableInline(Inline):
 logger = logging.getLogger("django_mcp")
 
 MAX_MESSAGES = 500
-"""Maximum number of log messages stored per run; a stream takes no more at a time."""
+"""Maximum number of stored log messages per run, as many as a stream takes at once."""
 LAST_WORDS_SECONDS = 0.2
-"""Seconds that the end of a task waits for messages being saved."""
+"""How long the end of a task waits for a save in progress."""
 
 
 def plain(value: Any) -> Any:
-    """Convert a result to plain JSON values, as rows store it.
+    """Return a value as plain JSON.
 
     Raises:
-        InternalError: it cannot be encoded as JSON.
+        InternalError: it has no JSON form.
     """
     try:
         return json.loads(encode(value))
@@ -99,13 +97,13 @@ def plain(value: Any) -> Any:
 
 
 class TaskChannel(StepChannel):
-    """The channel of one run of a task.
+    """The channel of one run.
 
-    Progress and messages are buffered here. The heartbeat thread saves them over its own connection, because the tool
-    may be in a transaction whose writes others cannot see.
+    The heartbeat saves progress and messages over its own connection: writes of the tool's transaction would be
+    invisible.
 
     Attributes:
-        is_settled: True once the outcome is committed with the tool's own transaction.
+        is_settled: whether the outcome is committed with the tool's transaction.
     """
 
     is_task = True
@@ -124,10 +122,10 @@ class TaskChannel(StepChannel):
         self._saving = threading.Lock()
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """Buffer a log message for waiting clients. Progress is passed to ``note_progress``.
+        """Buffer a log message.
 
         Raises:
-            TypeError: it cannot be encoded as JSON; raised here so that the tool sees the error.
+            TypeError: it has no JSON form, which the tool should learn, not the heartbeat.
         """
         if method != "notifications/message" or self._said >= MAX_MESSAGES:
             return
@@ -141,7 +139,7 @@ class TaskChannel(StepChannel):
             self._messages.append(said)
 
     def note_progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """Keep the latest progress and the latest message."""
+        """Keep the last progress and the last message."""
         if not math.isfinite(progress):  # not a JSON number
             return
         text = None if message is None else store.clean(str(message))
@@ -151,7 +149,7 @@ class TaskChannel(StepChannel):
             self._progress = said if message is not None or last is None else (*said[:2], last[2])
 
     def flush(self) -> None:
-        """Save buffered progress and messages. Called by the heartbeat and the task's own thread, one at a time."""
+        """Save what is buffered. Heartbeat and task take turns."""
         if self._progress is None and not self._messages:
             return
         # Lock order: transaction, then _saving. On SQLite the heartbeat waits here for the tool's transaction, and
@@ -175,12 +173,12 @@ class TaskChannel(StepChannel):
                 self._progress = None
 
     def settle(self, fields: dict[str, Any]) -> None:
-        """Save the result in the tool's transaction, so that both are committed or neither.
+        """Save the result together with what the tool wrote.
 
-        Without an open transaction it is saved later, with retries if the database is unavailable.
+        Without a transaction it is saved later, with retries.
 
         Raises:
-            Cancelled: the task was cancelled, or taken over by another worker after this one's lease expired.
+            Cancelled: the task was cancelled, or taken over after its lease expired.
         """
         if not database.own_connection().in_atomic_block:
             return
@@ -200,19 +198,19 @@ class TaskChannel(StepChannel):
         self.is_settled = self.is_recorded = True
 
     def cancel(self) -> None:
-        """Cancel the run: a coroutine at its next await, a function at its next use of the context. Thread-safe."""
+        """Cancel a coroutine where it waits, a function at its next use of the context. Thread-safe."""
         self.cancelled = True
         self.runner.cancel()
 
     def idempotency(self, call: str, arguments: str, *, is_shared: bool = False) -> StepRecord:
-        """Return a record shared by all runs of the task: they are one attempt of a call."""
+        """Return a record for all runs, which are one attempt."""
         return StepRecord(call, arguments, self.task.task_id, is_shared=is_shared)
 
     def lacks(self, question: "Question[Any]") -> Exception:
-        """Return a tool error, because no client is present to receive a protocol error."""
+        """Return a tool error, which the model can read: no client awaits a protocol error."""
         return ToolError(question.refusal)
 
 
 def _number(value: Any) -> float:
-    """Return a number as int or float, which rows and JSON can store."""
+    """Return an int or float, which rows and JSON can hold."""
     return value if type(value) is int else float(value)

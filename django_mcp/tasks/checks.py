@@ -16,7 +16,7 @@ from django_mcp.tasks.backends import DEFAULT, PROCESS, has_default
 
 
 def check_backend() -> list[CheckMessage]:
-    """Check that the configured backend exists and that its workers are used."""
+    """Check that the backend exists and its workers are used."""
     try:
         return list(_problems(settings.TASK_BACKEND))
     except ImproperlyConfigured:  # reported by another check
@@ -42,7 +42,7 @@ def _aliases() -> dict[str, Any]:
 
 
 def _is_default_used() -> bool:
-    """Return True if a tool has task support and the default backend would run its tasks."""
+    """Return True if tools have tasks and the default backend runs them."""
     has_tasks = any(tool.task is not None for server in every_server() for tool in server.tools.values())
     return has_tasks and has_default()
 

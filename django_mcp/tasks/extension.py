@@ -1,4 +1,4 @@
-"""The Tasks extension: its identifier, capability and task objects."""
+"""The Tasks extension: capability and task objects."""
 
 import datetime
 from typing import Any
@@ -18,17 +18,17 @@ def is_declared(capabilities: Any) -> bool:
 
 
 def not_declared(what: str) -> MissingClientCapability:
-    """Return the error for a client that has not declared the extension.
+    """Return the error for a client without the extension.
 
     Args:
-        what: the method or tool that requires it; begins the message.
+        what: what requires it; begins the message.
     """
     message = f"{what} requires the extension {NAME}. Declare it in the client capabilities of the request."
     return MissingClientCapability(message, {"extensions": {NAME: {}}})
 
 
 def shown(task: Task) -> dict[str, Any]:
-    """Return the fields of a task common to all states."""
+    """Return the fields of every task."""
     fields: dict[str, Any] = {"taskId": task.task_id, "status": str(task.status)}
     if message := status_message(task):
         fields["statusMessage"] = message
@@ -42,7 +42,7 @@ def shown(task: Task) -> dict[str, Any]:
 
 
 def detailed(task: Task) -> dict[str, Any]:
-    """Return a task with its result, error or questions. May query the database."""
+    """Return a task with result, error or questions. May run queries."""
     fields = shown(task)
     match task.status:
         case Task.Status.COMPLETED:
@@ -60,7 +60,7 @@ def detailed(task: Task) -> dict[str, Any]:
 
 
 def status_message(task: Task) -> str:
-    """Return the task's message, followed by its progress while it runs."""
+    """Return the message, with progress while it runs."""
     if task.is_over or task.progress is None:
         return task.message
     far = f"{task.progress:g}" if task.total is None else f"{task.progress:g} of {task.total:g}"
@@ -68,15 +68,15 @@ def status_message(task: Task) -> str:
 
 
 def timestamp(moment: datetime.datetime) -> str:
-    """Format a datetime as ISO 8601 in UTC."""
+    """Format as ISO 8601 in UTC."""
     return moment.astimezone(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def ttl_ms(task: Task) -> int:
-    """Return the lifetime from creation in milliseconds."""
+    """Return the lifetime, from creation."""
     return round((task.expires - task.created).total_seconds() * 1000)
 
 
 def poll_interval_ms() -> int:
-    """Return the polling interval for clients in milliseconds."""
+    """Return how often clients should ask."""
     return max(1, round(settings.TASK_POLL_INTERVAL * 1000))

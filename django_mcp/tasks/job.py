@@ -1,4 +1,4 @@
-"""The task that workers of Django's Tasks framework run. Imported by workers, and only if a backend is configured."""
+"""The task for workers of Django's Tasks framework, which import it. It needs a configured backend."""
 
 from django_mcp.conf import settings
 from django_mcp.tasks.backends import DEFAULT, DjangoTasksBackend, framework, task_backend
@@ -13,7 +13,7 @@ _backend = task_backend()
     backend=_backend.name if isinstance(_backend, DjangoTasksBackend) else DEFAULT, queue_name=settings.TASK_QUEUE
 )
 def run_task(task_id: str) -> None:
-    """Run an MCP task. The outcome is stored in its row."""
+    """Run an MCP task, whose outcome is in its row."""
     run(task_id)
 
 

@@ -1,4 +1,4 @@
-"""``tasks/get``, ``tasks/update`` and ``tasks/cancel`` (Tasks extension), and the tool ``get_task_result``."""
+"""``tasks/get``, ``tasks/update``, ``tasks/cancel`` (Tasks extension), and the tool ``get_task_result``."""
 
 from functools import partial
 from typing import Annotated, Any
@@ -29,7 +29,7 @@ def _detailed(context: Context, task_id: str) -> dict[str, Any]:
 
 
 async def update_task(context: Context) -> Result:
-    """Handle ``tasks/update``: save answers and return an empty result. Unknown keys are ignored."""
+    """Handle ``tasks/update``. Unknown keys are ignored."""
     task_id = _task_id(context)
     responses = context.params.get("inputResponses")
     if not isinstance(responses, dict):
@@ -46,7 +46,7 @@ async def update_task(context: Context) -> Result:
 
 
 async def cancel_task(context: Context) -> Result:
-    """Handle ``tasks/cancel``: return an empty result, even if the task is over."""
+    """Handle ``tasks/cancel``, even of a task that is over."""
     task_id = _task_id(context)
 
     def cancel() -> None:
@@ -111,11 +111,10 @@ def result_tool() -> Tool:
 
 
 def bring(server: MCPServer, tool: Tool) -> None:
-    """Prepare an endpoint for a tool with task support.
+    """Prepare an endpoint for a tool with tasks.
 
     Raises:
-        ImproperlyConfigured: another tool is named ``get_task_result``, or ``before_task`` has parameters that the tool
-            lacks.
+        ImproperlyConfigured: another tool is named ``get_task_result``, or ``before_task`` has other parameters.
     """
     _check(tool)
     tool.extension = EXTENSION

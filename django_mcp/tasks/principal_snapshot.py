@@ -1,4 +1,4 @@
-"""Storage of a task's caller, and its restoration with current permissions."""
+"""Storage of a task's caller, restored with current permissions."""
 
 import datetime
 from typing import Any
@@ -23,11 +23,11 @@ KEPT = (
     "SERVER_NAME",
     "SERVER_PORT",
 )
-"""Request metadata stored for ``ctx.request``: the site's address and the language."""
+"""Stored metadata for ``ctx.request``: the site's address, and the language."""
 
 
 def saved(context: Context) -> dict[str, Any]:
-    """Return the stored form of the caller and request."""
+    """Return caller and request as stored."""
     principal, request = context.principal, context.request
     meta = {name: str(request.META[name]) for name in KEPT if name in request.META}
     return {
@@ -41,14 +41,14 @@ def saved(context: Context) -> dict[str, Any]:
 
 
 class Gone(Exception):
-    """The caller who created the task may no longer use the endpoint."""
+    """The caller has lost access."""
 
 
 def restored(task: Task, server: MCPServer) -> Principal:
-    """Return the caller of a task with current permissions.
+    """Return the caller with current permissions.
 
     Raises:
-        Gone: the caller may no longer use the endpoint.
+        Gone: the caller has lost access.
     """
     user: Any = AnonymousUser() if task.user is None else task.user
     kept = task.caller
@@ -69,7 +69,7 @@ def restored(task: Task, server: MCPServer) -> Principal:
 
 
 def request_of(task: Task) -> HttpRequest:
-    """Return a Django request like the one that created the task."""
+    """Return a Django request like the original."""
     kept = task.caller["request"]
     request = _Request(kept["scheme"])
     request.method = "POST"

@@ -1,4 +1,4 @@
-"""Signal receivers that prepare tools with tasks, and cancel tasks whose caller lost access."""
+"""Receivers that prepare tools with tasks, and cancel tasks when access is revoked."""
 
 import logging
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from django_mcp.tasks import store
 
 
 def cancel_of_caller(kind: str, id: str) -> None:  # noqa: A002 - as ``Principal`` has it
-    """Cancel the tasks created with a credential."""
+    """Cancel the tasks of a credential."""
     _cancel(Task.objects.filter(principal_kind=kind, principal_id=id))
 
 
@@ -27,7 +27,6 @@ def cancel_of_user(user: Any) -> None:
 
 
 def _cancel(tasks: Any) -> None:
-    """Cancel unfinished tasks; their workers notice."""
     unfinished: Iterable[Task] = tasks.filter(status__in=store.UNFINISHED)
     with database.atomic():
         for task in unfinished:
@@ -46,7 +45,7 @@ def connect() -> None:
 
 
 def prepare() -> None:
-    """Import the job of a worker's process at startup: some workers run only tasks that were imported then."""
+    """Import the job at startup, since some workers know only tasks imported then."""
     try:
         is_set = django_settings.is_overridden("TASKS")  # type: ignore[misc] # the plugin knows only settings
         if is_set or settings.TASK_BACKEND is not None:

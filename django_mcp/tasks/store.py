@@ -1,4 +1,4 @@
-"""Queries on task rows. Each state change is one conditional ``UPDATE``."""
+"""Queries on task rows. Each change of state is one conditional ``UPDATE``."""
 
 import datetime
 import json
@@ -26,17 +26,17 @@ def topic(task_id: str) -> str:
 
 
 def tell(task_id: str, **entry: Any) -> None:
-    """Append an event: ``status``, ``progress`` or ``message``, with its value."""
+    """Append ``status``, ``progress`` or ``message`` to a task's events."""
     event_store.append([(topic(task_id), json.dumps(entry))])
 
 
 def unfinished(principal: Principal, server: MCPServer) -> int:
-    """Return the number of a caller's unfinished tasks."""
+    """Return the number of unfinished tasks."""
     return _of(principal, server).filter(status__in=UNFINISHED).count()
 
 
 def find(task_id: str, principal: Principal, server: MCPServer) -> Task | None:
-    """Return the caller's task, or None if it does not exist or has expired."""
+    """Return the caller's task, or None."""
     if "\0" in task_id:  # PostgreSQL rejects NUL
         return None
     return _of(principal, server).select_related("user").filter(task_id=task_id).first()
@@ -46,9 +46,7 @@ def latest(principal: Principal, server: MCPServer, after: int | None, most: int
     """Return the caller's tasks, newest first.
 
     Args:
-        principal: the caller.
-        server: the endpoint.
-        after: the primary key of the last task of the previous page, or None.
+        after: primary key of the last one seen.
         most: maximum number.
     """
     found = _of(principal, server)
@@ -64,11 +62,10 @@ def _of(principal: Principal, server: MCPServer) -> "QuerySet[Task]":
 
 
 def make(seconds: float | None = None, **fields: Any) -> Task:
-    """Create a task. It may be started once the transaction is committed.
+    """Create a task, to be started after commit.
 
     Args:
-        seconds: how long the client wants to keep it.
-        fields: fields of the row.
+        seconds: how long the client wants it kept.
     """
     now = timezone.now()
     kept = settings.TASK_TTL if seconds is None else min(seconds, settings.TASK_TTL)
@@ -83,12 +80,12 @@ def make(seconds: float | None = None, **fields: Any) -> Task:
 
 
 def lease_end() -> datetime.datetime:
-    """Return the expiry of a lease that is taken now."""
+    """Return the end of a new lease."""
     return timezone.now() + datetime.timedelta(seconds=settings.TASK_LEASE_TTL)
 
 
 def claim(task_id: str, worker: str) -> Task | None:
-    """Return the task for *worker* to run, or None if it is not waiting to be run."""
+    """Return the task for *worker* to run, or None if it need not or must not be run."""
     # A task of another worker is not claimed even if its lease has expired: recover() decides whether it may run again.
     # Q(worker=worker) repeats a claim whose response was lost with the connection.
     is_free = Q(worker="") | Q(worker=worker)
@@ -99,15 +96,15 @@ def claim(task_id: str, worker: str) -> Task | None:
 
 
 def _held(task: Task) -> "QuerySet[Task]":
-    """Match the row as long as this run holds it: not cancelled, and not taken over by another worker."""
+    """Match the row while this run holds it: not cancelled, not taken over."""
     return Task.objects.filter(pk=task.pk, status=Task.Status.WORKING, worker=task.worker, attempts=task.attempts)
 
 
 def _those(held: Mapping[str, str]) -> "QuerySet[Task]":
-    """Match the tasks that were not cancelled or taken over.
+    """Match tasks still held.
 
     Args:
-        held: task id -> worker; "" for a queued task.
+        held: task id -> worker; "" while queued.
     """
     waiting = Q(worker="", task_id__in=[task_id for task_id, worker in held.items() if not worker])
     running = Q(worker__in=[worker for worker in held.values() if worker])  # unique per run
@@ -115,32 +112,32 @@ def _those(held: Mapping[str, str]) -> "QuerySet[Task]":
 
 
 def renew(held: Mapping[str, str]) -> None:
-    """Renew leases. See ``_those``."""
+    """Renew leases (see ``_those``)."""
     _those(held).update(lease=lease_end())
 
 
 def still_working(held: Mapping[str, str]) -> set[str]:
-    """Return the ids of tasks that should continue. See ``_those``."""
+    """Return ids of tasks that should go on (see ``_those``)."""
     return set(_those(held).filter(expires__gt=timezone.now()).values_list("task_id", flat=True))
 
 
 def queued(task: Task) -> None:
-    """Remove the lease of a task that waits in a durable queue."""
+    """Note that a task waits in a durable queue, without lease."""
     Task.objects.filter(pk=task.pk, status=Task.Status.WORKING, worker="").update(lease=None)
 
 
 def release(held: Mapping[str, str]) -> None:
-    """Let leases expire now, so that other processes recover the tasks. See ``_those``."""
+    """End leases now, for others to recover the tasks (see ``_those``)."""
     _those(held).update(lease=timezone.now())
 
 
 def abandoned() -> list[Task]:
-    """Return tasks whose lease has expired."""
+    """Return tasks with an expired lease."""
     return list(Task.objects.filter(status=Task.Status.WORKING, lease__lt=timezone.now()).order_by("lease")[:100])
 
 
 def free(task: Task) -> bool:
-    """Take an abandoned task away from its worker. Return False if another process did so first."""
+    """Take an abandoned task from its worker. Return False if another process was faster."""
     found = Task.objects.filter(pk=task.pk, status=Task.Status.WORKING, worker=task.worker, lease=task.lease)
     return bool(found.update(worker="", lease=lease_end()))
 
@@ -149,7 +146,7 @@ def free(task: Task) -> bool:
 
 
 def note(task: Task, progress: float, total: float | None, message: str | None) -> bool:
-    """Save progress. Return False if the task is no longer held."""
+    """Save progress. Return False if not held any more."""
     fields: dict[str, Any] = {"progress": progress, "total": total, "updated": timezone.now()}
     if message is not None:
         fields["message"] = clean(message)
@@ -160,12 +157,12 @@ def note(task: Task, progress: float, total: float | None, message: str | None) 
 
 
 def clean(message: str) -> str:
-    """Replace characters that cannot be stored or sent: NUL (PostgreSQL) and unpaired surrogates."""
+    """Replace what cannot be stored or sent: NUL in PostgreSQL, unpaired surrogates anywhere."""
     return message.replace("\0", "").encode(errors="replace").decode()
 
 
 def finish(task: Task, **outcome: Any) -> bool:
-    """End a held task with ``result`` or ``error``. Return False if it is no longer held."""
+    """End a held task with ``result`` or ``error``. Return False if not held any more."""
     status = Task.Status.COMPLETED if "result" in outcome else Task.Status.FAILED
     if "message" in outcome:
         outcome["message"] = clean(outcome["message"])
@@ -177,7 +174,7 @@ def finish(task: Task, **outcome: Any) -> bool:
 
 
 def fail(task: Task, error: Mapping[str, Any]) -> bool:
-    """Let a task without a live worker fail. Return False if it has ended or is being run."""
+    """Fail a task without worker. Return False if it ended, or runs again."""
     found = Task.objects.filter(pk=task.pk, status__in=UNFINISHED, worker=task.worker, attempts=task.attempts)
     with database.atomic():
         if not found.update(
@@ -189,7 +186,7 @@ def fail(task: Task, error: Mapping[str, Any]) -> bool:
 
 
 def cancel(task: Task) -> bool:
-    """Cancel a task, whichever worker runs it. Return False if it is already over."""
+    """Cancel a task, wherever it runs. Return False if it is over."""
     with database.atomic():
         found = Task.objects.filter(pk=task.pk, status__in=UNFINISHED)
         if not found.update(
@@ -204,7 +201,7 @@ def cancel(task: Task) -> bool:
 
 
 def ask(task: Task, requests: Mapping[str, Any], dialogue: Dialogue) -> bool:
-    """Save questions and wait for answers. Return False if the task is no longer held."""
+    """Save questions. Return False if not held any more."""
     with database.atomic():
         saved = {**dialogue.to_json(), "progress": dialogue.progress}
         if not _held(task).update(
@@ -221,7 +218,7 @@ def ask(task: Task, requests: Mapping[str, Any], dialogue: Dialogue) -> bool:
 
 
 def _unused(name: str, used: set[str]) -> str:
-    """Return a key not used before in this task (Tasks extension, Task Update Requests)."""
+    """Return a key new in this task (Tasks extension, Task Update Requests)."""
     name = name[:240]
     number = 1
     key = name
@@ -238,9 +235,9 @@ def questions(task: Task) -> list[TaskInput]:
 
 
 def answer(task: Task, responses: Mapping[str, Any]) -> bool:
-    """Save answers; unknown and already answered keys are ignored. Return True if the task must be resumed.
+    """Save answers to open questions. Return True if the task should be resumed.
 
-    If several requests bring the last answers at the same time, one of them gets True.
+    Only one of several concurrent requests gets True.
     """
     with database.atomic():
         asking = Task.objects.filter(pk=task.pk, status=Task.Status.INPUT_REQUIRED)
@@ -264,7 +261,7 @@ def answer(task: Task, responses: Mapping[str, Any]) -> bool:
 
 
 def dialogue_of(task: Task) -> Dialogue:
-    """Return the questions and answers so far, for the next run."""
+    """Return questions and answers so far."""
     dialogue = Dialogue(**task.dialogue)
     # In order of asking: if a question was asked again, the last answer counts.
     answered = task.inputs.filter(answer__isnull=False).order_by("pk")

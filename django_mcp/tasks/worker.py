@@ -1,4 +1,4 @@
-"""Execution of a task, and the heartbeat that renews its lease."""
+"""Execution of tasks, and the heartbeat that renews their leases."""
 
 import atexit
 import logging
@@ -37,14 +37,14 @@ from django_mcp.tasks.principal_snapshot import Gone, request_of, restored
 logger = logging.getLogger("django_mcp")
 
 LOOK_SECONDS = 0.5
-"""Seconds between two rounds of the heartbeat, which saves progress and checks for cancellation."""
+"""Seconds between heartbeats, which save progress and notice cancellation."""
 
 
 class LeaseHeartbeat:
-    """Renews the leases of this process in a thread that lives while there are tasks.
+    """Renews the leases of this process, in a thread that lives while there are any.
 
     Attributes:
-        look_after: called regularly to recover tasks of lost workers.
+        look_after: called now and then to recover tasks of lost workers.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class LeaseHeartbeat:
         self.look_after: Callable[[], object] = lambda: None
 
     def expect(self, task_id: str) -> None:
-        """Add a queued task, so that it does not count as abandoned."""
+        """Add a queued task."""
         with self._lock:
             self._queued.add(task_id)
             self._begin()
@@ -74,12 +74,12 @@ class LeaseHeartbeat:
             before.cancel()
 
     def skip(self, task_id: str) -> None:
-        """Remove a queued task that will not run."""
+        """Remove a queued task."""
         with self._lock:
             self._queued.discard(task_id)
 
     def forget(self, channel: TaskChannel) -> None:
-        """Remove a finished run. The next run of the same task may have begun."""
+        """Remove a finished run. The task's next run may be here already."""
         with self._lock:
             if self._running.get(channel.task.task_id) is channel:
                 del self._running[channel.task.task_id]
@@ -87,11 +87,11 @@ class LeaseHeartbeat:
                 self._wake.set()
 
     def holds(self, task_id: str) -> bool:
-        """Return True if a task runs or is queued here."""
+        """Return True for a task that runs or is queued here."""
         return task_id in self._running or task_id in self._queued
 
     def cancel(self, task_id: str) -> None:
-        """Cancel a task if it runs here."""
+        """Cancel a task that runs here."""
         if (channel := self._running.get(task_id)) is not None:
             channel.cancel()
 
@@ -155,18 +155,16 @@ class LeaseHeartbeat:
         return {**dict.fromkeys(self._queued, ""), **running}
 
     def _release(self, **_: object) -> None:
-        """Release all leases when the process ends, so that other processes can recover the tasks at once.
+        """Release leases when the process ends, for others to recover the tasks at once.
 
-        Connected to ``server_stopped`` as well, because some servers end the process by a signal, without ``atexit``.
+        Some servers end by a signal, without ``atexit``; hence ``server_stopped``.
         """
         with self._lease_lock, suppress(Exception):
             self._is_released = True  # stops the thread from renewing leases
             store.release(self._held())
 
     def after_fork(self) -> None:
-        """Reset the state in a child process: the parent's tasks and thread are not the child's, and its locks may be
-        held.
-        """
+        """Reset in a child process: tasks and thread are the parent's, and locks may be held."""
         self._queued, self._running = set(), {}
         self._lock, self._lease_lock, self._wake = threading.Lock(), threading.Lock(), threading.Event()
         self._thread = None
@@ -183,12 +181,12 @@ DatabaseAway = OperationalError, InterfaceError
 
 
 def worker_name() -> str:
-    """Return a unique name for one run: host, process id and a random suffix."""
+    """Return a unique name of one run."""
     return f"{socket.gethostname()[:64]}:{getpid()}:{secrets.token_hex(8)}"
 
 
 def run(task_id: str) -> None:
-    """Run a task if it is waiting to be run. The outcome is stored in its row."""
+    """Run a task if it waits for that. Its outcome goes into its row."""
     worker, task = worker_name(), None
     try:
         task = _surely(partial(store.claim, task_id, worker))
@@ -205,7 +203,7 @@ def run(task_id: str) -> None:
 
 
 def run_here(task_id: str) -> None:
-    """Run a task in the thread and transaction that created it, without a lease."""
+    """Run a task in the thread and transaction that created it, without lease."""
     task = store.claim(task_id, worker_name())
     if task is not None:
         _run(task, TaskChannel(task, store.dialogue_of(task)))
@@ -250,7 +248,7 @@ def _broken(task: Task) -> bool:
 
 
 def _readable(error: ProtocolError) -> dict[str, Any]:
-    """Return an error as JSON, without ``data`` that cannot be encoded."""
+    """Return an error as JSON, without ``data`` that has none."""
     try:
         return dict(plain(error.to_wire()))
     except InternalError:
@@ -258,7 +256,7 @@ def _readable(error: ProtocolError) -> dict[str, Any]:
 
 
 def _served(task: Task, channel: TaskChannel) -> Callable[[], object]:
-    """Serve the call and return a function that saves the outcome."""
+    """Serve the call, and return what saves the outcome."""
     try:
         result = run_inline(dispatch(_context(task, channel)))
     except InputRequired as needed:
@@ -271,7 +269,7 @@ def _nothing() -> None:
 
 
 def _surely(function: Callable[[], T]) -> T:
-    """Retry while the database is unavailable: the work is done and its outcome must not be lost."""
+    """Retry while the database is unavailable: the work is done, and its outcome must not be lost."""
     until = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
@@ -284,10 +282,10 @@ def _surely(function: Callable[[], T]) -> T:
 
 
 def _context(task: Task, channel: TaskChannel) -> Context:
-    """Recreate the call's context.
+    """Return the call's context.
 
     Raises:
-        ProtocolError: the endpoint no longer exists, or the caller has lost access.
+        ProtocolError: the endpoint is gone, or the caller has lost access.
     """
     server = next((each for each in servers() if each.name == task.server), None)
     if server is None:
