@@ -85,7 +85,7 @@ class Policy:
         self.tools = _set(row.get("tools"))
 
 
-def renewed(principal: Principal, server: MCPServer) -> Principal | None:  # noqa: ARG001 - see core.known.renewers
+def renewed(principal: Principal, server: MCPServer) -> Principal | None:  # noqa: ARG001 - see core.resources.renewers
     """Return the principal with the client's current policy, or None if it is blocked or the user's grant was revoked.
 
     Expiry is no revocation: revoked tokens are deleted (RFC 7009), and refreshed ones have a successor.

@@ -104,8 +104,9 @@ class AuthorizationRequest:
         return self.values.get("resource", ())
 
     def query(self, scopes: Iterable[str] | None = None) -> str:
-        """Return the query string with *scopes* replaced, unless ``scope`` is repeated, an error the toolkit
-        reports.
+        """Return the query string with *scopes* replaced.
+
+        A repeated ``scope`` is kept, for the toolkit to reject.
         """
         values = dict(self.values)
         if scopes is not None and len(values.get("scope", ())) < 2:  # noqa: PLR2004

@@ -255,8 +255,9 @@ def check_challenge(request: Any) -> None:
 
 
 def is_service(request: Any) -> bool:
-    """Return True if client credentials are allowed: for a manually registered, confidential client with active
-    ``service_account``.
+    """Return True if client credentials are allowed.
+
+    The client must be registered manually and confidential, with an active ``service_account``.
     """
     application, policy = application_of(request), policy_of(request)
     return (

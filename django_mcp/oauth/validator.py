@@ -156,7 +156,7 @@ def is_full(row: Any) -> bool:
     """Return True at ``MAX_SIBLINGS``. The request is denied; the other tokens stay valid."""
     full = live_siblings(row) >= MAX_SIBLINGS
     if full:
-        logger.warning("Refresh token %s was used again, but its login has %s others.", row.pk, MAX_SIBLINGS)
+        logger.warning("Refresh token %s was reused, but its login has %s valid ones already.", row.pk, MAX_SIBLINGS)
     return full
 
 
@@ -280,7 +280,7 @@ class RefreshRules(OAuth2Validator):  # type: ignore[misc]
         if is_full(row):
             raise errors.InvalidGrantError(request=request)
         logger.info(
-            "Refresh token %s of user %s and client %s was used again within its grace period.",
+            "Refresh token %s of user %s and client %s was reused within its grace period.",
             *(row.pk, row.user_id, row.application_id),
         )
         grants.notes(request).superseded, request.refresh_token_instance = row, None
@@ -400,8 +400,9 @@ class MCPValidatorMixin(CodeRules, RefreshRules):
         request.resource = resources
 
     def _create_access_token(self, expires: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        """Create a token; with client credentials for the service account, which the policy must still have at every
-        use.
+        """Create a token, with client credentials for the service account.
+
+        The endpoint compares the token's user with the policy at every use.
         """
         if request.grant_type == "client_credentials" and self.concerns_mcp(request):
             request.user = grants.policy_of(request).service_account  # type: ignore[union-attr]

@@ -288,15 +288,15 @@ class StepChannel(Channel):
     """Stores steps in the database."""
 
     def once(self, key: str, function: Callable[[], T]) -> T:
-        """See ``core.channel.IdempotencyRecord``."""
+        """See ``core.channel.Channel``."""
         return once(self._acts_of(), key, function, self._readable())
 
     async def aonce(self, key: str, function: Callable[[], Awaitable[T]], runner: Runner) -> T:
-        """See ``core.channel.IdempotencyRecord``."""
+        """See ``core.channel.Channel``."""
         return await aonce(self._acts_of(), key, function, runner, self._readable())
 
     def idempotency(self, call: str, arguments: str, *, is_shared: bool = False) -> StepRecord:
-        """See ``core.channel.IdempotencyRecord``."""
+        """See ``core.channel.Channel``."""
         return StepRecord(call, arguments, is_shared=is_shared)
 
     def _acts_of(self) -> list[str]:
