@@ -166,7 +166,7 @@ def revoke_key(row: "APIKey") -> bool:
 
 
 class State(enum.Enum):
-    """Whether a key can be used."""
+    """The state of an API key."""
 
     ACTIVE = "active"
     REVOKED = "revoked"

@@ -57,7 +57,7 @@ class InvalidToken(Exception):
 
 
 class AuthorizationServerAway(Exception):
-    """A credential cannot be checked now. The response is 503, not 401, for which clients discard credentials.
+    """A credential cannot be checked now. The response is 503: after a 401 clients would discard the credential.
 
     Args:
         retry_after: seconds.
@@ -89,7 +89,7 @@ class BaseAuthentication:
             cls.most_together = 1
 
     def authenticate(self, head: RequestHead, server: MCPServer) -> Principal | None:
-        """Return the caller, or None if the request has no credential for this class.
+        """Return the caller, or None if the request has no credential for this class, so that the next one is tried.
 
         Raises:
             InvalidToken: the credential is invalid.

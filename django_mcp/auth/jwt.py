@@ -85,7 +85,7 @@ class IssuerKeys:
         return time.monotonic() - self._fetched
 
     def _renew(self, pause: float, *, wait: bool) -> None:
-        """Fetch the keys, at most every *pause* seconds. Without *wait*, return if another thread does."""
+        """Fetch the keys, at most every *pause* seconds. Without *wait*, return if another thread is fetching."""
         if not self._lock.acquire(blocking=wait):
             return
         try:

@@ -1,7 +1,7 @@
 """The authorization endpoint: request validation, consent page and response.
 
-Requests are validated before login and consent, so that nobody consents in vain. Anonymous requests cause no outgoing
-requests.
+Requests are validated before login and consent, so that users do not agree to what would fail. Anonymous requests cause
+no outgoing requests.
 """
 
 import logging
@@ -167,7 +167,7 @@ class Proposal(NamedTuple):
 
     @property
     def is_trusted(self) -> bool:
-        """Whether consent may be skipped; never for clients that registered themselves."""
+        """True if consent may be skipped; never for clients that registered themselves."""
         return bool(self.application.skip_authorization and not is_self_registered(self.application))
 
     def closed_to(self, user: Any) -> list[MCPServer]:
@@ -193,7 +193,7 @@ def propose(asked: AuthorizationRequest, request: Any) -> Proposal:
     """Validate a request and return what it would grant.
 
     Args:
-        request: the same as oauthlib's, with valid client and redirect URI.
+        request: oauthlib's, with valid client and redirect URI.
 
     Raises:
         AuthorizationError: for the user.

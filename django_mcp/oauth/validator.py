@@ -1,10 +1,11 @@
 """The toolkit's validator with MCP's rules for authorization codes and refresh tokens.
 
 Processes of one client may refresh with the same token at the same time. Without a grace period, the second would look
-like theft and revoke the first one's tokens. The toolkit's grace period returns the first tokens again, for which they
-are stored in clear text; here the second process gets its own.
+like theft and revoke the first one's tokens. The toolkit's grace period returns the first tokens again, which requires
+them in clear text; here the second process gets its own.
 
-``Validator`` applies the rules to every client, ``MCPValidatorMixin`` before a site's own validator only to MCP's.
+``Validator`` applies the rules to all clients. ``MCPValidatorMixin``, before a site's own validator, applies them only
+to requests that concern MCP.
 """
 
 import datetime
@@ -38,7 +39,7 @@ logger = logging.getLogger("django_mcp")
 class CodeRules(OAuth2Validator):  # type: ignore[misc]
     """Hooks for authorization codes.
 
-    A code's row is read once, since concurrent requests may delete it.
+    A code's row is read once, because concurrent requests may delete it.
     """
 
     def concerns_mcp(self, request: Any) -> bool:

@@ -121,7 +121,7 @@ class Subscription:
 
     @property
     def waits(self) -> bool:
-        """Whether there are events, or the end."""
+        """True if there are events, or the end."""
         return self._waiting is not None or self.ended
 
     def take(self) -> list[Entry | None] | None:
@@ -179,7 +179,7 @@ class Subscription:
         self._wake()
 
     def close(self) -> None:
-        """Stop at once."""
+        """Stop immediately."""
         self.ended = True
         self._waiting = self.wants = self.ready = None
         self._follower.leave(self)

@@ -54,7 +54,7 @@ class StepRecord:
         self.acts = hashlib.sha256(f"{call} {arguments}".encode()).hexdigest()
 
     def begin(self) -> dict[str, Any] | None:
-        """See ``core.channel.IdempotencyRecord``. Committed at once, for every process to see."""
+        """See ``core.channel.IdempotencyRecord``. Committed immediately, for every process to see."""
         if not database.has_database():
             return None
         step = self._step()  # without the write lock, which a running call may hold

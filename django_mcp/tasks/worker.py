@@ -155,7 +155,7 @@ class LeaseHeartbeat:
         return {**dict.fromkeys(self._queued, ""), **running}
 
     def _release(self, **_: object) -> None:
-        """Release leases when the process ends, for others to recover the tasks at once.
+        """Release leases when the process ends, so that others recover the tasks without delay.
 
         Some servers end by a signal, without ``atexit``; hence ``server_stopped``.
         """
