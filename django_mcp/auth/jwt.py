@@ -215,8 +215,8 @@ class JWTAuthentication(BaseAuthentication):
         issuer: the exact value of ``iss``.
         user: returns the Django user, or None, for verified claims; a function or its dotted path. See
             ``JWTAuthentication.by_username()`` and ``JWTAuthentication.by_verified_email``.
-        audience: the required ``aud``, if not the endpoint's URL. Endpoints with one audience accept each other's
-            tokens.
+        audience: the required ``aud``; by default the endpoint's URL. Endpoints with the same audience accept each
+            other's tokens.
         algorithms: accepted signatures, of ``ALGORITHMS``.
         jwks_url: the key set, for an issuer without metadata.
         leeway: tolerated clock difference in seconds.

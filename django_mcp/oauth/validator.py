@@ -1,4 +1,4 @@
-"""The toolkit's validator with MCP's rules for authorization codes and refresh tokens.
+"""The validator for django-oauth-toolkit, with MCP's rules for authorization codes and refresh tokens.
 
 Processes of one client may refresh with the same token at the same time. Without a grace period, the second would look
 like theft and revoke the first one's tokens. The toolkit's grace period returns the first tokens again, which requires
