@@ -1,4 +1,4 @@
-"""Contents of the consent page, and helpers for all pages for users."""
+"""Contents of the consent page, and helpers shared by all pages for users."""
 
 import secrets
 import unicodedata

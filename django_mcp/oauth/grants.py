@@ -1,4 +1,4 @@
-"""Rules for granting client, resource (RFC 8707), scopes and PKCE.
+"""Rules for grants: client, resource (RFC 8707), scopes and PKCE.
 
 On oauthlib's *request*, unset attributes fall back to the client's parameters. State is therefore kept in ``Notes``.
 """

@@ -1,4 +1,4 @@
-"""Messages and cancellation of a running task."""
+"""The channel of a running task: messages, progress and cancellation."""
 
 import asyncio
 import json
