@@ -23,7 +23,7 @@ _THIS_MACHINE = ("localhost", "127.0.0.1", "[::1]")
 
 @lru_cache(maxsize=1024)
 def is_own_origin(origin: str, host: str, *, secure: bool) -> bool:
-    """Return True for the origin in ``BASE_URL``, else for the request's host.
+    """Return True for the origin of ``BASE_URL`` or, without that setting, of the request's host.
 
     Host and Origin also agree in DNS rebinding, so the host must be listed in ``ALLOWED_HOSTS``, not matched by "*".
 

@@ -388,7 +388,7 @@ def lacks(value: Any, safe: Any) -> bool:
 
 
 def lasts(longest: int) -> Weaker:
-    """Return a function that is True for lifetimes over *longest* seconds."""
+    """Return a function that is True for lifetimes over *longest* seconds, or unlimited ones."""
 
     def weaker(value: Any, safe: Any) -> bool:  # noqa: ARG001
         seconds = value.total_seconds() if isinstance(value, timedelta) else value

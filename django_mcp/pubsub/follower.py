@@ -80,7 +80,7 @@ LOOK_UP_SECONDS = 1.0
 CLEAR_SECONDS = 600.0
 """Interval of deletions of expired rows, for sites that never run ``mcp_clear``."""
 CLEAR_MOST = 500
-"""Rows per kind and deletion."""
+"""Maximum number of rows of each kind per deletion."""
 SAFETY_SECONDS = 15.0
 """Polling interval while notifications work, in case one is missed."""
 MAX_SEEN = 2 * (event_store.LOOK_BACK + event_store.MOST)
@@ -90,7 +90,7 @@ MAX_WAITING = 1000
 MANY_TOPICS = 500
 """Above this number all new events are read and filtered here: naming all topics costs more."""
 AT_ONCE = 100
-"""Streams served before the event loop's other tasks."""
+"""Number of streams served before the event loop's other tasks get their turn."""
 
 
 class Subscription:

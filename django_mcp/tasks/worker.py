@@ -186,7 +186,7 @@ def worker_name() -> str:
 
 
 def run(task_id: str) -> None:
-    """Run a task if it waits for that. Its outcome goes into its row."""
+    """Run a task that waits to be run. Its outcome goes into its row."""
     worker, task = worker_name(), None
     try:
         task = _surely(partial(store.claim, task_id, worker))
