@@ -141,7 +141,7 @@ def test_what_will_not_do_is_said_at_its_field(browser: Browser, ada: User, subt
 
 def test_nobody_inactive_gets_a_key(browser: Browser, ada: User) -> None:
     User.objects.filter(pk=ada.pk).update(is_active=False)
-    assert "This user is not active" in add(browser, ada).content.decode()
+    assert "This user is inactive" in add(browser, ada).content.decode()
 
 
 def test_whoever_may_add_keys_gets_none_for_another_user(ada: User, owner: User) -> None:

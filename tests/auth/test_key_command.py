@@ -109,7 +109,7 @@ def test_what_will_not_do_is_said_in_words_and_no_key_is_made(ada: User, subtest
 
 def test_nobody_inactive_gets_a_key(ada: User) -> None:
     User.objects.filter(pk=ada.pk).update(is_active=False)
-    with pytest.raises(CommandError, match="not active"):
+    with pytest.raises(CommandError, match="is inactive"):
         create()
 
 

@@ -143,7 +143,7 @@ def test_a_key_that_will_not_do_is_refused_in_words(ada: User, guarded: MCPServe
 
 def test_nobody_gets_a_key_who_may_not_sign_in(ada: User, guarded: MCPServer) -> None:
     ada.is_active = False
-    with pytest.raises(ValidationError, match="not active"):
+    with pytest.raises(ValidationError, match="is inactive"):
         create_key(ada, "job", endpoints=["guarded"])
 
 
