@@ -148,7 +148,7 @@ class AuthorizationError(Exception):
 
 
 class Proposal(NamedTuple):
-    """What the user's consent would grant.
+    """The grant that the user is asked to approve.
 
     Attributes:
         request: oauthlib's validated request.

@@ -131,7 +131,7 @@ class MetadataFetcher(SafeMetadataFetcher):  # type: ignore[misc]
 
 
 class RatePermission:
-    """Limits document lookups per address, site-wide, and by unused clients."""
+    """Limits document lookups per address, site-wide, and by the number of unused clients."""
 
     def has_permission(self, request: Any, client_id: str) -> bool:
         """Return True if the document may be fetched now.

@@ -163,7 +163,7 @@ def accesses_of(application: Any, users: Collection[Any]) -> list[Access]:
 def summaries() -> dict[Any, Summary]:
     """Return summaries by primary key of the application. One query.
 
-    ``since`` is that of access tokens; ``logins_began`` also knows earlier ones.
+    ``since`` comes from stored access tokens; ``logins_began`` knows when renewed logins began.
     """
     grant = "application__authorization_grant_type"
     rows = held_at_endpoints().order_by().values_list("application", grant)

@@ -73,7 +73,7 @@ def origin(application: Any) -> str:
 def granted(asked: Iterable[str], default: Iterable[str], limit: Iterable[str] | None) -> tuple[str, ...]:
     """Return the known scopes of *asked*, else the default, within *limit*.
 
-    A scope beyond the limit is replaced by included scopes within it.
+    A scope beyond the limit is replaced by those it includes within the limit.
     """
     known = frozenset(declared())
     scopes = known & frozenset(asked) or known & frozenset(default)
@@ -83,7 +83,7 @@ def granted(asked: Iterable[str], default: Iterable[str], limit: Iterable[str] |
 
 
 def in_words(scopes: Iterable[str]) -> list[ScopeText]:
-    """Describe scopes. Included scopes are listed below, each once."""
+    """Describe scopes. Included scopes are listed below the scope, each once."""
     names, known, told = in_order(scopes).split(), declared(), set[str]()
     lines = []
     for name in names:
@@ -174,7 +174,7 @@ def page(request: HttpRequest, template: str, context: dict[str, Any], status: i
 def protect(response: HttpResponse) -> HttpResponse:
     """Add headers against framing and caching.
 
-    Not ``no-referrer``, with which browsers send ``Origin: null``, which Django's CSRF check rejects.
+    The referrer policy is not ``no-referrer``: browsers would send ``Origin: null``, which Django's CSRF check rejects.
     """
     response["X-Frame-Options"] = "DENY"
     response["Cache-Control"] = "no-store"

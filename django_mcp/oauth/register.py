@@ -31,7 +31,7 @@ HOSTED_CLIENTS = (ipaddress.ip_network("160.79.104.0/21"),)
 """Networks that call for many users: Anthropic's published outbound addresses."""
 
 HOSTED_TIMES = 20
-"""Factor of rate limits for ``HOSTED_CLIENTS``."""
+"""Factor by which rate limits are raised for ``HOSTED_CLIENTS``."""
 
 
 class Caller(NamedTuple):
@@ -39,7 +39,7 @@ class Caller(NamedTuple):
 
     Attributes:
         name: an IPv4 address, an IPv6 /64 network (one customer's), or "?" if unknown.
-        times: factor of the limit.
+        times: factor by which the limit is raised.
     """
 
     name: str

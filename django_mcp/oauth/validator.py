@@ -164,7 +164,7 @@ def is_full(row: Any) -> bool:
 def lock(rows: Any) -> int:
     """Lock rows by UPDATE until the transaction ends, and return how many there are.
 
-    SQLite has no ``SELECT FOR UPDATE``, and denies writes to a transaction that read before others wrote.
+    SQLite has no ``SELECT FOR UPDATE``, and rejects writes of a transaction that read before another one wrote.
     """
     return int(rows.update(updated=timezone.now()))
 
@@ -296,7 +296,7 @@ class RefreshRules(OAuth2Validator):  # type: ignore[misc]
         return super()._create_refresh_token(request, refresh_token_code, access_token, previous)
 
     def revoke_token(self, token: str, token_type_hint: str | None, request: Any, *args: Any, **kwargs: Any) -> None:
-        """Revoke a client's token with its login's others (RFC 7009, section 2.1)."""
+        """Revoke a token of the client, with the others of its login (RFC 7009, section 2.1)."""
         checksum, model = checksum_of(token), get_refresh_token_model()
         own = model.objects.filter(application_id=getattr(request.client, "pk", None))
         for row in own.filter(Q(token_checksum=checksum) | Q(access_token__token_checksum=checksum)):
@@ -353,7 +353,7 @@ class MCPValidatorMixin(CodeRules, RefreshRules):
     def validate_response_type(
         self, client_id: str, response_type: str, client: Any, request: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        """Return True for ``code``, OAuth 2.1's only one."""
+        """Return True for ``code``, the only response type of OAuth 2.1."""
         allowed = super().validate_response_type(client_id, response_type, client, request, *args, **kwargs)
         return allowed and (response_type == "code" or not self.concerns_mcp(request))
 

@@ -54,7 +54,9 @@ def test_a_backend_that_cannot_be_made(with_tasks: None) -> None:
 def test_a_queue_that_the_backend_does_not_have(with_tasks: None) -> None:
     tasks = {"default": {**DB, "QUEUES": ["mail", "mcp"]}}
     assert found(tasks, TASK_QUEUE="mcp") == []
-    assert found(tasks) == [("E030", "DJANGO_MCP[\"TASK_QUEUE\"] is 'default', which is not a queue of TASKS['default'].")]
+    assert found(tasks) == [
+        ("E030", "DJANGO_MCP[\"TASK_QUEUE\"] is 'default', which is not a queue of TASKS['default'].")
+    ]
 
 
 def test_workers_that_are_not_used(with_tasks: None, monkeypatch: pytest.MonkeyPatch) -> None:
