@@ -24,7 +24,7 @@ def clear(most: int | None = None, note: Note | None = None) -> Mapping[str, int
 
     Args:
         most: maximum per kind, oldest first; None for all.
-        note: progress callback, which needs a count.
+        note: progress callback. Without it the total is not counted.
     """
     now = timezone.now()
     deleted: dict[str, int] = {}
@@ -105,7 +105,7 @@ def append(entries: Iterable[tuple[str, str]]) -> list[int]:
     """Store ``(topic, data)`` pairs, and notify after commit.
 
     Returns:
-        ascending ids.
+        the ids, ascending.
     """
     now = timezone.now()
     expires = now + datetime.timedelta(seconds=settings.ELICITATION_TTL)
@@ -144,7 +144,7 @@ def after(position: int, topics: Sequence[str]) -> list[Entry]:
 
 
 def latest(position: int, topics: Sequence[str]) -> list[Entry]:
-    """Return the last ``MOST`` events after *position*, which clients choose."""
+    """Return the last ``MOST`` events after *position*; limited, because clients choose *position*."""
     rows = Event.objects.filter(id__gt=position, topic__in=topics).order_by("-id").values_list("id", "topic", "data")
     return [Entry(*row) for row in reversed(rows[:MOST])]
 

@@ -46,8 +46,8 @@ class _SigtermHook:
 def server_stops() -> bool:
     """Return True if the server is shutting down, as far as it can be observed.
 
-    uvicorn (with or without gunicorn) handles signals with a method of the server, gunicorn's workers with one of the
-    worker. For others there is ``listen_for_stop``.
+    uvicorn's signal handler, also under gunicorn, is a method of the server, gunicorn's own a method of the worker;
+    their objects have the state. Other servers need ``listen_for_stop``.
     """
     handler = signal.getsignal(signal.SIGTERM)
     if isinstance(handler, _SigtermHook):
@@ -310,7 +310,7 @@ class Follower:
                 await asyncio.sleep(0)
 
     def _look_after(self) -> None:
-        """Do what depends on time, not on events."""
+        """End streams at shutdown and expiry, and send keep-alives."""
         if server_stops():
             self.end()
         if self._expiry <= time.time():
@@ -393,7 +393,7 @@ def _follower() -> Follower:
 
 
 def end_streams() -> None:
-    """End the streams of all event loops, each as its protocol wants."""
+    """End the streams of all event loops, each as its protocol requires."""
     for loop, follower in list(_followers.items()):
         with suppress(RuntimeError):  # the loop is closed and has no streams
             loop.call_soon_threadsafe(follower.end)

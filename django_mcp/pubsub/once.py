@@ -155,7 +155,7 @@ NOT_KEPT = (
 
 
 def take(call: str, key: str) -> bool:
-    """Return True the first time; of concurrent callers, to one."""
+    """Store a step. Return True for the first caller, also among concurrent ones."""
     if not database.has_database():
         return True
     try:
@@ -304,5 +304,5 @@ class StepChannel(Channel):
         return [self.dialogue.id] if self.acts is None else [self.acts, self.dialogue.id]
 
     def _readable(self) -> list[str]:
-        """Return those whose results this caller may have."""
+        """Return those of ``_acts_of`` whose results this caller may read."""
         return [self.dialogue.id] if self.shares_acts else self._acts_of()

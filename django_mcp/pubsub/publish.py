@@ -1,7 +1,7 @@
 """Publishing of events: changed lists, resources and permissions, revoked access, autoreload.
 
 Receivers are determined when something changes; one statement stores the events after commit. Each stream reads with
-its own user's rights. Sessions survive the autoreloader's new process, whose clients learn that lists may have changed.
+its own user's rights. Sessions survive an autoreload, and clients are notified that lists may have changed.
 """
 
 import asyncio
@@ -303,7 +303,7 @@ def _user_was_saved(instance: Any, **_: Any) -> None:
 
 
 def _users_changed(instance: Any, action: str, reverse: bool, pk_set: Collection[Any] | None, **_: Any) -> None:
-    """Handle groups or permissions of users, from either side; a clear while its rows exist."""
+    """Handle groups or permissions of users, from either side. A clear is handled before the rows are gone."""
     if action not in {"post_add", "post_remove", "pre_clear"} or pk_set == set():
         return
     if not reverse:

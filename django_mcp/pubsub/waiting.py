@@ -38,7 +38,7 @@ async def wait_for(
     Args:
         topic: the row's events.
         look: reads the row; blocks.
-        seconds: timeout; None for none.
+        seconds: timeout; None for no limit.
         wants: filter of events; by default all.
         takes: True for an event that is handled, without reading the row.
     """

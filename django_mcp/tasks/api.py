@@ -97,8 +97,8 @@ def begin(context: Context, tool: Tool, *, is_answer: bool) -> tuple[Task, bool]
         is_answer: whether the task itself is the response.
 
     Raises:
-        ToolError: the caller has too many tasks, used the idempotency key for another call, or may not be the one who
-            used it.
+        ToolError: the caller has too many tasks, used the idempotency key for another call, or may be another caller
+            than its first user.
     """
     repeat = repeat_of(context, tool, context.params.get("arguments") or {})
     before = None if repeat is None else repeat.task()
@@ -252,7 +252,7 @@ async def wait(context: Context, task_id: str, seconds: float | None, since: int
     Progress and log messages are forwarded meanwhile.
 
     Args:
-        seconds: timeout; None for none.
+        seconds: timeout; None for no limit.
         since: id of the last event not forwarded; None for the newest.
     """
     if since is None:
@@ -348,7 +348,7 @@ async def outcome(
     """Return a task's result. Answers in the request are given to the task first.
 
     Args:
-        seconds: timeout; None for none.
+        seconds: timeout; None for no limit.
         tool: the called tool, if its call waits.
         since: see ``wait``.
 

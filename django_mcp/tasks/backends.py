@@ -45,7 +45,7 @@ class TaskBackend(Protocol):
 
 
 class InProcessBackend:
-    """Threads of this process."""
+    """Runs tasks in threads of this process."""
 
     name = PROCESS
 
@@ -56,7 +56,10 @@ class InProcessBackend:
 
 
 class InlineBackend:
-    """The thread that creates the task, if it cannot wait for another, or another cannot see its transaction."""
+    """Runs a task in the thread that creates it.
+
+    Used if that thread cannot wait for another, or another cannot see its transaction.
+    """
 
     name = PROCESS
 
@@ -66,7 +69,7 @@ class InlineBackend:
 
 
 class DjangoTasksBackend:
-    """An alias in ``TASKS``.
+    """Enqueues tasks in a backend of ``TASKS``.
 
     Attributes:
         task: the Django task, set by ``job``, which needs a configured backend.

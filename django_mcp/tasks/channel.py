@@ -35,7 +35,7 @@ class CancellableInline(Inline):
         self._lock = threading.Lock()
 
     async def sync(self, function: Callable[[], T]) -> T:
-        """Call *function*. In a worker's main thread ``SystemExit``, perhaps from a signal, passes."""
+        """Call *function*. In a worker's main thread ``SystemExit`` propagates: it may come from a signal."""
         if threading.current_thread() is threading.main_thread():
             return function()
         return await super().sync(function)
@@ -125,7 +125,7 @@ class TaskChannel(StepChannel):
         """Buffer a log message.
 
         Raises:
-            TypeError: it has no JSON form, which the tool should learn, not the heartbeat.
+            TypeError: it has no JSON form. Raised here, for the tool to see.
         """
         if method != "notifications/message" or self._said >= MAX_MESSAGES:
             return
@@ -149,7 +149,7 @@ class TaskChannel(StepChannel):
             self._progress = said if message is not None or last is None else (*said[:2], last[2])
 
     def flush(self) -> None:
-        """Save what is buffered. Heartbeat and task take turns."""
+        """Save what is buffered. Heartbeat and task do so one at a time."""
         if self._progress is None and not self._messages:
             return
         # Lock order: transaction, then _saving. On SQLite the heartbeat waits here for the tool's transaction, and

@@ -114,7 +114,8 @@ def bring(server: MCPServer, tool: Tool) -> None:
     """Prepare an endpoint for a tool with tasks.
 
     Raises:
-        ImproperlyConfigured: another tool is named ``get_task_result``, or ``before_task`` has other parameters.
+        ImproperlyConfigured: another tool is named ``get_task_result``, or ``before_task`` has parameters the tool
+            lacks.
     """
     _check(tool)
     tool.extension = EXTENSION
