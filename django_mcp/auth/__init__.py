@@ -1,1 +1,1 @@
-"""Who calls. An endpoint has a list of authenticators and asks them in order."""
+"""Authentication: an endpoint tries its authentication classes in order."""

@@ -1,6 +1,6 @@
-"""API keys: their form, making and revoking them, and the authenticator that takes them.
+"""API keys: format, creation, revocation and authentication.
 
-A key is shown once. What is stored is its hash: 256 random bits need no slow one.
+A key is shown once and stored as a hash, which may be a fast one for 256 random bits.
 """
 
 import binascii
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from django_mcp.models import APIKey
 
 PREFIX = "mcp_key_"
-"""How every key begins, so that one look tells a key from a token and secret scanners find leaked ones."""
+"""Tells keys from tokens, and lets secret scanners find leaked keys."""
 SHOWN = len(PREFIX) + 6
-"""How many characters of a key are kept, to tell it from others."""
+"""Length of the stored beginning, which identifies a key to people."""
 DAYS = 90
-"""How long a key lives for which nobody said more, or less."""
+"""Default lifetime in days."""
 
 _DIGITS = string.digits + string.ascii_uppercase + string.ascii_lowercase
 _SHAPE = re.compile(PREFIX + r"([0-9A-Za-z]{43})([0-9A-Za-z]{6})")
@@ -51,24 +51,24 @@ logger = logging.getLogger("django_mcp")
 
 
 def is_key(token: str) -> bool:
-    """Whether it looks like one of our keys."""
+    """Return True if *token* has the prefix of an API key."""
     return token.startswith(PREFIX)
 
 
 def make_key() -> str:
-    """A new key: the prefix, 256 random bits in base 62, and their checksum, all of letters and digits."""
+    """Return a new key: prefix, 256 random bits in base 62, checksum."""
     secret = _base62(secrets.randbits(256), 43)
     return PREFIX + secret + _checksum(secret)
 
 
 def is_well_formed(key: str) -> bool:
-    """Whether the checksum is right. A key that was mistyped, or cut off, is refused without a query."""
+    """Return True if format and checksum are correct. Mistyped keys need no query."""
     match = _SHAPE.fullmatch(key)
     return match is not None and secrets.compare_digest(_checksum(match[1]), match[2])
 
 
 def hash_of(key: str) -> str:
-    """What is stored of a key: its SHA-256, 64 hexadecimal digits."""
+    """Return the SHA-256 that is stored of a key, in hexadecimal."""
     return hashlib.sha256(key.encode()).hexdigest()
 
 
@@ -80,20 +80,19 @@ def create_key(
     scopes: Collection[str] | None = None,
     days: int | None = None,
 ) -> "tuple[APIKey, str]":
-    """Make a key with which a program acts as *user*.
+    """Create an API key for a user.
 
     Args:
-        user: the Django user.
-        name: what it is for, for people.
-        endpoints: names of the endpoints it opens; by default the default one, where that takes API keys.
-        scopes: what it allows; by default what every call at those endpoints needs.
-        days: how long it lives, at most ``DJANGO_MCP["MAX_API_KEY_DAYS"]``; by default 90, or that if it is less.
+        name: what the key is for.
+        endpoints: names of endpoints; by default the default endpoint, if it accepts API keys.
+        scopes: by default those that every call at the endpoints needs.
+        days: lifetime, at most ``DJANGO_MCP["MAX_API_KEY_DAYS"]``; by default 90, or that if less.
 
     Returns:
-        Its row, and the key itself, which nothing else will ever tell.
+        the row, and the key, which cannot be retrieved later.
 
     Raises:
-        ValidationError: something of that will not do; by argument.
+        ValidationError: by argument.
     """
     from django_mcp.models import APIKey  # noqa: PLC0415 - needs the app registry
 
@@ -119,38 +118,38 @@ def create_key(
 def find_problems(
     user: Any, name: str, endpoints: Sequence[str], scopes: Collection[str] | None, days: int
 ) -> dict[str, str]:
-    """What is wrong with the arguments of ``create_key``, a sentence each."""
+    """Return errors in the arguments of ``create_key``, by argument."""
     served = {each.name for each in servers()}
     foreign = [each for each in endpoints if each not in served]
     unknown = [each for each in scopes or () if each not in declared()]
     checks = {
-        "user": (not user.is_active, _("This user is not active. Name one who may sign in.")),
-        "name": (not 1 <= len(name.strip()) <= 100, _("Say in 1 to 100 characters what the key is for.")),  # noqa: PLR2004
+        "user": (not user.is_active, _("This user is inactive. Choose an active user.")),
+        "name": (not 1 <= len(name.strip()) <= 100, _("The name must have 1 to 100 characters.")),  # noqa: PLR2004
         "endpoints": (
             bool(foreign) or not endpoints,
-            _("There is no endpoint “%(wrong)s”; there are: %(right)s.")
+            _("There is no endpoint “%(wrong)s”. Available endpoints: %(right)s.")
             % {"wrong": "”, “".join(foreign), "right": ", ".join(sorted(served))}
             if foreign
-            else _("Name the endpoints that the key opens, of: %s.") % ", ".join(sorted(served)),
+            else _("Choose at least one endpoint. Available endpoints: %s.") % ", ".join(sorted(served)),
         ),
         "scopes": (
             bool(unknown),
-            _("There is no scope “%(wrong)s”; there are: %(right)s.")
+            _("There is no scope “%(wrong)s”. Available scopes: %(right)s.")
             % {"wrong": "”, “".join(unknown), "right": ", ".join(declared())},
         ),
         "days": (
             not 1 <= days <= settings.MAX_API_KEY_DAYS,
-            _("A key lives from 1 to %d days (DJANGO_MCP['MAX_API_KEY_DAYS']).") % settings.MAX_API_KEY_DAYS,
+            _("The lifetime must be from 1 to %d days (DJANGO_MCP['MAX_API_KEY_DAYS']).") % settings.MAX_API_KEY_DAYS,
         ),
     }
     return {argument: words for argument, (wrong, words) in checks.items() if wrong}
 
 
 def revoke_key(row: "APIKey") -> bool:
-    """Make a key worthless from the next request on, and end its open streams and its tasks.
+    """Revoke a key, and end its streams and tasks.
 
     Returns:
-        Whether it was not revoked before.
+        False if it was revoked before.
     """
     from django_mcp.models import APIKey  # noqa: PLC0415
     from django_mcp.pubsub.publish import end_access  # noqa: PLC0415 - needs the app registry
@@ -167,7 +166,7 @@ def revoke_key(row: "APIKey") -> bool:
 
 
 class State(enum.Enum):
-    """Whether a key can be used."""
+    """The state of an API key."""
 
     ACTIVE = "active"
     REVOKED = "revoked"
@@ -176,7 +175,7 @@ class State(enum.Enum):
 
 
 def state_of(row: "APIKey") -> State:
-    """Whether a key can be used, and if not, the first reason."""
+    """Return a key's state: the first reason why it cannot be used."""
     if row.revoked is not None:
         return State.REVOKED
     if row.expires <= timezone.now():
@@ -185,7 +184,7 @@ def state_of(row: "APIKey") -> State:
 
 
 def takes_keys(server: MCPServer) -> bool:
-    """Whether API keys are among the credentials of an endpoint."""
+    """Return True if an endpoint accepts API keys."""
     from django_mcp.auth.base import authenticators  # noqa: PLC0415
 
     return any(isinstance(each, APIKeyAuthentication) for each in authenticators(server))
@@ -212,28 +211,27 @@ def _base62(number: int, length: int) -> str:
 
 
 PARAMETER = "api_key"
-"""Its name in a URL's query."""
+"""Name of the query parameter."""
 MAX_TOGETHER = 32
-"""Keys in one query."""
+"""Maximum number of keys per query."""
 USED_EVERY = timedelta(minutes=5)
-"""How exact ``last_used`` is."""
+"""Resolution of ``last_used``."""
 
 
 class APIKeyAuthentication(BaseAuthentication):
     """API keys, as ``Authorization: Bearer mcp_key_…`` or ``X-API-Key: mcp_key_…``.
 
-    Where ``DJANGO_MCP["API_KEYS_IN_URL"]`` is on, also as ``?api_key=mcp_key_…``. Bodies and cookies are never
-    looked at.
+    With ``DJANGO_MCP["API_KEYS_IN_URL"]`` also as ``?api_key=mcp_key_…``.
     """
 
     most_together = MAX_TOGETHER
 
     @sensitive_variables()
     def authenticate(self, head: RequestHead, server: MCPServer) -> Principal | None:
-        """The user of a key that opens this endpoint.
+        """Return the user of a key for this endpoint.
 
         Raises:
-            InvalidToken: whatever is wrong with it, or there are several.
+            InvalidToken: the key is invalid, or there are several.
         """
         (found,) = self.authenticate_together([head], server)
         if isinstance(found, Exception):
@@ -244,7 +242,7 @@ class APIKeyAuthentication(BaseAuthentication):
     def authenticate_together(
         self, heads: Sequence[RequestHead], server: MCPServer
     ) -> Sequence[Principal | Exception | None]:
-        """The users of keys that open this endpoint. One query for all."""
+        """Look up several keys with one query."""
         sent = [keys_in(head) for head in heads]
         wanted = {keys[0] for keys in sent if len(keys) == 1 and is_well_formed(keys[0])}
         rows = find_keys(wanted)
@@ -265,12 +263,12 @@ class APIKeyAuthentication(BaseAuthentication):
 
     @sensitive_variables()
     def shown(self, head: RequestHead) -> tuple[str, ...]:
-        """The keys."""
+        """Return the keys."""
         return tuple(keys_in(head))
 
 
 def renewed(principal: Principal, server: MCPServer) -> Principal | None:
-    """Return the principal with the key's current scopes, or None if it no longer opens the endpoint."""
+    """Return the principal with the key's current scopes, or None if the key no longer opens the endpoint."""
     from django_mcp.models import APIKey  # noqa: PLC0415 - needs the app registry
 
     good = APIKey.objects.filter(
@@ -284,7 +282,7 @@ def renewed(principal: Principal, server: MCPServer) -> Principal | None:
 
 @sensitive_variables()
 def keys_in(head: RequestHead) -> list[str]:
-    """Every API key that a request holds where one may be."""
+    """Return every API key in a request."""
     token = bearer(head.headers)
     keys = [token] if token is not None and is_key(token) else []
     if key := head.headers.get("x-api-key", "").strip():
@@ -296,24 +294,24 @@ def keys_in(head: RequestHead) -> list[str]:
 
 @sensitive_variables()
 def keys_in_query(query: str) -> list[str]:
-    """The values of ``api_key`` in a query string, decoded; an empty one is a value too."""
+    """Return the values of ``api_key`` in a query string, even empty ones."""
     return [value for name, value in parse_qsl(query, keep_blank_values=True) if name == PARAMETER]
 
 
 @sensitive_variables("key")
 def find_key(key: str) -> "APIKey | None":
-    """The row of a key that is neither revoked nor expired, and its user. One query."""
+    """Return a valid key's row and user, or None. One query."""
     return find_keys([key]).get(key)
 
 
 @sensitive_variables()
 def find_keys(keys: Collection[str]) -> "dict[str, APIKey]":
-    """The rows of those that are neither revoked nor expired, and their users, by key. One query, or none for none."""
+    """Return rows and users of valid keys, by key. At most one query."""
     if not keys:
         return {}
     hashes = {hash_of(key): key for key in keys}
     given = list(hashes)
-    size = 1 << (len(given) - 1).bit_length()  # few sizes, so that few statements have to be put together
+    size = 1 << (len(given) - 1).bit_length()  # powers of two, to limit the number of prepared statements
     given += given[-1:] * (size - len(given))
     named = {f"hash_{place}": each for place, each in enumerate(given)}
     return {hashes[row.key_hash]: row for row in _prepared(size).all(now=timezone.now(), **named)}
@@ -331,10 +329,9 @@ def _prepared(size: int) -> Prepared:
 
 
 def note_use(row: "APIKey") -> None:
-    """Write down that a key was used, where that was not done lately.
+    """Update ``last_used`` every ``USED_EVERY``.
 
-    Of requests that come together one writes. A database that cannot be written to now is no reason to turn anybody
-    away.
+    One of several concurrent requests writes. Database errors must not deny a request.
     """
     from django_mcp.models import APIKey  # noqa: PLC0415 - needs the app registry
 
@@ -342,11 +339,11 @@ def note_use(row: "APIKey") -> None:
     if row.last_used is not None and now - row.last_used < USED_EVERY:
         return
     connection = connections[router.db_for_write(APIKey)]
-    # In a transaction of somebody else's, a statement that fails must not take all the others with it.
+    # A failed statement must not break a transaction that is already open.
     guard = transaction.atomic(connection.alias) if connection.in_atomic_block else nullcontext()
     try:
         with guard:
             unchanged = APIKey.objects.filter(pk=row.pk, last_used=row.last_used)
             unchanged.update(last_used=now)
     except DatabaseError as error:
-        logger.debug("the last use of API key %s could not be written: %s", row.prefix, error)
+        logger.debug("last_used of API key %s could not be saved: %s", row.prefix, error)

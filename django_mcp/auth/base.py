@@ -1,4 +1,4 @@
-"""The interface of authenticators, and the one that lets everybody call."""
+"""``BaseAuthentication``, the interface of authentication classes, and ``AllowAny``."""
 
 import difflib
 import re
@@ -23,21 +23,21 @@ PATHS = tuple(
         "SessionAuthentication",
     )
 )
-"""The authenticators that there are."""
+"""Dotted paths of the built-in authentication classes."""
 
 _TOKEN = re.compile(r"[!#-+\--\x7f]+")
-"""What a bearer token may consist of: ASCII, without spaces, control characters, commas and quotation marks."""
+"""ASCII without spaces, control characters, commas and quotation marks."""
 
 
 class RequestHead(NamedTuple):
     """A request without its body.
 
     Attributes:
-        headers: by lower-case name; a header sent twice is joined with ", " (RFC 9110, section 5.2).
-        host: the host and port it was sent to, as the client knows them.
-        secure: tells whether it came over https.
-        edge: gives a Django request.
-        query: the query string, without the question mark.
+        headers: by lower-case name; repeated ones are joined with ", " (RFC 9110, section 5.2).
+        host: host and port as the client knows them.
+        secure: returns True for https.
+        edge: returns a Django request.
+        query: the query string without "?".
     """
 
     method: str
@@ -48,21 +48,19 @@ class RequestHead(NamedTuple):
     query: str = ""
 
     def __repr__(self) -> str:
-        """Without headers and query, which hold credentials: error reports show what variables are called."""
+        """Omit headers and query, whose credentials would appear in error reports."""
         return f"RequestHead({self.method} to {self.host})"
 
 
 class InvalidToken(Exception):
-    """A credential was sent, and it is bad. Whoever calls is not told why."""
+    """An invalid credential. The caller is not informed of the reason."""
 
 
 class AuthorizationServerAway(Exception):
-    """What a credential is to be judged by cannot be had just now: 503.
-
-    It is not the credential's fault, so its holder must not be told to throw it away.
+    """A credential cannot be checked now. The response is 503: after a 401 clients would discard the credential.
 
     Args:
-        retry_after: seconds after which it may be worth another try.
+        retry_after: seconds.
     """
 
     def __init__(self, retry_after: float = 10) -> None:
@@ -71,19 +69,19 @@ class AuthorizationServerAway(Exception):
 
 
 class BaseAuthentication:
-    """Recognises a caller by a request's headers. Sites write their own as subclasses.
+    """Base of authentication classes, which recognise the caller by a request's headers.
 
     Attributes:
-        blocking: whether ``authenticate`` may touch the database or the network. The ASGI edge calls it in a
-            worker thread then.
-        most_together: how many requests with different credentials ``authenticate_together`` takes.
+        blocking: whether ``authenticate`` may use database or network. The ASGI application calls it in a worker thread
+            then.
+        most_together: maximum number of requests for ``authenticate_together``.
     """
 
     blocking: bool = True
     most_together: int = 1
 
     def __init_subclass__(cls, **keywords: Any) -> None:
-        """What a class says of its ``authenticate`` need not be true of one that a subclass puts in its place."""
+        """Reset ``shown`` and ``most_together``, which need not fit an overridden ``authenticate``."""
         super().__init_subclass__(**keywords)
         if _place(cls, "shown") > _place(cls, "authenticate"):
             cls.shown = BaseAuthentication.shown  # type: ignore[method-assign]
@@ -91,50 +89,50 @@ class BaseAuthentication:
             cls.most_together = 1
 
     def authenticate(self, head: RequestHead, server: MCPServer) -> Principal | None:
-        """The caller; None where the request holds nothing for this authenticator, so that the next one is asked.
+        """Return the caller, or None if the request has no credential for this class, so that the next one is tried.
 
         Raises:
-            InvalidToken: it does hold something, which is not good.
-            AuthorizationServerAway: nobody can say just now whether it is.
+            InvalidToken: the credential is invalid.
+            AuthorizationServerAway: the credential cannot be checked now.
         """
         raise NotImplementedError
 
     def shown(self, head: RequestHead) -> Hashable | None:  # noqa: ARG002
-        """All that ``authenticate`` looks at in a request, so that one lookup does for requests that come together.
+        """Return all that ``authenticate`` reads of a request, so that concurrent requests share one lookup.
 
-        Empty, as ``""`` and ``()`` are, where it holds nothing for this authenticator, which is not asked then. None,
-        as by default, for what cannot be told: then each request is looked at for itself.
+        An empty value, such as ``""`` or ``()``, means no credential for this class, and ``authenticate`` is not
+        called. With None, the default, lookups are not shared.
 
         Raises:
-            InvalidToken: what it holds is not good.
+            InvalidToken: the credential is invalid.
         """
         return None
 
     def authenticate_together(
         self, heads: Sequence[RequestHead], server: MCPServer
     ) -> Sequence[Principal | Exception | None]:
-        """Callers of requests that come together, of which no two have the same ``shown``.
+        """Return, for each of several requests, the result of ``authenticate`` or its exception.
 
-        For each what ``authenticate`` gives, or the exception that it raises. It should take hardly longer than one of
-        them, for all wait for it; only called where ``most_together`` is more than 1.
+        Called if ``most_together`` is more than 1, with requests whose ``shown`` differ. All wait for it, so it should
+        be about as fast as one lookup.
         """
         raise NotImplementedError
 
     def authorization_servers(self, server: MCPServer) -> Sequence[str]:  # noqa: ARG002
-        """Issuers whose tokens it takes, for the protected resource metadata (RFC 9728, section 2)."""
+        """Return accepted issuers, for the protected resource metadata (RFC 9728, section 2)."""
         return ()
 
 
 def _place(kind: type, name: str) -> int:
-    """How far up among its bases a class has a method from."""
+    """Return the position in the MRO of the class with a method."""
     return next(place for place, each in enumerate(kind.__mro__) if name in vars(each))
 
 
 def bearer(headers: Mapping[str, str]) -> str | None:
-    """The token of an ``Authorization: Bearer`` header (RFC 6750, section 2.1); None for another scheme, or none.
+    """Return the token of ``Authorization: Bearer`` (RFC 6750, section 2.1), or None.
 
     Raises:
-        InvalidToken: it is followed by anything but one token.
+        InvalidToken: it is not exactly one token.
     """
     scheme, _, token = headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer":
@@ -147,7 +145,7 @@ def bearer(headers: Mapping[str, str]) -> str | None:
 
 @cache
 def authenticators(server: MCPServer) -> tuple[BaseAuthentication, ...]:
-    """The authenticators of an endpoint, made from what its declaration names."""
+    """Return the authentication instances of an endpoint."""
     return tuple(_made(each, server) for each in server.authentication)
 
 
@@ -176,20 +174,17 @@ setting_changed.connect(_forget, dispatch_uid="django_mcp.auth.base")
 
 
 class AllowAny(BaseAuthentication):
-    """Lets everybody in, as ``AnonymousUser``.
-
-    For endpoints that offer nothing anybody may not have, and for servers that only this machine can reach.
-    """
+    """Accepts every request as ``AnonymousUser``: for public content, or servers only the local machine can reach."""
 
     blocking = False
 
     @cached_property
     def everybody(self) -> Principal:
-        """Who everybody is."""
+        """The principal of all requests."""
         from django.contrib.auth.models import AnonymousUser  # noqa: PLC0415 - needs the app registry
 
         return Principal(kind="public", id="public", user=AnonymousUser())
 
     def authenticate(self, head: RequestHead, server: MCPServer) -> Principal:  # noqa: ARG002
-        """The same principal for every request."""
+        """Return ``everybody``."""
         return self.everybody

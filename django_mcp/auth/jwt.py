@@ -1,4 +1,4 @@
-"""JWT access tokens of another authorization server (RFC 9068), and its public keys (RFC 8414, RFC 7517)."""
+"""JWT access tokens of other authorization servers (RFC 9068) and their public keys (RFC 8414, RFC 7517)."""
 
 import base64
 import datetime
@@ -27,29 +27,27 @@ from django_mcp.core.server import MCPServer
 logger = logging.getLogger("django_mcp")
 
 TIMEOUT = 5.0
-"""Seconds a document may take."""
+"""Seconds per fetch."""
 MAX_BYTES = 512 * 1024
-"""The longest document that is read."""
+"""Maximum size of a document."""
 _THIS_MACHINE = {"localhost", "127.0.0.1", "::1"}
 
 
 class Unreachable(Exception):
-    """A document cannot be had, or is not what it should be."""
+    """A document cannot be fetched or is invalid."""
 
 
 class IssuerKeys:
-    """The keys of one issuer, shared by all threads.
+    """The public keys of an issuer, shared by all threads.
 
     Args:
-        issuer: its identifier; where its keys are is looked up in its metadata.
-        jwks_url: where they are, for an issuer without metadata.
+        jwks_url: the key set, for an issuer without metadata.
 
     Attributes:
-        fresh_seconds: how long keys are used before they are fetched again.
-        stale_seconds: how much longer they are used while the issuer cannot be reached.
-        retry_seconds: how long nobody tries again after a failure.
-        pause_seconds: how long nobody asks again for keys because of a key ID that is not among them. Anybody can send
-            such tokens.
+        fresh_seconds: how long keys are cached.
+        stale_seconds: how much longer while the issuer is unreachable.
+        retry_seconds: pause after a failed fetch.
+        pause_seconds: pause between fetches for unknown key ids, which anyone can send.
     """
 
     fresh_seconds: float = 60 * 60
@@ -66,10 +64,10 @@ class IssuerKeys:
         self._failed = False
 
     def find(self, kid: str | None, algorithm: str) -> list[Any]:
-        """The keys that a token with this header may be signed with, as ``jwcrypto.jwk.JWK``.
+        """Return the keys, as ``jwcrypto.jwk.JWK``, that may have signed a token.
 
         Raises:
-            AuthorizationServerAway: that cannot be told, because the issuer does not answer.
+            AuthorizationServerAway: the issuer is unreachable, and cached keys are too old or do not match.
         """
         if self._age() >= self.fresh_seconds:
             self._renew(self.retry_seconds, wait=not self._keys)
@@ -87,7 +85,7 @@ class IssuerKeys:
         return time.monotonic() - self._fetched
 
     def _renew(self, pause: float, *, wait: bool) -> None:
-        """Fetch the keys, unless somebody did less than *pause* seconds ago, or does so and need not be waited for."""
+        """Fetch the keys, at most every *pause* seconds. Without *wait*, return if another thread is fetching."""
         if not self._lock.acquire(blocking=wait):
             return
         try:
@@ -102,21 +100,21 @@ class IssuerKeys:
             self._fetched, self._failed = time.monotonic(), False
         except Unreachable as error:
             self._failed = True
-            logger.warning("No keys of %s: %s", self.issuer, error)
+            logger.warning("The keys of %s could not be fetched: %s", self.issuer, error)
         self._tried = time.monotonic()
 
     def _fetch(self) -> Sequence[Any]:
         keys = usable_keys(fetch_json(self.jwks_url or discovered_jwks_url(self.issuer)))
         if not keys:
-            raise Unreachable("its key set has no key that can be used")
+            raise Unreachable("its key set has no usable key")
         return keys
 
 
 def discovered_jwks_url(issuer: str) -> str:
-    """``jwks_uri`` of the issuer's metadata.
+    """Return ``jwks_uri`` of the issuer's metadata.
 
     Raises:
-        Unreachable: there is no metadata in which the issuer calls itself exactly *issuer* (RFC 8414, section 3.3).
+        Unreachable: no metadata has exactly this ``issuer`` (RFC 8414, section 3.3).
     """
     failures = []
     for url in metadata_urls(issuer):
@@ -127,12 +125,12 @@ def discovered_jwks_url(issuer: str) -> str:
             continue
         if metadata.get("issuer") == issuer and isinstance(metadata.get("jwks_uri"), str):
             return str(metadata["jwks_uri"])
-        failures.append(f"{url} is of issuer {metadata.get('issuer')!r}, or has no jwks_uri")
+        failures.append(f"{url} has issuer {metadata.get('issuer')!r} or no jwks_uri")
     raise Unreachable("; ".join(failures))
 
 
 def metadata_urls(issuer: str) -> Iterator[str]:
-    """Where an issuer's metadata may be (RFC 8414, sections 3 and 5; OpenID Connect Discovery, section 4)."""
+    """Yield URLs of metadata (RFC 8414, sections 3 and 5; OpenID Connect Discovery, section 4)."""
     parts = urlsplit(issuer)
     origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
     yield f"{origin}/.well-known/oauth-authorization-server{path}"
@@ -140,7 +138,7 @@ def metadata_urls(issuer: str) -> Iterator[str]:
 
 
 def is_safe_address(url: str) -> bool:
-    """Whether *url* is https, or http on this machine; without user information."""
+    """Return True for https, or http on this machine, without user information."""
     try:
         parts = urlsplit(url)
         host = parts.hostname
@@ -150,7 +148,7 @@ def is_safe_address(url: str) -> bool:
 
 
 def fetch_json(url: str) -> dict[str, Any]:
-    """The JSON object at *url*. Redirects are not followed.
+    """Return the JSON object at a URL, without following redirects.
 
     Raises:
         Unreachable: whatever goes wrong.
@@ -163,17 +161,17 @@ def fetch_json(url: str) -> dict[str, Any]:
         with send("GET", url, {"Accept": "application/json"}, timeout=TIMEOUT) as response:
             body = response.read(MAX_BYTES + 1)
         if response.status != HTTPStatus.OK or len(body) > MAX_BYTES:
-            raise Unreachable(f"{url} answered {response.status}, with {len(body)} bytes")
+            raise Unreachable(f"{url} returned status {response.status} and {len(body)} bytes")
         found = json.loads(body)
     except (OSError, ValueError, RecursionError) as error:
         raise Unreachable(f"{url}: {error}") from error
     if not isinstance(found, dict):
-        raise Unreachable(f"{url} is no JSON object")
+        raise Unreachable(f"{url} is not a JSON object")
     return found
 
 
 def usable_keys(document: dict[str, Any]) -> list[Any]:
-    """The public keys in a JWK Set. Those of unknown kinds are passed over (RFC 7517, section 5); no shared secrets."""
+    """Return the public keys of a JWK Set, skipping unknown types (RFC 7517, section 5) and shared secrets."""
     from jwcrypto.common import JWException  # noqa: PLC0415 - brings a large library
     from jwcrypto.jwk import JWK  # noqa: PLC0415
 
@@ -201,33 +199,32 @@ def _is_local(scheme: str, host: str | None) -> bool:
 Claims = Mapping[str, Any]
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-"""Signatures with a key pair. With ``none`` or a shared secret, whoever reads the public key could sign."""
+"""Asymmetric only: with ``none`` or a shared secret, readers of the public key could sign."""
 _SHAPE = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
 _TYPES = {"", "jwt", "application/jwt", "at+jwt", "application/at+jwt"}
 _SPEAKS_OF_SOMETHING_ELSE = frozenset({"at_hash", "c_hash", "cnf"})
-"""Claims of ID tokens, and of tokens that are worthless without a key of the client's (RFC 7800)."""
+"""Claims of ID tokens, and of tokens bound to a client's key (RFC 7800)."""
 
 
 class JWTAuthentication(BaseAuthentication):
-    """Access tokens of one external authorization server.
+    """Access tokens (JWT, RFC 9068) of another authorization server.
 
-    Several can stand in the list, one for each issuer. They come before ``OAuth2Authentication``, which takes every
-    token it does not know for a bad one.
+    Use one instance per issuer, before ``OAuth2Authentication``, which rejects unknown tokens.
 
     Args:
-        issuer: its identifier, exactly as its tokens have it in ``iss``.
-        user: takes a token's verified claims, gives a Django user or None; or the dotted path of such a function.
-            ``JWTAuthentication.by_username()`` and ``JWTAuthentication.by_verified_email`` are two.
-        audience: what must be in ``aud``, for a server that cannot be told an endpoint's URL. By default the URL of the
-            endpoint. Endpoints with the same audience take each other's tokens.
-        algorithms: signatures that are taken, out of ``ALGORITHMS``.
-        jwks_url: where the keys are, for an issuer without metadata.
-        leeway: seconds by which the clocks may differ.
-        scope_claim: where the scopes are, a string with spaces or a list; by default ``scope``, or else ``scp``. A
-            token without has no scopes: the endpoint is then one with ``MCPServer(scopes=[])``.
+        issuer: the exact value of ``iss``.
+        user: returns the Django user, or None, for verified claims; a function or its dotted path. See
+            ``JWTAuthentication.by_username()`` and ``JWTAuthentication.by_verified_email``.
+        audience: the required ``aud``; by default the endpoint's URL. Endpoints with the same audience accept each
+            other's tokens.
+        algorithms: accepted signatures, of ``ALGORITHMS``.
+        jwks_url: the key set, for an issuer without metadata.
+        leeway: tolerated clock difference in seconds.
+        scope_claim: claim with the scopes, as a string with spaces or a list; by default ``scope`` or ``scp``. Tokens
+            without it have no scopes and require ``MCPServer(scopes=[])``.
 
     Raises:
-        ImproperlyConfigured: the issuer is no https URL, or an algorithm is none of those.
+        ImproperlyConfigured: a URL is not https, or an algorithm is not supported.
     """
 
     def __init__(
@@ -244,11 +241,11 @@ class JWTAuthentication(BaseAuthentication):
         for url in filter(None, [issuer, jwks_url]):
             if not is_safe_address(url):
                 raise ImproperlyConfigured(
-                    f"JWTAuthentication: {url!r} is no address of an issuer; write an https URL."
+                    f"JWTAuthentication: {url!r} is not a safe URL of an issuer. Use an https URL."
                 )
         if isinstance(algorithms, str) or not algorithms or not set(algorithms) <= set(ALGORITHMS):
             known = ", ".join(ALGORITHMS)
-            raise ImproperlyConfigured(f"JWTAuthentication: algorithms {algorithms!r}; give a list out of {known}.")
+            raise ImproperlyConfigured(f"JWTAuthentication: algorithms is {algorithms!r}. Use a list of: {known}.")
         self.issuer = issuer
         self.audience = audience
         self.algorithms = tuple(algorithms)
@@ -259,11 +256,11 @@ class JWTAuthentication(BaseAuthentication):
 
     @sensitive_variables()
     def authenticate(self, head: RequestHead, server: MCPServer) -> Principal | None:
-        """The user of a token of this issuer; None for a token of anybody else's.
+        """Return the user of a token, or None for another issuer's.
 
         Raises:
-            InvalidToken: it says that it is of this issuer, and is bad.
-            AuthorizationServerAway: there are no keys to tell.
+            InvalidToken: a token of this issuer is invalid.
+            AuthorizationServerAway: no keys are available.
         """
         token = bearer(head.headers)
         header, claims = (None, None) if token is None else _unverified(token)
@@ -286,12 +283,12 @@ class JWTAuthentication(BaseAuthentication):
         )
 
     def authorization_servers(self, server: MCPServer) -> Sequence[str]:  # noqa: ARG002
-        """The issuer."""
+        """Return the issuer."""
         return (self.issuer,)
 
     @staticmethod
     def by_username(claim: str = "sub") -> Callable[[Claims], Any]:
-        """Finds the user whose name is in *claim*, exactly. Only for a claim that people cannot choose themselves."""
+        """Find users whose username is *claim*, which users must not be able to choose themselves."""
 
         def user(claims: Claims) -> Any:
             from django.contrib.auth import get_user_model  # noqa: PLC0415 - needs the app registry
@@ -304,7 +301,7 @@ class JWTAuthentication(BaseAuthentication):
 
     @staticmethod
     def by_verified_email(claims: Claims) -> Any:
-        """Finds the only user with the token's ``email``, which ``email_verified`` must vouch for."""
+        """Find the only user with the token's ``email``, if ``email_verified``."""
         from django.contrib.auth import get_user_model  # noqa: PLC0415
 
         email = claims.get("email")
@@ -312,7 +309,7 @@ class JWTAuthentication(BaseAuthentication):
             return None
         field = get_user_model().get_email_field_name()
         found = list(get_user_model()._default_manager.filter(**{f"{field}__iexact": email})[:2])  # noqa: SLF001
-        # A database may hold letters equal that are not.
+        # The database's collation may treat different letters as equal.
         return found[0] if len(found) == 1 and getattr(found[0], field).lower() == str(email).lower() else None
 
     @cached_property
@@ -330,7 +327,7 @@ class JWTAuthentication(BaseAuthentication):
 
     @sensitive_variables()
     def _verified(self, token: str, header: Claims) -> Claims:
-        """The claims, after the signature, the times and the type were looked at."""
+        """Return the claims after checks of signature, times and type."""
         algorithm, kid = header.get("alg"), header.get("kid")
         if algorithm not in self.algorithms or str(header.get("typ") or "").lower() not in _TYPES:
             raise InvalidToken
@@ -361,7 +358,7 @@ class JWTAuthentication(BaseAuthentication):
 
 @sensitive_variables()
 def _unverified(token: str) -> tuple[Claims | None, Claims | None]:
-    """Header and claims as the token has them, which prove nothing; None for what is no signed JWT."""
+    """Return header and claims, None unless the token is a signed JWT."""
     if not _SHAPE.fullmatch(token):
         return None, None
     header, claims, _ = token.split(".")
@@ -378,14 +375,14 @@ def _decoded(part: str) -> Claims | None:
 
 @sensitive_variables()
 def _claims_if_signed(token: str, key: Any, algorithm: str, leeway: int) -> Claims | None:
-    """The claims of a token that *key* has signed, which begins and ends to be valid; None for any other."""
+    """Return the claims of a valid token that *key* signed, else None."""
     from jwcrypto.common import JWException  # noqa: PLC0415 - brings a large library
     from jwcrypto.jwt import JWT  # noqa: PLC0415
 
     jwt = JWT(algs=[algorithm], expected_type="JWS")
     jwt.leeway = leeway
     try:
-        jwt.deserialize(token, key)  # looks at exp and nbf where they are there
+        jwt.deserialize(token, key)  # checks exp and nbf if present
         claims: Claims = json.loads(jwt.claims)
         _moment(claims["exp"])
     except (JWException, ValueError, TypeError, KeyError, OverflowError, OSError):
@@ -395,7 +392,7 @@ def _claims_if_signed(token: str, key: Any, algorithm: str, leeway: int) -> Clai
 
 def _moment(seconds: Any) -> datetime.datetime:
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-        raise TypeError("no time")
+        raise TypeError("not a timestamp")
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC)
 
 

@@ -1,7 +1,7 @@
-"""Credentials out of logs and error reports.
+"""Redaction of credentials in logs and error reports.
 
-A key in a URL is in every line that names the URL. Where ``DJANGO_MCP["API_KEYS_IN_URL"]`` is on, ``install`` takes it
-out of all that this process logs; what proxies before it log is the site's to see to.
+With ``DJANGO_MCP["API_KEYS_IN_URL"]`` keys are in URLs, and ``install`` redacts all that this process logs. Logs of
+proxies are the site's responsibility.
 """
 
 import copy
@@ -19,16 +19,16 @@ from django_mcp.core.redaction import redact
 
 
 class RedactSecrets(logging.Filter):
-    """Takes credentials out of log records: their words, arguments and tracebacks. For loggers and handlers."""
+    """Redacts message, arguments and traceback of log records. For loggers and handlers."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Let every record through, redacted."""
+        """Redact and accept the record."""
         redact_record(record)
         return True
 
 
 def redact_record(record: logging.LogRecord) -> None:
-    """Take credentials out of a record, whose arguments keep their number and, but for the text, their type."""
+    """Redact a record, keeping number and types of arguments where possible."""
     record.msg = _redacted(record.msg)
     if isinstance(record.args, Mapping):
         changed = {name: new for name, old in record.args.items() if (new := _redacted(old)) is not old}
@@ -45,10 +45,9 @@ def redact_record(record: logging.LogRecord) -> None:
 
 
 def install() -> None:
-    """Take credentials out of all that is logged in this process from now on, by whatever logger.
+    """Redact all log records of this process.
 
-    Filters of loggers would miss the loggers below them, and those that nobody thought of. Daphne's access log is none
-    of ``logging``'s.
+    Filters would miss child loggers. Daphne's access log does not use ``logging``.
     """
     make = logging.getLogRecordFactory()
     if not getattr(make, "redacts", False):
@@ -66,17 +65,16 @@ def install() -> None:
 
 
 def install_where_wanted() -> None:
-    """``install`` where keys may be in URLs."""
+    """``install`` if ``API_KEYS_IN_URL`` is on."""
     try:
         wanted = settings.API_KEYS_IN_URL
-    except ImproperlyConfigured:  # the system checks say what is wrong
+    except ImproperlyConfigured:  # reported by the system checks
         return
     if wanted:
         install()
 
 
 def _install_in(generator: Any) -> None:
-    """In what writes the lines of ``daphne --access-log``, where that is what serves."""
     write = generator.write_entry
     if getattr(write, "redacts", False):
         return
@@ -90,7 +88,7 @@ def _install_in(generator: Any) -> None:
 
 
 def _redacted(value: Any) -> Any:
-    """A value of a record; the same object where there is nothing to take out."""
+    """Return the redacted text, or the object itself if there is nothing to redact."""
     match value:
         case str():
             text: str = value
@@ -98,7 +96,7 @@ def _redacted(value: Any) -> Any:
             text = str(value)
         case bytes() | dict() | list() | tuple() | HttpRequest():
             text = repr(value)
-        case _:  # a number, or something that it may cost to look at, like a queryset
+        case _:  # a number, or an object that may be expensive to format, such as a queryset
             return value
     redacted = redact(text)
     return value if redacted == text else redacted

@@ -1,7 +1,7 @@
-"""OAuth access tokens of this site's own authorization server: one query, and every rule on one page.
+"""Authentication with access tokens of this site's authorization server, in one query.
 
-django-oauth-toolkit's own check is not used. It takes tokens without an audience, tokens of deactivated users, of
-clients that nobody approved, and the registration token it hands to anybody (``docs/decisions/0012``).
+The toolkit's check accepts tokens without audience, of inactive users and unapproved clients, and its public
+registration token (``docs/decisions/0012``).
 """
 
 import dataclasses
@@ -27,13 +27,13 @@ from django_mcp.core.server import MCPServer
 
 
 class OAuth2Authentication(BaseAuthentication):
-    """Access tokens from django-oauth-toolkit, in the ``Authorization`` header and nowhere else."""
+    """Access tokens of django-oauth-toolkit, in the ``Authorization`` header."""
 
     def authenticate(self, head: RequestHead, server: MCPServer) -> Principal | None:
-        """The user and client of a token that was issued for this endpoint.
+        """Return user and client of a token for this endpoint.
 
         Raises:
-            InvalidToken: whatever is wrong with it.
+            InvalidToken: the token is invalid.
         """
         token = bearer(head.headers)
         if token is None or is_key(token):
@@ -63,19 +63,19 @@ class OAuth2Authentication(BaseAuthentication):
         )
 
     def shown(self, head: RequestHead) -> str | None:
-        """The token, where nothing else decides."""
+        """Return the token, or None if a swapped application model reads more."""
         token = bearer(head.headers)
         if token is None or is_key(token):
             return ""
         return token if _decides_alone() else None
 
     def authorization_servers(self, server: MCPServer) -> Sequence[str]:  # noqa: ARG002
-        """This site; without an address it is none, which a system check says (``django_mcp.E010``)."""
+        """Return this site. A system check reports a missing ``BASE_URL`` (``django_mcp.E010``)."""
         return (base_url(),) if settings.BASE_URL else ()
 
 
 class Policy:
-    """A ``ClientPolicy`` as the token's query brings it: JSON, or None for a client without one."""
+    """A ``ClientPolicy`` as JSON, or None without one."""
 
     def __init__(self, row: dict[str, Any] | None) -> None:
         row = row or {}
@@ -85,11 +85,10 @@ class Policy:
         self.tools = _set(row.get("tools"))
 
 
-def renewed(principal: Principal, server: MCPServer) -> Principal | None:  # noqa: ARG001 - see core.known.renewers
+def renewed(principal: Principal, server: MCPServer) -> Principal | None:  # noqa: ARG001 - see core.resources.renewers
     """Return the principal with the client's current policy, or None if it is blocked or the user's grant was revoked.
 
-    That its access token has expired meanwhile ends nothing, as long as the grant was not taken back: a token that was
-    revoked, by the user or by the client (RFC 7009), is deleted, and one that was refreshed has a successor.
+    Expiry is no revocation: revoked tokens are deleted (RFC 7009), and refreshed ones have a successor.
     """
     from django_mcp.models import ClientPolicy  # noqa: PLC0415 - needs the app registry
 
@@ -122,7 +121,7 @@ def _is_granted(principal: Principal) -> bool:
 
 
 def find_token(token: str) -> Any:
-    """The live access token, its user, application and policy; None for an unknown or expired one. One query."""
+    """Return a valid token with user, application and policy, or None. One query."""
     return _LIVE.first(checksum=hashlib.sha256(token.encode()).hexdigest(), now=timezone.now())
 
 
@@ -142,7 +141,7 @@ _LIVE = Prepared(_live, related=["user", "application"], checksum=str, now=datet
 
 
 def is_for(resources: Any, server: MCPServer) -> bool:
-    """Whether a token was issued for this endpoint: exactly, for an empty list is none (RFC 8707, section 2)."""
+    """Return True for a token of this endpoint. One without resource is for none (RFC 8707, section 2)."""
     wanted = resource_of(server)
     for resource in resources if isinstance(resources, list) else ():
         try:
@@ -154,26 +153,25 @@ def is_for(resources: Any, server: MCPServer) -> bool:
 
 
 def is_usable(application: Any, head: RequestHead) -> bool:
-    """Whether the application may be used, as a swapped model may decide by the request."""
+    """Return True if the application may be used, which a swapped model may decide."""
     return _decides_alone() or bool(application.is_usable(head.edge()))
 
 
 def _decides_alone() -> bool:
-    """Whether a token is all that is looked at of a request: no swapped model has a say."""
+    """Return True unless a swapped model overrides ``is_usable``."""
     from django_mcp.auth.toolkit import AbstractApplication, get_application_model  # noqa: PLC0415
 
     return get_application_model().is_usable is AbstractApplication.is_usable
 
 
 def registration_scope() -> str:
-    """The scope of tokens that manage registrations, which open nothing here."""
+    """Return the scope of registration tokens, which are not accepted."""
     from django_mcp.auth.toolkit import oauth2_settings  # noqa: PLC0415
 
     return str(oauth2_settings.DCR_REGISTRATION_SCOPE)
 
 
 def _set(value: Any) -> frozenset[str] | None:
-    """A JSON list, or its text, as a set; None for none."""
     if isinstance(value, str):
         value = json.loads(value)
     return None if value is None else frozenset(map(str, value))

@@ -1,4 +1,4 @@
-"""The canonical URL of an endpoint (RFC 8707), and ``WWW-Authenticate`` (RFC 6750, 3; RFC 9728, 5.1)."""
+"""Resource identifiers of endpoints (RFC 8707) and ``WWW-Authenticate`` challenges (RFC 6750, RFC 9728)."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -20,40 +20,40 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def canonical(uri: str) -> str:
-    """The form in which resource identifiers are compared, which is the only comparison of audiences there is.
+    """Return the canonical form of a resource identifier, in which all audiences are compared.
 
-    Scheme and host in lower case, without the scheme's usual port and without slashes at the path's end
-    (RFC 8707, section 2; 2026-07-28, Authorization, Canonical Server URI).
+    Scheme and host become lower case; default port and trailing slashes go (RFC 8707, section 2; 2026-07-28,
+    Authorization, Canonical Server URI).
 
     Raises:
-        ValueError: it is no absolute http or https URI, or has a fragment or user information.
+        ValueError: it is not an absolute http or https URI, or has a fragment or user information.
     """
     parts = urlsplit(uri)
     scheme, host, port = parts.scheme.lower(), parts.hostname, parts.port
     if scheme not in _DEFAULT_PORTS or not host:
         raise ValueError("not an absolute http or https URI")
     if "#" in uri or "@" in parts.netloc or any(character <= " " or character == "\\" for character in uri):
-        raise ValueError("with a fragment, user information or white space")
+        raise ValueError("contains a fragment, user information or white space")
     shown = f"[{host}]" if ":" in host else host
     netloc = shown if port in {None, _DEFAULT_PORTS[scheme]} else f"{shown}:{port}"
     return urlunsplit((scheme, netloc, parts.path.rstrip("/"), parts.query, ""))
 
 
 def base_url() -> str:
-    """The site's origin.
+    """Return the site's origin.
 
     Raises:
-        ImproperlyConfigured: the setting is missing.
+        ImproperlyConfigured: ``BASE_URL`` is missing.
     """
     if not settings.BASE_URL:
-        msg = "DJANGO_MCP['BASE_URL'] is missing: the site's public address, like 'https://travel.example.com'."
+        msg = "DJANGO_MCP['BASE_URL'] is missing. Set it to the site's address, such as 'https://travel.example.com'."
         raise ImproperlyConfigured(msg)
     return settings.BASE_URL.rstrip("/")
 
 
 @lru_cache(maxsize=256)
 def path_of(server: MCPServer) -> str:
-    """The URL path of a server's endpoint, without a final slash."""
+    """Return an endpoint's URL path, without trailing slash."""
     try:
         return reverse(f"django_mcp:{server.name}")
     except NoReverseMatch:
@@ -62,13 +62,13 @@ def path_of(server: MCPServer) -> str:
 
 @lru_cache(maxsize=256)
 def resource_of(server: MCPServer) -> str:
-    """An endpoint's resource identifier (RFC 8707): its URL, in canonical form."""
+    """Return an endpoint's resource identifier (RFC 8707), its canonical URL."""
     return canonical(base_url() + path_of(server))
 
 
 @lru_cache(maxsize=256)
 def metadata_url_of(server: MCPServer) -> str:
-    """Where an endpoint's protected resource metadata is (RFC 9728, section 3)."""
+    """Return the URL of protected resource metadata (RFC 9728, section 3)."""
     try:
         return base_url() + reverse(f"django_mcp:{server.name}-metadata")
     except NoReverseMatch:
@@ -85,19 +85,18 @@ setting_changed.connect(_forget, dispatch_uid="django_mcp.auth.identifiers")
 
 
 INVALID_TOKEN = "The access token is invalid, expired, or not for this endpoint."  # noqa: S105
-"""The same for all that may be wrong with a token: which it is helps nobody but a thief."""
+"""For every invalid token: the reason would help attackers only."""
 
 
 def challenge(
     server: MCPServer, error: str | None = None, description: str = "", scopes: Iterable[str] | None = None
 ) -> str:
-    """The header's value: one challenge, each parameter quoted.
+    """Return the value of ``WWW-Authenticate`` (RFC 6750, section 3; RFC 9728, section 5.1).
 
     Args:
-        server: the endpoint.
-        error: an error code; None where no credential was sent.
-        description: for people; must not hold "scope=" or "error=", which clients search the header for.
-        scopes: what to ask for; by default what every call at the endpoint needs.
+        error: an error code; None without a credential.
+        description: for people. Clients search the header for "scope=" and "error=", which it must not contain.
+        scopes: scopes to request; by default those every call needs.
     """
     parameters = {"error": error, "error_description": description or None}
     parameters["scope"] = in_order(server.scopes if scopes is None else scopes) or None
@@ -108,22 +107,22 @@ def challenge(
 
 
 def has_metadata(server: MCPServer) -> bool:
-    """Whether any authorization server issues tokens for the endpoint."""
+    """Return True if an authorization server issues tokens for the endpoint."""
     return any(each.authorization_servers(server) for each in authenticators(server))
 
 
 def issuers(server: MCPServer) -> Sequence[str]:
-    """The issuers of tokens for the endpoint, each once."""
+    """Return the issuers of tokens for the endpoint."""
     found = [issuer for each in authenticators(server) for issuer in each.authorization_servers(server)]
     return list(dict.fromkeys(found))
 
 
 def body(error: str, description: str) -> bytes:
-    """The JSON that goes with it, as the token endpoint has it (RFC 6749, section 5.2)."""
+    """Return an error as JSON, as at the token endpoint (RFC 6749, section 5.2)."""
     return json.dumps({"error": error, "error_description": description}).encode()
 
 
 def _quoted(value: str) -> str:
-    """As the inside of a quoted-string (RFC 9110, section 5.6.4), in printable ASCII."""
+    """Escape for a quoted-string (RFC 9110, section 5.6.4), in printable ASCII."""
     printable = "".join(character for character in value if " " <= character <= "~")
     return printable.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,4 +1,4 @@
-"""The site's session cookie as a credential, for MCP clients on the site's own pages and origin (RFC 6454)."""
+"""Authentication with the session cookie, for MCP clients on the site's own pages (origin: RFC 6454)."""
 
 import logging
 from functools import lru_cache
@@ -23,26 +23,24 @@ _THIS_MACHINE = ("localhost", "127.0.0.1", "[::1]")
 
 @lru_cache(maxsize=1024)
 def is_own_origin(origin: str, host: str, *, secure: bool) -> bool:
-    """Whether *origin* is that of the site itself, as ``BASE_URL`` says.
+    """Return True for the origin of ``BASE_URL`` or, without that setting, of the request's host.
 
-    Only where there is no ``BASE_URL`` is it compared with the request. Host and Origin agree in an attack by DNS
-    rebinding too, so the Host must then be one that ``ALLOWED_HOSTS`` names.
+    Host and Origin also agree in DNS rebinding, so the host must be listed in ``ALLOWED_HOSTS``, not matched by "*".
 
     Args:
         origin: the Origin header.
-        host: host and port of the request, of which the caller has seen that ``ALLOWED_HOSTS`` allows them.
-        secure: whether the request came over https.
+        host: host and port, already checked against ``ALLOWED_HOSTS``.
     """
     if settings.BASE_URL:
         return origin in own_origins(settings.BASE_URL)
-    # With "*" in ALLOWED_HOSTS any name may be in the Host header, so it vouches for nothing.
+    # With "*" in ALLOWED_HOSTS the Host header proves nothing.
     if "*" in django_settings.ALLOWED_HOSTS or not host:
         return False
     return origin == f"{'https' if secure else 'http'}://{host}"
 
 
 def own_origins(base_url: str) -> frozenset[str]:
-    """The origin of *base_url* as browsers write it; of a site on this machine, by each of the machine's names."""
+    """Return the origin of *base_url* as browsers write it; for a loopback host, of each of its names."""
     try:
         parts = urlsplit(canonical(base_url))
     except ValueError:
@@ -65,23 +63,22 @@ logger = logging.getLogger("django_mcp")
 
 
 class SessionAuthentication(BaseAuthentication):
-    """Whoever is logged in to the site, called from a page of the site.
+    """The logged-in user, in calls from the site's own pages.
 
-    A browser adds the cookie to requests of any page there is, so it is taken only with proof that the page is one of
-    the site's own: its ``Origin`` (``Sec-Fetch-Site`` where there is none), and Django's CSRF token in the header
-    ``X-CSRFToken``. Both are wanted of every method: a GET opens a stream, a DELETE ends a session.
+    Browsers add the cookie to requests of any page. Proof of the site's own is required for every method: its
+    ``Origin`` (or ``Sec-Fetch-Site``), and Django's CSRF token in ``X-CSRFToken``.
 
-    Nobody is logged in or out by a call, and the session lives no longer for it. A request with another credential is
-    not for this authenticator, whatever cookies it has.
+    Calls do not log in or out, and do not extend the session. Requests with another credential are left to other
+    classes.
     """
 
     def authenticate(self, head: RequestHead, server: MCPServer) -> Principal | None:  # noqa: ARG002
-        """The user of the session; None without a session cookie, and for a session nobody is logged in to.
+        """Return the logged-in user, or None.
 
         Raises:
             InvalidToken: the request may come from another site's page.
         """
-        from django.contrib.auth import get_user  # noqa: PLC0415 - not every site has it
+        from django.contrib.auth import get_user  # noqa: PLC0415 - not installed on every site
 
         if "cookie" not in head.headers or has_other_credential(head):
             return None
@@ -93,7 +90,7 @@ class SessionAuthentication(BaseAuthentication):
             raise InvalidToken
         request = SessionRequest(edge, SessionCopy(_load(key)))
         if reason := _CsrfCheck(_never).reason(request):
-            logger.warning("A session cookie was not taken. %s", reason)
+            logger.warning("Session cookie rejected: %s", reason)
             raise InvalidToken
         user: Any = get_user(request)
         if not user.is_authenticated or not user.is_active:
@@ -102,12 +99,12 @@ class SessionAuthentication(BaseAuthentication):
 
 
 def has_other_credential(head: RequestHead) -> bool:
-    """Whether the request is to be judged by something else than its cookies."""
+    """Return True if another credential than cookies was sent."""
     return bool({"authorization", "x-api-key"} & head.headers.keys()) or bool(keys_in_query(head.query))
 
 
 def is_same_origin(head: RequestHead) -> bool:
-    """Whether a browser says that a page of this site made the request (Fetch Metadata, section 2.3)."""
+    """Return True if the browser names a page of this site as origin (Fetch Metadata, section 2.3)."""
     origin = head.headers.get("origin")
     if origin is None:
         return head.headers.get("sec-fetch-site") == "same-origin"
@@ -115,25 +112,21 @@ def is_same_origin(head: RequestHead) -> bool:
 
 
 class SessionCopy(dict[str, Any]):
-    """What a session holds, to read.
+    """A read-only copy of a session.
 
-    Where ``get_user`` finds the password changed it empties the session, or gives it a new key. Neither may happen
-    here, from where no cookie is set that tells the browser.
+    After a password change ``get_user`` flushes the session or cycles its key, but no cookie can be set here.
     """
 
     def cycle_key(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def flush(self) -> None:
-        """Forget the copy."""
+        """Clear the copy."""
         self.clear()
 
 
 class SessionRequest(HttpRequest):
-    """A request as Django's CSRF check is to see it.
-
-    It has a method that is never exempt, and no body, so the token can only be in the header.
-    """
+    """A request for Django's CSRF check: never exempt, and without a body, so the token must be in the header."""
 
     def __init__(self, edge: HttpRequest, session: SessionCopy) -> None:
         super().__init__()
@@ -148,10 +141,9 @@ class SessionRequest(HttpRequest):
 
 
 class _CsrfCheck(CsrfViewMiddleware):
-    """Django's own check, of which a reason is wanted and no page."""
+    """Django's CSRF check, with a reason instead of a page."""
 
     def reason(self, request: SessionRequest) -> str | None:
-        """Why the request is refused; None where it is good."""
         self.process_request(request)
         refused: Any = self.process_view(request, _never, (), {})
         return None if refused is None else str(refused)
@@ -166,5 +158,5 @@ def _load(key: str) -> dict[str, Any]:
 
 
 def _never(request: HttpRequest) -> HttpResponse:
-    """Stands for the view, which the check does not call."""
+    """Stand in for the view, which is not called."""
     raise NotImplementedError

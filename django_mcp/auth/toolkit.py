@@ -1,6 +1,6 @@
-"""Everything that is used of django-oauth-toolkit, in one place: its next release moves modules.
+"""Imports from django-oauth-toolkit, in one place: its next release moves modules.
 
-Import it where Django is set up and ``oauth2_provider`` is installed.
+Import it after Django's setup, with ``oauth2_provider`` installed.
 """
 
 from oauth2_provider.cimd import CIMDError, SafeMetadataFetcher, is_cimd_client_id

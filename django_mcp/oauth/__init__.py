@@ -1,4 +1,4 @@
-"""The authorization server: django-oauth-toolkit, held to OAuth 2.1 and to what MCP asks for beyond it."""
+"""The authorization server: django-oauth-toolkit with the rules of OAuth 2.1 and MCP."""
 
 from django_mcp.oauth.defaults import oauth_defaults
 

@@ -1,7 +1,7 @@
-"""The authorization endpoint: requests, and what the user is asked to agree to.
+"""The authorization endpoint: request validation, consent page and response.
 
-Nobody is asked to agree to what would fail afterwards: a request is tested before login and before consent. Requests
-of people who are not logged in fetch nothing from elsewhere.
+Requests are validated before login and consent, so that users do not agree to what would fail. Anonymous requests cause
+no outgoing requests.
 """
 
 import logging
@@ -55,73 +55,72 @@ PARAMETERS = (
     "code_challenge_method",
     "resource",
 )
-"""All that is read. ``approval_prompt``, with which a client could skip the consent, is not."""
+"""Parameters that are read. ``approval_prompt`` is not: it could skip the consent."""
 
 PAGE_SECONDS = 30 * 60
-"""How long somebody may think before they agree."""
+"""Lifetime of a consent page in seconds."""
 
 SALT = "django_mcp.oauth.consent"
 
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationRequest:
-    """The parameters of one request, as they were sent.
-
-    Attributes:
-        values: each parameter's values, in the order they were sent.
-    """
+    """The parameters of an authorization request, as sent."""
 
     values: Mapping[str, tuple[str, ...]]
 
     @classmethod
     def from_query(cls, query: QueryDict) -> "AuthorizationRequest":
-        """What a query string asks for; an empty value counts as none (RFC 6749, section 3.1)."""
+        """Parse a query string. Empty values count as missing (RFC 6749, section 3.1)."""
         given = {name: tuple(filter(None, query.getlist(name))) for name in PARAMETERS}
         return cls({name: values for name, values in given.items() if values})
 
     @classmethod
     def from_signed(cls, text: str, user: Any) -> "AuthorizationRequest":
-        """What ``signed`` made for this user.
+        """Restore the result of ``signed``.
 
         Raises:
-            signing.BadSignature: it was changed, is somebody else's, or older than ``PAGE_SECONDS``.
+            signing.BadSignature: changed, signed for another user, or older than ``PAGE_SECONDS``.
         """
         values = signing.loads(text, salt=f"{SALT}:{user.pk}", max_age=PAGE_SECONDS)
         return cls({name: tuple(each) for name, each in values.items()})
 
     def signed(self, user: Any) -> str:
-        """The whole request for a form's field, so that nothing the page showed can be changed under way."""
+        """Return a signed form field, so that the request cannot change after the page is shown."""
         return signing.dumps(dict(self.values), salt=f"{SALT}:{user.pk}", compress=True)
 
     def get(self, name: str) -> str:
-        """A parameter's last value; empty for none."""
+        """Return the last value of a parameter, or ""."""
         return self.values.get(name, ("",))[-1]
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """The scopes that are asked for."""
+        """Requested scopes."""
         return tuple(dict.fromkeys(self.get("scope").split()))
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """What access is asked to, as the client spells it; may be sent more than once (RFC 8707, section 2)."""
+        """Values of ``resource``, which may be repeated (RFC 8707, section 2)."""
         return self.values.get("resource", ())
 
     def query(self, scopes: Iterable[str] | None = None) -> str:
-        """The query string; *scopes* replace what was asked, unless that was sent twice, which is an error."""
+        """Return the query string with *scopes* replaced.
+
+        A repeated ``scope`` is kept, for the toolkit to reject.
+        """
         values = dict(self.values)
         if scopes is not None and len(values.get("scope", ())) < 2:  # noqa: PLR2004
             values["scope"] = (" ".join(scopes),)
         return urlencode({name: each for name, each in values.items() if any(each)}, doseq=True)
 
     def unprintable(self) -> bool:
-        """Whether it holds control characters, which no such request needs and some databases refuse."""
+        """Return True if a value has control characters, which some databases reject."""
         return any(character < " " for each in self.values.values() for value in each for character in value)
 
     def problem(self) -> str | None:
-        """What is wrong with the proof key (PKCE), in words for the client's author; None where it is right.
+        """Return an ``error_description`` for repeated parameters or invalid PKCE, or None.
 
-        Only S256 is taken, and it has to be named: without a method, ``plain`` is meant (RFC 7636, section 4.3).
+        The method must be named: without one, ``plain`` applies (RFC 7636, section 4.3).
         """
         twice = [name for name, each in self.values.items() if len(each) > 1 and name != "resource"]
         if twice:
@@ -136,12 +135,11 @@ class AuthorizationRequest:
 
 
 class AuthorizationError(Exception):
-    """The request cannot be used, and its client cannot be told: it is shown to the person.
+    """An error shown to the user instead of being sent to the client.
 
     Args:
-        text: what is wrong and what can be done, for people.
-        detail: for whoever wrote the client.
-        status: of the response.
+        text: for the user.
+        detail: for the client's developer.
     """
 
     def __init__(self, text: str, detail: str = "", status: int = 400) -> None:
@@ -150,13 +148,11 @@ class AuthorizationError(Exception):
 
 
 class Proposal(NamedTuple):
-    """What is granted if the person agrees now.
+    """The grant that the user is asked to approve.
 
     Attributes:
-        asked: the client's request.
-        request: oauthlib's view of it, tested; it knows the client.
-        resources: the endpoints, by identifier.
-        scopes: in order.
+        request: oauthlib's validated request.
+        resources: endpoints by identifier.
     """
 
     asked: AuthorizationRequest
@@ -171,15 +167,15 @@ class Proposal(NamedTuple):
 
     @property
     def is_trusted(self) -> bool:
-        """Whether the site's owner lets the client do without consent. One that registered itself never may."""
+        """True if consent may be skipped; never for clients that registered themselves."""
         return bool(self.application.skip_authorization and not is_self_registered(self.application))
 
     def closed_to(self, user: Any) -> list[MCPServer]:
-        """Endpoints that are not for this user."""
+        """Return the endpoints this user may not use."""
         return [server for uri, server in self.resources.items() if not grants.may_use(user, [uri])]
 
     def credentials(self) -> dict[str, Any]:
-        """As the toolkit wants it. The client and what was read of it spare queries."""
+        """Return the toolkit's credentials, with the client and rows already read."""
         names = ("client_id", "response_type", "state", "code_challenge", "code_challenge_method")
         own = {"redirect_uri": self.request.redirect_uri, "resource": list(self.resources), "client": self.application}
         return {
@@ -189,19 +185,18 @@ class Proposal(NamedTuple):
         }
 
     def error(self, code: str, description: str) -> OAuthToolkitError:
-        """An error for the client, with its state (RFC 6749, section 4.1.2.1)."""
+        """Return an error for the client (RFC 6749, section 4.1.2.1)."""
         return error_for(self.request, code, description)
 
 
 def propose(asked: AuthorizationRequest, request: Any) -> Proposal:
-    """What *asked* comes to.
+    """Validate a request and return what it would grant.
 
     Args:
-        asked: the client's request.
-        request: the same as oauthlib's, whose client and redirect URI are tested.
+        request: oauthlib's, with valid client and redirect URI.
 
     Raises:
-        AuthorizationError: for the person.
+        AuthorizationError: for the user.
         OAuthToolkitError: for the client.
     """
     check_redirect(request)
@@ -220,19 +215,19 @@ def propose(asked: AuthorizationRequest, request: Any) -> Proposal:
 
 
 def check_redirect(request: Any) -> None:
-    """Refuse addresses to which nobody may be sent any more, though the client has them.
+    """Check that settings still allow the client's redirect URI.
 
     Raises:
-        AuthorizationError: the address is of a scheme the site no longer has, or no longer in ``EXTRA_REDIRECT_URIS``.
+        AuthorizationError: they do not.
     """
     uri, application = request.redirect_uri, request.client
     right = redirect_ok(uri) if is_self_registered(application) else True
     if not right or urlsplit(uri).scheme not in application.get_allowed_schemes():
-        raise AuthorizationError(_("This site does not redirect to addresses of the kind that the application uses."))
+        raise AuthorizationError(_("This site does not allow the redirect URI of the application."))
 
 
 def resource_problem(asked: AuthorizationRequest) -> str | None:
-    """What is wrong with the resources, in words for the client's author; None where they are right."""
+    """Return an ``error_description`` for invalid resources, or None."""
     try:
         chosen_resources(asked.resources)
     except ValueError:
@@ -241,12 +236,12 @@ def resource_problem(asked: AuthorizationRequest) -> str | None:
 
 
 def is_self_registered(application: Any) -> bool:
-    """Whether nobody at the site put the client there."""
+    """Return True unless the site's administrators registered the client."""
     return str(application.registration_source) != "manual"
 
 
 def error_for(request: Any, code: str, description: str) -> OAuthToolkitError:
-    """An error that is sent to the redirect URI of oauthlib's *request*, with its state."""
+    """Return an error for the redirect URI of oauthlib's *request*."""
     error = CustomOAuth2Error(error=code, description=description, state=request.state or None)
     return OAuthToolkitError(error=error, redirect_uri=request.redirect_uri)
 
@@ -256,20 +251,20 @@ logger = logging.getLogger("django_mcp")
 
 @method_decorator((login_not_required, csrf_protect), name="dispatch")
 class AuthorizeView(AuthorizationView):  # type: ignore[misc]
-    """``/o/authorize/``. Every redirect to a client names the issuer (RFC 9207), also those that tell an error."""
+    """``/o/authorize/``. Every redirect to a client names the issuer (RFC 9207)."""
 
     http_method_names = ("get", "head", "post", "options")
 
     @classmethod
     def as_view(cls, **initkwargs: Any) -> Any:
-        """The view, outside of ``ATOMIC_REQUESTS``: fetching a client's document must hold no transaction."""
+        """Return a view without ``ATOMIC_REQUESTS``: no transaction stays open while a client's document is fetched."""
         view = super().as_view(**initkwargs)
         for alias in connections:
             transaction.non_atomic_requests(using=alias)(view)
         return view
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Answer; what is wrong goes to the client where its redirect URI is known to be its own, else on a page."""
+        """Send errors to a verified redirect URI, or show them on a page."""
         try:
             return protect(super().dispatch(request, *args, **kwargs))
         except AuthorizationError as refused:
@@ -284,10 +279,10 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
             problem = error.oauthlib_error
             return protect(self.redirect(problem.in_uri(problem.redirect_uri), None))
 
-    # Not logged in
+    # Anonymous users
 
     def handle_no_permission(self) -> HttpResponse:
-        """Test what can be tested, then send the person to log in; afterwards they come back."""
+        """Validate the request, then redirect to the login page and back."""
         asked = AuthorizationRequest.from_query(self.request.GET)
         proposal = self.propose(asked) if self.is_free_to_test(asked) else None
         if proposal is None and (problem := asked.problem() or resource_problem(asked)):
@@ -301,7 +296,7 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         raise proposal.error("login_required", "The user must log in.")
 
     def is_free_to_test(self, asked: AuthorizationRequest) -> bool:
-        """Whether testing fetches no client metadata document, for the client is stored and its document fresh."""
+        """Return True if validation fetches no client metadata document."""
         client_id = asked.get("client_id")
         if not is_cimd_client_id(client_id) or asked.unprintable():
             return True
@@ -309,7 +304,7 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         return known is not None and (known.cimd_expires_at is None or known.cimd_expires_at > timezone.now())
 
     def to_login(self, asked: AuthorizationRequest) -> HttpResponse:
-        """To the login page, and back to this request; without ``prompt``, which would lead there again."""
+        """Redirect to the login page and back, without ``prompt``, which would loop."""
         login = resolve_url(self.get_login_url())
         back = f"{self.request.path}?{asked.query()}"
         if urlsplit(login).netloc:
@@ -317,13 +312,13 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         return redirect_to_login(back, login, self.get_redirect_field_name())
 
     def prompt(self) -> set[str]:
-        """How the client wants the person to be asked (OpenID Connect Core, section 3.1.2.1)."""
+        """Return the values of ``prompt`` (OpenID Connect Core, section 3.1.2.1)."""
         return set(self.request.GET.get("prompt", "").split())
 
-    # Logged in
+    # Authenticated users
 
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:  # noqa: ARG002
-        """The page, always: what was agreed to before counts for nothing (RFC 8252, section 8.6)."""
+        """Show the consent page. Earlier consent does not count (RFC 8252, section 8.6)."""
         asked = AuthorizationRequest.from_query(request.GET)
         proposal = self.propose(asked)
         if "login" in self.prompt():
@@ -335,7 +330,7 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         return self.ask(proposal)
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:  # noqa: ARG002
-        """What the person decided. It is tested again, for much may have happened since the page."""
+        """Process the decision, after validating the request again."""
         try:
             asked = AuthorizationRequest.from_signed(request.POST.get("asked", ""), request.user)
         except signing.BadSignature:
@@ -351,7 +346,7 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         return self.answer(proposal, allow=allow)
 
     def ask(self, proposal: Proposal) -> HttpResponse:
-        """The page itself."""
+        """Render the consent page."""
         closed = proposal.closed_to(self.request.user)
         context = {
             "action": f"{self.request.path}?{proposal.asked.query()}",
@@ -367,26 +362,26 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         return page(self.request, "oauth/authorize.html", context, status=403 if closed else 200)
 
     def answer(self, proposal: Proposal, *, allow: bool) -> HttpResponse:
-        """Back to the client, with a code, ``access_denied``, or ``server_error`` (RFC 6749, section 4.1.2.1)."""
+        """Redirect with a code, ``access_denied`` or ``server_error`` (RFC 6749, section 4.1.2.1)."""
         asked, scopes = self.as_asked(proposal.asked), " ".join(proposal.scopes)
         try:
             uri, *_rest = self.create_authorization_response(asked, scopes, proposal.credentials(), allow)
         except OAuthToolkitError:
             raise
         except Exception:
-            logger.exception("No authorization code could be made for client %s", proposal.application.pk)
+            logger.exception("The authorization code for client %s could not be created", proposal.application.pk)
             raise proposal.error("server_error", "The authorization server failed.") from None
         return self.redirect(uri, proposal.application)
 
-    # For both
+    # Helpers
 
     def propose(self, asked: AuthorizationRequest) -> Proposal:
-        """What the request comes to, when all is well with it.
+        """Validate with the toolkit, then with ``propose()``.
 
         Raises:
-            FatalClientError: client or redirect URI are not what they should be, so nobody is redirected.
+            FatalClientError: client or redirect URI is invalid.
             OAuthToolkitError: for the client.
-            AuthorizationError: for the person.
+            AuthorizationError: for the user.
         """
         if asked.unprintable():
             raise AuthorizationError(_unsafe())
@@ -395,14 +390,14 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         return propose(asked, found["request"])
 
     def as_asked(self, asked: AuthorizationRequest, scopes: list[str] | None = None) -> HttpRequest:
-        """The request as the toolkit is to see it: nothing but the parameters we know."""
+        """Return a copy of the request with known parameters only."""
         clean: HttpRequest = copy(self.request)
         clean.method, clean.POST = "GET", QueryDict()
         clean.META = {**self.request.META, "QUERY_STRING": asked.query(scopes)}
         return clean
 
     def redirect(self, redirect_to: str, application: Any) -> HttpResponse:
-        """To the client, with the issuer: exactly one ``iss``, whatever the redirect URI has."""
+        """Redirect with exactly one ``iss`` parameter."""
         parts = urlsplit(redirect_to)
         kept = [each for each in parts.query.split("&") if each and each.partition("=")[0] != "iss"]
         query = "&".join([*kept, urlencode({"iss": base_url()})])

@@ -1,7 +1,6 @@
-"""System checks of the authorization server: clients, routes, settings.
+"""System checks of the authorization server: clients, routes and settings.
 
-Safe values are never repeated here: they come from the function itself, so the two cannot drift apart. A key without
-a rule below is compared as it is.
+Settings without an entry in ``RULES`` must equal ``oauth_defaults()``.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,77 +28,74 @@ from django_mcp.core.server import servers
 from django_mcp.oauth.defaults import DAY, oauth_defaults
 
 NO_TARGETS = {"javascript", "data", "vbscript", "file", "blob", "about"}
-"""Schemes that run something in the browser instead of leading to a program."""
+"""Schemes that browsers handle themselves."""
 
 LONGEST_GRACE = 60 * 60
-"""Seconds. Within the grace a stolen refresh token is not noticed; servers are known to allow up to an hour."""
+"""Seconds. Stolen refresh tokens go undetected in the grace period; some servers allow an hour."""
 
 MAX_NAMED = 20
-"""Applications that are named."""
+"""Maximum number of reported applications."""
 
 
 def check_redirects() -> Iterator[CheckMessage]:
-    """Entries of ``EXTRA_REDIRECT_URIS`` that are no redirect URIs, or dangerous ones."""
+    """Check ``EXTRA_REDIRECT_URIS``."""
     for uri in settings.EXTRA_REDIRECT_URIS:
         if problem := problem_of(uri):
             yield Error(
-                _("DJANGO_MCP['EXTRA_REDIRECT_URIS'] has %(uri)r, which %(problem)s.")
+                _("DJANGO_MCP['EXTRA_REDIRECT_URIS'] contains %(uri)r, which %(problem)s.")
                 % {"uri": uri, "problem": problem},
                 hint=_(
-                    "Write the client's redirect URI exactly: 'cursor://anysphere.cursor-mcp/oauth/callback'."
-                    " https and loopback ones need no entry."
+                    "Write the client's exact redirect URI, such as "
+                    "'cursor://anysphere.cursor-mcp/oauth/callback'. https and loopback URIs need no entry."
                 ),
                 id="django_mcp.E018",
             )
 
 
 def problem_of(uri: Any) -> str | None:
-    """What speaks against an extra redirect URI."""
+    """Return what is wrong with a redirect URI, or None."""
     parts = split(uri)
     if parts is None or not parts.scheme or not (parts.netloc or parts.path):
-        return _("is no absolute URI")
+        return _("is not an absolute URI")
     if "*" in uri or "#" in uri or "@" in parts.netloc:
-        return _("has a wildcard, a fragment or user information; redirect URIs are compared as they are")
+        return _("has a wildcard, a fragment or user information; redirect URIs are compared exactly")
     if parts.scheme in NO_TARGETS:
-        return _("runs in the browser instead of leading to a program")
+        return _("has a scheme that browsers handle themselves")
     if parts.scheme == "http" and not is_loopback(parts.hostname):
-        return _("would send codes without encryption")
+        return _("would send authorization codes unencrypted")
     return None
 
 
 def check_ports() -> Iterator[CheckMessage]:
-    """Ports that are none."""
+    """Check ``CLIENT_DOCUMENT_PORTS``."""
     for port in settings.CLIENT_DOCUMENT_PORTS:
         if type(port) is not int or not 0 < port < 2**16:
             yield Error(
-                _("DJANGO_MCP['CLIENT_DOCUMENT_PORTS'] has %(port)r, which is no port.") % {"port": port},
-                hint=_("Write numbers from 1 to 65535: [443]."),
+                _("DJANGO_MCP['CLIENT_DOCUMENT_PORTS'] contains %(port)r, which is not a port.") % {"port": port},
+                hint=_("Use numbers from 1 to 65535, such as [443]."),
                 id="django_mcp.E020",
             )
 
 
 def check_grace() -> Iterator[CheckMessage]:
-    """A grace so long that theft goes unnoticed."""
+    """Check ``REFRESH_TOKEN_GRACE_TTL``."""
     if uses_oauth() and settings.REFRESH_TOKEN_GRACE_TTL > LONGEST_GRACE:
         yield Warning(
             _(
-                "DJANGO_MCP['REFRESH_TOKEN_GRACE_TTL'] is %(seconds)s: for so long a stolen refresh token "
-                "can be used beside its owner's without being noticed."
+                "DJANGO_MCP['REFRESH_TOKEN_GRACE_TTL'] is %(seconds)s seconds. Use of a stolen refresh token is "
+                "not detected during that time."
             )
             % {"seconds": settings.REFRESH_TOKEN_GRACE_TTL},
-            hint=_("Write at most %(longest)s; 60 is enough for clients with several processes.")
+            hint=_("Use at most %(longest)s; 60 is enough for clients with several processes.")
             % {"longest": LONGEST_GRACE},
             id="django_mcp.W012",
         )
 
 
 def check_applications(databases: Sequence[str]) -> list[CheckMessage]:
-    """Applications somebody made by hand, with redirect URIs that clients of MCP would not be allowed.
+    """Check the redirect URIs of manually registered applications.
 
-    For ``manage.py check --database default`` and ``migrate``.
-
-    Args:
-        databases: aliases of those that may be asked.
+    Runs with ``migrate`` and ``manage.py check --database default``.
     """
     if not uses_oauth() or not apps.is_installed("oauth2_provider"):
         return []
@@ -107,11 +103,13 @@ def check_applications(databases: Sequence[str]) -> list[CheckMessage]:
         found: list[CheckMessage] = [
             Warning(
                 _(
-                    "OAuth application %(name)r (%(client_id)s) may have people sent to %(uri)r, which is "
-                    "neither https nor this computer."
+                    "OAuth application %(name)r (%(client_id)s) has the redirect URI %(uri)r, which is neither "
+                    "https nor a loopback address."
                 )
                 % {"name": name, "client_id": client_id, "uri": uri},
-                hint=_("Write https, or list the URI in DJANGO_MCP['EXTRA_REDIRECT_URIS'] if it is its program's own."),
+                hint=_(
+                    "Use https, or add the URI to DJANGO_MCP['EXTRA_REDIRECT_URIS'] if it opens the client's own app."
+                ),
                 id="django_mcp.W011",
             )
             for name, client_id, uri in islice(_doubtful(databases), MAX_NAMED)
@@ -122,7 +120,6 @@ def check_applications(databases: Sequence[str]) -> list[CheckMessage]:
 
 
 def _doubtful(databases: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-    """Name, client id and redirect URI."""
     from django_mcp.auth.toolkit import get_application_model  # noqa: PLC0415
     from django_mcp.oauth.register import redirect_ok  # noqa: PLC0415 - needs the toolkit
 
@@ -132,14 +129,12 @@ def _doubtful(databases: Sequence[str]) -> Iterator[tuple[str, str, str]]:
             yield from ((name, client_id, uri) for uri in uris.split() if not redirect_ok(uri))
 
 
-APPLICATIONS = gettext_noop("lets every user who can log in create clients")
-DEVICES = gettext_noop("is device flow, which knows no resource and fails with current oauthlib")
-REGISTRATION = gettext_noop("registers clients for any grant, with a token that never expires")
-STOCK = gettext_noop(
-    "is the toolkit's own, without this package's rules: it neither shows where people are sent nor binds resources"
-)
+APPLICATIONS = gettext_noop("lets any logged-in user create clients")
+DEVICES = gettext_noop("is device flow, which does not bind tokens to a resource and fails with current oauthlib")
+REGISTRATION = gettext_noop("registers clients for any grant type, with a token that never expires")
+STOCK = gettext_noop("is the toolkit's own view, which neither shows the redirect URI nor binds tokens to resources")
 MUST_NOT = {
-    "IntrospectTokenView": gettext_noop("tells any confidential client of any token"),
+    "IntrospectTokenView": gettext_noop("gives any confidential client information about any token"),
     "ApplicationList": APPLICATIONS,
     "ApplicationRegistration": APPLICATIONS,
     "ApplicationDetail": APPLICATIONS,
@@ -151,22 +146,22 @@ MUST_NOT = {
     "DeviceGrantStatusView": DEVICES,
     "DynamicClientRegistrationView": REGISTRATION,
     "DynamicClientRegistrationManagementView": REGISTRATION,
-    "OAuthProtectedResourceMetadataView": gettext_noop("answers for any path, with identifiers from the Host header"),
+    "OAuthProtectedResourceMetadataView": gettext_noop("responds for any path, with identifiers from the Host header"),
     "AuthorizationView": STOCK,
     "TokenView": STOCK,
 }
-"""Views of the toolkit, and what each does that it should not."""
+"""Unsafe views of the toolkit, with reasons."""
 
 
 class Route(NamedTuple):
-    """Where a view is mounted: the patterns that lead to it, one behind the other."""
+    """A view and the concatenated patterns of its path."""
 
     path: str
     view: Any
 
 
 def routes(resolver: URLResolver, before: str = "/") -> Iterator[Route]:
-    """Every view of a URLconf."""
+    """Yield every view of a URLconf."""
     for each in resolver.url_patterns:
         path = before + str(each.pattern).removeprefix("^")
         if isinstance(each, URLResolver):
@@ -176,7 +171,7 @@ def routes(resolver: URLResolver, before: str = "/") -> Iterator[Route]:
 
 
 def check_toolkit_views() -> Iterator[CheckMessage]:
-    """Views of the toolkit that undo what ours keep to."""
+    """Check the URLconf for unsafe views of the toolkit."""
     if not uses_oauth() or not apps.is_installed("oauth2_provider"):
         return
     found: dict[str, list[str]] = {}
@@ -190,35 +185,34 @@ def check_toolkit_views() -> Iterator[CheckMessage]:
             found.setdefault(MUST_NOT[kind.__name__], []).append(path)
     for why, paths in found.items():
         yield Warning(
-            _("A view of django-oauth-toolkit is mounted that should not be: %(paths)s %(why)s.")
+            _("The URLconf has an unsafe view of django-oauth-toolkit: %(paths)s %(why)s.")
             % {"paths": ", ".join(paths), "why": _(why)},
             hint=_(
-                "Take include('oauth2_provider.urls') out of the URLconf: django_mcp.urls mounts what clients need."
+                "Remove include('oauth2_provider.urls') from the URLconf. django_mcp.urls has all that clients need."
             ),
             id="django_mcp.W009",
         )
 
 
 def check_well_known() -> Iterator[CheckMessage]:
-    """Metadata that clients would not find, or find another view's answer in its place."""
+    """Check that metadata is served at the well-known paths."""
     try:
         wrong = [path for path, right in well_known() if not right]
     except Exception:  # noqa: BLE001 - Django's own check reports a broken URLconf
         return
     for path in wrong:
         yield Warning(
-            _("%(path)s is not served by django_mcp, and clients look for it there.") % {"path": path},
+            _("%(path)s is not served by django_mcp, but clients request their metadata there.") % {"path": path},
             hint=_(
-                "Put path('', include('django_mcp.urls')) into the root URLconf, outside i18n_patterns "
-                "and before patterns that match everything; where an endpoint should be below a path, "
-                "write MCPServer(path='api/mcp')."
+                "Add path('', include('django_mcp.urls')) to the root URLconf, outside i18n_patterns and before "
+                "catch-all patterns. To serve an endpoint below a path, use MCPServer(path='api/mcp')."
             ),
             id="django_mcp.W010",
         )
 
 
 def well_known() -> Iterator[tuple[str, bool]]:
-    """Paths of metadata, and whether our view answers there."""
+    """Yield metadata paths, and whether the package serves them."""
     for server in servers():
         if takes_oauth(server) or external_issuers(server):
             path = f"/{WELL_KNOWN}{path_of(server)}"
@@ -245,32 +239,34 @@ def _view_at(path: str) -> Any:
 
 
 APPS = {
-    "oauth2_provider": gettext_noop("it keeps clients and tokens"),
-    "django.contrib.auth": gettext_noop("tokens are for its users"),
-    "django.contrib.sessions": gettext_noop("people log in"),
+    "oauth2_provider": gettext_noop("it stores clients and tokens"),
+    "django.contrib.auth": gettext_noop("tokens belong to its users"),
+    "django.contrib.sessions": gettext_noop("users log in"),
 }
 MIDDLEWARE = {
-    "django.contrib.sessions.middleware.SessionMiddleware": gettext_noop("people log in"),
-    "django.contrib.auth.middleware.AuthenticationMiddleware": gettext_noop("it says who agrees"),
-    "django.middleware.csrf.CsrfViewMiddleware": gettext_noop("without it another site can agree for them"),
+    "django.contrib.sessions.middleware.SessionMiddleware": gettext_noop("users log in"),
+    "django.contrib.auth.middleware.AuthenticationMiddleware": gettext_noop("it identifies the user who gives consent"),
+    "django.middleware.csrf.CsrfViewMiddleware": gettext_noop(
+        "without it another site could give consent for the user"
+    ),
 }
 
 
 def check_apps() -> Iterator[CheckMessage]:
-    """Apps that OAuth needs, and sessions for those who call with one."""
+    """Check for apps that OAuth or ``SessionAuthentication`` needs."""
     sessions = any(isinstance(each, SessionAuthentication) for server in servers() for each in made(server))
     for name, why in APPS.items():
         needed = uses_oauth() or (sessions and name == "django.contrib.sessions")
         if needed and not apps.is_installed(name):
             yield Error(
-                _("%(name)r is not installed, and an endpoint needs it: %(why)s.") % {"name": name, "why": _(why)},
+                _("%(name)r is not installed, but an endpoint needs it: %(why)s.") % {"name": name, "why": _(why)},
                 hint=_("Add %(name)r to INSTALLED_APPS, then run manage.py migrate.") % {"name": name},
                 id="django_mcp.E013",
             )
 
 
 def check_reads() -> Iterator[CheckMessage]:
-    """Tokens that are looked for where they may not have arrived yet."""
+    """Check that tokens are read where they are written."""
     if not (uses_oauth() and apps.is_installed("oauth2_provider")):
         return
     from django_mcp.auth.toolkit import get_access_token_model, get_refresh_token_model  # noqa: PLC0415 - it needs them
@@ -282,8 +278,8 @@ def check_reads() -> Iterator[CheckMessage]:
                 _("%(model)s is written to the database %(written)r and read from %(read)r.")
                 % {"model": model.__name__, "written": written, "read": read},
                 hint=_(
-                    "A replica that lags does not know a code or token that was issued a moment ago, and signing in "
-                    "fails: let db_for_read() of the router send 'oauth2_provider' where it is written."
+                    "On a lagging replica new codes and tokens are missing, and signing in fails. Let the "
+                    "router's db_for_read() return the database that 'oauth2_provider' is written to."
                 ),
                 id="django_mcp.W036",
             )
@@ -291,7 +287,7 @@ def check_reads() -> Iterator[CheckMessage]:
 
 
 def check_middleware() -> Iterator[CheckMessage]:
-    """Middleware that the consent page needs; a subclass is as good."""
+    """Check for middleware of the consent page, or subclasses."""
     if not uses_oauth():
         return
     present = [_class_of(path) for path in django_settings.MIDDLEWARE]
@@ -300,7 +296,7 @@ def check_middleware() -> Iterator[CheckMessage]:
         found = any(isinstance(each, type) and issubclass(each, wanted) for each in present if wanted is not None)
         if not found and name not in django_settings.MIDDLEWARE:
             yield Error(
-                _("An endpoint takes OAuth tokens, and MIDDLEWARE has no %(short)s: %(why)s.")
+                _("An endpoint accepts OAuth tokens, but MIDDLEWARE has no %(short)s: %(why)s.")
                 % {"short": name.rpartition(".")[2], "why": _(why)},
                 hint=_("Add %(name)r to MIDDLEWARE.") % {"name": name},
                 id="django_mcp.E014",
@@ -308,7 +304,6 @@ def check_middleware() -> Iterator[CheckMessage]:
 
 
 def _class_of(path: Any) -> Any:
-    """What a dotted path names; None for nothing, which Django reports by itself when it starts."""
     try:
         return import_string(path)
     except Exception:  # noqa: BLE001 - whatever that module raises
@@ -316,7 +311,7 @@ def _class_of(path: Any) -> Any:
 
 
 def check_login() -> Iterator[CheckMessage]:
-    """A login page that is not there, or not for everybody."""
+    """Check that ``LOGIN_URL`` is a login page for all users."""
     if not uses_oauth():
         return
     given = django_settings.LOGIN_URL
@@ -324,27 +319,29 @@ def check_login() -> Iterator[CheckMessage]:
         match = match_of(resolve_url(given))
     except Exception:  # noqa: BLE001 - unresolvable names and paths, and whatever the URLconf raises
         yield Error(
-            _("LOGIN_URL is %(given)r, which leads nowhere, so nobody can log in to agree.") % {"given": str(given)},
+            _("LOGIN_URL is %(given)r, which does not resolve, so users cannot log in to give consent.")
+            % {"given": str(given)},
             hint=_(
-                "Write LOGIN_URL = 'login' and add path('accounts/', include('django.contrib.auth.urls'))"
-                " with a template registration/login.html, or name the login page there is."
+                "Set LOGIN_URL = 'login' and add path('accounts/', include('django.contrib.auth.urls')) with a "
+                "template registration/login.html, or set it to your login page."
             ),
             id="django_mcp.E015",
         )
         return
     if match is not None and "admin" in match.app_names and match.url_name == "login":
         yield Warning(
-            _("LOGIN_URL is %(given)r, the admin's login page, which lets only staff in.") % {"given": str(given)},
-            hint=_("Write the address or name of a login page for all users, unless only staff are to connect."),
+            _("LOGIN_URL is %(given)r, the admin's login page, which only accepts staff users.")
+            % {"given": str(given)},
+            hint=_("Set it to a login page for all users, unless only staff should connect."),
             id="django_mcp.W007",
         )
 
 
 def match_of(url: str) -> ResolverMatch | None:
-    """The view behind a URL of this site; None where the URL is another site's.
+    """Return the view behind a URL of this site, None for another site's.
 
     Raises:
-        Resolver404: there is none.
+        Resolver404: no view matches.
     """
     if "://" in url or url.startswith("//"):
         return None
@@ -354,11 +351,11 @@ def match_of(url: str) -> ResolverMatch | None:
 
 
 def check_path() -> Iterator[CheckMessage]:
-    """A path that makes addresses like ``/oauthorize/``."""
+    """Check ``OAUTH_PATH``, which could produce URLs such as ``/oauthorize/``."""
     path = settings.OAUTH_PATH
     if path and (path.startswith("/") or not path.endswith("/")):
         yield Error(
-            _("DJANGO_MCP['OAUTH_PATH'] is %(path)r: addresses would be like %(address)r.")
+            _("DJANGO_MCP['OAUTH_PATH'] is %(path)r, which gives URLs such as %(address)r.")
             % {"path": path, "address": f"/{path}authorize/"},
             hint=_("Write %(right)r.") % {"right": path.strip("/") + "/"},
             id="django_mcp.E019",
@@ -369,29 +366,29 @@ Weaker = Callable[[Any, Any], bool]
 
 
 def differs(value: Any, safe: Any) -> bool:
-    """Whether it is another value; the order of a list is none."""
+    """Compare values; the order of lists is ignored."""
     if isinstance(value, list | tuple) and isinstance(safe, list | tuple):
         return any(each not in safe for each in value) or any(each not in value for each in safe)
     return bool(value != safe)
 
 
 def is_off(value: Any, safe: Any) -> bool:  # noqa: ARG001
-    """Whether a switch is off."""
+    """Return True for a false value."""
     return not value
 
 
 def adds(value: Any, safe: Any) -> bool:
-    """Whether a list has more in it."""
+    """Return True if a list has additional entries."""
     return not isinstance(value, list | tuple | set) or any(each not in safe for each in value)
 
 
 def lacks(value: Any, safe: Any) -> bool:
-    """Whether something is missing."""
+    """Return True if a mapping lacks keys."""
     return not isinstance(value, Mapping) or any(each not in value for each in safe)
 
 
 def lasts(longest: int) -> Weaker:
-    """Whether it lives longer than so many seconds, or for ever."""
+    """Return a function that is True for lifetimes over *longest* seconds, or unlimited ones."""
 
     def weaker(value: Any, safe: Any) -> bool:  # noqa: ARG001
         seconds = value.total_seconds() if isinstance(value, timedelta) else value
@@ -401,12 +398,12 @@ def lasts(longest: int) -> Weaker:
 
 
 def is_positive(value: Any, safe: Any) -> bool:  # noqa: ARG001
-    """Whether it is anything but 0."""
+    """Return True if the value is not 0."""
     return bool(value != 0)
 
 
 def is_no_subclass(value: Any, safe: Any) -> bool:
-    """Whether a class is neither the safe one nor made from it."""
+    """Return True for a class that is not a subclass of *safe*."""
     try:
         given = import_string(value) if isinstance(value, str) else value
         wanted = import_string(safe) if isinstance(safe, str) else safe
@@ -416,35 +413,32 @@ def is_no_subclass(value: Any, safe: Any) -> bool:
 
 
 def is_no_validator(value: Any, safe: Any) -> bool:  # noqa: ARG001
-    """Whether a validator does not hold clients to our rules."""
+    """Return True for a validator without MCP's rules."""
     from django_mcp.oauth.validator import MCPValidatorMixin  # noqa: PLC0415 - needs the toolkit
 
     return is_no_subclass(value, MCPValidatorMixin)
 
 
 def has_no_such_class(value: Any, safe: Any) -> bool:
-    """Whether none of the classes is one of the safe ones."""
+    """Return True if a class of *safe* is missing."""
     given = value if isinstance(value, list | tuple) else [value]
     return any(all(is_no_subclass(each, wanted) for each in given) for wanted in safe)
 
 
 def never(value: Any, safe: Any) -> bool:  # noqa: ARG001
-    """For what a site may choose."""
+    """Return False: any value is safe."""
     return False
 
 
 LONGEST = {"ACCESS_TOKEN_EXPIRE_SECONDS": 8 * 60 * 60, "REFRESH_TOKEN_EXPIRE_SECONDS": 90 * DAY}
-"""Seconds up to which a longer life than the default's is a matter of taste: a working day for what opens everything
-to a thief, and a quarter for a client that nobody used."""
+"""Lifetimes in seconds accepted without warning."""
 
 
 class Rule(NamedTuple):
-    """How a value may be weaker than the safe one.
+    """When and why a value is weaker than the safe one.
 
     Attributes:
-        weaker: takes the value and the safe one.
-        why: what the weaker one does.
-        is_error: it breaks OAuth 2.1, or the server.
+        is_error: whether it violates OAuth 2.1 or breaks the server.
     """
 
     weaker: Weaker
@@ -452,39 +446,37 @@ class Rule(NamedTuple):
     is_error: bool = False
 
 
-OLD = gettext_noop("OAuth 2.1 has no such grant: it hands tokens or passwords to programs that should not see them")
-METADATA = gettext_noop("clients would be told of what is refused, or not of what they need")
+OLD = gettext_noop("OAuth 2.1 removed this grant, because it exposes tokens or passwords")
+METADATA = gettext_noop("the metadata would list unsupported values or lack required ones")
 RULES: Mapping[str, Rule] = {
-    "SCOPES": Rule(lacks, gettext_noop("no client can be given a scope that the toolkit does not know"), is_error=True),
-    "DEFAULT_SCOPES": Rule(adds, gettext_noop("a client that asks for nothing would be given more than the default")),
+    "SCOPES": Rule(lacks, gettext_noop("scopes that the toolkit does not know cannot be granted"), is_error=True),
+    "DEFAULT_SCOPES": Rule(adds, gettext_noop("clients that request no scope would get more than the default")),
     "ACCESS_TOKEN_EXPIRE_SECONDS": Rule(
         lasts(LONGEST["ACCESS_TOKEN_EXPIRE_SECONDS"]),
-        gettext_noop("a stolen token opens the endpoint until it expires"),
+        gettext_noop("a stolen token works until it expires"),
     ),
     "REFRESH_TOKEN_EXPIRE_SECONDS": Rule(
         lasts(LONGEST["REFRESH_TOKEN_EXPIRE_SECONDS"]),
-        gettext_noop("a client that nobody uses keeps its access for so long"),
+        gettext_noop("an unused client keeps its access that long"),
     ),
     "REFRESH_TOKEN_GRACE_PERIOD_SECONDS": Rule(
         is_positive,
         gettext_noop(
-            "the toolkit's grace answers HTTP 500 where tokens are hashed; "
-            "DJANGO_MCP['REFRESH_TOKEN_GRACE_TTL'] replaces it"
+            "the toolkit's grace period fails with HTTP 500 if tokens are hashed; use "
+            "DJANGO_MCP['REFRESH_TOKEN_GRACE_TTL']"
         ),
         is_error=True,
     ),
     "ROTATE_REFRESH_TOKEN": Rule(
-        is_off, gettext_noop("OAuth 2.1 wants refresh tokens of public clients replaced"), is_error=True
+        is_off, gettext_noop("OAuth 2.1 requires refresh tokens of public clients to rotate"), is_error=True
     ),
-    "REFRESH_TOKEN_REUSE_PROTECTION": Rule(is_off, gettext_noop("a stolen refresh token would go unnoticed")),
-    "PKCE_REQUIRED": Rule(is_off, gettext_noop("whoever intercepts a code could redeem it (RFC 7636)"), is_error=True),
-    "REQUEST_APPROVAL_PROMPT": Rule(
-        differs, gettext_noop("people would not be asked again before a client gets access")
-    ),
+    "REFRESH_TOKEN_REUSE_PROTECTION": Rule(is_off, gettext_noop("use of a stolen refresh token would not be detected")),
+    "PKCE_REQUIRED": Rule(is_off, gettext_noop("an intercepted code could be redeemed (RFC 7636)"), is_error=True),
+    "REQUEST_APPROVAL_PROMPT": Rule(differs, gettext_noop("clients could get access again without the user's consent")),
     "ALLOW_LOCALHOST_LOOPBACK": Rule(is_off, gettext_noop("Claude Code, Cursor and Codex listen on http://localhost")),
     "ALLOWED_REDIRECT_URI_SCHEMES": Rule(
         differs,
-        gettext_noop("codes would be sent to programs that are not meant, or not to those in EXTRA_REDIRECT_URIS"),
+        gettext_noop("codes could reach unintended apps, or redirect URIs in EXTRA_REDIRECT_URIS would be rejected"),
     ),
     "OAUTH2_RESPONSE_TYPES_SUPPORTED": Rule(differs, METADATA),
     "OAUTH2_GRANT_TYPES_SUPPORTED": Rule(differs, METADATA),
@@ -495,43 +487,46 @@ RULES: Mapping[str, Rule] = {
         is_off, gettext_noop("PKCE with 'plain' protects nothing"), is_error=True
     ),
     "COMPLIANT_BCP_RFC9700_ACCESS_TOKEN_TRANSPORT": Rule(
-        is_off, gettext_noop("tokens in addresses end in logs (RFC 9700)")
+        is_off, gettext_noop("tokens in URLs end up in logs (RFC 9700)")
     ),
     "COMPLIANT_BCP_RFC9700_AUTHZ_RESPONSE_ISS": Rule(
-        is_off, gettext_noop("clients could not tell which server answered (RFC 9207), and some refuse")
+        is_off, gettext_noop("clients could not tell which server responded (RFC 9207), and some reject such responses")
     ),
     "COMPLIANT_BCP_RFC9700_TOKEN_STORAGE": Rule(
-        is_off, gettext_noop("whoever reads the database could use the tokens in it"), is_error=True
+        is_off, gettext_noop("tokens leaked from the database could be used"), is_error=True
     ),
     "DCR_ENABLED": Rule(never, ""),
     "CIMD_ENABLED": Rule(never, ""),
     "CIMD_METADATA_FETCHER": Rule(
-        is_no_subclass, gettext_noop("documents of real clients would be refused, and private addresses fetched")
+        is_no_subclass,
+        gettext_noop("documents of common clients would be rejected, and private addresses could be fetched"),
     ),
     "CIMD_REGISTRATION_PERMISSION_CLASSES": Rule(
-        has_no_such_class, gettext_noop("nothing would limit how many are fetched")
+        has_no_such_class, gettext_noop("the number of fetched documents would not be limited")
     ),
     "OAUTH2_VALIDATOR_CLASS": Rule(
         is_no_validator,
-        gettext_noop("tokens would not be bound to an endpoint, nor refused to who may not have them"),
+        gettext_noop("tokens would not be bound to an endpoint, and blocked clients could get them"),
         is_error=True,
     ),
-    # Not among the defaults, for the toolkit's own are right.
-    "ALLOW_URI_WILDCARDS": Rule(differs, gettext_noop("OAuth 2.1 wants redirect URIs compared exactly"), is_error=True),
+    # Not in oauth_defaults(): the toolkit's own defaults are safe.
+    "ALLOW_URI_WILDCARDS": Rule(
+        differs, gettext_noop("OAuth 2.1 requires exact comparison of redirect URIs"), is_error=True
+    ),
     "AUTHORIZATION_CODE_EXPIRE_SECONDS": Rule(
-        lasts(10 * 60), gettext_noop("a code should live ten minutes at most (RFC 6749)")
+        lasts(10 * 60), gettext_noop("a code should expire within ten minutes (RFC 6749)")
     ),
 }
-UNKNOWN = Rule(differs, gettext_noop("oauth_defaults() has another value"))
+UNKNOWN = Rule(differs, gettext_noop("oauth_defaults() has a different value"))
 
 
 def check_toolkit_settings() -> Iterator[CheckMessage]:
-    """Each value of ``OAUTH2_PROVIDER`` that is weaker than what ``oauth_defaults`` gives."""
+    """Check ``OAUTH2_PROVIDER`` for values weaker than ``oauth_defaults()``."""
     if uses_oauth() and not getattr(django_settings, "OAUTH2_PROVIDER", None):
         yield Error(
-            _("OAUTH2_PROVIDER is missing, and the toolkit's own defaults are for sites older than OAuth 2.1."),
+            _("OAUTH2_PROVIDER is missing, and the toolkit's defaults do not meet OAuth 2.1."),
             hint=_(
-                "Write, after DJANGO_MCP: from django_mcp.oauth import oauth_defaults; OAUTH2_PROVIDER = "
+                "Add after DJANGO_MCP: from django_mcp.oauth import oauth_defaults; OAUTH2_PROVIDER = "
                 "oauth_defaults(DJANGO_MCP)"
             ),
             id="django_mcp.E016",
@@ -548,27 +543,27 @@ def check_toolkit_settings() -> Iterator[CheckMessage]:
 
 
 def _advice(key: str, safe: Any) -> str:
-    longest = _(" %(longest)s is the most.") % {"longest": LONGEST[key]} if key in LONGEST else ""
-    return _("Write OAUTH2_PROVIDER = oauth_defaults(DJANGO_MCP), which has %(safe)r.%(longest)s") % {
+    longest = _(" The maximum is %(longest)s.") % {"longest": LONGEST[key]} if key in LONGEST else ""
+    return _("Use OAUTH2_PROVIDER = oauth_defaults(DJANGO_MCP), which has %(safe)r.%(longest)s") % {
         "safe": safe,
         "longest": longest,
     }
 
 
 def check_issuer() -> Iterator[CheckMessage]:
-    """An issuer that is not the site, so that clients refuse the metadata (RFC 8414, section 3.3)."""
+    """Check that the issuer is the site (RFC 8414, section 3.3)."""
     for key, value, safe in compared():
         if key == "OIDC_ISS_ENDPOINT" and value != safe:
             yield Error(
-                _("OAUTH2_PROVIDER['OIDC_ISS_ENDPOINT'] is %(value)r, and DJANGO_MCP['BASE_URL'] says %(safe)r.")
+                _("OAUTH2_PROVIDER['OIDC_ISS_ENDPOINT'] is %(value)r, but DJANGO_MCP['BASE_URL'] is %(safe)r.")
                 % {"value": value, "safe": safe},
-                hint=_("Write OAUTH2_PROVIDER = oauth_defaults(DJANGO_MCP) after DJANGO_MCP; they must be the same."),
+                hint=_("They must be the same. Use OAUTH2_PROVIDER = oauth_defaults(DJANGO_MCP) after DJANGO_MCP."),
                 id="django_mcp.E017",
             )
 
 
 def compared() -> Iterator[tuple[str, Any, Any]]:
-    """Key, the site's value and the safe one; nothing where other checks say that OAuth cannot work at all."""
+    """Yield key, value and safe value, unless other checks report that OAuth cannot work."""
     given = getattr(django_settings, "OAUTH2_PROVIDER", None)
     if not uses_oauth() or not apps.is_installed("oauth2_provider") or not given or not isinstance(given, Mapping):
         return
@@ -578,7 +573,7 @@ def compared() -> Iterator[tuple[str, Any, Any]]:
     safe = {key: stock[key] for key in RULES if key in stock}
     try:
         safe |= oauth_defaults(conf.given())
-    except Exception:  # noqa: BLE001 - no BASE_URL, or scopes that are none: both are reported
+    except Exception:  # noqa: BLE001 - missing BASE_URL or invalid scopes, which other checks report
         return
     for key, right in safe.items():
         yield key, given.get(key, stock.get(key)), right

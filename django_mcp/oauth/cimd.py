@@ -1,10 +1,7 @@
-"""Client ID metadata documents (draft-ietf-oauth-client-id-metadata-document-01), fetched without being led elsewhere.
+"""Client ID metadata documents (draft-ietf-oauth-client-id-metadata-document-01): fetching and validation.
 
-The name is resolved once, every address is judged, and the connection goes to an address that was judged: a second
-lookup could answer something else (DNS rebinding). ``core.http_client`` does the rest: no redirect, one deadline.
-
-The toolkit decides when to fetch one, keeps it as long as its cache headers allow, and leaves a URL that failed alone
-for a while. Whatever goes wrong, the client is then simply unknown.
+Against DNS rebinding, the host is resolved once and the connection goes to a checked address. ``core.http_client``
+follows no redirects. The toolkit decides when to fetch, caches, and backs off after failures.
 """
 
 import ipaddress
@@ -34,13 +31,14 @@ _INSIDE_IPV4 = [
     )
 ]
 _UNICAST = ipaddress.ip_network("2000::/3")
-"""What of IPv6 is given out. All else is special: loopback, local, multicast, and addresses that stand for IPv4 ones
-(``::/96``, ``::ffff:0:0/96``, NAT64's ``64:ff9b::/96`` and ``64:ff9b:1::/48``)."""
+"""Global unicast IPv6. The rest is special, including forms of IPv4 addresses (``::/96``, ``::ffff:0:0/96``, NAT64's
+``64:ff9b::/96`` and ``64:ff9b:1::/48``).
+"""
 
 _INSIDE_IPV6 = [
     ipaddress.ip_network(each)
     for each in (
-        "2001::/23",  # IETF protocol assignments, Teredo among them
+        "2001::/23",  # IETF protocol assignments, including Teredo
         "2001:db8::/32",  # documentation
         "2002::/16",  # 6to4
         "3fff::/20",  # documentation
@@ -49,10 +47,9 @@ _INSIDE_IPV6 = [
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is one of the public internet.
+    """Return True for an IP address of the public internet.
 
-    ``ipaddress.is_global`` alone is not enough: in Python 3.11 it holds multicast, IPv4-compatible, NAT64, 6to4 and
-    unassigned IPv6 addresses for global.
+    ``is_global`` in Python 3.11 includes multicast, IPv4-compatible, NAT64, 6to4 and unassigned IPv6 addresses.
     """
     try:
         found = ipaddress.ip_address(address)
@@ -68,7 +65,7 @@ def is_public(address: str) -> bool:
 logger = logging.getLogger("django_mcp")
 
 LONGEST = 255
-"""Characters of a client id, which its column has."""
+"""Length of the client id column."""
 
 ACCEPT = {"Accept": "application/json, application/*+json"}
 
@@ -76,29 +73,30 @@ _URL = re.compile(r"[!-~]+")
 
 
 class MetadataFetcher(SafeMetadataFetcher):  # type: ignore[misc]
-    """Fetches documents, and reduces each to what a self-registered client may have here."""
+    """Fetches documents and reduces them to supported metadata."""
 
     def fetch(self, client_id: str) -> tuple[dict[str, Any], int]:
-        """The document, and for how many seconds it is good. Blocks for ``CIMD_FETCH_TIMEOUT_SECONDS`` at most,
-        beside what the resolver takes.
+        """Return the document and its lifetime in seconds.
+
+        Blocks for up to ``CIMD_FETCH_TIMEOUT_SECONDS``, plus the DNS lookup.
 
         Raises:
-            CIMDError: there is none, or none that can be used.
+            CIMDError: there is no usable document.
         """
         try:
             url = checked(client_id)
             document, age = self._download(url, self.addresses(str(url.hostname), url.port or 443))
             return normalised(document), age
         except (InvalidMetadata, CIMDError) as error:
-            # Whoever asks reads "Invalid client_id" alone, for the reason may say what this site can reach.
+            # The client only gets "Invalid client_id": the reason could reveal what this site can reach.
             logger.warning("The document of client %r cannot be used: %s", client_id[:LONGEST], error)
             raise CIMDError(str(error)) from None
 
     def addresses(self, host: str, port: int) -> list[str]:
-        """The addresses of a host, each once. Blocks, as long as the system's resolver does.
+        """Resolve a host. Blocks.
 
         Raises:
-            CIMDError: it has none, or one that is not public: one inside is enough to refuse the host.
+            CIMDError: it has no address, or one that is not public.
         """
         try:
             answers = socket.getaddrinfo(host, port, proto=socket.IPPROTO_TCP)
@@ -110,7 +108,7 @@ class MetadataFetcher(SafeMetadataFetcher):  # type: ignore[misc]
         return found
 
     def context(self) -> ssl.SSLContext:
-        """Which certificates are trusted: those the system trusts."""
+        """Return a TLS context that trusts the system's certificates."""
         return ssl.create_default_context()
 
     def _download(self, url: SplitResult, addresses: Sequence[str]) -> tuple[dict[str, Any], int]:
@@ -133,14 +131,13 @@ class MetadataFetcher(SafeMetadataFetcher):  # type: ignore[misc]
 
 
 class RatePermission:
-    """How many clients with a document may be looked up: by each address, by all together, and unused ones at all."""
+    """Limits document lookups per address, site-wide, and by the number of unused clients."""
 
     def has_permission(self, request: Any, client_id: str) -> bool:
-        """Whether the document of a client that is new, or whose document has expired, may be fetched now.
+        """Return True if the document may be fetched now.
 
         Args:
-            request: oauthlib's, of which ``headers`` is ``request.META``.
-            client_id: its URL.
+            request: oauthlib's, whose ``headers`` is ``request.META``.
         """
         who, scope = caller(request.headers), "documents of clients"
         if not address_throttle(scope, who).allow_request(who.name):
@@ -153,20 +150,20 @@ class RatePermission:
 
 
 def checked(client_id: str) -> SplitResult:
-    """The parts of a URL that may name a client (section 3 of the draft).
+    """Split a client id URL (section 3 of the draft).
 
     Raises:
-        CIMDError: it is no https URL with a host and a path, or has what such a URL must not have.
+        CIMDError: it is invalid.
     """
     if len(client_id) > LONGEST or not _URL.fullmatch(client_id) or "\\" in client_id:
-        raise CIMDError("the client_id is too long, or has characters that a URL has not")
+        raise CIMDError("the client_id is too long, or has characters not allowed in a URL")
     try:
         url = urlsplit(client_id)
         port = url.port or 443
     except ValueError:
-        raise CIMDError("the client_id is no URL") from None
+        raise CIMDError("the client_id is not a URL") from None
     if url.scheme != "https" or not url.hostname or not url.path:
-        raise CIMDError("the client_id is no https URL with a host and a path")
+        raise CIMDError("the client_id is not an https URL with a host and a path")
     if "@" in url.netloc or "#" in client_id or {".", ".."} & set(url.path.split("/")):
         raise CIMDError("the client_id has user information, a fragment or dot segments")
     if port not in settings.CLIENT_DOCUMENT_PORTS:
@@ -175,20 +172,20 @@ def checked(client_id: str) -> SplitResult:
 
 
 def normalised(document: Mapping[str, Any]) -> dict[str, Any]:
-    """What the toolkit is to know of a document.
+    """Return the supported metadata of a document.
 
-    Published documents list grants, methods and redirect URIs for every server they might meet. Those that are not to
-    be had here are left out (RFC 7591, section 2: a server may replace what is asked for).
+    Documents list grants, methods and redirect URIs for all servers. Unsupported ones are dropped (RFC 7591, section
+    2).
 
     Raises:
-        InvalidMetadata: nothing usable is left, there is no name, or it has a secret, which everybody could read.
+        InvalidMetadata: nothing usable is left, the name is missing, or it has a secret, which would be public.
     """
     if "client_secret" in document or "client_secret_expires_at" in document:
         raise InvalidMetadata("A document must not have a client_secret.")
     methods = document.get("token_endpoint_auth_methods_supported")
     offered = [document.get("token_endpoint_auth_method", "none"), *(methods if isinstance(methods, list) else ())]
     if "none" not in offered:
-        raise InvalidMetadata("token_endpoint_auth_method must be none, or none be offered.")
+        raise InvalidMetadata("The document must offer the token_endpoint_auth_method none.")
     if not (name := name_of(document)):
         raise InvalidMetadata("A document must have a client_name.")
     return {

@@ -1,4 +1,4 @@
-"""Forgetting self-registered clients that nobody uses. One that is still needed registers again (RFC 7591)."""
+"""Deletion of unused self-registered clients. Clients in use register again (RFC 7591)."""
 
 import datetime
 import io
@@ -20,35 +20,34 @@ from django_mcp.auth.toolkit import (
 from django_mcp.conf import settings
 
 UNUSED = datetime.timedelta(days=7)
-"""After which a client goes that never got a token."""
+"""Age at which a client that never got a token is deleted."""
 
 IDLE = datetime.timedelta(days=90)
-"""After which a client goes whose last token is dead."""
+"""Time without a valid token after which a client is deleted."""
 
 YOUNG = datetime.timedelta(hours=1)
-"""Within which a client stays, whose person may just be logging in."""
+"""Age up to which a client is kept, since its user may be logging in."""
 
 EVERY = 50
-"""Registrations after which some are pruned, on sites where nobody runs ``mcp_clear``."""
+"""Registrations between prunings, for sites that never run ``mcp_clear``."""
 
 BATCH = 500
 
 
 def prune_clients(most: int | None = None) -> int:
-    """Delete registered clients (RFC 7591) that are of no use any more; how many.
+    """Delete unused registered clients without valid tokens and codes, and return how many.
 
-    Never one with a live token or code. Where ``cleartokens`` has deleted what was left of a client's tokens, it counts
-    as one that never got any.
+    A client whose tokens ``cleartokens`` deleted counts as unused.
 
     Args:
-        most: how many at a time, the oldest first; None for all.
+        most: maximum number, oldest first; None for all.
     """
     now = timezone.now()
     return _delete(_prunable(now), most)
 
 
 def prune_documents() -> int:
-    """Delete clients whose client ID metadata document has expired, and without live tokens; how many."""
+    """Delete clients with expired metadata documents and no valid tokens, and return how many."""
     before = int(_clients("cimd").count())
     if "clearcimdapplications" in get_commands():
         call_command("clearcimdapplications", stdout=io.StringIO())
@@ -56,12 +55,12 @@ def prune_documents() -> int:
 
 
 def make_room(source: str) -> bool:
-    """Whether there may be one more client of a source that never got a token.
+    """Return True if another client may be stored.
 
-    If there are ``MAX_UNUSED_CLIENTS`` already, the oldest go that are older than an hour.
+    At ``MAX_UNUSED_CLIENTS``, delete the oldest unused clients older than ``YOUNG``.
 
     Args:
-        source: ``dcr`` or ``cimd``, an ``Application.RegistrationSource``.
+        source: an ``Application.RegistrationSource``: ``dcr`` or ``cimd``.
     """
     unused = _clients(source).filter(~_has(get_access_token_model()), ~_has(get_refresh_token_model()))
     excess = int(unused.count()) - settings.MAX_UNUSED_CLIENTS + 1
@@ -84,11 +83,11 @@ def _prunable(now: datetime.datetime) -> Any:
 
 
 def _lives(since: datetime.datetime) -> Q:
-    """Refresh tokens that can be used, or could after *since*."""
+    """Match refresh tokens that were usable after *since*."""
     life = refresh_token_expire_timedelta()
     if life is None:
         return Q(revoked=None)
-    # It begins when the access token ends that was issued with it.
+    # A refresh token's lifetime starts when its access token expires.
     access = datetime.timedelta(seconds=oauth2_settings.ACCESS_TOKEN_EXPIRE_SECONDS)
     return Q(revoked=None, created__gt=since - life - access)
 
@@ -98,19 +97,19 @@ def _clients(source: str) -> Any:
 
 
 def _has(model: Any, *conditions: Q, **more: Any) -> Exists:
-    # From the token's side: what a client calls its tokens depends on a swapped model.
+    # A swapped token model may change the reverse name, so query from the token's side.
     return Exists(model.objects.filter(*conditions, application_id=OuterRef("pk"), **more))
 
 
 def _delete(clients: Any, most: int | None) -> int:
-    """Delete the oldest *most* of *clients*, in batches; how many there were."""
+    """Delete the oldest *most* clients in batches and return how many."""
     model = clients.model
     deleted = 0
     while most is None or deleted < most:
         left = BATCH if most is None else min(BATCH, most - deleted)
         batch = list(clients.order_by("created", "pk").values_list("pk", flat=True)[:left])
         with transaction.atomic(using=router.db_for_write(model)):
-            # Whoever saves a token now waits for this lock or is seen by the second look.
+            # A token saved meanwhile either waits for this lock or is seen by the second query.
             list(model.objects.select_for_update().filter(pk__in=batch).values_list("pk", flat=True))
             gone = list(clients.filter(pk__in=batch).values_list("pk", flat=True))
             model.objects.filter(pk__in=gone).delete()

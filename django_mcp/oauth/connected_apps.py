@@ -1,4 +1,4 @@
-"""Connected apps: list the authorizations of a user, and revoke them."""
+"""Connected apps: listing and revoking the access of OAuth clients."""
 
 import datetime
 from collections.abc import Collection, Iterable
@@ -39,15 +39,12 @@ CLIENT_CREDENTIALS = AbstractApplication.GRANT_CLIENT_CREDENTIALS
 
 @dataclass
 class Access:
-    """What one application has of one user.
+    """The access of an application for one user.
 
     Attributes:
-        application: which.
-        since: when its oldest token was issued that is still kept.
-        renewed: when its newest was.
-        user: whose; of an application that acts for itself the user it acts as.
-        scopes: of all its live tokens.
-        resources: what they are good for.
+        since: creation of the oldest token.
+        renewed: creation of the newest token.
+        user: the user; with client credentials the service account.
     """
 
     application: Any
@@ -58,7 +55,7 @@ class Access:
     resources: dict[str, None] = field(default_factory=dict)
 
     def add(self, token: Any) -> None:
-        """Count an access token in."""
+        """Add an access token."""
         self.since = min(self.since, token.created)
         self.renewed = max(self.renewed, token.created)
         self.scopes.update(token.scope.split())
@@ -66,13 +63,12 @@ class Access:
 
 
 class Summary(NamedTuple):
-    """What one application has at this site's endpoints.
+    """The access of an application to endpoints.
 
     Attributes:
-        people: how many different users let it in; 0 for one that acts for itself.
-        acts_for_itself: by client credentials.
-        since: when the oldest access token was issued that can be used or renewed.
-        renewed: when the newest was.
+        people: number of users; 0 with client credentials.
+        since: creation of the oldest valid or renewable access token.
+        renewed: creation of the newest.
     """
 
     people: int
@@ -82,20 +78,20 @@ class Summary(NamedTuple):
 
 
 def name_of(application: Any) -> str:
-    """What it calls itself, fit to be shown; words where that is nothing."""
+    """Return the name for display."""
     return clean_name(application.name) or _("An application without a name")
 
 
 def acts_for_itself(application: Any) -> bool:
-    """Whether it needs no person (client credentials)."""
+    """Return True for client credentials."""
     return bool(application.authorization_grant_type == CLIENT_CREDENTIALS)
 
 
-# What is there
+# Queries
 
 
 def held() -> QuerySet[Any]:
-    """Access tokens of applications that can be used, or renewed with the refresh token they came with."""
+    """Return access tokens that are valid or renewable."""
     now, life = timezone.now(), refresh_token_expire_timedelta()
     renewable = get_refresh_token_model().objects.filter(access_token=OuterRef("pk"), revoked=None)
     tokens: QuerySet[Any] = get_access_token_model().objects.filter(application__isnull=False).defer("token")
@@ -105,15 +101,15 @@ def held() -> QuerySet[Any]:
 
 
 def held_at_endpoints() -> QuerySet[Any]:
-    """Those of them that were issued for a resource, in the name of somebody: no other opens an endpoint."""
+    """Return the tokens of ``held()`` with a user and a resource, which alone open endpoints."""
     return held().filter(user__isnull=False).exclude(resource=[])
 
 
 def renewable_tokens(**of: Any) -> QuerySet[Any]:
-    """Refresh tokens that are good. Their life is counted from the end of their access token's.
+    """Return valid refresh tokens. Their lifetime starts when the access token expires.
 
     Args:
-        of: whose, or of which application: lookups.
+        of: lookups.
     """
     tokens: QuerySet[Any] = get_refresh_token_model().objects.filter(**of, revoked=None, access_token__isnull=False)
     life = refresh_token_expire_timedelta()
@@ -121,11 +117,11 @@ def renewable_tokens(**of: Any) -> QuerySet[Any]:
 
 
 def logins_began(by: str, **of: Any) -> dict[Any, datetime.datetime]:
-    """When the oldest refresh token was issued that is kept of logins that go on. One query.
+    """Return when active logins began: the creation of their oldest refresh token. One query.
 
     Args:
-        by: ``"application"`` or ``"user"``, which are the keys of what is returned.
-        of: lookups, as for ``renewable_tokens``.
+        by: keys of the result: ``"application"`` or ``"user"``.
+        of: lookups.
     """
     good = renewable_tokens(**of)
     families = good.exclude(token_family=None).values("token_family")
@@ -134,10 +130,9 @@ def logins_began(by: str, **of: Any) -> dict[Any, datetime.datetime]:
 
 
 def accesses(user: Any) -> list[Access]:
-    """Applications with tokens of this user that can still be used or renewed, the last renewed first.
+    """Return the applications with access for a user, last renewed first.
 
-    Without clients that act for themselves: that a user lends them their rights is the site's owner's decision
-    (``ClientPolicy.service_account``), and they would just get new tokens.
+    Clients with client credentials are left out: administrators chose their service account.
     """
     tokens = held().filter(user=user).exclude(application__authorization_grant_type=CLIENT_CREDENTIALS)
     found: dict[Any, Access] = {}
@@ -148,21 +143,14 @@ def accesses(user: Any) -> list[Access]:
 
 
 def people(application: Any) -> QuerySet[Any]:
-    """Users in whose name an application has access, as ``{"user": primary key, "renewed": datetime}``, the last
-    renewed first.
-    """
+    """Return the users of an application as ``{"user": primary key, "renewed": datetime}``, last renewed first."""
     rows: QuerySet[Any] = held_at_endpoints().filter(application=application).order_by().values("user")
     rows = rows.annotate(renewed=Max("created"))
     return rows.order_by("-renewed", "user")
 
 
 def accesses_of(application: Any, users: Collection[Any]) -> list[Access]:
-    """What an application has of some of its people, the last renewed first. Three queries.
-
-    Args:
-        application: which.
-        users: their primary keys.
-    """
+    """Return an application's access for users, given by primary key, last renewed first. Three queries."""
     known = get_user_model()._default_manager.in_bulk(list(users))  # noqa: SLF001 - Django's documented API
     found: dict[Any, Access] = {}
     for token in held_at_endpoints().filter(application=application, user__in=users):
@@ -173,9 +161,9 @@ def accesses_of(application: Any, users: Collection[Any]) -> list[Access]:
 
 
 def summaries() -> dict[Any, Summary]:
-    """All applications that have access, by primary key, with one query.
+    """Return summaries by primary key of the application. One query.
 
-    ``since`` is that of their access tokens; ``logins_began`` knows of those that were renewed since.
+    ``since`` comes from stored access tokens; ``logins_began`` knows when renewed logins began.
     """
     grant = "application__authorization_grant_type"
     rows = held_at_endpoints().order_by().values_list("application", grant)
@@ -193,7 +181,7 @@ def _in_order(found: dict[Any, Access], began: dict[Any, datetime.datetime]) -> 
 
 
 def titles_of(resources: Iterable[str]) -> list[str]:
-    """Endpoints by their titles; what is none, or no longer, by its URL."""
+    """Return the titles of endpoints; other URIs unchanged."""
     titles = {resource_of(each): title_of(each) for each in servers()}
     return list(dict.fromkeys(titles.get(_canonical(uri), uri) for uri in resources))
 
@@ -205,14 +193,13 @@ def _canonical(uri: str) -> str:
         return uri
 
 
-# Taking it back
+# Revocation
 
 
 def take_back(user: Any, application: Any) -> None:
-    """Revoke all that an application has of a user: codes, refresh tokens and access tokens; end its streams and tasks.
+    """Revoke an application's codes and tokens for a user, and end its streams and tasks.
 
     Args:
-        user: whose.
         application: primary key.
     """
     with transaction.atomic(using=router.db_for_write(get_access_token_model())):
@@ -221,13 +208,10 @@ def take_back(user: Any, application: Any) -> None:
 
 
 def take_back_all(application: Any) -> int:
-    """Revoke all that an application has, of everybody and of its own; end its streams and tasks.
+    """Revoke an application's codes and tokens, end its streams and tasks, and return the number of users.
 
     Args:
         application: primary key.
-
-    Returns:
-        of how many users it had anything.
     """
     access = get_access_token_model()
     with transaction.atomic(using=router.db_for_write(access)):
@@ -238,7 +222,7 @@ def take_back_all(application: Any) -> int:
             users.update(of_application.values_list("user", flat=True).distinct())
         _revoke(application=application)
         for user in users:
-            for kind in ("oauth", "client"):  # the kind of grant may have been another one
+            for kind in ("oauth", "client"):  # the client's grant type may have changed
                 end_access(kind, f"{user}:{application}")
     return len(users)
 
@@ -246,7 +230,7 @@ def take_back_all(application: Any) -> int:
 def _revoke(**of: Any) -> None:
     """Delete codes and access tokens, and revoke refresh tokens.
 
-    A refresh token goes with its whole family, for otherwise one that was just replaced could still be used.
+    Families are revoked as a whole: a token that was just replaced is still usable.
     """
     model = get_refresh_token_model()
     get_grant_model().objects.filter(**of).delete()
@@ -260,14 +244,14 @@ def _revoke(**of: Any) -> None:
 
 @method_decorator(csrf_protect, name="dispatch")
 class AccessView(LoginRequiredMixin, View):
-    """``/o/access/``: the applications and API keys of the user."""
+    """``/o/access/``: a user's connected applications and API keys."""
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """With the headers of every page of ours."""
+        """Add the security headers."""
         return protect(super().dispatch(request, *args, **kwargs))  # type: ignore[arg-type]
 
     def get(self, request: HttpRequest) -> HttpResponse:
-        """The list."""
+        """Show the list."""
         context = {
             "applications": [shown_access(each) for each in accesses(request.user)],
             "keys": [shown_key(key) for key in live_keys(request.user)],
@@ -276,7 +260,7 @@ class AccessView(LoginRequiredMixin, View):
         return page(request, "oauth/access.html", context)
 
     def post(self, request: HttpRequest) -> HttpResponse:
-        """Take access back from one application or key; what is not the user's is not there."""
+        """Revoke an application or key of the user, ignoring other ids."""
         done = ""
         for application in keys_of(get_application_model(), [request.POST.get("application")]):
             take_back(request.user, application)
@@ -290,7 +274,7 @@ class AccessView(LoginRequiredMixin, View):
 
 
 def shown_access(access: Access) -> dict[str, Any]:
-    """What an application has, as the template wants it."""
+    """Return the template context of an application."""
     application = access.application
     uris = [uri for uri in application.redirect_uris.split() if uri]
     return {
@@ -306,12 +290,12 @@ def shown_access(access: Access) -> dict[str, Any]:
 
 
 def live_keys(user: Any) -> QuerySet[APIKey]:
-    """The user's API keys that still work."""
+    """Return the user's valid API keys."""
     return APIKey.objects.filter(user=user, revoked=None, expires__gt=timezone.now()).order_by("name", "pk")
 
 
 def shown_key(key: APIKey) -> dict[str, Any]:
-    """An API key, as the template wants it."""
+    """Return the template context of an API key."""
     names = {each.name: title_of(each) for each in servers()}
     return {
         "id": key.pk,

@@ -1,4 +1,4 @@
-"""The consent page, and what the package's pages for all users share."""
+"""Contents of the consent page, and helpers shared by all pages for users."""
 
 import secrets
 import unicodedata
@@ -19,13 +19,13 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class Destination(NamedTuple):
-    """Where the user is sent with the answer.
+    """The target of the redirect.
 
     Attributes:
-        kind: ``"web"``, ``"loopback"``: a program that listens on the user's computer, or ``"program"``: one that
-            opens links of its own scheme.
-        text: for people: a host, or words.
-        detail: the address behind the words; empty for a host.
+        kind: ``"web"``, ``"loopback"`` (a program on the user's computer) or ``"program"`` (one with its own URL
+            scheme).
+        text: a host, or a description.
+        detail: the address described; empty for a host.
     """
 
     kind: str
@@ -34,7 +34,7 @@ class Destination(NamedTuple):
 
 
 class ScopeText(NamedTuple):
-    """A scope on the page: its words, and those of scopes it includes."""
+    """A scope on the page: its text, and those of included scopes."""
 
     name: str
     text: str
@@ -42,13 +42,13 @@ class ScopeText(NamedTuple):
 
 
 def host_of(uri: str) -> str:
-    """Host and, where it is not the usual one, port of a URI, in ASCII, so that no letter looks like another."""
+    """Return host and non-default port in ASCII, so that no character imitates another."""
     parts = urlsplit(uri)
     return _ascii(parts.hostname or "") + _port(parts)
 
 
 def destination(redirect_uri: str) -> Destination:
-    """Where a redirect URI leads (RFC 8252, section 7)."""
+    """Describe where a redirect URI leads (RFC 8252, section 7)."""
     parts = urlsplit(redirect_uri)
     if parts.scheme not in _DEFAULT_PORTS:
         detail = f"{parts.scheme}://{_ascii(parts.netloc)}" if parts.netloc else f"{parts.scheme}:"
@@ -61,7 +61,7 @@ def destination(redirect_uri: str) -> Destination:
 
 
 def origin(application: Any) -> str:
-    """How this site came to know an application, in words."""
+    """Describe how a client was registered."""
     match application.registration_source:
         case "cimd":
             return _("described at %(host)s") % {"host": host_of(application.client_id)}
@@ -71,9 +71,9 @@ def origin(application: Any) -> str:
 
 
 def granted(asked: Iterable[str], default: Iterable[str], limit: Iterable[str] | None) -> tuple[str, ...]:
-    """The scopes that are granted, in order: of those asked for the known ones, or the default, within a limit.
+    """Return the known scopes of *asked*, else the default, within *limit*.
 
-    A scope beyond the limit is replaced by what it includes and the limit has.
+    A scope beyond the limit is replaced by those it includes within the limit.
     """
     known = frozenset(declared())
     scopes = known & frozenset(asked) or known & frozenset(default)
@@ -83,7 +83,7 @@ def granted(asked: Iterable[str], default: Iterable[str], limit: Iterable[str] |
 
 
 def in_words(scopes: Iterable[str]) -> list[ScopeText]:
-    """Scopes in words, each text once: what a scope includes is below it."""
+    """Describe scopes. Included scopes are listed below the scope, each once."""
     names, known, told = in_order(scopes).split(), declared(), set[str]()
     lines = []
     for name in names:
@@ -95,7 +95,7 @@ def in_words(scopes: Iterable[str]) -> list[ScopeText]:
 
 
 def _is_above(one: str, other: str) -> bool:
-    """Whether *one* includes *other*, and is not included in turn."""
+    """Return True if *one* includes *other*, and not the reverse."""
     return other in expanded(frozenset({one})) and one not in expanded(frozenset({other}))
 
 
@@ -105,7 +105,6 @@ def _words(name: str) -> str:
 
 
 def _ascii(host: str) -> str:
-    """A host in its ASCII form: ``xn--…`` for names in other letters."""
     if host.isascii():
         return f"[{host}]" if ":" in host and not host.startswith("[") and "]" not in host else host
     try:
@@ -123,11 +122,12 @@ def _port(parts: SplitResult) -> str:
 
 
 LONGEST = 60
-"""Characters of a name that are kept."""
+"""Maximum length of a displayed name."""
 
 _NEVER_SHOWN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-"""Unicode's categories of control, format (bidirectional and zero-width characters among them), surrogate, private and
-unassigned characters, and of line and paragraph separators."""
+"""Unicode categories without display: control, format (bidirectional, zero-width), surrogate, private, unassigned,
+separators.
+"""
 
 _INVISIBLE = dict.fromkeys(
     (
@@ -137,13 +137,13 @@ _INVISIBLE = dict.fromkeys(
         *range(0xE0100, 0xE01F0),
     )
 )
-"""Characters of other categories that show nothing: fillers and variation selectors."""
+"""Invisible characters of other categories."""
 
 
 def clean_name(name: str) -> str:
-    """*name* as one short line without characters that hide, reorder or break what is around it.
+    """Return a short line without characters that hide, reorder or break text.
 
-    It is not escaped: templates do that. Empty if nothing of it can be shown.
+    It is not escaped, and may be empty.
     """
     spaced = " ".join(name.translate(_INVISIBLE).split())
     shown = "".join(character for character in spaced if unicodedata.category(character) not in _NEVER_SHOWN)
@@ -153,17 +153,14 @@ def clean_name(name: str) -> str:
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; style-src 'nonce-{nonce}'; img-src data:; base-uri 'none'; frame-ancestors 'none'"
 )
-"""Without ``form-action``: Chromium applies it to the redirect after a form too, and so would block every answer."""
+"""Without ``form-action``, which Chromium also applies to the redirect after the form."""
 
 
 def page(request: HttpRequest, template: str, context: dict[str, Any], status: int = 200) -> HttpResponse:
-    """A page of ours, with its headers.
+    """Render a page with security headers.
 
     Args:
-        request: the request.
-        template: below ``django_mcp/``.
-        context: what the template needs, beside ``style_nonce``, ``site_name``, ``site_host`` and ``user``.
-        status: of the response.
+        template: path below ``django_mcp/``.
     """
     nonce = secrets.token_urlsafe(16)
     host = urlsplit(settings.BASE_URL or "").netloc or request.get_host()
@@ -175,10 +172,9 @@ def page(request: HttpRequest, template: str, context: dict[str, Any], status: i
 
 
 def protect(response: HttpResponse) -> HttpResponse:
-    """Headers for a page on which people agree to things, and for the redirect after it.
+    """Add headers against framing and caching.
 
-    The referrer is kept from other sites only. With ``no-referrer`` browsers send ``Origin: null`` with the form,
-    which Django's protection against forged requests has to refuse.
+    The referrer policy is not ``no-referrer``: browsers would send ``Origin: null``, which Django's CSRF check rejects.
     """
     response["X-Frame-Options"] = "DENY"
     response["Cache-Control"] = "no-store"
@@ -187,5 +183,5 @@ def protect(response: HttpResponse) -> HttpResponse:
 
 
 def title_of(server: MCPServer) -> str:
-    """What an endpoint is called on pages."""
+    """Return the display name of an endpoint."""
     return str(server.implementation.get("title") or server.implementation["name"])

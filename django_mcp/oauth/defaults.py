@@ -1,4 +1,4 @@
-"""``oauth_defaults``: the ``OAUTH2_PROVIDER`` setting, whole. It is called in a settings module."""
+"""``oauth_defaults()``, which returns the setting ``OAUTH2_PROVIDER``."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,20 +10,18 @@ DAY = 24 * 60 * 60
 
 
 def oauth_defaults(django_mcp: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
-    """What django-oauth-toolkit needs to be an authorization server for MCP clients.
+    """Return ``OAUTH2_PROVIDER`` for an OAuth 2.1 authorization server for MCP clients.
 
-    Its own defaults are for sites that had it before OAuth 2.1; system checks name each of these values that is
-    weakened later.
+    System checks report values that are weakened.
 
     Args:
-        django_mcp: the ``DJANGO_MCP`` setting, of which ``BASE_URL``, ``SCOPES``, ``DEFAULT_SCOPES``,
-            ``EXTRA_REDIRECT_URIS`` and ``CLIENT_CREDENTIALS`` are read.
-        changes: settings of the toolkit that replace these.
+        django_mcp: the ``DJANGO_MCP`` setting.
+        changes: settings that override the returned ones.
 
     Raises:
-        ImproperlyConfigured: there is no ``BASE_URL``.
+        ImproperlyConfigured: ``BASE_URL`` is missing.
     """
-    from django_mcp.conf import Settings  # noqa: PLC0415 - lazy settings are not to be touched from settings
+    from django_mcp.conf import Settings  # noqa: PLC0415 - a settings module must not touch lazy settings
 
     known = Settings(
         **{
@@ -38,7 +36,7 @@ def oauth_defaults(django_mcp: Mapping[str, Any], **changes: Any) -> dict[str, A
     schemes = [urlsplit(uri).scheme for uri in known.EXTRA_REDIRECT_URIS]
     grants = ["authorization_code", "refresh_token"] + ["client_credentials"] * known.CLIENT_CREDENTIALS
     return {
-        # The issuer, also where OpenID Connect is off.
+        # The issuer, even without OpenID Connect.
         "OIDC_ISS_ENDPOINT": known.BASE_URL.rstrip("/"),
         "SCOPES": {
             name: value["text"] if isinstance(value, Mapping) else value for name, value in known.SCOPES.items()
@@ -46,7 +44,7 @@ def oauth_defaults(django_mcp: Mapping[str, Any], **changes: Any) -> dict[str, A
         "DEFAULT_SCOPES": list(known.DEFAULT_SCOPES),
         "ACCESS_TOKEN_EXPIRE_SECONDS": 60 * 60,
         "REFRESH_TOKEN_EXPIRE_SECONDS": 30 * DAY,
-        # django_mcp has a grace period of its own, which works with hashed tokens.
+        # Replaced by REFRESH_TOKEN_GRACE_TTL, which works with hashed tokens.
         "REFRESH_TOKEN_GRACE_PERIOD_SECONDS": 0,
         "ROTATE_REFRESH_TOKEN": True,
         "REFRESH_TOKEN_REUSE_PROTECTION": True,

@@ -1,7 +1,6 @@
-"""What may be granted: client, resource (RFC 8707), scopes and PKCE.
+"""Rules for grants: client, resource (RFC 8707), scopes and PKCE.
 
-Requests here are oauthlib's: attributes are parameters, and what nobody has set is looked up among what the client
-sent. What we remember of a request is therefore kept where no parameter can reach.
+On oauthlib's *request*, unset attributes fall back to the client's parameters. State is therefore kept in ``Notes``.
 """
 
 import hashlib
@@ -26,15 +25,15 @@ from django_mcp.oauth.consent import granted
 
 
 def checksum_of(token: str) -> str:
-    """The SHA-256 by which django-oauth-toolkit stores and finds a token."""
+    """Return the SHA-256 under which the toolkit stores a token."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 def family_of(code: str) -> uuid.UUID:
-    """The family of all tokens that come from an authorization code.
+    """Return the token family of an authorization code.
 
-    It is derived from the code, so that a code which is used twice leads to what was issued from it, although its
-    row is gone. It does not lead back to the code.
+    Derived from the code, it identifies the tokens of a replayed code whose row is deleted. It does not reveal the
+    code.
     """
     return uuid.UUID(bytes=hashlib.sha256(b"family of the code " + code.encode()).digest()[:16])
 
@@ -44,14 +43,11 @@ _UNREAD: Any = object()
 
 @dataclass(slots=True)
 class Notes:
-    """What was read for one request, each row once.
+    """Rows and state of one request; each row is read once.
 
     Attributes:
-        grant: the authorization code's row, or None.
-        refresh_token: the refresh token's row, or None.
-        policy: the client's ``ClientPolicy``, or None.
-        superseded: a refresh token that is used again within the grace period.
-        used: the authorization code has been taken out.
+        superseded: a refresh token reused within the grace period.
+        used: whether the authorization code has been invalidated.
     """
 
     grant: Any = _UNREAD
@@ -62,18 +58,18 @@ class Notes:
 
 
 def notes(request: Any) -> Notes:
-    """What we know of a request so far."""
+    """Return the state of a request."""
     found: Notes = vars(request).setdefault("_django_mcp", Notes())
     return found
 
 
 def application_of(request: Any) -> Any:
-    """The client, once it is known; None before."""
+    """Return the client, or None before it is identified."""
     return request.client if isinstance(request.client, AbstractApplication) else None
 
 
 def grant_of(request: Any) -> Any:
-    """The authorization code that is exchanged, if it was issued to this client; None for none."""
+    """Return the authorization code's row if issued to this client, else None."""
     application, known = application_of(request), notes(request)
     if application is None or not request.code:
         return None
@@ -84,7 +80,7 @@ def grant_of(request: Any) -> Any:
 
 
 def refresh_token_of(request: Any) -> Any:
-    """The refresh token that is used, whoever's it is: the live one, or the one that was revoked last."""
+    """Return the refresh token's row, of any client: valid, or revoked last."""
     known, token = notes(request), request.refresh_token
     if not token:
         return None
@@ -95,7 +91,7 @@ def refresh_token_of(request: Any) -> Any:
 
 
 def policy_of(request: Any) -> ClientPolicy | None:
-    """What the site's owner decided about the client."""
+    """Return the client's policy, or None."""
     application, known = application_of(request), notes(request)
     if application is None:
         return None
@@ -107,7 +103,7 @@ def policy_of(request: Any) -> ClientPolicy | None:
 
 
 def requested(request: Any) -> list[str]:
-    """Resources that a request names, as the client spells them; may be repeated (RFC 8707, section 2)."""
+    """Return the values of ``resource``, which may be repeated (RFC 8707, section 2)."""
     if isinstance(request.resource, list | tuple):
         return [str(each) for each in request.resource]
     sent = [*urldecode(request.uri_query), *(request.decoded_body or ())]
@@ -115,14 +111,14 @@ def requested(request: Any) -> list[str]:
 
 
 def stored(request: Any) -> list[str]:
-    """Resources that the code or refresh token of a token request was issued for."""
+    """Return the resources of a token request's code or refresh token."""
     row = {"authorization_code": grant_of, "refresh_token": refresh_token_of}.get(request.grant_type)
     found = row(request) if row else None
     return [str(each) for each in (found.resource or ())] if found is not None else []
 
 
 def known_resources() -> Mapping[str, MCPServer]:
-    """Endpoints that take OAuth tokens of this site by their canonical identifier, in the order they were made."""
+    """Return endpoints that accept this site's OAuth tokens by canonical identifier, in order of registration."""
     return {
         resource_of(server): server
         for server in servers()
@@ -131,15 +127,15 @@ def known_resources() -> Mapping[str, MCPServer]:
 
 
 def default_resource() -> str | None:
-    """What a client that names no resource gets access to, as clients of 2025-03-26 do; None where there is nothing."""
+    """Return the resource of clients that name none, as in 2025-03-26, or None."""
     return next(iter(known_resources()), None)
 
 
 def chosen_resources(given: Iterable[str]) -> list[str]:
-    """The canonical identifiers of what a request names, each once; the default where it names nothing.
+    """Return canonical identifiers, or the default if none is given.
 
     Raises:
-        ValueError: one of them is no endpoint of ours, or there is none at all.
+        ValueError: one is unknown, or there is no default.
     """
     known = known_resources()
     found = list(dict.fromkeys(canonical(uri) for uri in given)) or [*filter(None, [default_resource()])]
@@ -149,7 +145,7 @@ def chosen_resources(given: Iterable[str]) -> list[str]:
 
 
 def why_not_a_resource(given: Iterable[str]) -> str:
-    """Return why ``chosen_resources`` refused what a request names, in the words of an ``error_description``."""
+    """Return an ``error_description`` for what ``chosen_resources`` rejected."""
     others = {resource_of(server) for server in servers()} - known_resources().keys()
     for uri in given:
         try:
@@ -164,11 +160,7 @@ def why_not_a_resource(given: Iterable[str]) -> str:
 
 
 def default_scopes(uris: Iterable[str]) -> frozenset[str]:
-    """What a client gets that asks for no scope: those that calls need at the endpoints, or the site's default.
-
-    Args:
-        uris: of endpoints, in canonical form.
-    """
+    """Return the scopes of clients that request none: the endpoints', else the site's."""
     own = frozenset[str]().union(*(known_resources()[uri].scopes for uri in uris))
     return own or frozenset(settings.DEFAULT_SCOPES)
 
@@ -178,13 +170,13 @@ S256_CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 def is_blocked(request: Any) -> bool:
-    """Whether the client is to get nothing."""
+    """Return True for a blocked client."""
     policy = policy_of(request)
     return policy is not None and policy.blocked
 
 
 def known(uris: Iterable[str]) -> list[str]:
-    """Those of *uris* that are endpoints of ours, in canonical form."""
+    """Return canonical identifiers of those *uris* that are endpoints."""
     found = []
     for uri in uris:
         try:
@@ -195,10 +187,10 @@ def known(uris: Iterable[str]) -> list[str]:
 
 
 def resources_asked_for(request: Any) -> list[str]:
-    """Endpoints that a request names, in canonical form; the default one where it names none.
+    """Return requested endpoints, or the default.
 
     Raises:
-        CustomOAuth2Error: ``invalid_target``: one of them is unknown (RFC 8707, section 2).
+        CustomOAuth2Error: ``invalid_target``: one is unknown (RFC 8707, section 2).
     """
     try:
         return chosen_resources(requested(request))
@@ -207,13 +199,13 @@ def resources_asked_for(request: Any) -> list[str]:
 
 
 def resources_granted(request: Any) -> list[str]:
-    """Endpoints that a token will be for: of those its code or refresh token was issued for, those that are asked for.
+    """Return the endpoints of a new token: a subset of those of its code or refresh token.
 
-    Nothing is bound late: what was issued for no resource, as before django_mcp was there, opens none.
+    Those issued without resource, for example before django_mcp was installed, open none.
 
     Raises:
-        CustomOAuth2Error: ``invalid_target``: it asks for others.
-        InvalidGrantError: it was issued for none that there is.
+        CustomOAuth2Error: ``invalid_target``: others are requested.
+        InvalidGrantError: it was issued for no existing endpoint.
     """
     issued_for = known(stored(request))
     if not issued_for:
@@ -227,13 +219,13 @@ def resources_granted(request: Any) -> list[str]:
 
 
 def invalid_target(request: Any) -> errors.OAuth2Error:
-    """The error of RFC 8707; it carries what the redirect needs."""
+    """Return the error of RFC 8707 for a request."""
     description = why_not_a_resource(requested(request))
     return errors.CustomOAuth2Error(error="invalid_target", description=description, request=request)
 
 
 def may_use(user: Any, resources: Iterable[str]) -> bool:
-    """Whether a user is active, and all of these endpoints are for them."""
+    """Return True if an active user passes every endpoint's test."""
     if user is None or not user.is_active:
         return False
     tests = [known_resources()[uri].user_passes_test for uri in resources]
@@ -241,7 +233,7 @@ def may_use(user: Any, resources: Iterable[str]) -> bool:
 
 
 def scopes_granted(request: Any, asked: Iterable[str]) -> list[str]:
-    """Of the scopes asked for, those the client may have; the endpoints' own where it asks for none that exist."""
+    """Return requested scopes the client may have, else the endpoints'."""
     policy = policy_of(request)
     limit = None if policy is None else policy.scopes
     offered = get_scopes_backend().get_available_scopes(application=request.client, request=request)
@@ -250,10 +242,10 @@ def scopes_granted(request: Any, asked: Iterable[str]) -> list[str]:
 
 
 def check_challenge(request: Any) -> None:
-    """Insist on a proof key by S256, named (RFC 7636, sections 4.2 and 4.3; OAuth 2.1).
+    """Require PKCE with an explicit S256 (RFC 7636, sections 4.2 and 4.3; OAuth 2.1).
 
     Raises:
-        InvalidRequestError: it is missing, or another one.
+        InvalidRequestError: it is missing or invalid.
     """
     if request.code_challenge_method != "S256":
         raise errors.InvalidRequestError(description="code_challenge_method must be S256.", request=request)
@@ -263,7 +255,10 @@ def check_challenge(request: Any) -> None:
 
 
 def is_service(request: Any) -> bool:
-    """Whether the client may act without a person: it was registered by hand, keeps a secret, and has its user."""
+    """Return True if client credentials are allowed.
+
+    The client must be registered manually and confidential, with an active ``service_account``.
+    """
     application, policy = application_of(request), policy_of(request)
     return (
         settings.CLIENT_CREDENTIALS

@@ -1,7 +1,7 @@
-"""Authorization server metadata (RFC 8414): one document, of the one issuer, which is the site's origin.
+"""Authorization server metadata (RFC 8414).
 
-It is not served as ``/.well-known/openid-configuration`` too: that would promise OpenID Connect, and clients look there
-only where they have found nothing here (2026-07-28, Authorization Server Metadata Discovery).
+``/.well-known/openid-configuration`` is not served: it would promise OpenID Connect, and clients try it last
+(2026-07-28, Authorization Server Metadata Discovery).
 """
 
 from typing import Any
@@ -14,14 +14,14 @@ from django_mcp.conf import settings
 from django_mcp.transports.resource_metadata import public_document
 
 GRANTS = {"authorization_code", "refresh_token", "client_credentials"}
-"""All that there can be, whatever the toolkit's settings list."""
+"""Grant types that may be listed, whatever the toolkit's settings."""
 
 
 def document() -> dict[str, Any]:
-    """The metadata. All of it is from configuration, nothing from the request.
+    """Return the metadata, which depends on configuration only.
 
     Raises:
-        NoReverseMatch: there is no authorization or token endpoint under the namespace ``oauth2_provider``.
+        NoReverseMatch: an endpoint is missing in ``oauth2_provider``.
     """
     methods = list(oauth2_settings.OAUTH2_TOKEN_ENDPOINT_AUTH_METHODS_SUPPORTED)
     found = {
@@ -33,7 +33,7 @@ def document() -> dict[str, Any]:
         "grant_types_supported": [each for each in oauth2_settings.OAUTH2_GRANT_TYPES_SUPPORTED if each in GRANTS],
         "token_endpoint_auth_methods_supported": methods,
         "code_challenge_methods_supported": ["S256"],
-        # Never offline_access: refresh tokens are not a matter of scope here (2026-07-28, Refresh Tokens).
+        # Never offline_access: refresh tokens do not depend on a scope (2026-07-28, Refresh Tokens).
         "scopes_supported": [scope for scope in settings.SCOPES if scope != "offline_access"],
         "client_id_metadata_document_supported": bool(oauth2_settings.CIMD_ENABLED),
         "authorization_response_iss_parameter_supported": True,

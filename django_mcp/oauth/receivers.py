@@ -1,6 +1,6 @@
-"""A client that is blocked loses open streams too, not only the next request.
+"""Receivers that end or renew a client's streams when its ``ClientPolicy`` changes.
 
-A client whose limits change loses them as well, after it was told: they know the old ones.
+Streams are renewed because they keep the limits they were opened with.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from django_mcp.pubsub.publish import end_streams, renew_streams
 
 @receiver([post_save, post_delete], sender=ClientPolicy, dispatch_uid="django_mcp.oauth.policies.changed")
 def renew_streams_of_client(instance: ClientPolicy, signal: Any, **_: Any) -> None:
-    """Renew the streams of all users of a client, or end them where it is blocked now."""
+    """Renew a client's streams, or end them if it is blocked."""
     is_blocked = instance.blocked and signal is post_save
     _each_caller(end_streams if is_blocked else renew_streams, application__client_id=instance.client_id)
 

@@ -1,9 +1,7 @@
 """Dynamic client registration (RFC 7591), client metadata and redirect URIs.
 
-Anybody can say anything there. Whatever is not read here is ignored, and no URL in it is ever fetched.
-
-Whoever can reach the site can register. So a client gets what a person then agrees to and nothing else: no owner, no
-token, no way to change the registration (RFC 7592), and no grant without a person.
+Registration is open to anyone. Clients get no owner, no token, no access to their registration (RFC 7592), and no grant
+without a user. Unknown metadata is ignored; no URL in it is fetched.
 """
 
 import ipaddress
@@ -30,19 +28,18 @@ from django_mcp.protocol.jsonrpc import decode
 from django_mcp.transports.base import with_cors
 
 HOSTED_CLIENTS = (ipaddress.ip_network("160.79.104.0/21"),)
-"""Where hosted clients call from for all their users: Anthropic's published outbound addresses."""
+"""Networks that call for many users: Anthropic's published outbound addresses."""
 
 HOSTED_TIMES = 20
-"""How many times as often as others these may do something."""
+"""Factor by which rate limits are raised for ``HOSTED_CLIENTS``."""
 
 
 class Caller(NamedTuple):
-    """Whom a limit by address counts.
+    """The key of a rate limit by address.
 
     Attributes:
-        name: an IPv4 address, an IPv6 network of 64 bits, which is what one customer has, or "?" where the server does
-            not know.
-        times: by how much the limit is multiplied.
+        name: an IPv4 address, an IPv6 /64 network (one customer's), or "?" if unknown.
+        times: factor by which the limit is raised.
     """
 
     name: str
@@ -50,10 +47,10 @@ class Caller(NamedTuple):
 
 
 def caller(meta: Mapping[str, object]) -> Caller:
-    """Who sent a request.
+    """Return the sender of a request.
 
     Args:
-        meta: ``request.META``; see ``core.request``.
+        meta: ``request.META``.
     """
     address = address_of(meta)
     return Caller("?") if address is None else _caller(address)
@@ -67,37 +64,38 @@ def _caller(address: Address) -> Caller:
 
 
 def address_throttle(scope: str, who: Caller) -> RateThrottle:
-    """Make a throttle of ``REGISTRATION_RATE`` for the requests of one address."""
+    """Return the ``REGISTRATION_RATE`` throttle of an address."""
     rate = parse_rate(settings.REGISTRATION_RATE)
     return make_throttle(scope, rate and rate._replace(most=rate.most * who.times))
 
 
 LONGEST = 2000
-"""Characters of a redirect URI."""
+"""Maximum length of a redirect URI."""
 
 MOST = 10
-"""Redirect URIs of one client."""
+"""Maximum number of redirect URIs."""
 
 _ANYWHERE = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
-"""Hosts as there are; browsers also take commas and quotation marks, which only serve to deceive."""
+"""Plain host names. Browsers accept commas and quotation marks too, which can deceive."""
 
 _LOOPBACK = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?")
 _LOOPBACK_URI = re.compile(r"(http://(?:localhost|127\.0\.0\.1|\[::1\]))(?::[0-9]{1,5})?([/?].*|)")
 _FORBIDDEN = re.compile(r"[^!-~]|[\\#]")
-"""Everything but printable ASCII, of which URIs are made (RFC 3986), and two characters that readers of URLs disagree
-about or that the redirect could not be put behind."""
+"""All but printable ASCII (RFC 3986), backslashes, which parsers disagree about, and fragments, which would swallow the
+query.
+"""
 
 
 def redirect_ok(uri: object) -> bool:
-    """Whether a self-registered client may have *uri* as a redirect URI.
+    """Return True if a self-registered client may have a redirect URI.
 
-    https anywhere; http on this very computer (RFC 8252, section 7.3); and what ``EXTRA_REDIRECT_URIS`` lists.
+    Allowed are https, http on loopback addresses (RFC 8252, section 7.3) and ``EXTRA_REDIRECT_URIS``.
     """
     if not isinstance(uri, str) or len(uri) > LONGEST or _FORBIDDEN.search(uri):
         return False
     try:
         parts = urlsplit(uri)
-        _ = parts.port  # ValueError where it is no port
+        _ = parts.port  # raises ValueError if invalid
     except ValueError:
         return False
     if parts.scheme in {"https", "http"}:
@@ -107,23 +105,23 @@ def redirect_ok(uri: object) -> bool:
 
 
 def is_registered(uri: str, registered: Iterable[str]) -> bool:
-    """Return True if *uri* is one of *registered*, character by character (OAuth 2.1, section 2.3.1).
+    """Return True if *uri* is registered, compared as a string (OAuth 2.1, section 2.3.1).
 
-    Only the port of a loopback address may differ (RFC 8252, section 7.3). Wildcards do not match.
+    Only loopback ports may differ (RFC 8252, section 7.3).
     """
     return any(uri == each or _without_loopback_port(uri) == _without_loopback_port(each, each) for each in registered)
 
 
 def _without_loopback_port(uri: str, otherwise: str | None = None) -> str | None:
-    """Return a URI on this very computer without its port, *otherwise* for any other URI."""
+    """Return a loopback URI without port, or *otherwise*."""
     found = _LOOPBACK_URI.fullmatch(uri)
     return otherwise if found is None else found[1] + found[2]
 
 
 def usable_redirects(uris: Iterable[object]) -> list[str]:
-    """Those of *uris* that a client may have, each once.
+    """Return the usable URIs without duplicates.
 
-    The toolkit turns the whole client down for one URI it does not take, so its own test is asked as well.
+    The toolkit would reject the whole client for one URI, so its validator is applied too.
     """
     takes = AllowedURIValidator(
         {scheme.lower() for scheme in oauth2_settings.ALLOWED_REDIRECT_URI_SCHEMES},
@@ -143,15 +141,14 @@ def usable_redirects(uris: Iterable[object]) -> list[str]:
 
 
 GRANTS = ("authorization_code", "refresh_token")
-"""Grants a self-registered client may have."""
+"""Grant types available to self-registered clients."""
 
 
 class InvalidMetadata(Exception):
-    """A client that cannot be taken.
+    """Rejected client metadata.
 
     Args:
-        description: what is wrong, then what would be right, in the characters of an ``error_description``
-            (RFC 6749, section 5.2).
+        description: the ``error_description``, in its character set (RFC 6749, section 5.2).
         error: the code (RFC 7591, section 3.2.2).
     """
 
@@ -162,10 +159,10 @@ class InvalidMetadata(Exception):
 
 
 def redirects_of(metadata: Mapping[str, Any]) -> list[str]:
-    """Its redirect URIs, without those that it may not have: clients send some for every platform at once.
+    """Return usable redirect URIs. Clients often list some for every platform.
 
     Raises:
-        InvalidMetadata: none is left.
+        InvalidMetadata: none is usable.
     """
     given = metadata.get("redirect_uris")
     if not _are_strings(given):
@@ -173,31 +170,31 @@ def redirects_of(metadata: Mapping[str, Any]) -> list[str]:
     if usable := usable_redirects(given):
         return usable
     raise InvalidMetadata(
-        "None of redirect_uris can be used. Each must be https, or http on localhost, 127.0.0.1 or [::1], without "
-        "fragment, user information and white space.",
+        "None of the redirect_uris is allowed. Use https, or http on localhost, 127.0.0.1 or [::1], without "
+        "fragment, user information or white space.",
         "invalid_redirect_uri",
     )
 
 
 def grants_of(metadata: Mapping[str, Any]) -> list[str]:
-    """Its grant types, without those that are not to be had here: clients list all that they know.
+    """Return supported grant types. Clients often list all they know.
 
     Raises:
-        InvalidMetadata: ``authorization_code`` is not among them.
+        InvalidMetadata: ``authorization_code`` is missing.
     """
     given = metadata.get("grant_types", list(GRANTS))
     if not _are_strings(given):
         raise InvalidMetadata("grant_types must be a list of strings.")
     if "authorization_code" not in given:
-        raise InvalidMetadata("grant_types must have authorization_code, alone or with refresh_token.")
+        raise InvalidMetadata("grant_types must include authorization_code. refresh_token is optional.")
     return [grant for grant in GRANTS if grant in given]
 
 
 def name_of(metadata: Mapping[str, Any]) -> str:
-    """Its name for people, made fit to be shown; empty if it has none.
+    """Return the name for display, or "".
 
     Raises:
-        InvalidMetadata: it is no string.
+        InvalidMetadata: it is not a string.
     """
     name = metadata.get("client_name", "")
     if not isinstance(name, str):
@@ -210,16 +207,16 @@ def _are_strings(value: Any) -> TypeGuard[list[str]]:
 
 
 LARGEST = 16 * 1024
-"""Bytes of a registration."""
+"""Maximum size of a registration in bytes."""
 
 METHODS = ("none", "client_secret_post", "client_secret_basic")
-"""How clients may authenticate at the token endpoint."""
+"""Authentication methods of the token endpoint."""
 
 NO_STORE = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 
 
 class RegistrationError(Exception):
-    """A registration turned down before anybody looked at what it says."""
+    """A registration rejected before its metadata is read, or for lack of room."""
 
     def __init__(self, status: int, error: str, description: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(description)
@@ -230,9 +227,9 @@ class RegistrationError(Exception):
 @login_not_required
 @partial(with_cors, methods=["POST"])
 def registration_view(request: HttpRequest) -> HttpResponse:
-    """POST a client's metadata as JSON; 201 with its id, and its secret if it wants one (RFC 7591, section 3).
+    """Register a client by its metadata as JSON (RFC 7591, section 3).
 
-    Cookies are not looked at.
+    Return 201 with client id and, if requested, secret. Cookies are ignored.
     """
     try:
         metadata = _read(request)
@@ -245,11 +242,11 @@ def registration_view(request: HttpRequest) -> HttpResponse:
 
 
 def register(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Store a client; what it is told (RFC 7591, section 3.2.1).
+    """Store a client and return its information (RFC 7591, section 3.2.1).
 
     Raises:
-        InvalidMetadata: it asks for what is not to be had.
-        RegistrationError: there are too many clients that nobody uses.
+        InvalidMetadata: the metadata is not acceptable.
+        RegistrationError: there are too many unused clients.
     """
     if isinstance(given := metadata.get("redirect_uris"), list) and len(given) > MOST:
         raise InvalidMetadata(f"redirect_uris must have at most {MOST} entries.", "invalid_redirect_uri")
@@ -265,7 +262,7 @@ def register(metadata: Mapping[str, Any]) -> dict[str, Any]:
         authorization_grant_type=model.GRANT_AUTHORIZATION_CODE,
         registration_source=model.RegistrationSource.DCR,
     )
-    secret = client.client_secret  # hashed when it is saved
+    secret = client.client_secret  # save() replaces it by its hash
     _save(client)
     told = {
         "client_id": client.client_id,

@@ -1,4 +1,4 @@
-"""The token and revocation endpoints (RFC 6749, section 3.2; RFC 7009). Whatever comes, the answer is JSON."""
+"""The token and revocation endpoints (RFC 6749, section 3.2; RFC 7009). Every response is JSON."""
 
 import logging
 from typing import Any
@@ -18,7 +18,7 @@ from django_mcp.transports.base import with_cors
 
 FORM = "application/x-www-form-urlencoded"
 LONGEST = 64 * 1024
-"""Bytes of a request's body."""
+"""Maximum size of a body in bytes."""
 
 PARAMETERS = frozenset(
     {
@@ -37,7 +37,7 @@ PARAMETERS = frozenset(
         "token_type_hint",
     }
 )
-"""All that is read. Of others, oauthlib would make attributes of its request that stand for something else."""
+"""Parameters that are read. Others would overwrite attributes of oauthlib's request."""
 
 # oauthlib writes tokens into its debug log.
 for _name in ("refresh_token", "client_credentials"):
@@ -46,21 +46,21 @@ for _name in ("refresh_token", "client_credentials"):
 
 
 class Core(OAuthLibCore):  # type: ignore[misc]
-    """Hands oauthlib what it knows of a request's parameters."""
+    """Passes only known parameters to oauthlib."""
 
     def extract_body(self, request: HttpRequest) -> list[tuple[str, str]]:
-        """The known parameters, in order, ``resource`` as often as it was sent."""
+        """Return known parameters in order, including repeated ``resource``."""
         return [pair for pair in super().extract_body(request) if pair[0] in PARAMETERS]
 
 
 class ForPrograms:
-    """What both views have beyond the toolkit's: they never fail on garbage, and pages of other origins may call."""
+    """Base of both views, with JSON errors for malformed requests, and CORS."""
 
     oauthlib_backend_class = Core
 
     @classmethod
     def as_view(cls, **initkwargs: Any) -> Any:
-        """The view. It keeps its own transactions: what is revoked for a replay stays so when that is refused."""
+        """Return a view without ``ATOMIC_REQUESTS``: revocations after a replay must survive its error."""
         view = with_cors(super().as_view(**initkwargs), methods=["POST"])  # type: ignore[misc]
         for alias in connections:
             transaction.non_atomic_requests(using=alias)(view)
@@ -68,7 +68,7 @@ class ForPrograms:
 
     @method_decorator(sensitive_post_parameters())
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Answer, for no cache to keep (RFC 6749, section 5.1)."""
+        """Reject malformed requests, and forbid caching (RFC 6749, section 5.1)."""
         if request.method != "POST":
             response = _error("invalid_request", "Send a POST request.", 405)
             response["Allow"] = "POST, OPTIONS"
@@ -88,13 +88,13 @@ class TokenView(ForPrograms, ToolkitTokenView):  # type: ignore[misc]
     """``/o/token/``."""
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:  # noqa: ARG002
-        """Tokens, or what is wrong. There is no device flow."""
+        """Issue tokens, without device flow."""
         if request.POST.get("grant_type", "").startswith("urn:"):
             return _error("unsupported_grant_type", "grant_type must be authorization_code or refresh_token.")
         try:
             response: HttpResponse = self.authorization_flow_token_response(request)
         except get_access_token_model().DoesNotExist:
-            # The toolkit reads again what it has just saved, and another request had it revoked.
+            # The toolkit reloads the token it has saved, which a concurrent request may have revoked.
             return _error("invalid_grant", "The code or refresh token was used twice at the same time.")
         return response
 
@@ -104,9 +104,9 @@ class RevokeView(ForPrograms, ToolkitRevokeView):  # type: ignore[misc]
 
 
 def problem_of(request: HttpRequest) -> str | None:
-    """What is wrong with a request before its parameters are looked at; None for nothing."""
+    """Return an ``error_description`` for a malformed request, or None."""
     if request.META.get("QUERY_STRING"):
-        return "Send parameters in the body, not in the URL, which servers log."
+        return "Send parameters in the body. Parameters in the URL are logged by servers."
     if request.content_type != FORM:
         return f"Content-Type must be {FORM}."
     if not request.headers.get("Authorization", "").isascii():
@@ -128,5 +128,4 @@ def _read(request: HttpRequest) -> dict[str, list[str]]:
 
 
 def _error(code: str, description: str, status: int = 400) -> HttpResponse:
-    """An error (RFC 6749, section 5.2)."""
     return JsonResponse({"error": code, "error_description": description}, status=status)

@@ -1,7 +1,7 @@
-"""Addresses of the authorization server. Only these views of the toolkit are mounted, and held to our rules.
+"""URL patterns of the authorization server.
 
-Not mounted: managing applications, which lets any user create clients; introspection, which tells any client of any
-token; device flow and OpenID Connect.
+Left out: the toolkit's management of applications, where any user creates clients; introspection, which informs any
+client about any token; device flow; OpenID Connect.
 """
 
 from django.urls import URLPattern, path
@@ -12,8 +12,8 @@ from django_mcp.oauth.metadata import metadata_view
 from django_mcp.oauth.register import registration_view
 from django_mcp.oauth.token import RevokeView, TokenView
 
-# Twins without the slash have no name: of two equal names ``reverse`` gives the later one. They are there because
-# ``APPEND_SLASH`` would redirect, and a POST does not survive that.
+# Paths without slash are served because the redirect of ``APPEND_SLASH`` would lose a POST. They have no name:
+# ``reverse`` would prefer them.
 oauth_patterns: list[URLPattern] = [
     path("authorize/", AuthorizeView.as_view(), name="authorize"),
     path("authorize", AuthorizeView.as_view()),

@@ -1,11 +1,11 @@
-"""The validator of the authorization server: authorization codes and refresh tokens held to MCP's rules.
+"""The validator for django-oauth-toolkit, with MCP's rules for authorization codes and refresh tokens.
 
-Several processes of one client refresh with the same token at the same time. Without a grace period the second would
-be taken for a thief, and lose the first its tokens too. django-oauth-toolkit has such a period, but hands out the
-first one's tokens again, which it can only where it stores them in clear text. Here the second gets tokens of its own.
+Processes of one client may refresh with the same token at the same time. Without a grace period, the second would look
+like theft and revoke the first one's tokens. The toolkit's grace period returns the first tokens again, which requires
+them in clear text; here the second process gets its own.
 
-``Validator`` is for a site whose authorization server is there for MCP. A site that had one before puts
-``MCPValidatorMixin`` before its own validator, whose clients then keep the rules they had.
+``Validator`` applies the rules to all clients. ``MCPValidatorMixin``, before a site's own validator, applies them only
+to requests that concern MCP.
 """
 
 import datetime
@@ -37,17 +37,17 @@ logger = logging.getLogger("django_mcp")
 
 
 class CodeRules(OAuth2Validator):  # type: ignore[misc]
-    """The hooks for codes. What is not MCP's goes to the next class.
+    """Hooks for authorization codes.
 
-    A code's row is read once: requests with the same code at the same time may take it from each other.
+    A code's row is read once, because concurrent requests may delete it.
     """
 
     def concerns_mcp(self, request: Any) -> bool:
-        """Whether our rules are for this request."""
+        """Return True if MCP's rules apply to the request."""
         raise NotImplementedError
 
     def is_pkce_required(self, client_id: str, request: Any) -> Any:
-        """Always."""
+        """Require PKCE."""
         return True if self.concerns_mcp(request) else super().is_pkce_required(client_id, request)
 
     def _create_authorization_code(self, request: Any, code: Any, expires: Any = None) -> Any:
@@ -62,9 +62,9 @@ class CodeRules(OAuth2Validator):  # type: ignore[misc]
         return super()._create_authorization_code(request, code, expires)
 
     def validate_code(self, client_id: str, code: str, client: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        """Whether the code is this client's, unused and fresh, and its person still active.
+        """Return True for a valid code of this client and an active user.
 
-        A code that is gone may have been used: then what was issued for it is revoked (RFC 6749, section 4.1.2).
+        A missing code may be a replay: tokens issued for it are revoked (RFC 6749, section 4.1.2).
         """
         if self.concerns_mcp(request):
             grant = grants.grant_of(request)
@@ -76,13 +76,13 @@ class CodeRules(OAuth2Validator):  # type: ignore[misc]
         return super().validate_code(client_id, code, client, request, *args, **kwargs)
 
     def get_code_challenge(self, code: str, request: Any) -> Any:
-        """The code's own."""
+        """Return the stored challenge."""
         if not self.concerns_mcp(request):
             return super().get_code_challenge(code, request)
         return grants.grant_of(request).code_challenge
 
     def get_code_challenge_method(self, code: str, request: Any) -> Any:
-        """S256."""
+        """Return the stored method."""
         if not self.concerns_mcp(request):
             return super().get_code_challenge_method(code, request)
         return grants.grant_of(request).code_challenge_method
@@ -90,18 +90,18 @@ class CodeRules(OAuth2Validator):  # type: ignore[misc]
     def confirm_redirect_uri(
         self, client_id: str, code: str, redirect_uri: str, client: Any, request: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        """Whether it is the one the code was sent to, character by character."""
+        """Return True if the code was sent to this redirect URI."""
         if not self.concerns_mcp(request):
             return super().confirm_redirect_uri(client_id, code, redirect_uri, client, request, *args, **kwargs)
         return grants.grant_of(request).redirect_uri_allowed(redirect_uri)
 
     def invalidate_authorization_code(self, client_id: str, code: str, request: Any, *args: Any, **kwargs: Any) -> None:
-        """Nothing, where saving the tokens has done it."""
+        """Delete the code, unless done by ``_save_bearer_token``."""
         if not grants.notes(request).used:
             super().invalidate_authorization_code(client_id, code, request, *args, **kwargs)
 
     def _save_bearer_token(self, token: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        """Take the code out and save its tokens in one transaction, so that of several at once just one gets any.
+        """Delete the code and save its tokens in one transaction, so that only one request gets tokens.
 
         Raises:
             InvalidGrantError: another request was faster.
@@ -113,22 +113,21 @@ class CodeRules(OAuth2Validator):  # type: ignore[misc]
 
 
 def revoke_issued_for(code: str, client: Any) -> None:
-    """Revoke what was issued to a client for a code, if anything was."""
+    """Revoke the tokens a client got for a code."""
     model, family = get_refresh_token_model(), family_of(code)
     if model.objects.filter(token_family=family, application=client).exists():
-        logger.warning("Client %s used an authorization code twice: all tokens from it are revoked.", client.pk)
+        logger.warning("Client %s used an authorization code twice. All tokens issued for it are revoked.", client.pk)
         model.revoke_family(family)
 
 
 MAX_SIBLINGS = 8
-"""Live refresh tokens that one login may have."""
+"""Maximum number of valid refresh tokens per login."""
 
 
 def was_superseded(row: Any, client: Any) -> bool:
-    """Whether a refresh token of *client* was replaced, not revoked, within the grace period.
+    """Return True if a token of *client* was replaced, not revoked, within the grace period.
 
-    The access token that came of its use is there as long as nobody went on from it; so no token can be used again
-    that was replaced twice.
+    Its access token exists until the next refresh, so a token replaced twice cannot be reused.
     """
     since = timezone.now() - datetime.timedelta(seconds=settings.REFRESH_TOKEN_GRACE_TTL)
     return (
@@ -142,12 +141,12 @@ def was_superseded(row: Any, client: Any) -> bool:
 
 
 def successor_of(row: Any) -> Any:
-    """The access token that came of a refresh token's use; None where there is none any more."""
+    """Return the access token issued for a refresh token, or None."""
     return get_access_token_model().objects.filter(source_refresh_token=row).first()
 
 
 def live_siblings(row: Any) -> int:
-    """How many refresh tokens of the same login are good."""
+    """Return the number of valid refresh tokens of a login."""
     if row.token_family is None:
         return 0
     family = get_refresh_token_model().objects.filter(token_family=row.token_family)
@@ -155,47 +154,46 @@ def live_siblings(row: Any) -> int:
 
 
 def is_full(row: Any) -> bool:
-    """Whether its login may have no more; which is refused, but costs the others nothing."""
+    """Return True at ``MAX_SIBLINGS``. The request is denied; the other tokens stay valid."""
     full = live_siblings(row) >= MAX_SIBLINGS
     if full:
-        logger.warning("Refresh token %s was used again, but its login has %s others.", row.pk, MAX_SIBLINGS)
+        logger.warning("Refresh token %s was reused, but its login has %s valid ones already.", row.pk, MAX_SIBLINGS)
     return full
 
 
 def lock(rows: Any) -> int:
-    """Hold rows until the transaction ends; how many there are.
+    """Lock rows by UPDATE until the transaction ends, and return how many there are.
 
-    By an update and not by ``select_for_update``: SQLite has none, and lets no transaction write that has read before
-    others wrote.
+    SQLite has no ``SELECT FOR UPDATE``, and rejects writes of a transaction that read before another one wrote.
     """
     return int(rows.update(updated=timezone.now()))
 
 
 def locked(row: Any) -> Any:
-    """The row as it is now, held until the transaction ends; None if it is gone."""
+    """Lock a row and return its current state, or None if it is gone."""
     found = get_refresh_token_model().objects.filter(pk=row.pk)
     return found.select_related("user").first() if lock(found) else None
 
 
 class Reused(Exception):
-    """A refresh token was used again after its grace period, or after it was revoked."""
+    """A refresh token was reused after its grace period or revocation."""
 
 
 class Family(NamedTuple):
-    """What a first refresh token belongs to."""
+    """Stands for the previous token when a login's first refresh token is created."""
 
     token_family: Any
 
 
 class RefreshRules(OAuth2Validator):  # type: ignore[misc]
-    """The hooks for refresh tokens. What is not MCP's goes to the next class."""
+    """Hooks for refresh tokens."""
 
     def concerns_mcp(self, request: Any) -> bool:
-        """Whether our rules are for this request."""
+        """Return True if MCP's rules apply to the request."""
         raise NotImplementedError
 
     def validate_refresh_token(self, refresh_token: str, client: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        """Whether it is this client's and live, or was until a moment ago, and its person still active."""
+        """Return True for a token of this client, valid or in its grace period, and an active user."""
         if not self.concerns_mcp(request):
             return super().validate_refresh_token(refresh_token, client, request, *args, **kwargs)
         with transaction.atomic(using=router.db_for_write(get_refresh_token_model())):
@@ -211,9 +209,9 @@ class RefreshRules(OAuth2Validator):  # type: ignore[misc]
 
     @staticmethod
     def _hold(request: Any) -> Any:
-        """The token's row as it is now, until the transaction ends: the toolkit reads it again.
+        """Lock the token's row, which the toolkit reads again.
 
-        Were it replaced by another request in between, the toolkit would take this one for a thief.
+        If it were replaced in between, the toolkit would assume theft.
         """
         row = grants.refresh_token_of(request)
         if row is not None:
@@ -221,10 +219,10 @@ class RefreshRules(OAuth2Validator):  # type: ignore[misc]
         return row
 
     def get_original_scopes(self, refresh_token: str, request: Any, *args: Any, **kwargs: Any) -> Any:
-        """The scopes of the tokens that are replaced, as far as the client may still have them.
+        """Return the scopes of the replaced tokens the client may still have.
 
         Raises:
-            InvalidGrantError: it may have none of them any more.
+            InvalidGrantError: none is left.
         """
         superseded = grants.notes(request).superseded
         if superseded is not None:
@@ -241,7 +239,7 @@ class RefreshRules(OAuth2Validator):  # type: ignore[misc]
     def is_within_original_scope(
         self, request_scopes: list[str], refresh_token: str, request: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        """Whether nothing is asked for but what was granted and what that includes; unknown scopes are dropped."""
+        """Return True if only granted or included scopes are requested. Unknown ones are dropped."""
         if not self.concerns_mcp(request):
             return super().is_within_original_scope(request_scopes, refresh_token, request, *args, **kwargs)
         original = self.get_original_scopes(refresh_token, request)
@@ -249,15 +247,15 @@ class RefreshRules(OAuth2Validator):  # type: ignore[misc]
         return set(request_scopes) <= expanded(frozenset(original))
 
     def save_bearer_token(self, token: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        """Save the tokens; a refresh token that turns out to be used again costs its family.
+        """Save the tokens, or revoke the family of a reused refresh token.
 
         Raises:
-            InvalidGrantError: it was, or there are too many siblings.
+            InvalidGrantError: it was reused, or the login has too many tokens.
         """
         try:
             return super().save_bearer_token(token, request, *args, **kwargs)
         except Reused:
-            # Not within the transaction, which was rolled back.
+            # Outside the transaction, which was rolled back.
             if oauth2_settings.REFRESH_TOKEN_REUSE_PROTECTION:
                 get_refresh_token_model().revoke_family(grants.refresh_token_of(request).token_family)
             raise errors.InvalidGrantError(request=request) from None
@@ -268,10 +266,10 @@ class RefreshRules(OAuth2Validator):  # type: ignore[misc]
         return super()._save_bearer_token(token, request, *args, **kwargs)
 
     def _take_turns(self, request: Any) -> None:
-        """Let one request at a time use a refresh token; for all but the first it is superseded by now.
+        """Serialize requests with one refresh token: for all but the first it is superseded.
 
         Raises:
-            InvalidGrantError: there are too many siblings.
+            InvalidGrantError: the login has too many tokens.
             Reused: it was revoked meanwhile.
         """
         live = get_refresh_token_model().objects.filter(pk=grants.refresh_token_of(request).pk, revoked=None)
@@ -283,13 +281,13 @@ class RefreshRules(OAuth2Validator):  # type: ignore[misc]
         if is_full(row):
             raise errors.InvalidGrantError(request=request)
         logger.info(
-            "Refresh token %s of user %s and client %s was used again within its grace period.",
+            "Refresh token %s of user %s and client %s was reused within its grace period.",
             *(row.pk, row.user_id, row.application_id),
         )
         grants.notes(request).superseded, request.refresh_token_instance = row, None
 
     def _create_refresh_token(self, request: Any, refresh_token_code: str, access_token: Any, previous: Any) -> Any:
-        """Into the family of the token it replaces, be it as a sibling, or of the code it is issued for."""
+        """Create the token in the family of its predecessor or code."""
         if previous is None and self.concerns_mcp(request):
             if request.grant_type == "authorization_code":
                 previous = Family(family_of(request.code))
@@ -298,7 +296,7 @@ class RefreshRules(OAuth2Validator):  # type: ignore[misc]
         return super()._create_refresh_token(request, refresh_token_code, access_token, previous)
 
     def revoke_token(self, token: str, token_type_hint: str | None, request: Any, *args: Any, **kwargs: Any) -> None:
-        """Revoke a token of the client, and all that came from the same login (RFC 7009, section 2.1)."""
+        """Revoke a token of the client, with the others of its login (RFC 7009, section 2.1)."""
         checksum, model = checksum_of(token), get_refresh_token_model()
         own = model.objects.filter(application_id=getattr(request.client, "pk", None))
         for row in own.filter(Q(token_checksum=checksum) | Q(access_token__token_checksum=checksum)):
@@ -308,35 +306,34 @@ class RefreshRules(OAuth2Validator):  # type: ignore[misc]
 
 
 def _still_allowed(request: Any, scopes: Iterable[str]) -> list[str]:
-    """Of scopes that were granted once, those the client may have now."""
     policy = grants.policy_of(request)
     return list(granted(scopes, (), None if policy is None else policy.scopes))
 
 
 class MCPValidatorMixin(CodeRules, RefreshRules):
-    """MCP's rules for requests that concern MCP; all others go to the next class.
+    """MCP's rules for requests that concern MCP. Others go to the next class.
 
-    - Tokens are for the endpoints that were named when the user agreed, and for no others (RFC 8707).
-    - Codes, by S256, and refresh tokens are the only grants; and client credentials for clients the site chose.
-    - Unknown scopes are left out instead of refused.
-    - Users who are inactive, or for whom an endpoint is not, get nothing; nor do clients that are blocked.
+    - Tokens are bound to the endpoints the user agreed to (RFC 8707).
+    - Grants are codes with PKCE (S256), refresh tokens, and client credentials of chosen clients.
+    - Unknown scopes are dropped.
+    - Inactive users, users an endpoint excludes and blocked clients get no tokens.
     """
 
     def concerns_mcp(self, request: Any) -> bool:
-        """Whether it names an endpoint, goes on from what was issued for one, or its client registered itself."""
+        """Return True if the request or its token names an endpoint, or its client registered itself."""
         application = grants.application_of(request)
         if application is not None and application.registration_source != "manual":
             return True
         return bool(grants.known([*grants.requested(request), *grants.stored(request)]))
 
     def _load_application(self, client_id: Any, request: Any) -> Any:
-        """The application; None for an id that PostgreSQL cannot even look for."""
+        # PostgreSQL cannot look up a NUL character.
         return None if "\0" in str(client_id) else super()._load_application(client_id, request)
 
     def validate_grant_type(
         self, client_id: str, grant_type: str, client: Any, request: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        """Whether the client may use the grant; unknown ones are nobody's."""
+        """Return True if the client may use the grant type."""
         if not self.concerns_mcp(request):
             known = grant_type in GRANT_TYPE_MAPPING
             return known and super().validate_grant_type(client_id, grant_type, client, request, *args, **kwargs)
@@ -348,7 +345,7 @@ class MCPValidatorMixin(CodeRules, RefreshRules):
         return of_codes and grant_type in {"authorization_code", "refresh_token"}
 
     def validate_redirect_uri(self, client_id: str, redirect_uri: str, request: Any, *args: Any, **kwargs: Any) -> Any:
-        """Whether it is one of the client's, character by character; the toolkit ignores case in hosts."""
+        """Return True if it equals one of the client's; the toolkit ignores the host's case."""
         allowed = super().validate_redirect_uri(client_id, redirect_uri, request, *args, **kwargs)
         is_ours = self.concerns_mcp(request)
         return allowed and (not is_ours or is_registered(redirect_uri, request.client.redirect_uris.split()))
@@ -356,12 +353,12 @@ class MCPValidatorMixin(CodeRules, RefreshRules):
     def validate_response_type(
         self, client_id: str, response_type: str, client: Any, request: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        """Whether it is ``code``: OAuth 2.1 has no other."""
+        """Return True for ``code``, the only response type of OAuth 2.1."""
         allowed = super().validate_response_type(client_id, response_type, client, request, *args, **kwargs)
         return allowed and (response_type == "code" or not self.concerns_mcp(request))
 
     def validate_user(self, username: str, password: str, client: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        """Never look at a password that a client sends: no answer may tell whether it is right.
+        """Deny the password grant without checking the password, which could be guessed otherwise.
 
         Raises:
             UnauthorizedClientError: OAuth 2.1 has no such grant.
@@ -373,10 +370,10 @@ class MCPValidatorMixin(CodeRules, RefreshRules):
     def validate_scopes(
         self, client_id: str, scopes: list[str], client: Any, request: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        """Leave in *scopes* what the client may have, and test what oauthlib has no hook for.
+        """Reduce *scopes* to those the client may have, and check PKCE and resource, for which oauthlib has no hook.
 
         Raises:
-            OAuth2Error: PKCE is not by S256, or the resource is unknown.
+            OAuth2Error: PKCE or resource is invalid.
         """
         if not self.concerns_mcp(request):
             return super().validate_scopes(client_id, scopes, client, request, *args, **kwargs)
@@ -387,7 +384,7 @@ class MCPValidatorMixin(CodeRules, RefreshRules):
         return bool(scopes)
 
     def _check_and_set_request_resource(self, request: Any) -> None:
-        """Settle what a token is for. Its user must still be one whom the endpoints are for.
+        """Set a token's endpoints, which its user must be allowed to use.
 
         Raises:
             OAuth2Error: ``invalid_target`` or ``invalid_grant``.
@@ -404,15 +401,18 @@ class MCPValidatorMixin(CodeRules, RefreshRules):
         request.resource = resources
 
     def _create_access_token(self, expires: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        """A client's own token is its acting user's: the endpoint compares it with the policy at every use."""
+        """Create a token, with client credentials for the service account.
+
+        The endpoint compares the token's user with the policy at every use.
+        """
         if request.grant_type == "client_credentials" and self.concerns_mcp(request):
             request.user = grants.policy_of(request).service_account  # type: ignore[union-attr]
         return super()._create_access_token(expires, request, *args, **kwargs)
 
 
 class Validator(MCPValidatorMixin):
-    """For a site whose authorization server is there for MCP: its rules hold for every client."""
+    """MCP's rules for every client."""
 
     def concerns_mcp(self, request: Any) -> bool:  # noqa: ARG002
-        """Always."""
+        """Return True."""
         return True

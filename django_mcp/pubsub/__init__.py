@@ -1,1 +1,1 @@
-"""What crosses processes: the log in the database, the bell that says it grew, and what is done once only."""
+"""State shared by processes: stored events, notifications of them, and steps that run once."""

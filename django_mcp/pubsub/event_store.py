@@ -1,4 +1,4 @@
-"""Stored events, in the order of their primary key under topics, and deleting expired ones."""
+"""Stored events, in order of primary key, and deletion of expired rows."""
 
 import datetime
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -14,17 +14,17 @@ from django_mcp.pubsub.notify import ring
 
 MODELS: Mapping[str, Any] = {"sessions": Session, "calls": Call, "events": Event, "steps": Step, "tasks": Task}
 CHUNK = 900
-"""Rows that are deleted in one transaction, with those that depend on them."""
+"""Rows per transaction of a deletion."""
 Note = Callable[[str, int, int], None]
-"""Hears of a kind how many are deleted by now, and how many there were."""
+"""Called with kind, number of deleted rows, and total."""
 
 
 def clear(most: int | None = None, note: Note | None = None) -> Mapping[str, int]:
-    """Delete expired rows, with those that depend on them; how many of each kind.
+    """Delete expired rows, and return the number of each kind.
 
     Args:
-        most: rows of each kind, the longest expired first; None for all.
-        note: hears how far it is, again and again. Without it nothing is counted beforehand.
+        most: maximum per kind, oldest first; None for all.
+        note: progress callback. Without it the total is not counted.
     """
     now = timezone.now()
     deleted: dict[str, int] = {}
@@ -36,10 +36,10 @@ def clear(most: int | None = None, note: Note | None = None) -> Mapping[str, int
 
 
 def clear_log(most: int | None = None, note: Note | None = None) -> int:
-    """Delete calls from the log that are older than ``DJANGO_MCP["CALL_LOG_DAYS"]``; how many.
+    """Delete request log entries older than ``CALL_LOG_DAYS``, and return how many.
 
     Args:
-        most: the oldest ones that are deleted; None for all.
+        most: maximum number, oldest first; None for all.
         note: see ``clear``.
     """
     if settings.CALL_LOG_DAYS is None:
@@ -49,10 +49,10 @@ def clear_log(most: int | None = None, note: Note | None = None) -> int:
 
 
 def clear_approvals(most: int | None = None, note: Note | None = None) -> int:
-    """Delete approvals that are over, ``DJANGO_MCP["APPROVAL_LOG_DAYS"]`` after their time was up; how many.
+    """Delete approvals that ended and expired ``APPROVAL_LOG_DAYS`` ago, and return how many.
 
     Args:
-        most: that are deleted; None for all.
+        most: maximum number; None for all.
         note: see ``clear``.
     """
     if settings.APPROVAL_LOG_DAYS is None:
@@ -66,14 +66,11 @@ def clear_approvals(most: int | None = None, note: Note | None = None) -> int:
 
 
 def _delete(kind: str, old: QuerySet[Any], order: str, most: int | None, note: Note | None) -> int:
-    """Delete rows, some at a time: what is written meanwhile does not wait for all of them, and few are in memory.
+    """Delete in chunks: concurrent writes wait only briefly, and memory is limited.
 
     Args:
-        kind: what they are.
-        old: which ones. What is not one of them any more when its turn comes stays.
-        order: the field by which the oldest are the first.
-        most: of them; None for all.
-        note: see ``clear``.
+        old: the rows. One that no longer matches when its chunk is deleted stays.
+        order: the field that orders rows by age.
     """
     count, total = 0, old.count() if note is not None else 0
     while keys := list(old.order_by(order).values_list("pk", flat=True)[: _room(most, count)]):
@@ -89,15 +86,15 @@ def _room(most: int | None, count: int) -> int:
 
 
 LOOK_BACK_SECONDS = 5
-"""How late an entry may become visible: keys are handed out before the transactions that use them commit."""
+"""How late an event may become visible: keys are assigned before commit."""
 LOOK_BACK = 1000
-"""The same in entries."""
+"""The same in events."""
 MOST = 1000
-"""Entries read at once."""
+"""Events per read."""
 
 
 class Entry(NamedTuple):
-    """One entry as readers see it."""
+    """A stored event."""
 
     id: int
     topic: str
@@ -105,10 +102,10 @@ class Entry(NamedTuple):
 
 
 def append(entries: Iterable[tuple[str, str]]) -> list[int]:
-    """Write ``(topic, data)`` pairs, and ring when they are committed.
+    """Store ``(topic, data)`` pairs, and notify after commit.
 
     Returns:
-        their ids, ascending.
+        the ids, ascending.
     """
     now = timezone.now()
     expires = now + datetime.timedelta(seconds=settings.ELICITATION_TTL)
@@ -123,20 +120,20 @@ def append(entries: Iterable[tuple[str, str]]) -> list[int]:
 
 
 def newest() -> int:
-    """The id of the newest entry; 0 for none."""
+    """Return the id of the newest event, or 0."""
     return Event.objects.aggregate(newest=Max("id"))["newest"] or 0
 
 
 def since(position: int, topics: Collection[str] | None) -> list[Entry]:
-    """Entries of *topics*, or all, after *position*, and some before it that may have become visible late."""
+    """Return events after *position*, and earlier ones that may have become visible late."""
     recent = timezone.now() - datetime.timedelta(seconds=LOOK_BACK_SECONDS)
-    # One bound for both: an index is not entered by an "or", and may be walked from its beginning.
+    # The common bound lets the database use the index, which an OR alone would not.
     wanted = Q(id__gt=position - LOOK_BACK) & (Q(id__gt=position) | Q(created__gt=recent))
-    return _entries(wanted, topics, LOOK_BACK + MOST)  # or after many entries there was no room for what is new
+    return _entries(wanted, topics, LOOK_BACK + MOST)  # room for new events after those of the look-back
 
 
 def after(position: int, topics: Sequence[str]) -> list[Entry]:
-    """All entries of *topics* after *position*."""
+    """Return all events of *topics* after *position*."""
     found: list[Entry] = []
     while True:
         page = _entries(Q(id__gt=position), topics, MOST)
@@ -147,7 +144,7 @@ def after(position: int, topics: Sequence[str]) -> list[Entry]:
 
 
 def latest(position: int, topics: Sequence[str]) -> list[Entry]:
-    """Return the last ``MOST`` entries of *topics* after *position*, which a client chooses."""
+    """Return the last ``MOST`` events after *position*; limited, because clients choose *position*."""
     rows = Event.objects.filter(id__gt=position, topic__in=topics).order_by("-id").values_list("id", "topic", "data")
     return [Entry(*row) for row in reversed(rows[:MOST])]
 

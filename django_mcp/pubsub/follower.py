@@ -1,7 +1,7 @@
-"""One reader of stored events for all open streams of a process, and its shutdown.
+"""The reader of stored events for all streams of a process, and their end at shutdown.
 
-However many streams there are, the log is read by one query: when the bell rings, or every ``POLL_INTERVAL`` where
-no shared channel layer rings it. Without open streams nothing is read.
+One query serves all streams, at each notification, or every ``POLL_INTERVAL`` without a shared channel layer. Without
+streams there is none.
 """
 
 import asyncio
@@ -32,27 +32,22 @@ Handler = Callable[[int, FrameType | None], object]
 
 
 class _SigtermHook:
-    """Stands before the server's own handler of SIGTERM, which still has the word.
-
-    Attributes:
-        was_told: the signal came.
-    """
+    """Notes SIGTERM, then calls the server's handler."""
 
     def __init__(self, server: Handler) -> None:
         self.was_told = False
         self._server = server
 
     def __call__(self, number: int, frame: FrameType | None) -> object:
-        """Note it, and let the server do what it does."""
         self.was_told = True
         return self._server(number, frame)
 
 
 def server_stops() -> bool:
-    """Whether this process was told to stop, as far as its server can be asked or ``listen_for_stop`` heard of it.
+    """Return True if the server is shutting down, as far as it can be observed.
 
-    uvicorn, alone or under gunicorn, handles signals with a method of the server, which has the answer; gunicorn's own
-    workers do so with one of the worker.
+    uvicorn's signal handler, also under gunicorn, is a method of the server, gunicorn's own a method of the worker;
+    their objects have the state. Other servers need ``listen_for_stop``.
     """
     handler = signal.getsignal(signal.SIGTERM)
     if isinstance(handler, _SigtermHook):
@@ -62,11 +57,10 @@ def server_stops() -> bool:
 
 
 def listen_for_stop() -> None:
-    """Hear of SIGTERM from now on, under a server that cannot be asked.
+    """Install ``_SigtermHook`` if the server exposes no state.
 
-    granian has its event loop handle signals, waits for open connections, and tells nobody. An event loop learns of
-    signals by a file descriptor; the handler in Python stands beside it and can be preceded by another. A process
-    without one is ended by the signal itself, and left alone.
+    granian handles signals on its event loop, by a file descriptor, and gives no notice, but a Python handler can
+    precede it. A process without handler is ended by the signal and left alone.
     """
     handler = signal.getsignal(signal.SIGTERM)
     if threading.current_thread() is not threading.main_thread() or not callable(handler):
@@ -76,40 +70,39 @@ def listen_for_stop() -> None:
     ):
         return
     signal.signal(signal.SIGTERM, _SigtermHook(handler))
-    signal.siginterrupt(signal.SIGTERM, False)  # as event loops have it
+    signal.siginterrupt(signal.SIGTERM, False)  # as event loops do
 
 
 logger = logging.getLogger("django_mcp")
 
 LOOK_UP_SECONDS = 1.0
-"""How often to look whether the server is stopping: it waits for streams, and they would wait for ever."""
+"""Interval of checks for shutdown, which waits for streams."""
 CLEAR_SECONDS = 600.0
-"""How often a process with open streams deletes some of what has expired, for sites that never run ``mcp_clear``."""
+"""Interval of deletions of expired rows, for sites that never run ``mcp_clear``."""
 CLEAR_MOST = 500
-"""Rows of each kind that are deleted at a time."""
+"""Maximum number of rows of each kind per deletion."""
 SAFETY_SECONDS = 15.0
-"""How often the log is read although the bell works, in case it missed a ring."""
+"""Polling interval while notifications work, in case one is missed."""
 MAX_SEEN = 2 * (event_store.LOOK_BACK + event_store.MOST)
-"""Ids remembered, so that what is read twice is handed out once."""
+"""Remembered ids, so that events read twice are delivered once."""
 MAX_WAITING = 1000
-"""Entries kept for a stream whose client does not read; after that it is ended, and the client may resume."""
+"""Maximum number of events buffered for a stream, which then ends; its client may resume."""
 MANY_TOPICS = 500
-"""With more of them everything new is read and sorted out here: a query that names them all costs more."""
+"""Above this number all new events are read and filtered here: naming all topics costs more."""
 AT_ONCE = 100
-"""Streams that are handed something before others on the event loop have their turn."""
+"""Number of streams served before the event loop's other tasks get their turn."""
 
 
 class Subscription:
-    """The entries of some topics, for one stream. There may be very many of them, so each is small.
+    """The events of one stream. There may be very many, so each is small.
 
     Attributes:
-        topics: all of them.
-        callers: those of its caller; any entry there ends the stream.
-        until: when it ends at the latest, in seconds since the epoch.
-        since: entries up to here were written before it began.
-        wants: which entries are worth keeping for it; all, until it says otherwise.
-        ended: there will be no more than what waits.
-        ready: called whenever there is something to ``take``.
+        callers: topics whose events end the stream.
+        until: latest end, in seconds since the epoch.
+        since: id of the last event before the stream.
+        wants: filter of events; None for all.
+        ended: no events follow those buffered.
+        ready: called when ``take`` has something.
     """
 
     __slots__ = ("_follower", "_waiting", "callers", "ended", "ready", "since", "topics", "until", "wants")
@@ -128,23 +121,23 @@ class Subscription:
 
     @property
     def waits(self) -> bool:
-        """Whether there is something for its reader: entries, or the end."""
+        """True if there are events, or the end."""
         return self._waiting is not None or self.ended
 
     def take(self) -> list[Entry | None] | None:
-        """All that waits: entries, or one None when it is time for a keep-alive. None for nothing."""
+        """Return buffered events, or one None for a keep-alive; None for nothing."""
         waiting, self._waiting = self._waiting, None
         return waiting
 
     async def entries(self) -> AsyncGenerator[Entry | None, None]:
-        """Entries as they come; None when it is time for a keep-alive. Ends when the server goes down."""
+        """Yield events, or None for a keep-alive, until the server stops."""
         async with aclosing(self._taken()) as taken:
             async for batch in taken:
                 for entry in batch:
                     yield entry
 
     async def batches(self) -> AsyncGenerator[list[Entry], None]:
-        """The same, with all that came meanwhile at once; empty when it is time for a keep-alive."""
+        """Yield lists of events; empty for a keep-alive."""
         async with aclosing(self._taken()) as taken:
             async for batch in taken:
                 yield [entry for entry in batch if entry is not None]
@@ -162,7 +155,7 @@ class Subscription:
                 await there_is.wait()
 
     def put(self, entry: Entry | None) -> None:
-        """Hand it an entry, or None to keep it alive."""
+        """Buffer an event, or None for a keep-alive."""
         if entry is None:
             if self._waiting is not None or self.ended:
                 return
@@ -181,12 +174,12 @@ class Subscription:
         self._wake()
 
     def end(self) -> None:
-        """No more entries after those that wait."""
+        """End after the buffered events."""
         self.ended = True
         self._wake()
 
     def close(self) -> None:
-        """The stream wants no more."""
+        """Stop immediately."""
         self.ended = True
         self._waiting = self.wants = self.ready = None
         self._follower.leave(self)
@@ -197,7 +190,7 @@ class Subscription:
 
 
 class Follower:
-    """Reads the log for the streams of one event loop. Use ``follow``."""
+    """Reads events for the streams of an event loop. Use ``follow``."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -207,15 +200,15 @@ class Follower:
         self._task: asyncio.Task[None] | None = None
         self._position: int | None = None
         self._seen: dict[int, None] = {}
-        # Each stream with the time from which its silence counts, the longest silence first.
+        # Each stream with the time of its last output, oldest first.
         self._silent: dict[Subscription, float] = {}
         self._expiry = math.inf
         self._cleared = time.monotonic()
 
     async def join(self, topics: Iterable[str], principal: Principal | None) -> Subscription:
-        """A subscription to what is written from now on."""
+        """Subscribe to events from now on."""
         subscription = Subscription(self, topics, principal)
-        # Not where the others are: that is some time ago, and what was written since is none of this one's business.
+        # Not the follower's position, which is older: events written since then precede this subscription.
         newest = await self.newest()
         subscription.since = newest or self._position or 0
         for topic in subscription.topics:
@@ -231,7 +224,7 @@ class Follower:
         return subscription
 
     async def newest(self) -> int | None:
-        """Where to begin; None while the database is away, which is no reason to turn a stream down."""
+        """Return the newest id, or None while the database is unavailable, which must not deny a stream."""
         try:
             return await shared_pool().sync(event_store.newest)
         except DatabaseError as error:
@@ -239,7 +232,7 @@ class Follower:
             return None
 
     def leave(self, subscription: Subscription) -> None:
-        """Forget it; the last one ends the reading."""
+        """Remove a subscription. The last one ends reading."""
         self._silent.pop(subscription, None)
         for topic in subscription.topics:
             subscribers = self._topics.get(topic, set())
@@ -250,7 +243,7 @@ class Follower:
             self._rung.set()
 
     def end(self) -> None:
-        """End all streams: the server goes down."""
+        """End all streams."""
         for subscription in list(self._silent):
             _end(subscription)
 
@@ -263,7 +256,7 @@ class Follower:
                         await self._read()
                         self._look_after()
                         self._clear_now_and_then()
-                except Exception:  # every stream of the process waits for the next round
+                except Exception:  # all streams of the process depend on this loop
                     logger.exception("following the event log failed, continuing")
                     await asyncio.sleep(settings.POLL_INTERVAL)
         finally:
@@ -271,7 +264,7 @@ class Follower:
             await self._listener.stop()
 
     async def _wait(self) -> None:
-        """Until there may be something to read. Meanwhile streams are kept alive, and ended when their time comes."""
+        """Wait until there may be events, keeping streams alive and ending expired ones."""
         pause = SAFETY_SECONDS if self._listener.works else settings.POLL_INTERVAL
         until = time.monotonic() + min(pause, settings.KEEP_ALIVE_INTERVAL)
         while not self._rung.is_set() and (left := until - time.monotonic()) > 0:
@@ -282,7 +275,7 @@ class Follower:
         self._rung.clear()
 
     async def _read(self) -> None:
-        """Hand out what is new. A database that is away is asked again later."""
+        """Deliver new events, or retry later without a database."""
         run = shared_pool().sync
         try:
             position = await run(event_store.newest) if self._position is None else self._position
@@ -310,7 +303,7 @@ class Follower:
                 await asyncio.sleep(0)
 
     def _look_after(self) -> None:
-        """What has its time, whether something was logged or not."""
+        """End streams at shutdown and expiry, and send keep-alives."""
         if server_stops():
             self.end()
         if self._expiry <= time.time():
@@ -318,7 +311,6 @@ class Follower:
         self._keep_alive()
 
     def _clear_now_and_then(self) -> None:
-        """Delete some of what has expired, in a worker thread, which nothing waits for."""
         if time.monotonic() - self._cleared >= CLEAR_SECONDS:
             self._cleared = time.monotonic()
             detached(_clear())
@@ -334,7 +326,7 @@ class Follower:
                 self._expiry = min(self._expiry, subscription.until)
 
     def _keep_alive(self) -> None:
-        """Have those say something whose time it is; not too many, so that they are spread over the period."""
+        """Send due keep-alives, spread over the period."""
         now, period = time.monotonic(), settings.KEEP_ALIVE_INTERVAL
         most = AT_ONCE + int(2 * LOOK_UP_SECONDS / period * len(self._silent))
         silent = takewhile(lambda item: item[1] <= now - period, self._silent.items())
@@ -356,11 +348,11 @@ def _cannot_read(error: Exception) -> None:
 
 
 def _put(subscription: Subscription, entry: Entry | None) -> None:
-    """Hand one stream an entry. An error is that stream's: it misses the entry, the others do not."""
+    """Deliver an event. An error costs only this stream the event."""
     try:
         subscription.put(entry)
-    except Exception as error:  # noqa: BLE001 - a newer version may log what this one cannot read
-        log_rate_limited(logging.ERROR, "a stream missed %s of the log: %r", entry or "a keep-alive", error)
+    except Exception as error:  # noqa: BLE001 - a newer version may write events that this one cannot read
+        log_rate_limited(logging.ERROR, "a stream missed %s of the event log: %r", entry or "a keep-alive", error)
 
 
 def _end(subscription: Subscription) -> None:
@@ -374,19 +366,18 @@ _followers: WeakKeyDictionary[asyncio.AbstractEventLoop, Follower] = WeakKeyDict
 
 
 async def follow(*topics: str, principal: Principal | None = None) -> Subscription:
-    """A subscription to what is written under *topics* from now on, on this event loop.
+    """Subscribe to events of *topics* from now on.
 
-    What was written some seconds before may come too: whoever minds compares with ``position``.
+    Events of the last seconds may be included; compare ids with ``position()``.
 
     Args:
-        topics: of the log.
-        principal: for whom; the subscription ends with their credential.
+        principal: the caller; the subscription ends with the credential.
     """
     return await _follower().join(topics, principal)
 
 
 async def position() -> int:
-    """The id of the newest entry of the log; 0 while the database is away."""
+    """Return the id of the newest event, or 0 while the database is unavailable."""
     return await _follower().newest() or 0
 
 
@@ -399,7 +390,7 @@ def _follower() -> Follower:
 
 
 def end_streams() -> None:
-    """End the streams of all loops, each with the words its protocol has for that."""
+    """End the streams of all event loops, each as its protocol requires."""
     for loop, follower in list(_followers.items()):
-        with suppress(RuntimeError):  # a loop that is closed has no streams
+        with suppress(RuntimeError):  # the loop is closed and has no streams
             loop.call_soon_threadsafe(follower.end)

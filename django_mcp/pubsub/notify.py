@@ -1,7 +1,6 @@
-"""Wake up other processes: NOTIFY of PostgreSQL, or the channel layer.
+"""Notification of event readers, in this process and, by a Channels layer, in others.
 
-Followers in this process are told directly. Others hear it through the Channels layer, where that is one that
-processes share; without one they look into the log every ``POLL_INTERVAL``.
+Without a layer that processes share, they poll every ``POLL_INTERVAL``.
 """
 
 import asyncio
@@ -23,14 +22,13 @@ MESSAGE = {"type": "ring"}
 
 
 class Listener:
-    """Something on an event loop that wants to know.
+    """Receives notifications on an event loop.
 
     Args:
-        loop: on which *heard* is called.
-        heard: called for each ring, and when the log should be looked into anyway.
+        heard: called for each, and when events should be read anyway.
 
     Attributes:
-        works: rings of other processes are heard.
+        works: whether those of other processes arrive.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, heard: Callable[[], None]) -> None:
@@ -38,28 +36,28 @@ class Listener:
         self.heard = heard
         self.works = False
         self._task: asyncio.Task[None] | None = None
-        # One name for as long as the loop lives: a layer remembers members of a group for a day, and sends to each.
+        # Reused while the loop lives: a layer keeps group members for a day and sends to each of them.
         self._channel: str | None = None
 
     def start(self) -> None:
-        """Listen from now on."""
+        """Start listening."""
         _listeners.add(self)
         if shared_layer() is not None:
             self._task = self.loop.create_task(self._listen())
 
     async def stop(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         _listeners.discard(self)
         self.works = False
         listening, self._task = self._task, None
         while listening is not None and not listening.done():
-            listening.cancel()  # more than once, for a Redis client that is just connecting swallows it
+            listening.cancel()  # repeated, because a connecting Redis client may swallow it
             await asyncio.wait([listening], timeout=AGAIN_SECONDS)
 
     async def _listen(self) -> None:
-        """Wait for rings of other processes. While the layer is away ``works`` is False, and the log is polled.
+        """Receive notifications of other processes. During an outage ``works`` is False.
 
-        An error while waiting need not mean that: clients of Redis have one for silence, too. One while joining does.
+        An error while receiving may be a Redis client's timeout. One while joining is an outage.
         """
         while True:
             layer = shared_layer()
@@ -69,12 +67,12 @@ class Listener:
                 _outage.begins(error)
                 if self.works:
                     self.works = False
-                    self.heard()  # so that from now on it is looked into more often
+                    self.heard()  # switches to the shorter polling interval
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
             _outage.ends()
             self.works = True
-            self.heard()  # something may have been written meanwhile
+            self.heard()  # events may have been written meanwhile
             joined = time.monotonic()
             with suppress(Exception):
                 async with asyncio.timeout(RENEW_SECONDS):  # membership in a group expires
@@ -91,7 +89,7 @@ class Listener:
 
 
 class _Outage:
-    """Tells of it once, not with each ring."""
+    """Logs an outage once, not for each notification."""
 
     def __init__(self) -> None:
         self.told = False
@@ -115,7 +113,7 @@ _listeners: WeakSet[Listener] = WeakSet()
 
 
 def shared_layer() -> Any:
-    """The default channel layer where processes share it, else None."""
+    """Return the channel layer if processes share it, else None."""
     if not getattr(settings, "CHANNEL_LAYERS", None):
         return None
     layers = _layers()
@@ -125,25 +123,25 @@ def shared_layer() -> Any:
 
 @cache
 def _layers() -> Any:
-    from channels import layers  # noqa: PLC0415 - many sites have none
+    from channels import layers  # noqa: PLC0415 - optional
 
     return layers
 
 
 def ring() -> None:
-    """Tell everybody that the log grew. From any thread; never raises."""
+    """Notify of new events. Thread-safe; never raises."""
     loops: list[asyncio.AbstractEventLoop] = []
     for listener in list(_listeners):
         try:
             listener.loop.call_soon_threadsafe(listener.heard)
             loops.append(listener.loop)
-        except RuntimeError:  # its loop is closed
+        except RuntimeError:  # the loop is closed
             _listeners.discard(listener)
     layer = shared_layer()
     if layer is None:
         return
     try:
-        if loops:  # connections of a layer belong to a loop, and this one has them
+        if loops:  # a layer's connections belong to an event loop
             asyncio.run_coroutine_threadsafe(_send(layer), loops[0])
         else:
             async_to_sync(_send)(layer)
@@ -152,7 +150,7 @@ def ring() -> None:
 
 
 async def _send(layer: Any) -> None:
-    """Ring, and once more where that fails: after an outage the layer's connections are broken and do not know it."""
+    """Send, with one retry: after an outage connections are broken."""
     for last in (False, True):
         try:
             await layer.group_send(GROUP, MESSAGE)

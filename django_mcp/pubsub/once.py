@@ -1,4 +1,4 @@
-"""``ctx.once`` and idempotent results: acts that are done once, however often a call runs."""
+"""``ctx.once`` and idempotency records: steps and calls that run once, however often they are repeated."""
 
 import asyncio
 import datetime
@@ -37,12 +37,12 @@ NO_RESULT = (
 
 
 class StepRecord:
-    """One try of a call, noted in ``Step``.
+    """An attempt of a call with an idempotency key, stored as ``Step``.
 
     Args:
-        call: stands for caller, endpoint, host, tool and key: 64 characters.
+        call: digest of caller, endpoint, host, tool and key: 64 characters.
         arguments: their digest.
-        own: names the try, where it may be begun anew after its process died; else it is no other.
+        own: identifies an attempt that may restart after its process died.
         is_shared: see ``core.channel.IdempotencyRecord``.
     """
 
@@ -54,10 +54,10 @@ class StepRecord:
         self.acts = hashlib.sha256(f"{call} {arguments}".encode()).hexdigest()
 
     def begin(self) -> dict[str, Any] | None:
-        """See ``core.channel.IdempotencyRecord``. The note is committed at once, so that every process sees it."""
+        """See ``core.channel.IdempotencyRecord``. Committed immediately, for every process to see."""
         if not database.has_database():
             return None
-        step = self._step()  # without the write lock, which the call under way may hold
+        step = self._step()  # without the write lock, which a running call may hold
         if step is not None and step.expires < timezone.now():
             step.delete()
             step = None
@@ -81,13 +81,13 @@ class StepRecord:
         return self._kept(step)
 
     def keep(self, fields: dict[str, Any]) -> None:
-        """See ``core.channel.IdempotencyRecord``. In the transaction of what the tool wrote, where it has one."""
+        """See ``core.channel.IdempotencyRecord``. In the tool's transaction, if any."""
         if database.has_database():
             result = {**self._claim, "fields": json.loads(encode(fields))}
             self._own().update(done=True, value=result)
 
     def forget(self) -> None:
-        """See ``IdempotencyRecord``. Later, if the database is away: while there is a note, nobody may try again."""
+        """See ``core.channel.IdempotencyRecord``. Retried: the row blocks other attempts."""
         if database.has_database():
             self._forget(time.monotonic() + PATIENCE_SECONDS)
 
@@ -96,7 +96,7 @@ class StepRecord:
             self._own().delete()
         except (OperationalError, InterfaceError) as error:
             if time.monotonic() < until and database.is_temporary(error):
-                # Nobody waits for it, and no thread is held meanwhile. The pool sees to its connections.
+                # A timer blocks neither the caller nor a thread of the pool, which manages the connections.
                 again = threading.Timer(settings.POLL_INTERVAL, shared_pool().begin, [lambda: self._forget(until)])
                 again.daemon = True
                 again.start()
@@ -112,7 +112,7 @@ class StepRecord:
         return task_id
 
     def note_task(self, task_id: str, before: str | None) -> bool:
-        """See ``core.channel.IdempotencyRecord``. In the transaction in which the task is made."""
+        """See ``core.channel.IdempotencyRecord``. In the transaction that creates the task."""
         noted = Step.objects.filter(call=self._call, key=TASK)
         value = {"arguments": self._arguments, "task": task_id}
         if before is not None:
@@ -137,7 +137,7 @@ class StepRecord:
         return Step.objects.filter(call=self._call, key=KEY).first()
 
     def _own(self) -> Any:
-        """The note of this try, unless it has become a result."""
+        """Match this attempt's row until it has a result."""
         return Step.objects.filter(call=self._call, key=KEY, done=False, value=self._claim)
 
 
@@ -155,11 +155,11 @@ NOT_KEPT = (
 
 
 def take(call: str, key: str) -> bool:
-    """Whether this is the first time; of several who ask at once, one is."""
+    """Store a step. Return True for the first caller, also among concurrent ones."""
     if not database.has_database():
         return True
     try:
-        with database.atomic():  # a savepoint, should the site have a transaction open
+        with database.atomic():  # a savepoint if a transaction is open
             Step.objects.create(call=call, key=key, expires=expiry())
     except IntegrityError:
         return False
@@ -167,18 +167,15 @@ def take(call: str, key: str) -> bool:
 
 
 def once(calls: Sequence[str], name: str, function: Callable[[], T], readable: Sequence[str] | None = None) -> T:
-    """The function's result, now or as it was kept.
+    """Run a step once, and return its result, new or stored.
 
     Args:
-        calls: what the act belongs to: the call and, where it has one, its idempotency key. Noted in one of them, it
-            is done.
-        name: of the act.
-        function: does it.
-        readable: those of *calls* whose kept result may be given; by default all of them.
+        calls: ids to store it under: the call's and, if any, its idempotency key's. It has run if one has it.
+        readable: those whose stored result may be returned; by default all.
 
     Raises:
-        ToolError: it was begun before and its outcome is not known, or could not be kept, or may not be given.
-        TypeError: it was done, and what it returned is no JSON.
+        ToolError: it began before and its outcome is unknown, was not stored, or must not be returned.
+        TypeError: it ran, but its result is not JSON.
     """
     if not database.has_database():
         return function()
@@ -193,9 +190,9 @@ def once(calls: Sequence[str], name: str, function: Callable[[], T], readable: S
             kept, wrong = _storable(value)
             _keep(calls, key, kept)
     except Cancelled:
-        raise  # in the middle of the act: what became of it is not known
+        raise  # interrupted: the outcome is unknown
     except BaseException:
-        if not is_done:  # it failed, and was rolled back: it may be tried again
+        if not is_done:  # failed and rolled back, so it may be retried
             _forget(calls, key)
         raise
     if wrong is not None:
@@ -210,7 +207,7 @@ async def aonce(
     runner: Runner,
     readable: Sequence[str] | None = None,
 ) -> T:
-    """``once`` for a coroutine function. What it writes is committed by itself."""
+    """Run a coroutine function like ``once``. What it writes is committed separately."""
     if not database.has_database():
         return await function()
     key = f"once:{name}"
@@ -231,7 +228,7 @@ async def aonce(
 
 
 def _storable(value: Any) -> tuple[Any, Exception | None]:
-    """Return the value, or what stands for one that is no JSON, and why it is none."""
+    """Return the value, or a placeholder and the error if it is not JSON."""
     try:
         json.dumps(sendable(value), allow_nan=False)
     except (TypeError, ValueError) as error:  # pydantic's error is a ValueError
@@ -240,12 +237,12 @@ def _storable(value: Any) -> tuple[Any, Exception | None]:
 
 
 def expiry() -> datetime.datetime:
-    """When a step may be forgotten: when no answer can continue its call any more."""
+    """Return when no answer can continue a step's call any more."""
     return timezone.now() + datetime.timedelta(seconds=max(2 * settings.ELICITATION_TTL, settings.TASK_TTL))
 
 
 def _take_all(calls: Sequence[str], key: str) -> bool:
-    """Note the act in all of *calls*; False, and no new note, where one of them has it already."""
+    """Store the step under all *calls*, or return False if one has it."""
     taken: list[str] = []
     for call in calls:
         if not take(call, key):
@@ -265,7 +262,7 @@ def _forget(calls: Sequence[str], key: str) -> None:
 
 
 def _kept(calls: Sequence[str], name: str, key: str, readable: Sequence[str] | None) -> Any:
-    """The result that one of *calls* has; from now on all of them have it."""
+    """Return the stored result, after storing it under all *calls*."""
     steps = list(Step.objects.filter(call__in=calls, key=key))
     step = next((each for each in steps if each.done and (readable is None or each.call in readable)), None)
     if step is None and any(each.done for each in steps):
@@ -288,24 +285,24 @@ def _kept(calls: Sequence[str], name: str, key: str, readable: Sequence[str] | N
 
 
 class StepChannel(Channel):
-    """Keeps what is done once in the database."""
+    """Stores steps in the database."""
 
     def once(self, key: str, function: Callable[[], T]) -> T:
-        """See ``core.channel.IdempotencyRecord``."""
+        """See ``core.channel.Channel``."""
         return once(self._acts_of(), key, function, self._readable())
 
     async def aonce(self, key: str, function: Callable[[], Awaitable[T]], runner: Runner) -> T:
-        """See ``core.channel.IdempotencyRecord``."""
+        """See ``core.channel.Channel``."""
         return await aonce(self._acts_of(), key, function, runner, self._readable())
 
     def idempotency(self, call: str, arguments: str, *, is_shared: bool = False) -> StepRecord:
-        """See ``core.channel.IdempotencyRecord``."""
+        """See ``core.channel.Channel``."""
         return StepRecord(call, arguments, is_shared=is_shared)
 
     def _acts_of(self) -> list[str]:
-        """To the call, whose rounds may come with different idempotency keys, and to the key of this round."""
+        """Return the call's id, and this round's idempotency key's, which rounds may change."""
         return [self.dialogue.id] if self.acts is None else [self.acts, self.dialogue.id]
 
     def _readable(self) -> list[str]:
-        """Return those of them whose results this caller may have."""
+        """Return those of ``_acts_of`` whose results this caller may read."""
         return [self.dialogue.id] if self.shares_acts else self._acts_of()

@@ -1,10 +1,7 @@
-"""Signals into stored events: changed lists and rows, permissions, revocation, reloading.
+"""Publishing of events: changed lists, resources and permissions, revoked access, autoreload.
 
-Django's autoreloader watches every module that was imported, and starts a new process for a change. Clients keep their
-sessions, which are in the database; this tells them that there may be something new.
-
-Each listener hears of it in the name of its own user. Who is told is found out when something changes, and written into
-the log with one statement, once it is committed.
+Receivers are determined when something changes; one statement stores the events after commit. Each stream reads with
+its own user's rights. Sessions survive an autoreload, and clients are notified that lists may have changed.
 """
 
 import asyncio
@@ -33,35 +30,35 @@ from django_mcp.pubsub import event_store
 
 REVOKED = "revoked"
 ACCOUNT = "account"
-"""In place of ``Principal.kind``: all callers who are one user."""
+"""In place of ``Principal.kind``: all callers of one user."""
 
 
 def revocation_topic(kind: str, id: str) -> str:  # noqa: A002 - as ``Principal`` has it
-    """Under which is logged what concerns a caller."""
+    """Return a caller's topic, whose events end its streams."""
     return f"caller:{kind}:{id}"
 
 
 def user_topic(pk: object) -> str:
-    """What stands for all callers who are one user. Nothing is logged under it; changes name it."""
+    """Return what addresses all callers of a user. Nothing is stored under it."""
     return f"user:{pk}"
 
 
 def topics_of(principal: Principal) -> tuple[str, ...]:
-    """Return the topics of which any entry ends a caller's streams: the caller's own, and that of the user."""
+    """Return the topics whose events end a caller's streams: the caller's and the user's."""
     pk = getattr(principal.user, "pk", None)
     return (topic_of(principal),) if pk is None else (topic_of(principal), revocation_topic(ACCOUNT, str(pk)))
 
 
 def end_streams_of_user(pk: object) -> None:
-    """End the open streams of a user, whatever credential they were opened with, as ``end_streams`` does."""
+    """End all streams of a user."""
     end_streams(ACCOUNT, str(pk))
 
 
 def end_streams(kind: str, id: str) -> None:  # noqa: A002
-    """End a caller's open streams, in every process, once the transaction is committed.
+    """End a caller's streams in every process, once the transaction is committed.
 
-    It is logged in the transaction, so that nothing is seen of the one without the other, and once more behind it: the
-    log is read only a little back, and while a long transaction is open others write much behind what it wrote.
+    The event is stored in the transaction, to be committed with it, and again after, because readers look back too
+    little for a long transaction.
 
     Args:
         kind: ``Principal.kind``.
@@ -74,7 +71,7 @@ def end_streams(kind: str, id: str) -> None:  # noqa: A002
 
 
 def end_access(kind: str, id: str) -> None:  # noqa: A002
-    """A credential was taken back: its streams end, and what still runs for its caller.
+    """End streams and tasks after a credential was revoked.
 
     Args:
         kind: ``Principal.kind``.
@@ -85,7 +82,7 @@ def end_access(kind: str, id: str) -> None:  # noqa: A002
 
 
 def topic_of(principal: Principal) -> str:
-    """The topic of a caller."""
+    """Return the topic of a caller."""
     return revocation_topic(principal.kind, principal.id)
 
 
@@ -96,24 +93,24 @@ _background: set[asyncio.Future[Any]] = set()
 
 
 def topic(server: MCPServer) -> str:
-    """Under which an endpoint's changes are logged."""
+    """Return the topic of an endpoint."""
     return f"server:{server.name}"
 
 
 def list_changed_method(kind: str) -> str:
-    """The notification that says that a list changed."""
+    """Return the notification of a changed list."""
     return f"notifications/{kind}/list_changed"
 
 
 @lru_cache(maxsize=128)
 def read(data: str) -> Mapping[str, Any]:
-    """An entry's data, read once for all streams; nobody may change it.
+    """Decode an event, cached for all streams; do not modify it.
 
-    It has ``method`` and ``params`` of the notification, and perhaps what is never sent: ``about``, URIs, of which one
-    must exist for whoever is told; ``for``, those who alone are told (``names_of``); ``after``, seconds until every
-    process knows what changed, so that nobody who looks upon hearing of it is shown what was true before.
+    Besides ``method`` and ``params`` it may have: ``about``, URIs of which a receiver must see one; ``for``, the only
+    receivers (``names_of``); ``after``, seconds until every process knows the change, before which clients could read
+    the old state.
 
-    What a process of another version wrote and this one does not know is ``UNKNOWN``, which nobody asked for.
+    Data of another version that cannot be read becomes ``UNKNOWN``, to which no stream subscribes.
     """
     try:
         change = json.loads(data)
@@ -127,7 +124,7 @@ def read(data: str) -> Mapping[str, Any]:
 
 
 def names_of(principal: Principal) -> frozenset[str]:
-    """How a change may name a caller that it is for."""
+    """Return the names that address a caller."""
     pk = getattr(principal.user, "pk", None)
     return frozenset({topic_of(principal)} if pk is None else {topic_of(principal), user_topic(pk)})
 
@@ -144,7 +141,7 @@ def _on_resource_updated(sender: MCPServer, uri: str, **_: Any) -> None:
 
 @receiver(rows_changed, dispatch_uid="django_mcp.live.changes")
 def _on_rows_changed(changes: Iterable[Change], **_: Any) -> None:
-    """Log all of them with one statement."""
+    """Store all changes with one statement."""
     write = partial(event_store.append, [(topic(each.server), json.dumps(_message(each))) for each in changes])
     if on_event_loop():
         _in_background(write)
@@ -161,7 +158,7 @@ def _message(change: Change) -> dict[str, Any]:
 
 
 def publish(messages: Sequence[tuple[str, Any]]) -> None:
-    """Log messages under topics once what was changed is committed; on an event loop, in a worker thread."""
+    """Store messages after commit, on an event loop in a worker thread."""
     if not database.has_database() or not messages:
         return
     write = partial(event_store.append, [(under, json.dumps(message)) for under, message in messages])
@@ -181,7 +178,7 @@ logger = logging.getLogger("django_mcp")
 
 
 def connect_reloading() -> None:
-    """Tell clients once this process serves, which the autoreloader has started."""
+    """Notify clients after an autoreload."""
     autoreload_started.connect(_notify_reloaded, dispatch_uid="django_mcp.live.reloading")
 
 
@@ -190,30 +187,29 @@ def _notify_reloaded(**_: Any) -> None:
         for server in servers():
             for kind in KINDS:
                 server.notify_list_changed(kind)
-    except DatabaseError as error:  # as before the first "migrate"; what serves must not end for it
+    except DatabaseError as error:  # for example before the first migrate; the server must start anyway
         logger.warning("listening clients could not be notified of the reload: %s", error)
     finally:
-        connections.close_all()  # the reloader's thread has no other use for one
+        connections.close_all()  # not used again in the reloader's thread
 
 
 OF_USERS = ("is_active", "is_staff", "is_superuser")
-"""Fields of a user that rights depend on."""
+"""User fields that affect permissions."""
 MAX_USERS = 1000
-"""Users told of one change one by one. Of what concerns more, everybody is told."""
+"""Maximum number of users one event addresses. A change of more users goes to everyone."""
 
 UID = "django_mcp.live.rights"
 
 _waiting: WeakKeyDictionary[BaseDatabaseWrapper, tuple[Any, set[str] | None]] = WeakKeyDictionary()
-"""For each connection the users of its transaction, and whose list of what is to be done on commit they are in: another
-list is another transaction."""
+"""Per connection, the users of a transaction, identified by its ``run_on_commit`` list."""
 
 
-# Telling
+# Sending
 
 
 @receiver(rights_changed, dispatch_uid=UID)
 def _on_rights_changed(users: Collection[str], **_: Any) -> None:
-    """Tell of all that a transaction changes at once, when it is committed."""
+    """Publish all changes of a transaction after commit."""
     connection = transaction.get_connection(tools_alias())
     if on_event_loop() or not connection.in_atomic_block:
         _tell(set(users))
@@ -232,9 +228,9 @@ def _tell(users: set[str]) -> None:
 
 
 def renew_streams(kind: str, id: str) -> None:  # noqa: A002 - as ``Principal`` has it
-    """Tell a caller's listeners that lists may be others, and end their streams.
+    """Notify a caller's streams of changed lists, and end them.
 
-    For what a credential allows: a stream knows that as it was when it was opened. The client opens another one.
+    They keep the rights they were opened with; clients open new ones.
 
     Args:
         kind: ``Principal.kind``.
@@ -248,7 +244,7 @@ def renew_streams(kind: str, id: str) -> None:  # noqa: A002 - as ``Principal`` 
 def _entries(
     server: MCPServer, told: Collection[str] | None, depends: Callable[[Collection[Any]], bool]
 ) -> Iterable[tuple[str, Any]]:
-    """For the log: of each list that depends on what changed."""
+    """Yield an event per list that depends on the change."""
     for kind, primitives in server.lists().items():
         if depends(primitives):
             message = {"method": list_changed_method(kind), "params": {}}
@@ -260,15 +256,15 @@ def _asks_user(primitives: Iterable[Any]) -> bool:
 
 
 def _is_of_interest() -> bool:
-    """Whether any list depends on users, so that there is reason to ask the database about them."""
+    """Return True if lists depend on users, so that queries about them are needed."""
     return any(_asks_user(primitives) for server in every_server() for primitives in server.lists().values())
 
 
-# Hearing
+# Signal receivers
 
 
 def connect_permissions() -> None:
-    """Hear of users, and of groups and permissions where the user model has them."""
+    """Connect to users, groups and permissions, as far as the user model has them."""
     user = get_user_model()
     pre_save.connect(_user_is_saved, sender=user, dispatch_uid=UID)
     post_save.connect(_user_was_saved, sender=user, dispatch_uid=UID)
@@ -285,7 +281,7 @@ def connect_permissions() -> None:
 
 
 def differs(instance: models.Model, names: Iterable[str], update_fields: Collection[str] | None) -> bool:
-    """Whether fields of a row that is about to be saved are other ones than in the database. At most one query."""
+    """Return True if fields of a row to be saved differ from the database. At most one query."""
     own = {field.name for field in instance._meta.concrete_fields}  # noqa: SLF001 - Django's documented API
     names = [name for name in names if name in own and (update_fields is None or name in update_fields)]
     if instance._state.adding or not names:  # noqa: SLF001 - likewise
@@ -307,7 +303,7 @@ def _user_was_saved(instance: Any, **_: Any) -> None:
 
 
 def _users_changed(instance: Any, action: str, reverse: bool, pk_set: Collection[Any] | None, **_: Any) -> None:
-    """Groups or permissions of users, from either side; what is cleared is asked for while it is there."""
+    """Handle groups or permissions of users, from either side. A clear is handled before the rows are gone."""
     if action not in {"post_add", "post_remove", "pre_clear"} or pk_set == set():
         return
     if not reverse:
@@ -319,7 +315,6 @@ def _users_changed(instance: Any, action: str, reverse: bool, pk_set: Collection
 
 
 def _groups_changed(instance: Any, action: str, reverse: bool, pk_set: Collection[Any] | None, **_: Any) -> None:
-    """Permissions of groups, from either side."""
     if action not in {"post_add", "post_remove", "pre_clear"} or pk_set == set():
         return
     if not reverse:
@@ -339,7 +334,7 @@ def _is_deleted(instance: Any, **_: Any) -> None:
 
 
 def _changed_having(instance: Any) -> None:
-    """The users of a group or permission, by whichever way they have it."""
+    """Publish for users with a group or permission, direct or by group."""
     if not _is_of_interest():
         return
     if instance._meta.model_name == "group":  # noqa: SLF001 - Django's documented API
@@ -349,7 +344,7 @@ def _changed_having(instance: Any) -> None:
 
 
 def _users(*wanted: models.Q, **more: Any) -> list[Any]:
-    """One more than is told one by one, at most."""
+    """Return primary keys, at most ``MAX_USERS + 1``."""
     rows = get_user_model()._base_manager.filter(*wanted, **more).order_by()  # noqa: SLF001 - Django's documented API
     return list(rows.values_list("pk", flat=True).distinct()[: MAX_USERS + 1])
 

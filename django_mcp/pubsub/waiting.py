@@ -1,4 +1,4 @@
-"""Waiting for a row to change, with a follower where there is an event loop, else in the calling thread."""
+"""Waiting for a row to change, by events on an event loop, else by polling."""
 
 import asyncio
 import time
@@ -18,7 +18,7 @@ from django_mcp.pubsub.follower import follow, listen_for_stop, server_stops
 T = TypeVar("T")
 
 SHORTEST, LONGEST = 0.02, 0.5
-"""Seconds between two looks at the row where nothing can be waited for; first often, then less so."""
+"""Seconds between two queries when polling, growing from the first to the second."""
 
 Take = Callable[[Entry], bool]
 
@@ -33,16 +33,14 @@ async def wait_for(
     wants: Take | None = None,
     takes: Take | None = None,
 ) -> T:
-    """What *look* gives once it has come, or when the time is up.
+    """Return what *look* reads once *has_come* accepts it, or after the timeout.
 
     Args:
-        context: of who waits.
-        topic: under which is logged what happens to the row.
+        topic: the row's events.
         look: reads the row; blocks.
-        has_come: whether it is what is waited for.
-        seconds: how long; None for as long as it takes.
-        wants: whether an entry of the log is of interest; by default each is.
-        takes: whether an entry is dealt with, and no reason to look.
+        seconds: timeout; None for no limit.
+        wants: filter of events; by default all.
+        takes: True for an event that is handled, without reading the row.
     """
     if context.runner.is_inline:
         return _wait_here(context, look, has_come, seconds)
@@ -69,17 +67,17 @@ async def wait_for(
 
 
 async def _listen() -> None:
-    """Run on the event loop that the calling thread works for, if any: only the main thread hears of signals."""
+    """Install the hook on the main thread's event loop, if any: only the main thread can."""
     listen_for_stop()
 
 
 def _wait_here(context: Context, look: Callable[[], T], has_come: Callable[[T], bool], seconds: float | None) -> T:
-    """In this thread, which has nothing else to do, until the server stops: it would wait for this call."""
+    """Poll in this thread, until the server stops, which waits for this call."""
     until = None if seconds is None else time.monotonic() + seconds
     pause = SHORTEST
     if no_waiting.get():
         return look()
-    with suppress(RuntimeError):  # where this thread has an event loop itself
+    with suppress(RuntimeError):  # this thread runs an event loop
         async_to_sync(_listen)()
     while not has_come(found := look()) and (until is None or time.monotonic() < until) and not server_stops():
         context.check_cancelled()

@@ -1,6 +1,5 @@
-"""Long work: calls that go on in the background, and whose clients ask for the outcome (Tasks extension).
+"""Background tasks, whose clients poll for the outcome (Tasks extension).
 
-A task is a row (``models.Task``). Whoever runs it, in the serving process or in a worker elsewhere, holds a lease on
-the row and renews it; a row whose lease has run out has lost its worker. A task that asks its client ends its run; the
-answer begins the next one, anywhere.
+A task is a row (``models.Task``). Its worker, in this process or another, renews a lease on it; when the lease expires,
+the worker is gone. A run ends if the task asks its client; the answer starts the next run, in any process.
 """

@@ -1,4 +1,4 @@
-"""Create, find, await, answer and cancel tasks."""
+"""Creation, lookup, awaiting, answering and cancellation of tasks."""
 
 import asyncio
 import json
@@ -35,16 +35,16 @@ from django_mcp.tasks.worker import keeper
 
 
 def look_up(context: Context, task_id: str) -> Task | None:
-    """The caller's task as it is now; None where they have none such, or may not use its tool any more. Blocks.
+    """Return the caller's task, or None without a task or the right to use its tool. Blocks.
 
-    One whose worker is gone is seen to first.
+    A task with an expired lease is recovered first.
     """
-    if not database.has_database():  # without a database there are no tasks
+    if not database.has_database():  # no database, no tasks
         return None
     task = store.find(task_id, context.principal, context.server)
     if task is None:
         return None
-    if policy_cache.is_due:  # not every way here is a call that looked before
+    if policy_cache.is_due:  # not every caller has refreshed it
         policy_cache.bring_up_to_date()
     tool = context.server.tools.get(task.tool)
     is_guarded = tool is not None and (
@@ -59,10 +59,10 @@ def look_up(context: Context, task_id: str) -> Task | None:
 
 
 def task_id_of(context: Context) -> str:
-    """Which task a request names.
+    """Return the task id of a request.
 
     Raises:
-        InvalidParams: none.
+        InvalidParams: it is not a string.
     """
     task_id = context.params.get("taskId")
     if not isinstance(task_id, str):
@@ -71,10 +71,10 @@ def task_id_of(context: Context) -> str:
 
 
 def found(context: Context, task_id: str) -> Task:
-    """The same as ``look_up``, for methods whose answer is that task. Blocks.
+    """Return the task from ``look_up``. Blocks.
 
     Raises:
-        InvalidParams: it does not exist, or is not this caller's to know, or was kept long enough.
+        InvalidParams: there is none.
     """
     task = look_up(context, task_id)
     if task is None:
@@ -83,23 +83,22 @@ def found(context: Context, task_id: str) -> Task:
 
 
 OF_THE_REQUEST = frozenset({"task", "inputResponses", "requestState"})
-"""Parameters that say how a call is made, and not what is called."""
+"""Parameters of the request, not of the call."""
 
 
 class _Slower(Exception):
-    """Another try of the same call was faster."""
+    """A concurrent attempt of the call created its task first."""
 
 
 def begin(context: Context, tool: Tool, *, is_answer: bool) -> tuple[Task, bool]:
-    """The task of a call, and whether it is a new one, which is committed and begun. Blocks.
+    """Return the task of a call, and whether it is new and has been started. Blocks.
 
     Args:
-        context: of the call.
-        tool: that is called.
-        is_answer: the task is what the client gets, and nobody waits for its result.
+        is_answer: whether the task itself is the response.
 
     Raises:
-        ToolError: the caller has too many, or has used the key for another call, or may be another one than the first.
+        ToolError: the caller has too many tasks, used the idempotency key for another call, or may be another caller
+            than its first user.
     """
     repeat = repeat_of(context, tool, context.params.get("arguments") or {})
     before = None if repeat is None else repeat.task()
@@ -116,7 +115,7 @@ def begin(context: Context, tool: Tool, *, is_answer: bool) -> tuple[Task, bool]
 
 
 def _given(task: Task, repeat: IdempotencyRecord | None) -> Task:
-    """Return the task of an earlier try.
+    """Return the task of an earlier attempt.
 
     Raises:
         ToolError: it may be another caller's.
@@ -127,23 +126,23 @@ def _given(task: Task, repeat: IdempotencyRecord | None) -> Task:
 
 
 def _is_of_use(task: Task) -> bool:
-    """A call that failed may be tried again under its key."""
+    """Return False for a failed task, whose call may be retried with its key."""
     return not task.is_over or (task.status == Task.Status.COMPLETED and not task.result.get("isError"))
 
 
 def _made_elsewhere(context: Context, repeat: IdempotencyRecord | None) -> Task:
     task_id = None if repeat is None else repeat.task()
     task = None if task_id is None else store.find(task_id, context.principal, context.server)
-    if task is None:  # it is gone again already
+    if task is None:  # already deleted
         raise ToolError("Another call with this idempotency key is in progress. Retry in a few seconds.")
     return _given(task, repeat)
 
 
 def check_room(context: Context) -> None:
-    """See whether a caller may have one more task.
+    """Check ``MAX_TASKS_PER_CALLER``.
 
     Raises:
-        ToolError: they have too many.
+        ToolError: it is reached.
     """
     if store.unfinished(context.principal, context.server) >= settings.MAX_TASKS_PER_CALLER:
         raise ToolError(
@@ -166,27 +165,25 @@ def _make(
 
 
 def record(context: Context, task: Task) -> None:
-    """Have the call written down whose answer is a task, in the transaction in which that is made.
+    """Write the request log entry of a call answered with a task, in the transaction that creates it.
 
-    Later it could not be where the task holds the one lock of SQLite.
+    Later the task may hold SQLite's write lock.
     """
     if context.channel.record is not None:
         context.channel.record(context.channel.task_made(task).fields)
 
 
 def make(context: Context, tool: Tool, seconds: float | None) -> Task:
-    """The row of a task, for whoever starts it.
+    """Create a task's row.
 
     Args:
-        context: of the call.
-        tool: that is called.
-        seconds: how long it is to be kept; None for as long as the site keeps tasks.
+        seconds: how long to keep it; None for the site's maximum.
     """
     return store.make(seconds, **_fields(context, tool))
 
 
 def _fields(context: Context, tool: Tool) -> dict[str, Any]:
-    """Of the row: all it takes to make the call again."""
+    """Return all that is needed to repeat the call."""
     principal, user = context.principal, context.user
     params = {key: value for key, value in context.params.items() if key not in OF_THE_REQUEST}
     return {
@@ -205,19 +202,17 @@ def _fields(context: Context, tool: Tool) -> dict[str, Any]:
 
 
 def _seconds(context: Context) -> float | None:
-    """How long the client wants it to be kept, where it may say so."""
+    """Return the client's ``ttl`` in seconds."""
     asked = context.params.get("task") if context.channel.takes_ttl else None
     ttl: Any = asked.get("ttl") if isinstance(asked, dict) else None
     return ttl / 1000 if type(ttl) in {int, float} and ttl > 0 else None
 
 
 class _Telling:
-    """What a task says, passed on to whoever waits for it; each word once.
+    """Forwards progress and log messages of a task, each once.
 
     Args:
-        context: of who waits.
-        task_id: of the task.
-        since: the entry of the log after which its words are news.
+        since: id of the last event not forwarded.
     """
 
     def __init__(self, context: Context, task_id: str, since: int) -> None:
@@ -225,11 +220,11 @@ class _Telling:
         self._told: set[int] = set()
 
     def wants(self, entry: Entry) -> bool:
-        """Whether it is news."""
+        """Return True for a new event."""
         return entry.id > self._since
 
     def tell(self, entry: Entry) -> bool:
-        """Pass it on; False where it is something else that happened."""
+        """Forward a message; return False for other events."""
         said = json.loads(entry.data)
         if "progress" not in said and "message" not in said:
             return False
@@ -245,22 +240,20 @@ class _Telling:
             self._context.channel.notify("notifications/message", said["message"])
 
     def rest(self) -> None:
-        """Pass on what did not come by itself. Blocks."""
+        """Forward what the subscription missed. Blocks."""
         if self._context.channel.log_level is not None or "progressToken" in self._context.meta:
             for entry in event_store.after(self._since, [self._topic]):
                 self.tell(entry)
 
 
 async def wait(context: Context, task_id: str, seconds: float | None, since: int | None = None) -> Task | None:
-    """The task once it is over, or asks; or as it is when the time is up. None where it is gone.
+    """Return the task when it is over or needs input, or after the timeout; None if deleted.
 
-    What it says meanwhile is passed on to whoever waits.
+    Progress and log messages are forwarded meanwhile.
 
     Args:
-        context: of who waits.
-        task_id: of the task.
-        seconds: how long; None for as long as it takes.
-        since: the entry of the log after which its words are news; None for the newest.
+        seconds: timeout; None for no limit.
+        since: id of the last event not forwarded; None for the newest.
     """
     if since is None:
         since = await patiently(context.runner, event_store.newest)
@@ -277,31 +270,26 @@ def _has_come(task: Task | None) -> bool:
 
 
 class TaskFailed(ProtocolError):
-    """The error a task ended with."""
+    """The error with which a task ended."""
 
     def __init__(self, error: Mapping[str, Any]) -> None:
         super().__init__(error["message"], error.get("data"))
-        self.code = error["code"]  # type: ignore[misc] # that of whatever it was
+        self.code = error["code"]  # type: ignore[misc] # the code of the original error
 
 
 async def answer(context: Context, tool: Tool, keywords: dict[str, Any]) -> Result | None:
-    """Answer a call of a tool with tasks: with a task, or with its outcome; None where it is to be run there and then.
-
-    Args:
-        context: of the call.
-        tool: which has tasks.
-        keywords: the arguments, checked.
+    """Answer a call with a task or its outcome, or return None to run it without a task.
 
     Raises:
-        ProtocolError: the tool is nothing for this client, or that was the outcome.
-        ToolError: too many tasks; or that was the outcome.
-        InputRequired: ``before_task`` asks, or the task does.
+        ProtocolError: the client lacks the extension, or it is the outcome.
+        ToolError: there are too many tasks, or it is the outcome.
+        InputRequired: ``before_task`` or the task asks.
     """
     wants = context.channel.wants_task(tool.task or "")
     task_id = context.channel.dialogue.task
     if task_id is None:
         await run_before(context, tool, keywords)
-        if not database.has_database():  # without a database there is nothing that lasts
+        if not database.has_database():  # no database, no tasks
             return None
     own = [] if task_id is None else [task_id]
     since = None
@@ -313,18 +301,14 @@ async def answer(context: Context, tool: Tool, keywords: dict[str, Any]) -> Resu
             task_id, since = task.task_id, 0 if own else None
         context.channel.task_id = task_id
         return await outcome(context, task_id, settings.TASK_WAIT_TIMEOUT, tool, since)
-    except (Cancelled, asyncio.CancelledError):  # nobody else knows of it
+    except (Cancelled, asyncio.CancelledError):  # the client does not know the task
         stopping = context.runner.sync(partial(_stop_all, context, own))
         await stopping if context.runner.is_inline else detached(stopping)
         raise
 
 
 async def run_before(context: Context, tool: Tool, keywords: Mapping[str, Any]) -> None:
-    """Run ``before_task``, where there is one.
-
-    Raises:
-        ToolError, InputRequired: whatever it raises.
-    """
+    """Run ``before_task``, if any."""
     function = tool.before_task
     if function is None:
         return
@@ -338,9 +322,9 @@ async def run_before(context: Context, tool: Tool, keywords: Mapping[str, Any]) 
 
 
 def _task_of(context: Context, tool: Tool, own: list[str], *, is_answer: bool) -> Task:
-    """The task of a call. One that it makes goes into *own*."""
+    """Return the task of a call. A new one is added to *own*."""
     dialogue = context.channel.dialogue
-    if dialogue.task is not None:  # in an earlier round its client did not know tasks
+    if dialogue.task is not None:  # created in an earlier round by a client without task support
         take_answers(context, dialogue.task, dialogue.answers)
         found = look_up(context, dialogue.task)
         if found is None:
@@ -349,7 +333,7 @@ def _task_of(context: Context, tool: Tool, own: list[str], *, is_answer: bool) -
     task, is_new = begin(context, tool, is_answer=is_answer)
     if is_new:
         own.append(task.task_id)
-        if context.channel.cancelled:  # whoever stops what is our own may have looked already
+        if context.channel.cancelled:  # the cancellation may have read *own* before the append
             _stop_all(context, own)
     return task
 
@@ -361,18 +345,16 @@ def _gone(task_id: str) -> ToolError:
 async def outcome(
     context: Context, task_id: str, seconds: float | None, tool: Tool | None = None, since: int | None = None
 ) -> Result:
-    """What the call behind a task would have given, when it has; answers that came with the request go to the task.
+    """Return a task's result. Answers in the request are given to the task first.
 
     Args:
-        context: of who asks.
-        task_id: of the task.
-        seconds: how long to wait; None for as long as it takes.
-        tool: the one that was called, where its call is what waits.
+        seconds: timeout; None for no limit.
+        tool: the called tool, if its call waits.
         since: see ``wait``.
 
     Raises:
-        ProtocolError, ToolError: that was the outcome, or there is no such task.
-        InputRequired: the task has questions.
+        ProtocolError, ToolError: it is the outcome, or the task is gone.
+        InputRequired: the task asks.
     """
     dialogue = context.channel.dialogue
     if dialogue.task == task_id and dialogue.answers:
@@ -390,7 +372,7 @@ async def outcome(
             raise ToolError("The task was cancelled.")
         case Task.Status.INPUT_REQUIRED:
             questions = await context.runner.sync(partial(store.questions, task))
-            if not questions:  # somebody else has answered them at this very moment
+            if not questions:  # answered by a concurrent request
                 return await outcome(context, task_id, seconds, tool, since)
             dialogue.task = task_id
             raise InputRequired({each.key: each.request for each in questions})
@@ -398,7 +380,7 @@ async def outcome(
 
 
 def _later(task: Task, tool: Tool | None) -> Result:
-    """Where to ask for the result, in words for a model."""
+    """Describe, for a model, how to get the result."""
     said = status_message(task)
     far = f" Progress: {said}" if said else ""
     text = (
@@ -406,13 +388,13 @@ def _later(task: Task, tool: Tool | None) -> Result:
         f'with {{"task_id": "{task.task_id}"}}. It waits up to a limit for the task to finish.'
     )
     fields: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
-    if tool is not None and tool.output.schema is not None:  # which this would not fit
+    if tool is not None and tool.output.schema is not None:  # this result does not match it
         fields["isError"] = True
     return Result(fields)
 
 
 def take_answers(context: Context, task_id: str, answers: Mapping[str, Any]) -> None:
-    """Give answers to a caller's task, and let it go on when it has all."""
+    """Save answers to a task, and resume it when it has all."""
     task = store.find(task_id, context.principal, context.server)
     if task is not None and store.answer(task, answers):
         task.refresh_from_db()
@@ -420,11 +402,11 @@ def take_answers(context: Context, task_id: str, answers: Mapping[str, Any]) -> 
 
 
 def stop(context: Context, task_id: str) -> bool:
-    """Cancel a caller's task; False where it was over already, or is not theirs."""
+    """Cancel a caller's task. Return False if it is over, or not theirs."""
     task = store.find(task_id, context.principal, context.server)
     if task is None or task.is_over:
         return False
-    # What runs here goes first: on SQLite its transaction may hold the lock that the row needs.
+    # Stop the local run first: on SQLite its transaction may hold the lock that the update needs.
     keeper.cancel(task_id)
     return store.cancel(task)
 

@@ -1,8 +1,7 @@
-"""Backends of tasks: in this process or Django Tasks, and recovery of abandoned tasks.
+"""Task backends, this process or Django's Tasks framework, and recovery of abandoned tasks.
 
-Where a site has no such workers, the serving process does the work, a few tasks at a time. A restart costs what it was
-doing: such tasks are found by their lease, and run again if their tool says that this does no harm, or else fail with a
-word that says so.
+Without workers, the serving process runs tasks. Those lost in a restart are found by their lease, and run again if
+their tool is repeatable, else fail.
 """
 
 import logging
@@ -27,53 +26,53 @@ logger = logging.getLogger("django_mcp")
 
 PROCESS, DEFAULT = "process", "default"
 WITHOUT_WORKERS = ("ImmediateBackend", "DummyBackend")
-"""Backends that come with Django's Tasks framework, and hand nothing to anybody."""
+"""Backends of Django's Tasks framework without workers."""
 MAX_DEATHS = 3
-"""How many workers a task may cost."""
+"""Maximum number of lost workers per task."""
 
 
 class TaskBackend(Protocol):
-    """Something that runs tasks.
+    """Runs tasks.
 
     Attributes:
-        name: as rows have it.
+        name: the value of ``Task.backend``.
     """
 
     name: str
 
     def start(self, task: Task) -> None:
-        """Have a task run, whose row is committed."""
+        """Start a task whose row is committed."""
 
 
 class InProcessBackend:
-    """Threads of this process."""
+    """Runs tasks in threads of this process."""
 
     name = PROCESS
 
     def start(self, task: Task) -> None:
-        """Have it run when one of them is free."""
+        """Queue the task for a thread."""
         keeper.expect(task.task_id)
         _pool().begin(partial(run, task.task_id))
 
 
 class InlineBackend:
-    """The thread that makes the task, where nobody could wait for another one or sees into its transaction."""
+    """Runs a task in the thread that creates it.
+
+    Used if that thread cannot wait for another, or another cannot see its transaction.
+    """
 
     name = PROCESS
 
     def start(self, task: Task) -> None:
-        """Run it."""
+        """Run the task."""
         run_here(task.task_id)
 
 
 class DjangoTasksBackend:
-    """A backend of Django's Tasks framework.
-
-    Args:
-        alias: in ``TASKS``.
+    """Enqueues tasks in a backend of ``TASKS``.
 
     Attributes:
-        task: the Django task that workers run. ``job`` sets it, which can be imported only if a backend is configured.
+        task: the Django task, set by ``job``, which needs a configured backend.
     """
 
     task: ClassVar[Any] = None
@@ -82,10 +81,10 @@ class DjangoTasksBackend:
         self.name = alias
 
     def start(self, task: Task) -> None:
-        """Put it into the queue.
+        """Enqueue the task.
 
         Raises:
-            ImproperlyConfigured: ``job`` could not be imported when the process started.
+            ImproperlyConfigured: ``job`` could not be imported at startup.
         """
         if self.task is None:
             msg = f"TASKS[{self.name!r}] could not be loaded when the process started; run manage.py check."
@@ -100,20 +99,20 @@ def _pool() -> Pool:
 
 
 def framework() -> Any:
-    """Django's Tasks framework: the backport where that is installed as an app, else Django's own; None without."""
+    """Return ``django_tasks`` if installed as an app, else Django's own Tasks framework, or None."""
     if apps.is_installed("django_tasks"):
-        import django_tasks  # noqa: PLC0415 - not every site has it
+        import django_tasks  # noqa: PLC0415 - optional
 
         return django_tasks
     if django.VERSION >= (6, 0):
-        from django import tasks  # noqa: PLC0415 - nor every Django
+        from django import tasks  # noqa: PLC0415 - new in Django 6.0
 
         return tasks
     return None
 
 
 def backend(alias: str) -> Any:
-    """What ``TASKS`` has under an alias; None where it has nothing."""
+    """Return the backend of an alias in ``TASKS``, or None."""
     api = framework()
     if api is None or alias not in getattr(django_settings, "TASKS", {}):
         return None
@@ -121,10 +120,10 @@ def backend(alias: str) -> Any:
 
 
 def task_backend() -> TaskBackend:
-    """What runs tasks on this site.
+    """Return the site's backend.
 
     Raises:
-        ImproperlyConfigured: the setting names a backend that there is not.
+        ImproperlyConfigured: ``TASK_BACKEND`` is not an alias in ``TASKS``.
     """
     if no_waiting.get():
         return InlineBackend()
@@ -141,18 +140,18 @@ def task_backend() -> TaskBackend:
 
 
 def has_default() -> bool:
-    """Return True if Django's default backend for tasks is one that may have workers."""
+    """Return True if Django's default backend may have workers."""
     given = getattr(django_settings, "TASKS", {}).get(DEFAULT, {}).get("BACKEND", "")
     return given != "" and given.rpartition(".")[2] not in WITHOUT_WORKERS
 
 
 def has_workers(found: Any) -> bool:
-    """Whether a backend hands work to somebody else."""
+    """Return True for a backend with workers."""
     return type(found).__name__ not in WITHOUT_WORKERS
 
 
 def start(task: Task) -> None:
-    """Have a task run. Where that cannot be arranged a new one has failed; one that ran before is tried again later."""
+    """Start a task. If that fails, a new task fails too; others are recovered later."""
     try:
         task_backend().start(task)
     except Exception:
@@ -162,8 +161,8 @@ def start(task: Task) -> None:
 
 
 def recover(task: Task) -> None:
-    """See to a task whose worker gives no sign of life: run it again where that does no harm, or say that it failed."""
-    if keeper.holds(task.task_id):  # it lives, and only could not say so
+    """Run a task with an expired lease again if that is safe, else let it fail."""
+    if keeper.holds(task.task_id):  # alive, but the lease could not be renewed
         return
     if task.worker == "" or (_is_repeatable(task) and _deaths(task) < MAX_DEATHS):
         if store.free(task):
@@ -183,12 +182,12 @@ def _is_repeatable(task: Task) -> bool:
 
 
 def _deaths(task: Task) -> int:
-    """How many runs ended neither with an outcome nor with a question."""
+    """Return the number of runs without outcome or question."""
     return task.attempts - int(task.dialogue.get("round", 1)) + 1
 
 
 def recover_all() -> None:
-    """See to all tasks whose workers give no sign of life."""
+    """Recover all tasks with an expired lease."""
     for task in store.abandoned():
         recover(task)
 

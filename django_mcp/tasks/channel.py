@@ -1,4 +1,4 @@
-"""Messages and cancellation of a running task."""
+"""The channel of a running task: messages, progress and cancellation."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class CancellableInline(Inline):
-    """Everything in the thread of the task; what waits there can be stopped from another."""
+    """Runs everything in the task's thread; waiting coroutines can be cancelled from others."""
 
     def __init__(self) -> None:
         self._waiting: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]] | None = None
@@ -35,16 +35,16 @@ class CancellableInline(Inline):
         self._lock = threading.Lock()
 
     async def sync(self, function: Callable[[], T]) -> T:
-        """Call it. In a worker's main thread ``SystemExit`` may be a signal that stops the worker, and passes."""
+        """Call *function*. In a worker's main thread ``SystemExit`` propagates: it may come from a signal."""
         if threading.current_thread() is threading.main_thread():
             return function()
         return await super().sync(function)
 
     async def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> T:
-        """Run it to its end, or until it is cancelled.
+        """Run *function*.
 
         Raises:
-            Cancelled: it was.
+            Cancelled: it was cancelled.
         """
 
         async def run(**given: Any) -> T:
@@ -67,10 +67,10 @@ class CancellableInline(Inline):
         return await super().coroutine(run, **keywords)
 
     def cancel(self) -> None:
-        """Stop what waits, and what will."""
+        """Cancel coroutines that wait, and later ones."""
         with self._lock:
             is_new, self._cancelled = not self._cancelled, True
-            if is_new and self._waiting is not None:  # once: a second time would stop it tidying up
+            if is_new and self._waiting is not None:  # once: a second cancel would interrupt cleanup
                 loop, task = self._waiting
                 loop.call_soon_threadsafe(task.cancel)
 
@@ -78,13 +78,13 @@ class CancellableInline(Inline):
 logger = logging.getLogger("django_mcp")
 
 MAX_MESSAGES = 500
-"""Log messages of one run that are kept: not more than a stream takes at once."""
+"""Maximum number of stored log messages per run, as many as a stream takes at once."""
 LAST_WORDS_SECONDS = 0.2
-"""How long the end of a task waits for what is just being saved."""
+"""How long the end of a task waits for a save in progress."""
 
 
 def plain(value: Any) -> Any:
-    """What a tool gives, as a client will read it: rows hold plain JSON.
+    """Return a value as plain JSON.
 
     Raises:
         InternalError: it has no JSON form.
@@ -92,18 +92,18 @@ def plain(value: Any) -> Any:
     try:
         return json.loads(encode(value))
     except UnencodableResult as error:
-        logger.error("output of a task cannot be encoded as JSON: %s", error)  # noqa: TRY400 - it has no more to say
+        logger.error("output of a task cannot be encoded as JSON: %s", error)  # noqa: TRY400 - a traceback adds nothing
         raise InternalError("The result cannot be encoded as JSON. See the server's log for details.") from None
 
 
 class TaskChannel(StepChannel):
-    """Of one run of a task.
+    """The channel of one run.
 
-    What it says is taken down here and saved by the keeper, in another thread and over another connection: the tool may
-    be in a transaction, where nobody else would see it.
+    The heartbeat saves progress and messages over its own connection: writes of the tool's transaction would be
+    invisible.
 
     Attributes:
-        is_settled: the outcome is saved already, in the tool's own transaction.
+        is_settled: whether the outcome is committed with the tool's transaction.
     """
 
     is_task = True
@@ -122,10 +122,10 @@ class TaskChannel(StepChannel):
         self._saving = threading.Lock()
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """Keep a log message for those who wait for the result. Progress comes by ``note_progress``.
+        """Buffer a log message.
 
         Raises:
-            TypeError: it has no JSON form, which is for the tool to hear of, and not for the keeper.
+            TypeError: it has no JSON form. Raised here, for the tool to see.
         """
         if method != "notifications/message" or self._said >= MAX_MESSAGES:
             return
@@ -139,8 +139,8 @@ class TaskChannel(StepChannel):
             self._messages.append(said)
 
     def note_progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """The last word counts, and the last message."""
-        if not math.isfinite(progress):  # JSON has no such number, and clients no use for one
+        """Keep the last progress and the last message."""
+        if not math.isfinite(progress):  # not a JSON number
             return
         text = None if message is None else store.clean(str(message))
         said = _number(progress), None if total is None or not math.isfinite(total) else _number(total), text
@@ -149,10 +149,11 @@ class TaskChannel(StepChannel):
             self._progress = said if message is not None or last is None else (*said[:2], last[2])
 
     def flush(self) -> None:
-        """Save what was said since. Of the keeper and the task's own thread, one at a time."""
+        """Save what is buffered. Heartbeat and task do so one at a time."""
         if self._progress is None and not self._messages:
             return
-        # In this order: on SQLite the keeper waits here for the tool's transaction, whose end is to save it all itself.
+        # Lock order: transaction, then _saving. On SQLite the heartbeat waits here for the tool's transaction, and
+        # settle() must be able to take _saving meanwhile.
         with database.atomic(), self._saving:
             self._save()
 
@@ -166,22 +167,22 @@ class TaskChannel(StepChannel):
             if messages:
                 topic = store.topic(self.task.task_id)
                 event_store.append([(topic, json.dumps({"message": each})) for each in messages])
-        with self._lock:  # only now: what could not be saved is still to be said
+        with self._lock:  # only after saving, so that a failed save is repeated
             del self._messages[: len(messages)]
             if self._progress is progress:
                 self._progress = None
 
     def settle(self, fields: dict[str, Any]) -> None:
-        """Save the result, together with what the tool wrote or not at all.
+        """Save the result together with what the tool wrote.
 
-        Outside a transaction it is saved later, where a database that is away is waited for.
+        Without a transaction it is saved later, with retries.
 
         Raises:
-            Cancelled: the task was cancelled, or taken over by another worker that took this one for dead.
+            Cancelled: the task was cancelled, or taken over after its lease expired.
         """
         if not database.own_connection().in_atomic_block:
             return
-        # The last words go first. Not where the keeper is at it: on SQLite it may be waiting for this very transaction.
+        # Save pending messages first, unless the heartbeat is saving: on SQLite it may wait for this transaction.
         if self._saving.acquire(timeout=LAST_WORDS_SECONDS):
             try:
                 self._save()
@@ -191,25 +192,25 @@ class TaskChannel(StepChannel):
             raise Cancelled
         if self.record is not None:
             self.record(fields)
-        database.on_commit(self._settled)  # and not before: a commit can fail
+        database.on_commit(self._settled)  # the commit may still fail
 
     def _settled(self) -> None:
         self.is_settled = self.is_recorded = True
 
     def cancel(self) -> None:
-        """Stop: a coroutine where it waits, a function where it next uses its context. From any thread."""
+        """Cancel a coroutine where it waits, a function at its next use of the context. Thread-safe."""
         self.cancelled = True
         self.runner.cancel()
 
     def idempotency(self, call: str, arguments: str, *, is_shared: bool = False) -> StepRecord:
-        """All runs of a task are one try of a call."""
+        """Return a record for all runs, which are one attempt."""
         return StepRecord(call, arguments, self.task.task_id, is_shared=is_shared)
 
     def lacks(self, question: "Question[Any]") -> Exception:
-        """The client is not there to be told of a protocol error; the model can read a tool's."""
+        """Return a tool error, which the model can read: no client awaits a protocol error."""
         return ToolError(question.refusal)
 
 
 def _number(value: Any) -> float:
-    """What is no int is a float, for neither a row nor JSON holds the others."""
+    """Return an int or float, which rows and JSON can hold."""
     return value if type(value) is int else float(value)

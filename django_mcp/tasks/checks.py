@@ -1,4 +1,4 @@
-"""System checks of what runs tasks."""
+"""System checks of task backends."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,10 +16,10 @@ from django_mcp.tasks.backends import DEFAULT, PROCESS, has_default
 
 
 def check_backend() -> list[CheckMessage]:
-    """A backend that there is not, or whose workers would not be used."""
+    """Check that the backend exists and its workers are used."""
     try:
         return list(_problems(settings.TASK_BACKEND))
-    except ImproperlyConfigured:  # another check says which value is wrong
+    except ImproperlyConfigured:  # reported by another check
         return []
 
 
@@ -27,7 +27,7 @@ def _problems(alias: str | None) -> Iterator[CheckMessage]:
     if alias == PROCESS or (alias is None and not _is_default_used()):
         return
     if alias is not None and alias not in _aliases():
-        hint = _('Write an alias of TASKS, "process" for the serving process, or leave it out.')
+        hint = _('Use an alias of TASKS or "process" for the serving process, or remove the setting.')
         yield _error(
             _('DJANGO_MCP["TASK_BACKEND"] is %(alias)r, which is not an alias in TASKS.') % {"alias": alias}, hint
         )
@@ -42,7 +42,7 @@ def _aliases() -> dict[str, Any]:
 
 
 def _is_default_used() -> bool:
-    """Whether there are tasks, and they would go to the default backend."""
+    """Return True if tools have tasks and the default backend runs them."""
     has_tasks = any(tool.task is not None for server in every_server() for tool in server.tools.values())
     return has_tasks and has_default()
 
@@ -56,7 +56,7 @@ def _without_framework(alias: str | None) -> Iterator[CheckMessage]:
         yield _error(_('DJANGO_MCP["TASK_BACKEND"] is %(alias)r, but %(text)s.') % {"alias": alias, "text": text}, hint)
     else:
         yield Warning(
-            _("%(text)s: what TASKS says is not used, and tasks of tools run in the serving process.") % {"text": text},
+            _("%(text)s: the setting TASKS is ignored, and tasks run in the serving process.") % {"text": text},
             hint=hint,
             id="django_mcp.W015",
         )
@@ -65,17 +65,18 @@ def _without_framework(alias: str | None) -> Iterator[CheckMessage]:
 def _of_backend(alias: str) -> Iterator[CheckMessage]:
     try:
         queues = backends.backend(alias).queues
-    except Exception as error:  # noqa: BLE001 - whatever a backend raises
+    except Exception as error:  # noqa: BLE001 - backends may raise anything
         yield _error(
-            _("TASKS[%(alias)r] cannot be used: %(error)s") % {"alias": alias, "error": error}, _("Correct it.")
+            _("TASKS[%(alias)r] cannot be used: %(error)s") % {"alias": alias, "error": error},
+            _("Correct the setting TASKS."),
         )
         return
     if queues and settings.TASK_QUEUE not in queues:
-        text = _('DJANGO_MCP["TASK_QUEUE"] is %(queue)r, which is no queue of TASKS[%(alias)r].') % {
+        text = _('DJANGO_MCP["TASK_QUEUE"] is %(queue)r, which is not a queue of TASKS[%(alias)r].') % {
             "queue": settings.TASK_QUEUE,
             "alias": alias,
         }
-        yield _error(text, _("Write one of: %(queues)s.") % {"queues": ", ".join(sorted(queues))})
+        yield _error(text, _("Use one of: %(queues)s.") % {"queues": ", ".join(sorted(queues))})
 
 
 def _error(text: str, hint: str) -> Error:

@@ -1,4 +1,4 @@
-"""The Tasks extension: its name, and task objects as clients read them."""
+"""The Tasks extension: capability and task objects."""
 
 import datetime
 from typing import Any
@@ -12,23 +12,23 @@ NAME = "io.modelcontextprotocol/tasks"
 
 
 def is_declared(capabilities: Any) -> bool:
-    """Whether a client says of itself that it knows tasks."""
+    """Return True if a client declares the extension."""
     extensions = capabilities.get("extensions")
     return isinstance(extensions, dict) and isinstance(extensions.get(NAME), dict)
 
 
 def not_declared(what: str) -> MissingClientCapability:
-    """For a client that asks for tasks without it.
+    """Return the error for a client without the extension.
 
     Args:
-        what: needs the extension, as the beginning of a sentence.
+        what: what requires it; begins the message.
     """
     message = f"{what} requires the extension {NAME}. Declare it in the client capabilities of the request."
     return MissingClientCapability(message, {"extensions": {NAME: {}}})
 
 
 def shown(task: Task) -> dict[str, Any]:
-    """What is said of a task whatever its state."""
+    """Return the fields of every task."""
     fields: dict[str, Any] = {"taskId": task.task_id, "status": str(task.status)}
     if message := status_message(task):
         fields["statusMessage"] = message
@@ -42,17 +42,17 @@ def shown(task: Task) -> dict[str, Any]:
 
 
 def detailed(task: Task) -> dict[str, Any]:
-    """The same with what there is in its state: the result, the error, or the questions. May be a query."""
+    """Return a task with result, error or questions. May run queries."""
     fields = shown(task)
     match task.status:
         case Task.Status.COMPLETED:
-            # What the call would have given, with all that such a result has: clients read it as strictly.
+            # The complete result of the call: clients validate it as strictly as a direct response.
             fields["result"] = {"resultType": "complete", **task.result}
         case Task.Status.FAILED:
             fields["error"] = task.error
         case Task.Status.INPUT_REQUIRED:
             questions = store.questions(task)
-            if not questions:  # they were answered at this very moment
+            if not questions:  # answered meanwhile
                 task.refresh_from_db()
                 return detailed(task)
             fields["inputRequests"] = {each.key: each.request for each in questions}
@@ -60,7 +60,7 @@ def detailed(task: Task) -> dict[str, Any]:
 
 
 def status_message(task: Task) -> str:
-    """What it says of itself, with how far it is while it is under way."""
+    """Return the message, with progress while it runs."""
     if task.is_over or task.progress is None:
         return task.message
     far = f"{task.progress:g}" if task.total is None else f"{task.progress:g} of {task.total:g}"
@@ -68,15 +68,15 @@ def status_message(task: Task) -> str:
 
 
 def timestamp(moment: datetime.datetime) -> str:
-    """As ISO 8601 has it, in UTC."""
+    """Format as ISO 8601 in UTC."""
     return moment.astimezone(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def ttl_ms(task: Task) -> int:
-    """How long it is kept, from its creation."""
+    """Return the lifetime, from creation."""
     return round((task.expires - task.created).total_seconds() * 1000)
 
 
 def poll_interval_ms() -> int:
-    """How often clients are to ask."""
+    """Return how often clients should ask."""
     return max(1, round(settings.TASK_POLL_INTERVAL * 1000))

@@ -1,4 +1,4 @@
-"""``tasks/get``, ``tasks/update`` and ``tasks/cancel`` (Tasks extension), and the tool ``get_task_result``."""
+"""``tasks/get``, ``tasks/update``, ``tasks/cancel`` (Tasks extension), and the tool ``get_task_result``."""
 
 from functools import partial
 from typing import Annotated, Any
@@ -20,7 +20,7 @@ from django_mcp.tasks.extension import NAME, detailed, is_declared, not_declared
 
 
 async def get_task(context: Context) -> Result:
-    """``tasks/get``."""
+    """Handle ``tasks/get``."""
     return Result(await context.runner.sync(partial(_detailed, context, _task_id(context))))
 
 
@@ -29,7 +29,7 @@ def _detailed(context: Context, task_id: str) -> dict[str, Any]:
 
 
 async def update_task(context: Context) -> Result:
-    """``tasks/update``: an empty acknowledgement; what was not asked is ignored."""
+    """Handle ``tasks/update``. Unknown keys are ignored."""
     task_id = _task_id(context)
     responses = context.params.get("inputResponses")
     if not isinstance(responses, dict):
@@ -46,7 +46,7 @@ async def update_task(context: Context) -> Result:
 
 
 async def cancel_task(context: Context) -> Result:
-    """``tasks/cancel``: an empty acknowledgement, also of a task that is over."""
+    """Handle ``tasks/cancel``, even of a task that is over."""
     task_id = _task_id(context)
 
     def cancel() -> None:
@@ -82,11 +82,11 @@ def get_task_result(task_id: Annotated[str, Field(max_length=100)]) -> TextConte
     Args:
         task_id: The task id from the answer to the original call.
     """
-    raise NotImplementedError  # get_result has it
+    raise NotImplementedError  # see get_result
 
 
 async def get_result(context: Context, tool: Tool, keywords: dict[str, Any]) -> Result:  # noqa: ARG001
-    """The result of the call that a task stands for."""
+    """Return the result of the call behind a task."""
     task_id = keywords["task_id"]
     if await context.runner.sync(lambda: look_up(context, task_id)) is None:
         raise ToolError(f"Task {task_id!r} was not found. It may have expired; call the tool again to start a new one.")
@@ -94,7 +94,7 @@ async def get_result(context: Context, tool: Tool, keywords: dict[str, Any]) -> 
 
 
 def result_tool() -> Tool:
-    """One for an endpoint."""
+    """Return a new ``get_task_result`` tool."""
     tool = Finder(
         get_task_result,
         context_type=Context,
@@ -104,17 +104,18 @@ def result_tool() -> Tool:
         open_world=False,
     )
     tool.is_generated = True
-    tool.is_interactive = True  # in the words of the task
-    tool.always_listed = True  # where tools are searched, too: answers name it
+    tool.is_interactive = True  # the task may ask for input
+    tool.always_listed = True  # even with tool search: results refer to it
     tool.task_handler = get_result
     return tool
 
 
 def bring(server: MCPServer, tool: Tool) -> None:
-    """Give an endpoint what it needs for a tool with tasks.
+    """Prepare an endpoint for a tool with tasks.
 
     Raises:
-        ImproperlyConfigured: another tool has the name of ours; or ``before_task`` takes what the tool does not.
+        ImproperlyConfigured: another tool is named ``get_task_result``, or ``before_task`` has parameters the tool
+            lacks.
     """
     _check(tool)
     tool.extension = EXTENSION

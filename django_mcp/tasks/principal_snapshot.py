@@ -1,4 +1,4 @@
-"""Save a caller with a task, and restore it with current permissions."""
+"""Storage of a task's caller, restored with current permissions."""
 
 import datetime
 from typing import Any
@@ -23,11 +23,11 @@ KEPT = (
     "SERVER_NAME",
     "SERVER_PORT",
 )
-"""What is kept of a request, for ``ctx.request``: where the site is, and the language to speak."""
+"""Stored metadata for ``ctx.request``: the site's address, and the language."""
 
 
 def saved(context: Context) -> dict[str, Any]:
-    """What a row keeps of the caller."""
+    """Return caller and request as stored."""
     principal, request = context.principal, context.request
     meta = {name: str(request.META[name]) for name in KEPT if name in request.META}
     return {
@@ -41,14 +41,14 @@ def saved(context: Context) -> dict[str, Any]:
 
 
 class Gone(Exception):
-    """Whoever made the task may not call any more."""
+    """The caller has lost access."""
 
 
 def restored(task: Task, server: MCPServer) -> Principal:
-    """The caller of a task, with the rights of now.
+    """Return the caller with current permissions.
 
     Raises:
-        Gone: they may not call the endpoint any more.
+        Gone: the caller has lost access.
     """
     user: Any = AnonymousUser() if task.user is None else task.user
     kept = task.caller
@@ -69,7 +69,7 @@ def restored(task: Task, server: MCPServer) -> Principal:
 
 
 def request_of(task: Task) -> HttpRequest:
-    """A Django request like the one that made the task."""
+    """Return a Django request like the original."""
     kept = task.caller["request"]
     request = _Request(kept["scheme"])
     request.method = "POST"

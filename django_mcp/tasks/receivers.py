@@ -1,4 +1,4 @@
-"""What starts tasks with the site, and the signals of revoked access that end them."""
+"""Receivers that prepare tools with tasks, and cancel tasks when access is revoked."""
 
 import logging
 from collections.abc import Iterable
@@ -17,17 +17,16 @@ from django_mcp.tasks import store
 
 
 def cancel_of_caller(kind: str, id: str) -> None:  # noqa: A002 - as ``Principal`` has it
-    """Cancel what was asked for with a credential."""
+    """Cancel the tasks of a credential."""
     _cancel(Task.objects.filter(principal_kind=kind, principal_id=id))
 
 
 def cancel_of_user(user: Any) -> None:
-    """Cancel what was asked for in the name of a user."""
+    """Cancel the tasks of a user."""
     _cancel(Task.objects.filter(user_id=user.pk))
 
 
 def _cancel(tasks: Any) -> None:
-    """Cancel those that are under way; whatever runs them finds out."""
     unfinished: Iterable[Task] = tasks.filter(status__in=store.UNFINISHED)
     with database.atomic():
         for task in unfinished:
@@ -38,7 +37,7 @@ logger = logging.getLogger("django_mcp")
 
 
 def connect() -> None:
-    """Hear of tools that have tasks, and of those who may no longer have what they asked for."""
+    """Connect the receivers."""
     primitive_added.connect(_on_added, dispatch_uid="django_mcp.tasks")
     access_ended.connect(_on_access_ended, dispatch_uid="django_mcp.tasks.revocation.access")
     user = django_settings.AUTH_USER_MODEL
@@ -46,16 +45,16 @@ def connect() -> None:
 
 
 def prepare() -> None:
-    """Have a worker's process know what it is to run: some run nothing that was not imported when they started."""
+    """Import the job at startup, since some workers know only tasks imported then."""
     try:
         is_set = django_settings.is_overridden("TASKS")  # type: ignore[misc] # the plugin knows only settings
         if is_set or settings.TASK_BACKEND is not None:
             from django_mcp.tasks.backends import DjangoTasksBackend, task_backend  # noqa: PLC0415 - most sites have no workers
 
             if isinstance(task_backend(), DjangoTasksBackend):
-                from django_mcp.tasks import job  # noqa: F401, PLC0415 - it needs a backend to be configured
-    except Exception as error:  # noqa: BLE001 - there is a system check for it
-        logger.debug("tasks have no workers: %s", error)
+                from django_mcp.tasks import job  # noqa: F401, PLC0415 - requires a configured backend
+    except Exception as error:  # noqa: BLE001 - reported by a system check
+        logger.debug("the task backend could not be loaded: %s", error)
 
 
 def _on_added(sender: MCPServer, primitive: Any, **_: Any) -> None:

@@ -1,4 +1,4 @@
-"""Rows of tasks. Each change of state is one conditional ``UPDATE``."""
+"""Queries on task rows. Each change of state is one conditional ``UPDATE``."""
 
 import datetime
 import json
@@ -21,35 +21,33 @@ UNFINISHED = [status for status in Task.Status if status not in OVER]
 
 
 def topic(task_id: str) -> str:
-    """Under which is logged what happens to a task."""
+    """Return the event topic of a task."""
     return f"task:{task_id}"
 
 
 def tell(task_id: str, **entry: Any) -> None:
-    """Log that something happened: ``status``, ``progress`` or ``message``, and what it is."""
+    """Append ``status``, ``progress`` or ``message`` to a task's events."""
     event_store.append([(topic(task_id), json.dumps(entry))])
 
 
 def unfinished(principal: Principal, server: MCPServer) -> int:
-    """How many tasks of a caller are under way."""
+    """Return the number of unfinished tasks."""
     return _of(principal, server).filter(status__in=UNFINISHED).count()
 
 
 def find(task_id: str, principal: Principal, server: MCPServer) -> Task | None:
-    """The caller's own task; None where they have none such, or no more."""
-    if "\0" in task_id:  # which PostgreSQL would refuse to look for
+    """Return the caller's task, or None."""
+    if "\0" in task_id:  # PostgreSQL rejects NUL
         return None
     return _of(principal, server).select_related("user").filter(task_id=task_id).first()
 
 
 def latest(principal: Principal, server: MCPServer, after: int | None, most: int) -> list[Task]:
-    """The caller's tasks, the newest first.
+    """Return the caller's tasks, newest first.
 
     Args:
-        principal: the caller.
-        server: the endpoint.
-        after: the primary key of the last one that was seen already.
-        most: how many.
+        after: primary key of the last one seen.
+        most: maximum number.
     """
     found = _of(principal, server)
     if after is not None:
@@ -64,11 +62,10 @@ def _of(principal: Principal, server: MCPServer) -> "QuerySet[Task]":
 
 
 def make(seconds: float | None = None, **fields: Any) -> Task:
-    """A new task. It is there once the transaction is committed, to be given to whatever is to run it.
+    """Create a task, to be started after commit.
 
     Args:
-        seconds: how long the client wants it to be kept.
-        fields: of the row.
+        seconds: how long the client wants it kept.
     """
     now = timezone.now()
     kept = settings.TASK_TTL if seconds is None else min(seconds, settings.TASK_TTL)
@@ -78,19 +75,19 @@ def make(seconds: float | None = None, **fields: Any) -> Task:
     )
 
 
-# Who runs it: nobody yet where there is a lease and no worker, for the time it takes to give it to somebody;
-# nobody, and that is fine, where there is no lease.
+# Leases. With a lease but no worker, a task is about to be handed to one. Without a lease it needs none: it waits in a
+# durable queue, waits for input, or is over.
 
 
 def lease_end() -> datetime.datetime:
-    """When a lease that is taken now runs out."""
+    """Return the end of a new lease."""
     return timezone.now() + datetime.timedelta(seconds=settings.TASK_LEASE_TTL)
 
 
 def claim(task_id: str, worker: str) -> Task | None:
-    """The task, to be run by *worker* and nobody else; None where there is nothing to run, or somebody runs it."""
-    # Not one whose lease ran out: whether it may be run again is not for whoever comes first to say. The second is for
-    # a claim whose answer was lost with the connection.
+    """Return the task for *worker* to run, or None if it need not or must not be run."""
+    # A task of another worker is not claimed even if its lease has expired: recover() decides whether it may run again.
+    # Q(worker=worker) repeats a claim whose response was lost with the connection.
     is_free = Q(worker="") | Q(worker=worker)
     found = Task.objects.filter(is_free, task_id=task_id, status=Task.Status.WORKING, expires__gt=timezone.now())
     if not found.update(worker=worker, lease=lease_end(), attempts=F("attempts") + 1):
@@ -99,57 +96,57 @@ def claim(task_id: str, worker: str) -> Task | None:
 
 
 def _held(task: Task) -> "QuerySet[Task]":
-    """The row, as long as it is the one that was claimed: nobody cancelled it, and no other worker took it over."""
+    """Match the row while this run holds it: not cancelled, not taken over."""
     return Task.objects.filter(pk=task.pk, status=Task.Status.WORKING, worker=task.worker, attempts=task.attempts)
 
 
 def _those(held: Mapping[str, str]) -> "QuerySet[Task]":
-    """Those that nobody stopped or took over.
+    """Match tasks still held.
 
     Args:
-        held: task id -> worker; "" for one that waits for its turn.
+        held: task id -> worker; "" while queued.
     """
     waiting = Q(worker="", task_id__in=[task_id for task_id, worker in held.items() if not worker])
-    running = Q(worker__in=[worker for worker in held.values() if worker])  # no two runs have the same
+    running = Q(worker__in=[worker for worker in held.values() if worker])  # unique per run
     return Task.objects.filter(waiting | running, task_id__in=list(held), status=Task.Status.WORKING)
 
 
 def renew(held: Mapping[str, str]) -> None:
-    """Give workers more time. See ``_those``."""
+    """Renew leases (see ``_those``)."""
     _those(held).update(lease=lease_end())
 
 
 def still_working(held: Mapping[str, str]) -> set[str]:
-    """The ids of those that are to go on. See ``_those``."""
+    """Return ids of tasks that should go on (see ``_those``)."""
     return set(_those(held).filter(expires__gt=timezone.now()).values_list("task_id", flat=True))
 
 
 def queued(task: Task) -> None:
-    """A task waits in a queue that keeps it, for as long as it takes."""
+    """Note that a task waits in a durable queue, without lease."""
     Task.objects.filter(pk=task.pk, status=Task.Status.WORKING, worker="").update(lease=None)
 
 
 def release(held: Mapping[str, str]) -> None:
-    """Whatever held these goes. See ``_those``."""
+    """End leases now, for others to recover the tasks (see ``_those``)."""
     _those(held).update(lease=timezone.now())
 
 
 def abandoned() -> list[Task]:
-    """Tasks whose worker has shown no sign of life for too long."""
+    """Return tasks with an expired lease."""
     return list(Task.objects.filter(status=Task.Status.WORKING, lease__lt=timezone.now()).order_by("lease")[:100])
 
 
 def free(task: Task) -> bool:
-    """Take an abandoned task away from its worker, to be given to another; False where somebody else did so."""
+    """Take an abandoned task from its worker. Return False if another process was faster."""
     found = Task.objects.filter(pk=task.pk, status=Task.Status.WORKING, worker=task.worker, lease=task.lease)
     return bool(found.update(worker="", lease=lease_end()))
 
 
-# What happens to it
+# State changes
 
 
 def note(task: Task, progress: float, total: float | None, message: str | None) -> bool:
-    """Save how far a task is; False where it is not held any more."""
+    """Save progress. Return False if not held any more."""
     fields: dict[str, Any] = {"progress": progress, "total": total, "updated": timezone.now()}
     if message is not None:
         fields["message"] = clean(message)
@@ -160,12 +157,12 @@ def note(task: Task, progress: float, total: float | None, message: str | None) 
 
 
 def clean(message: str) -> str:
-    """Without what cannot be stored, or sent: NUL in PostgreSQL, half of a surrogate pair anywhere."""
+    """Replace what cannot be stored or sent: NUL in PostgreSQL, unpaired surrogates anywhere."""
     return message.replace("\0", "").encode(errors="replace").decode()
 
 
 def finish(task: Task, **outcome: Any) -> bool:
-    """End a task that is held: ``result`` or ``error``. False where it is not held any more."""
+    """End a held task with ``result`` or ``error``. Return False if not held any more."""
     status = Task.Status.COMPLETED if "result" in outcome else Task.Status.FAILED
     if "message" in outcome:
         outcome["message"] = clean(outcome["message"])
@@ -177,7 +174,7 @@ def finish(task: Task, **outcome: Any) -> bool:
 
 
 def fail(task: Task, error: Mapping[str, Any]) -> bool:
-    """End a task that nobody runs. False where it has ended already, or somebody runs it."""
+    """Fail a task without worker. Return False if it ended, or runs again."""
     found = Task.objects.filter(pk=task.pk, status__in=UNFINISHED, worker=task.worker, attempts=task.attempts)
     with database.atomic():
         if not found.update(
@@ -189,7 +186,7 @@ def fail(task: Task, error: Mapping[str, Any]) -> bool:
 
 
 def cancel(task: Task) -> bool:
-    """Cancel a task, whoever runs it; they find out. False where it was over already."""
+    """Cancel a task, wherever it runs. Return False if it is over."""
     with database.atomic():
         found = Task.objects.filter(pk=task.pk, status__in=UNFINISHED)
         if not found.update(
@@ -200,11 +197,11 @@ def cancel(task: Task) -> bool:
     return True
 
 
-# What it asks
+# Questions and answers
 
 
 def ask(task: Task, requests: Mapping[str, Any], dialogue: Dialogue) -> bool:
-    """Save questions, and wait for their answers. False where the task is not held any more."""
+    """Save questions. Return False if not held any more."""
     with database.atomic():
         saved = {**dialogue.to_json(), "progress": dialogue.progress}
         if not _held(task).update(
@@ -221,7 +218,7 @@ def ask(task: Task, requests: Mapping[str, Any], dialogue: Dialogue) -> bool:
 
 
 def _unused(name: str, used: set[str]) -> str:
-    """A key that was never used in this task (Tasks extension, Task Update Requests)."""
+    """Return a key new in this task (Tasks extension, Task Update Requests)."""
     name = name[:240]
     number = 1
     key = name
@@ -233,19 +230,19 @@ def _unused(name: str, used: set[str]) -> str:
 
 
 def questions(task: Task) -> list[TaskInput]:
-    """Those that wait for an answer."""
+    """Return unanswered questions."""
     return list(task.inputs.filter(answer__isnull=True).order_by("pk"))
 
 
 def answer(task: Task, responses: Mapping[str, Any]) -> bool:
-    """Save answers; what was not asked, or was answered, is ignored. True where the task is to be run again.
+    """Save answers to open questions. Return True if the task should be resumed.
 
-    Of several who bring the last answers at once, one gets True.
+    Only one of several concurrent requests gets True.
     """
     with database.atomic():
         asking = Task.objects.filter(pk=task.pk, status=Task.Status.INPUT_REQUIRED)
-        # First of all, for it locks the row: two who answer at once do not see each other's answers, and each would
-        # leave it to the other to let the task go on.
+        # Lock the row first. Otherwise two concurrent requests would not see each other's answers, and neither would
+        # resume the task.
         if not asking.update(status=Task.Status.INPUT_REQUIRED):
             return False
         waiting = questions(task)
@@ -264,9 +261,9 @@ def answer(task: Task, responses: Mapping[str, Any]) -> bool:
 
 
 def dialogue_of(task: Task) -> Dialogue:
-    """What was asked and answered so far, for the next run."""
+    """Return questions and answers so far."""
     dialogue = Dialogue(**task.dialogue)
-    # In the order in which they were asked: where one was asked again, the last answer counts.
+    # In order of asking: if a question was asked again, the last answer counts.
     answered = task.inputs.filter(answer__isnull=False).order_by("pk")
     dialogue.answer({each.name: each.answer["result"] for each in answered})
     return dialogue

@@ -1,4 +1,4 @@
-"""Run one task, and keep the lease of its row with a heartbeat."""
+"""Execution of tasks, and the heartbeat that renews their leases."""
 
 import atexit
 import logging
@@ -37,14 +37,14 @@ from django_mcp.tasks.principal_snapshot import Gone, request_of, restored
 logger = logging.getLogger("django_mcp")
 
 LOOK_SECONDS = 0.5
-"""How often it looks whether there is something to save, and whether a task was cancelled elsewhere."""
+"""Seconds between heartbeats, which save progress and notice cancellation."""
 
 
 class LeaseHeartbeat:
-    """Of one process. Its thread lives as long as there is something to keep.
+    """Renews the leases of this process, in a thread that lives while there are any.
 
     Attributes:
-        look_after: called now and then, to see to tasks of workers that are gone.
+        look_after: called now and then to recover tasks of lost workers.
     """
 
     def __init__(self) -> None:
@@ -58,28 +58,28 @@ class LeaseHeartbeat:
         self.look_after: Callable[[], object] = lambda: None
 
     def expect(self, task_id: str) -> None:
-        """A task waits in this process for its turn; it is not abandoned."""
+        """Add a queued task."""
         with self._lock:
             self._queued.add(task_id)
             self._begin()
 
     def keep(self, channel: TaskChannel) -> None:
-        """A task runs here."""
+        """Add a running task."""
         with self._lock:
             self._queued.discard(channel.task.task_id)
             before = self._running.get(channel.task.task_id)
             self._running[channel.task.task_id] = channel
             self._begin()
-        if before is not None:  # it was taken for dead
+        if before is not None:  # its lease had expired
             before.cancel()
 
     def skip(self, task_id: str) -> None:
-        """A task that waited here for its turn is not to be run."""
+        """Remove a queued task."""
         with self._lock:
             self._queued.discard(task_id)
 
     def forget(self, channel: TaskChannel) -> None:
-        """A run is over. The next one of the same task may be here already."""
+        """Remove a finished run. The task's next run may be here already."""
         with self._lock:
             if self._running.get(channel.task.task_id) is channel:
                 del self._running[channel.task.task_id]
@@ -87,11 +87,11 @@ class LeaseHeartbeat:
                 self._wake.set()
 
     def holds(self, task_id: str) -> bool:
-        """Whether a task runs here, or waits here."""
+        """Return True for a task that runs or is queued here."""
         return task_id in self._running or task_id in self._queued
 
     def cancel(self, task_id: str) -> None:
-        """Stop a task that runs here at once."""
+        """Cancel a task that runs here."""
         if (channel := self._running.get(task_id)) is not None:
             channel.cancel()
 
@@ -126,12 +126,12 @@ class LeaseHeartbeat:
                 self._save_and_stop(running, held)
                 self._failing = False
             except DatabaseError as error:
-                # What it says is said again next time; the work itself goes on.
+                # Progress is saved in a later round; the task itself continues.
                 if not self._failing:
                     logger.warning("the state of running tasks cannot be saved, retrying: %s", error)
                 self._failing = True
                 refresh_connections(math.inf)
-            except Exception:  # without this thread all that runs here would be taken for dead
+            except Exception:  # without this thread the leases of running tasks would expire
                 logger.exception("the state of running tasks cannot be saved")
         connections.close_all()
 
@@ -141,13 +141,13 @@ class LeaseHeartbeat:
                 channel.flush()
             except (OperationalError, InterfaceError):
                 raise
-            except Exception:  # of one task, which the others are not to wait for
+            except Exception:  # must not affect other tasks
                 logger.exception("messages of %s cannot be saved", channel.task)
         working = store.still_working(held)
         for task_id, channel in running.items():
             if task_id not in working and not channel.is_settled:
                 channel.cancel()
-        for task_id in held.keys() - running.keys() - working:  # nor does it wait for its turn any more
+        for task_id in held.keys() - running.keys() - working:  # cancelled while queued
             self.skip(task_id)
 
     def _held(self) -> dict[str, str]:
@@ -155,16 +155,16 @@ class LeaseHeartbeat:
         return {**dict.fromkeys(self._queued, ""), **running}
 
     def _release(self, **_: object) -> None:
-        """The process ends: whoever looks after what it held need not wait for its lease to run out.
+        """Release leases when the process ends, so that others recover the tasks without delay.
 
-        Some servers raise their signal again after they have shut down, and Python's ``atexit`` never comes.
+        Some servers end by a signal, without ``atexit``; hence ``server_stopped``.
         """
         with self._lease_lock, suppress(Exception):
-            self._is_released = True  # or the lease would be renewed by a thread that is still there
+            self._is_released = True  # stops the thread from renewing leases
             store.release(self._held())
 
     def after_fork(self) -> None:
-        """What the parent keeps is not the child's, nor is its thread; and its lock may have been held."""
+        """Reset in a child process: tasks and thread are the parent's, and locks may be held."""
         self._queued, self._running = set(), {}
         self._lock, self._lease_lock, self._wake = threading.Lock(), threading.Lock(), threading.Event()
         self._thread = None
@@ -181,19 +181,19 @@ DatabaseAway = OperationalError, InterfaceError
 
 
 def worker_name() -> str:
-    """What one run is called in leases: where it is, and what no other has."""
+    """Return a unique name of one run."""
     return f"{socket.gethostname()[:64]}:{getpid()}:{secrets.token_hex(8)}"
 
 
 def run(task_id: str) -> None:
-    """Run a task, if it is there to be run and nobody does so. Whatever comes of it goes into its row."""
+    """Run a task that waits to be run. Its outcome goes into its row."""
     worker, task = worker_name(), None
     try:
         task = _surely(partial(store.claim, task_id, worker))
         if task is not None:
             _keep_and_run(task)
-    except BaseException:  # the process is told to stop, or the database is gone for good
-        keeper.skip(task_id)  # what was never begun here is not held here
+    except BaseException:  # the process stops, or the database stays unavailable
+        keeper.skip(task_id)  # not started here, so not held here
         with suppress(Exception):
             store.release({task_id: worker})
         raise
@@ -203,7 +203,7 @@ def run(task_id: str) -> None:
 
 
 def run_here(task_id: str) -> None:
-    """The same for whoever makes a task and does its work at once, in one thread and transaction, with no lease."""
+    """Run a task in the thread and transaction that created it, without lease."""
     task = store.claim(task_id, worker_name())
     if task is not None:
         _run(task, TaskChannel(task, store.dialogue_of(task)))
@@ -222,7 +222,7 @@ def _run(task: Task, channel: TaskChannel) -> None:
     save: Callable[[], object] = _nothing
     try:
         save = _served(task, channel)
-    except Cancelled:  # by somebody who wrote that into the row, or would have
+    except Cancelled:  # the row is no longer this run's to change
         pass
     except ProtocolError as error:
         save = partial(store.finish, task, error=_readable(error), message=error.message)
@@ -231,7 +231,7 @@ def _run(task: Task, channel: TaskChannel) -> None:
         save = partial(_broken, task)
     try:
         _surely(channel.flush)
-    except Exception:  # the outcome is worth more than what was said on the way
+    except Exception:  # lost messages must not lose the outcome
         logger.exception("messages of %s could not be saved", task)
     try:
         _surely(save)
@@ -248,7 +248,7 @@ def _broken(task: Task) -> bool:
 
 
 def _readable(error: ProtocolError) -> dict[str, Any]:
-    """An error's JSON, without what has none."""
+    """Return an error as JSON, without ``data`` that has none."""
     try:
         return dict(plain(error.to_wire()))
     except InternalError:
@@ -256,7 +256,7 @@ def _readable(error: ProtocolError) -> dict[str, Any]:
 
 
 def _served(task: Task, channel: TaskChannel) -> Callable[[], object]:
-    """Serve the call; how to save what came of it."""
+    """Serve the call, and return what saves the outcome."""
     try:
         result = run_inline(dispatch(_context(task, channel)))
     except InputRequired as needed:
@@ -265,11 +265,11 @@ def _served(task: Task, channel: TaskChannel) -> Callable[[], object]:
 
 
 def _nothing() -> None:
-    """There is nothing to save."""
+    """Do nothing."""
 
 
 def _surely(function: Callable[[], T]) -> T:
-    """Wait for a database that is away: what was done is done, and whoever asked is to hear of it."""
+    """Retry while the database is unavailable: the work is done, and its outcome must not be lost."""
     until = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
@@ -282,10 +282,10 @@ def _surely(function: Callable[[], T]) -> T:
 
 
 def _context(task: Task, channel: TaskChannel) -> Context:
-    """The call's own context again.
+    """Return the call's context.
 
     Raises:
-        ProtocolError: its endpoint is no more, or its caller may not call any more.
+        ProtocolError: the endpoint is gone, or the caller has lost access.
     """
     server = next((each for each in servers() if each.name == task.server), None)
     if server is None:

@@ -147,7 +147,7 @@ def test_an_authenticator_that_is_never_asked_is_found(
     ]:
         with subtests.test(given=given), site.afresh():
             make_server("ordered", authentication=given)
-            assert "never asked" in next(each for each in findings() if each.id == "django_mcp.E021").msg
+            assert "never used" in next(each for each in findings() if each.id == "django_mcp.E021").msg
 
 
 def test_authenticators_that_leave_something_for_those_behind_them_are_fine(
@@ -308,12 +308,12 @@ def test_an_entry_of_scopes_that_is_none_is_found(site: CheckedSite, subtests: p
         ({"é": "Words"}, "name"),
         ({"": "Words"}, "name"),
         ({5: "Words"}, "name"),
-        ({"a": ""}, "says nothing"),
-        ({"a": None}, "says nothing"),
-        ({"a": {}}, "says nothing"),
-        ({"a": {"text": ["Words"]}}, "says nothing"),
+        ({"a": ""}, "has no description"),
+        ({"a": None}, "has no description"),
+        ({"a": {}}, "has no description"),
+        ({"a": {"text": ["Words"]}}, "has no description"),
         ({"a": {"text": "Words", "imply": []}}, "'imply'"),
-        ({"a": {"text": "Words", "implies": "travel:read"}}, "no list"),
+        ({"a": {"text": "Words", "implies": "travel:read"}}, "not a list"),
         ({"a": {"text": "Words", "implies": ["travel:raed"]}}, "'travel:raed'"),
         ({"a": {"text": "Words", "implies": [["travel:read"]]}}, "not declared"),
     ]
@@ -347,7 +347,7 @@ def test_an_endpoint_for_everybody_is_warned_of_before_deployment_with_what_it_o
     assert findings() == []
     finding = only("W004", deploy=True)
     assert "'open'" in finding.msg
-    assert "offers 2 tools, 1 of which are not read_only" in finding.msg
+    assert "2 tools, 1 of which are not read_only" in finding.msg
 
 
 def test_what_anybody_may_destroy_is_refused_before_deployment(
@@ -441,7 +441,7 @@ def test_a_site_that_answers_to_every_name_is_warned_of_before_deployment(site: 
 def test_limits_that_processes_do_not_share_are_warned_of_before_deployment(
     site: CheckedSite, subtests: pytest.Subtests
 ) -> None:
-    for backend, counts in [("locmem.LocMemCache", "each process"), ("dummy.DummyCache", "nobody")]:
+    for backend, counts in [("locmem.LocMemCache", "per process"), ("dummy.DummyCache", "not enforced")]:
         with subtests.test(backend=backend, counts=counts), site.afresh():
             site.settings.CACHES = {"default": {"BACKEND": f"django.core.cache.backends.{backend}"}}
             assert findings() == []
@@ -453,7 +453,7 @@ def test_calls_that_are_counted_need_a_shared_cache_too(site: CheckedSite) -> No
     site.configure(AUTHENTICATION=["django_mcp.APIKeyAuthentication"])
     assert findings(deploy=True) == []
     tool(server=site.server, name="often", description="Often.", rate_limit="5/m")(lambda: "")
-    assert "calls of <MCPServer 'trips'" in only("W006", deploy=True).msg
+    assert "calls to <MCPServer 'trips'" in only("W006", deploy=True).msg
 
 
 def test_a_rate_that_is_none_is_found(site: CheckedSite, subtests: pytest.Subtests) -> None:

@@ -214,9 +214,9 @@ def test_only_signatures_with_a_key_pair_can_be_allowed(subtests: pytest.Subtest
 def test_an_issuer_is_reached_by_https(subtests: pytest.Subtests) -> None:
     for url in ["http://id.example.com", "id.example.com", "https://", "file:///etc/passwd", "http://["]:
         with subtests.test(url=url):
-            with pytest.raises(ImproperlyConfigured, match="write an https URL"):
+            with pytest.raises(ImproperlyConfigured, match="Use an https URL"):
                 JWTAuthentication(url, user="x.y")
-            with pytest.raises(ImproperlyConfigured, match="write an https URL"):
+            with pytest.raises(ImproperlyConfigured, match="Use an https URL"):
                 JWTAuthentication("https://id.example.com", user="x.y", jwks_url=url)
 
 
@@ -453,7 +453,7 @@ def test_where_there_are_no_keys_it_is_503_and_no_token_is_called_bad(
     assert answer.headers["access-control-allow-origin"] == "https://travel.example.com"
     assert "www-authenticate" not in answer.headers
     assert issuer.url not in answer.body.decode()
-    assert f"No keys of {issuer.url}" in caplog.text
+    assert f"The keys of {issuer.url} could not be fetched" in caplog.text
     assert make() not in caplog.text
 
 

@@ -126,7 +126,7 @@ def test_no_scope_ticked_is_what_the_endpoints_ask_for(browser: Browser, ada: Us
 
 def test_what_will_not_do_is_said_at_its_field(browser: Browser, ada: User, subtests: pytest.Subtests) -> None:
     for given, message in [
-        ({"days": 366}, "A key lives from 1 to 365 days"),
+        ({"days": 366}, "The lifetime must be from 1 to 365 days"),
         ({"days": 0}, "greater than or equal to 1"),
         ({"endpoints": None}, "This field is required"),
         ({"endpoints": ["gaurded"]}, "gaurded is not one of the available choices"),
@@ -141,7 +141,7 @@ def test_what_will_not_do_is_said_at_its_field(browser: Browser, ada: User, subt
 
 def test_nobody_inactive_gets_a_key(browser: Browser, ada: User) -> None:
     User.objects.filter(pk=ada.pk).update(is_active=False)
-    assert "This user is not active" in add(browser, ada).content.decode()
+    assert "This user is inactive" in add(browser, ada).content.decode()
 
 
 def test_whoever_may_add_keys_gets_none_for_another_user(ada: User, owner: User) -> None:

@@ -93,8 +93,8 @@ def test_an_endpoint_that_takes_no_keys_is_pointed_out(ada: User, make_server: C
 def test_what_will_not_do_is_said_in_words_and_no_key_is_made(ada: User, subtests: pytest.Subtests) -> None:
     cases = [
         (["--user", "bob"], "There is no user 'bob'"),
-        (["--endpoint", "gaurded"], "There is no endpoint “gaurded”; there are: "),
-        (["--scope", "root"], "There is no scope “root”; there are: read, write."),
+        (["--endpoint", "gaurded"], "There is no endpoint “gaurded”. Available endpoints: "),
+        (["--scope", "root"], "There is no scope “root”. Available scopes: read, write."),
         (["--days", "0"], "from 1 to 365 days"),
         (["--days", "400"], "from 1 to 365 days"),
         (["--days", "soon"], "invalid int value: 'soon'"),
@@ -109,7 +109,7 @@ def test_what_will_not_do_is_said_in_words_and_no_key_is_made(ada: User, subtest
 
 def test_nobody_inactive_gets_a_key(ada: User) -> None:
     User.objects.filter(pk=ada.pk).update(is_active=False)
-    with pytest.raises(CommandError, match="not active"):
+    with pytest.raises(CommandError, match="is inactive"):
         create()
 
 

@@ -438,7 +438,7 @@ def test_a_failure_is_told_to_the_client_without_its_cause(
     told = answer_of(site.agree(page))
     assert (told["error"], told["state"], told["iss"]) == ("server_error", "the-state", BASE_URL)
     assert "swordfish" not in str(told)
-    assert "No authorization code could be made" in caplog.text
+    assert "could not be created" in caplog.text
 
 
 # What the site's owner decides

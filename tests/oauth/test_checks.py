@@ -281,7 +281,7 @@ def test_an_application_that_sends_people_over_http_is_found_in_the_database(sit
 
 
 def re_quoted(message: str) -> str:
-    return message.partition("sent to '")[2].partition("'")[0]
+    return message.partition("redirect URI '")[2].partition("'")[0]
 
 
 @pytest.mark.django_db

@@ -62,18 +62,18 @@ def told(found: list[CheckMessage], number: str) -> str:
 WRONG: dict[str, tuple[Any, str, str]] = {
     "AUTHENTICATION": ([], "E002", "没有认证方式，因此不会启动。"),
     "BASE_URL": ("http://travel.example.com", "E011", "令牌和授权码将以未加密的方式传输。"),
-    "SCOPES": ({"a": {"text": "", "implies": 5, "b": 5}}, "E008", "DJANGO_MCP['SCOPES']['a'] 有一个无人读取的键 'b'。"),
+    "SCOPES": ({"a": {"text": "", "implies": 5, "b": 5}}, "E008", "DJANGO_MCP['SCOPES']['a'] 有一个未知的键 'b'。"),
     "DEFAULT_SCOPES": (["lost"], "E007", "DJANGO_MCP['DEFAULT_SCOPES'] 中有授权范围 'lost'"),
     "NAME": (5, "E003", "DJANGO_MCP['NAME'] 必须是字符串，而不是 5。"),
     "WORKER_THREADS": (0, "E003", "DJANGO_MCP['WORKER_THREADS'] 必须是正整数，而不是 0。"),
     "THREAD": (8, "E001", "DJANGO_MCP 没有键 'THREAD'。"),
     "RATE_LIMIT": ("often", "E005", "DJANGO_MCP['RATE_LIMIT']：'often' 不是有效的速率"),
     "ALLOWED_ORIGINS": (["*"], "E004", "'*' 不是有效的源"),
-    "CLIENT_ADDRESS_HEADER": ("X Real", "E009", "它不是标头的名称。"),
+    "CLIENT_ADDRESS_HEADER": ("X Real", "E009", "它不是有效的标头名称。"),
     "CLIENT_DOCUMENT_PORTS": ([0], "E020", "它不是端口。"),
     "EXTRA_REDIRECT_URIS": (["callback"], "E018", "中有 'callback'，它不是绝对 URI。"),
-    "REFRESH_TOKEN_GRACE_TTL": (9000, "W012", "被盗的刷新令牌"),
-    "OAUTH_PATH": ("/o", "E019", "地址将会是 '//oauthorize/' 这样的形式。"),
+    "REFRESH_TOKEN_GRACE_TTL": (9000, "W012", "被盗刷新令牌的使用不会被发现"),
+    "OAUTH_PATH": ("/o", "E019", "会产生 '//oauthorize/' 这样的 URL。"),
     "API_KEYS_IN_URL": (True, "W003", "已开启：代理、浏览器和日志"),
     "APPROVAL_WEBHOOK": ("ftp://a", "E032", "缺少 DJANGO_MCP['APPROVAL_WEBHOOK_SECRET']。"),
     "APPROVAL_EMAILS": (["nobody"], "E033", "'nobody' 不是电子邮件地址。"),
@@ -102,8 +102,8 @@ def test_what_is_wrong_in_other_settings_is_told_in_chinese(site: CheckedSite) -
     assert {each.id.removeprefix("django_mcp.") for each in found} == {
         *("E014", "E015", "E016", "E017", "W005", "W006", "W008", "W009", "W010")
     }
-    assert "OAUTH2_PROVIDER['PKCE_REQUIRED'] 为 False：截获授权码的人可以用它换取令牌" in told(found, "E016")
-    assert "MIDDLEWARE 中没有 SessionMiddleware：人们需要登录。" in told(found, "E014")
+    assert "OAUTH2_PROVIDER['PKCE_REQUIRED'] 为 False：被截获的授权码可以用来换取令牌" in told(found, "E016")
+    assert "MIDDLEWARE 中没有 SessionMiddleware：用户需要登录。" in told(found, "E014")
     assert "/register/" in told(found, "W009")
     assert "可为任何授权方式注册客户端" in told(found, "W009")
 
@@ -120,12 +120,12 @@ def test_what_is_wrong_with_endpoints_is_told_in_chinese(
     view_tool("nowhere", server=site.server, name="view")
     drf_tools(shop.Nameless, server=site.server)
     found = in_both(site)
-    assert "OAuth2Authentication 排在它之前，并且会先作出答复。" in told(found, "E021")
-    assert "无法创建 <MCPServer 'broken'" in told(found, "E006")
-    assert "的认证器中的 5 不是认证器。" in told(found, "E006")
+    assert "OAuth2Authentication 排在它之前，会先作出决定。" in told(found, "E021")
+    assert "无法加载 <MCPServer 'broken'" in told(found, "E006")
+    assert "的认证设置中的 5 不是认证类。" in told(found, "E006")
     assert "需要授权范围 'lost'，但它不在 DJANGO_MCP['SCOPES'] 中。" in told(found, "E007")
     assert "模型只能以其名称为依据。" in told(found, "W014")
-    assert "允许所有人访问，并提供 0 个工具" in told(found, "W004")
+    assert "允许匿名访问 0 个工具" in told(found, "W004")
     assert "工具 'view'：" in told(found, "E029")
     assert "URLconf 中没有（在命名空间中，URL 需要名称）。" in told(found, "E028")
 

@@ -54,14 +54,16 @@ def test_a_backend_that_cannot_be_made(with_tasks: None) -> None:
 def test_a_queue_that_the_backend_does_not_have(with_tasks: None) -> None:
     tasks = {"default": {**DB, "QUEUES": ["mail", "mcp"]}}
     assert found(tasks, TASK_QUEUE="mcp") == []
-    assert found(tasks) == [("E030", "DJANGO_MCP[\"TASK_QUEUE\"] is 'default', which is no queue of TASKS['default'].")]
+    assert found(tasks) == [
+        ("E030", "DJANGO_MCP[\"TASK_QUEUE\"] is 'default', which is not a queue of TASKS['default'].")
+    ]
 
 
 def test_workers_that_are_not_used(with_tasks: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("django.VERSION", (5, 2, 0, "final", 0))
     ((id_, text),) = found({"default": DB}, app=False)
     assert id_ == "W015"
-    assert text.endswith("what TASKS says is not used, and tasks of tools run in the serving process.")
+    assert text.endswith("the setting TASKS is ignored, and tasks run in the serving process.")
 
 
 def test_workers_that_are_asked_for_and_cannot_be_used(with_tasks: None, monkeypatch: pytest.MonkeyPatch) -> None:
