@@ -454,7 +454,7 @@ def test_a_standing_approval_holds_to_the_arguments_that_were_named(ask: Say, pe
 
 def test_a_standing_approval_is_not_wider_than_its_words(ask: Say, people: People, pay: Calls) -> None:
     ask()
-    with pytest.raises(ValueError, match="no arguments of this call: iban"):
+    with pytest.raises(ValueError, match="not arguments of this call: iban"):
         approve(the_ticket(), people["cleo"], names=["iban"], calls=None, seconds=60)
     assert the_ticket().state == "pending"
     assert not AutoApprovalRule.objects.exists()
