@@ -158,7 +158,7 @@ class OverrideForm(forms.Form):
         required=False,
         max_length=255,
         widget=forms.TextInput(attrs={"list": CLIENTS, "autocomplete": "off", "class": "vTextField"}),
-        help_text=gettext_lazy("Client id; empty for every client."),
+        help_text=gettext_lazy("Client it applies to. Empty: all clients."),
     )
     decision = forms.ChoiceField(label=gettext_lazy("Decision"), choices=ToolPolicy.Decision.choices, initial="ask")
 

@@ -74,7 +74,7 @@ def check_page() -> Iterator[CheckMessage]:
     if is_wanted() and not conf.settings.BASE_URL:
         yield Warning(
             _("DJANGO_MCP['BASE_URL'] is missing, so approval notices cannot link to the approval page."),
-            hint=_("Set the site's public URL: 'BASE_URL': 'https://travel.example.com'."),
+            hint=_("Write the site's public address: 'BASE_URL': 'https://travel.example.com'."),
             id="django_mcp.W016",
         )
 
