@@ -121,7 +121,7 @@ def durations(found: Activity, seconds: int) -> Figure:
         [_("From"), *(line.name for line in measures)],
         rows,
         [(sample(line.kind), line.name, each) for line, each in zip(measures, sums, strict=True)],
-        note=_("95% of calls are at or below the 95th percentile."),
+        note=_("95 of 100 calls are no slower than the 95th percentile."),
     )
 
 

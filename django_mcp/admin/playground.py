@@ -76,7 +76,7 @@ class Question:
     @property
     def actions(self) -> list[tuple[str, str]]:
         """Return value and label of the possible actions."""
-        accept = _("Open the URL") if self.url else _("Accept")
+        accept = _("Agree to open the URL") if self.url else _("Accept")
         return [("accept", accept), ("decline", _("Decline")), ("cancel", _("Cancel"))]
 
     def answer(self, data: QueryDict) -> dict[str, Any]:
@@ -387,7 +387,7 @@ class PlaygroundAdmin(ReadOnlyAdmin):
         ]
 
     def _page(self, view: Callable[[HttpRequest], HttpResponse]) -> Callable[..., HttpResponse]:
-        """Wrap a view outside of ``ATOMIC_REQUESTS``, like the endpoint's own view, so that the log keeps failed calls."""
+        """Wrap a view without ``ATOMIC_REQUESTS``, as the endpoint's own view: failed calls must stay in the log."""
 
         def permitted(request: HttpRequest) -> HttpResponse:
             if not self.has_view_permission(request):
