@@ -174,7 +174,7 @@ def test_an_application_that_acts_for_itself_has_no_people(site: Site, owner: Br
     shown = words(content(owner, f"{LIST}service/change/"))
     assert "The client itself, as ada" in shown
     assert "Service account: ada." in shown
-    assert "with its secret it gets new access when it likes" in shown
+    assert "can obtain new tokens with its secret at any time" in shown
 
 
 @pytest.mark.postgresql
@@ -196,8 +196,8 @@ def test_the_list_is_narrowed_by_access_and_blocking(site: Site, owner: Browser)
     assert names(owner, "?state=blocked") == ["blocked"]
     assert set(names(owner, "?state=nonsense")) == {"has", "blocked", "conf-public"}
     assert line(owner, 'title="blocked"').startswith("blocked blocked registered by")
-    assert "not while it is blocked" in line(owner, 'title="blocked"')
-    assert "not while it is blocked" not in line(owner, 'title="has"')
+    assert "suspended while blocked" in line(owner, 'title="blocked"')
+    assert "suspended while blocked" not in line(owner, 'title="has"')
 
 
 FOUND = {
@@ -263,12 +263,12 @@ def test_the_page_says_what_an_application_is(site: Site, owner: Browser) -> Non
     text = content(owner, f"{LIST}{quote(client_id)}/change/")
     assert f'<a href="{client_id}" rel="noopener noreferrer">' in text
     for each in (
-        f"Client id {client_id} Describes itself at {client_id} Grant Authorization code Type Public",
+        f"Client id {client_id} Metadata document {client_id} Grant Authorization code Type Public",
         "Redirect URIs client.example.com , a program on the user’s computer ,",
         ", a program on the user’s computer that opens “cursor://there” links Created ",
-        "Nobody: it has no access now.",
+        "None. This client has no access.",
         "No policy: limited only by what its users authorize.",
-        "Nobody has done anything about it here.",
+        "No changes recorded.",
     ):
         assert each in words(text)
     policy = re.search(r'href="([^"]+/clientpolicy/add/[^"]+)"', text)
@@ -317,7 +317,7 @@ def test_the_policy_is_in_words_and_linked(site: Site, owner: Browser) -> None:
     shown = words(content(owner, PAGE))
     for each in (
         "Not blocked.",
-        "Scopes at most: Change your trips.",
+        "Maximum scopes: Change your trips.",
         "Only the tools look_up, change.",
         "Service account: ada.",
     ):
@@ -325,7 +325,7 @@ def test_the_policy_is_in_words_and_linked(site: Site, owner: Browser) -> None:
     assert f'href="/admin/django_mcp/clientpolicy/{policy.pk}/change/"' in content(owner, PAGE)
     ClientPolicy.objects.update(scopes=[], tools=[], blocked=True)
     shown = words(content(owner, PAGE))
-    assert "Blocked: all its tokens are rejected. Scopes at most: none. Tools: none." in shown
+    assert "Blocked: all its tokens are rejected. Maximum scopes: none. Tools: none." in shown
 
 
 def test_its_calls_are_one_click_away(site: Site, owner: Browser) -> None:
@@ -488,7 +488,7 @@ def test_blocking_stops_its_tokens_until_it_is_unblocked(site: Site, owner: Brow
     tokens = site.tokens_for()
     told = press(owner, PAGE, blocked="yes")
     assert "Client conf-public is blocked." in told
-    assert "It is blocked. None of its tokens is accepted." in told
+    assert "Blocked. All its tokens are rejected." in told
     assert site.status(tokens["access_token"]) == 401
     assert "Nothing changed" in press(owner, PAGE, blocked="yes")
     assert "Client conf-public is no longer blocked." in press(owner, PAGE, blocked="no")

@@ -131,7 +131,7 @@ def test_the_list_says_who_wants_what_through_which_client(approver: Browser, ro
     said = words(listed)
     assert "1 approval pending." in said
     assert "ada-the-caller (through an OAuth client)" in said
-    assert "Client, as it says of itself The Desk 2" in said
+    assert "Client (self-reported) The Desk 2" in said
     assert "amount 5" in said
     assert "to the-landlord" in said
     assert "<title>(1) " in listed
@@ -251,7 +251,7 @@ def test_pages_take_few_queries_however_much_waits(
 def test_the_newest_of_very_many_are_shown(approver: Browser, ada: User) -> None:
     Approval.objects.bulk_create(unsaved(ada, number) for number in range(53))
     shown = page(approver, LIST)
-    assert "53 approvals pending. These are the newest." in words(shown)
+    assert "53 approvals pending. The newest are shown." in words(shown)
     assert shown.count("<article") == 50
 
 
@@ -385,7 +385,7 @@ def test_the_script_gets_the_words_alone(approver: Browser, row: Approval) -> No
     answer = approver.post(f"{LIST}{row.pk}/decide/", given, headers={"x-mcp-live": "1"})
     assert answer.content.decode().strip().startswith('<p class="success">You denied')
     answer = approver.post(f"{LIST}{row.pk}/decide/", given, headers={"x-mcp-live": "1"})
-    assert answer.content.decode().strip().startswith('<p class="warning">Too late: You yourself denied')
+    assert answer.content.decode().strip().startswith('<p class="warning">Already decided: You denied')
 
 
 def test_further_calls_are_approved_with_the_arguments_that_were_ticked(approver: Browser, row: Approval) -> None:
@@ -548,8 +548,8 @@ def test_whoever_has_no_session_decides_nothing(approver: Browser, row: Approval
 @pytest.mark.parametrize(
     ("first", "said"),
     [
-        ("approve", "Too late: dora approved this call of pay_bill before you."),
-        ("deny", "Too late: dora denied this call of pay_bill before you. “No.”"),
+        ("approve", "Already decided: dora approved this call of pay_bill."),
+        ("deny", "Already decided: dora denied this call of pay_bill. “No.”"),
     ],
 )
 def test_the_second_of_two_approvers_is_told_who_was_first(

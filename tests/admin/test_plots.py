@@ -173,7 +173,7 @@ def test_data_stay_inside_of_the_picture(values: list[int]) -> None:
 
 def test_a_sparkline_says_what_it_shows() -> None:
     assert [each.text for each in parsed(sparkline([1, 0, 3])).iter("title")] == [
-        "4 in 3 steps; the most in one: 3; in the last: 3."
+        "Total 4 over 3 intervals; maximum 3, latest 3."
     ]
 
 

@@ -328,7 +328,7 @@ def test_what_is_typed_is_sent_as_what_the_schema_wants(browser: Browser, taken:
 def test_what_is_wrong_is_said_in_the_words_for_the_model(browser: Browser, taken: list[Any]) -> None:
     for typed_number in ("soon", "1e999", "nan", "１２x", "--1"):
         said = sees(typed(browser, "everything", count=typed_number))
-        assert "isError – the model reads this as an error:" in said, typed_number
+        assert "isError – the model receives this as an error:" in said, typed_number
         assert "count" in said, typed_number
     assert taken == []
 
@@ -342,7 +342,7 @@ def test_bounds_are_the_tools_own_to_keep(browser: Browser, taken: list[Any]) ->
 
 def test_json_that_is_none_is_not_sent(browser: Browser, taken: list[Any]) -> None:
     page = typed(browser, "everything", place='{"city": ', name="Ada")
-    assert "Not called: correct the marked fields." in words(page)
+    assert "Not called: correct the fields with errors." in words(page)
     assert "This is not valid JSON: EOF" in words(page)
     assert "{&quot;city&quot;: " in page
     assert 'value="Ada"' in page
@@ -438,8 +438,8 @@ def test_a_result_is_shown_with_how_long_it_took_and_how_long_it_is(browser: Bro
     said = sees(typed(browser, "add", a="41"))
     assert re.search(r"What the model sees \d+ ms · \d+ bytes", said)
     assert 'structuredContent { "result": 42 }' in said
-    assert 'The arguments that were sent { "a": 41 }' in said
-    assert '"structuredContent": { "result": 42 }' in said.partition("The whole answer as JSON")[2]
+    assert 'Arguments sent { "a": 41 }' in said
+    assert '"structuredContent": { "result": 42 }' in said.partition("Full response as JSON")[2]
 
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)> \u202eabc\x07 \"'>"
@@ -525,7 +525,7 @@ def test_what_fails_is_told_as_the_model_hears_it(browser: Browser, server: MCPS
         """Fail."""
         raise {"tool": ToolError("It rains."), "bug": ZeroDivisionError("secret words")}[how]
 
-    assert "the model reads this as an error: It rains." in sees(typed(browser, "fail", how="tool"))
+    assert "the model receives this as an error: It rains." in sees(typed(browser, "fail", how="tool"))
     said = sees(typed(browser, "fail", how="bug"))
     assert "server's log under reference" in said
     assert "secret words" not in said
@@ -566,7 +566,7 @@ def test_progress_and_messages_are_shown(browser: Browser, server: MCPServer) ->
         return "done"
 
     said = sees(typed(browser, "talk"))
-    assert 'What it told meanwhile progress 1 / 3 one warning weather: {"cold": true}' in said
+    assert 'Messages and progress progress 1 / 3 one warning weather: {"cold": true}' in said
 
 
 def test_an_async_tool_is_called_too(browser: Browser, server: MCPServer) -> None:
@@ -856,7 +856,7 @@ def test_a_tool_with_tasks_gives_one(browser: Browser, server: MCPServer, gate: 
 
     url = task_page(browser, "report", year="2026")
     shown = words(look(browser, url))
-    assert "It runs as a task" in shown
+    assert "Running as a task" in shown
     assert "Look again" in shown
     gate.open()
     ended()

@@ -53,7 +53,7 @@ def test_an_application_is_listed_with_host_endpoint_scopes_and_dates(site: Site
     for words in (
         "These applications may act for ada .",
         "Claude registered itself; nobody at this site has checked it",
-        "Takes you to a program on this computer",
+        "Redirects to a program on this computer",
         "At alpha",
         "It may Change your trips Look up your trips",
         "Since",
