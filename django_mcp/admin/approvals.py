@@ -197,7 +197,7 @@ class Card:
         if not self.user.has_perm(APPROVE):
             return _("Read only: deciding requires the permission “Can approve tool calls”.")
         if not may_approve(self.user, self.row.server):
-            return _("Read only: you may not decide calls of this endpoint.")
+            return _("Read only: you may not decide calls at this endpoint.")
         return _("You requested this call, so another person has to decide.")
 
 
@@ -273,7 +273,7 @@ def decide(request: HttpRequest, row: Approval) -> Said:
     form = DecisionForm(row, request.POST)
     if not form.is_valid():
         problems = [f"{name}: {' '.join(map(str, words))}" for name, words in form.errors.items()]
-        return messages.ERROR, _("Nothing was decided. %s") % " ".join(problems)
+        return messages.ERROR, _("Not decided. %s") % " ".join(problems)
     with database.atomic():
         row = Approval.objects.select_for_update().get(pk=row.pk)
         if row.state == State.PENDING and form.cleaned_data["seen"] != seen(row):

@@ -102,7 +102,7 @@ class TaskAdmin(StoppableAdmin):
         given = row.request["params"].get("arguments") or {}
         return as_json(redacted(tool, given, longest=None, whole=None))
 
-    @admin.display(description=gettext_lazy("waits for"))
+    @admin.display(description=gettext_lazy("pending input"))
     def asked(self, row: Task) -> SafeString | str:
         """Return the unanswered questions."""
         questions = {each.key: each.request for each in store.questions(row)}

@@ -140,7 +140,7 @@ def _as_they_are_now(user: Any, server: str) -> Any:
 
 
 def _open_to(approver: Any) -> "QuerySet[Approval]":
-    """Return the pending requests that a user may decide, as one statement that also makes the decision."""
+    """Return the pending requests that a user may decide. Deciding updates this queryset, in one statement."""
     is_active = Exists(get_user_model()._default_manager.filter(pk=approver.pk, is_active=True))  # noqa: SLF001 - likewise
     # No join: an UPDATE would select its rows first, and two concurrent decisions could both succeed.
     unwanted = Exists(Task.objects.filter(pk=OuterRef("task"), status__in=OVER))

@@ -165,7 +165,7 @@ class _Call:
         return None if idempotency is None else idempotency.kept()
 
     def _look(self) -> tuple[dict[str, Any] | None, Approval | None]:
-        """Return the stored result of an identical call, or else the approval request.
+        """Return the stored result of the same call, or else its approval request.
 
         A request or rule that approves the call becomes the context's grant.
         """

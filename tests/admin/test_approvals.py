@@ -419,10 +419,10 @@ def test_what_no_form_sends_decides_nothing(approver: Browser, row: Approval) ->
     headers = {"x-mcp-live": "1"}  # what is said alone
     for each in wrong:
         answer = approver.post(f"{LIST}{row.pk}/decide/", {**given, **each}, headers=headers)
-        assert "Nothing was decided." in words(answer.content.decode()), each
+        assert "Not decided." in words(answer.content.decode()), each
         assert state(row) == "pending", each
     assert not AutoApprovalRule.objects.exists()
-    assert "Nothing was decided." in send(approver, row, {**given, **wrong[0]})
+    assert "Not decided." in send(approver, row, {**given, **wrong[0]})
 
 
 def test_approved_is_what_was_seen(approver: Browser, row: Approval) -> None:
