@@ -172,7 +172,7 @@ class _Call:
             row = self._saved_with_result
         elif rows.is_there():
             if is_left and not context.runner.is_inline:
-                writer.post(row)  # nobody waits for it
+                writer.post(row)  # no caller waits for it
             else:
                 await written(context.runner, row, is_task=context.channel.is_task)
         if call_logged.receivers:
