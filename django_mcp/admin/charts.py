@@ -273,7 +273,6 @@ def _y(measure: Series, at: int, top: float) -> float:
 
 
 def _bin(axis: Axis, measures: Sequence[Series], at: int) -> SafeString:
-    """Return the hover area of a bin with its tooltip."""
     known = [f"{each.name}: {axis.shown(value)}" for each in measures if (value := each.values[at]) is not None]
     width = 1 / len(axis.bins)
     area = tag("rect", x=percent(at * width), y=TOP, width=percent(width), height=FLOOR - TOP, class_="mcp-touch")

@@ -377,14 +377,12 @@ def _query(period: Period, server: str) -> str:
 
 
 def _endpoints(period: Period, chosen: str) -> list[tuple[str, str, bool]]:
-    """Return label, URL and selection of each endpoint, or nothing if there is only one."""
     names = [each.name for each in servers()]
     every = (str(gettext_lazy("all")), _query(period, ""), not chosen)
     return [every, *((name, _query(period, name), name == chosen) for name in names)] if len(names) > 1 else []
 
 
 def _facts(found: Activity) -> list[tuple[Any, str, str]]:
-    """Return label, value and share of the figures at the top of the page."""
     total = found.total
     errors, denied = total.groups["error"], total.groups["denied"]
     return [

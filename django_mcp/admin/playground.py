@@ -204,7 +204,6 @@ def registry(server: MCPServer, kind: str) -> Mapping[str, Primitive]:
 
 
 def _looking(request: HttpRequest, server: MCPServer) -> Context:
-    """Return a context for the user, with current policies."""
     bring_up_to_date(server)
     return looking(server, principal_of(request.user), PageRequest(request))
 
@@ -302,7 +301,6 @@ class Trial:
         return {"inputResponses": answers, "requestState": data.get("state", "")}
 
     def _read(self) -> dict[str, Any] | None:
-        """Return the submitted arguments, or None if they are invalid."""
         data = self.request.POST
         if data.get("by") in {"again", "answers"}:
             return self._parsed(data.get("arguments", ""))

@@ -224,7 +224,6 @@ def _contents(contents: Mapping[str, Any]) -> Block:
 
 
 def _image(data: str, mime_type: str) -> Block:
-    """Return an image block, or a note if it is not shown."""
     words = _("Binary: %(type)s, %(size)s") % _measured(data, mime_type)
     if mime_type not in IMAGES or len(data) > MAX_IMAGE * 4 // 3:
         return _note(words)

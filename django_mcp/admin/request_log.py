@@ -52,7 +52,6 @@ class CallList(ChangeList):
         return {"show": True, "back": self._back(chosen), "choices": shown}
 
     def _chosen(self) -> list[int]:
-        """Return the chosen year, month and day, as far as they are valid."""
         found: list[int] = []
         for level in _LEVELS:
             value = self.params.get(f"{FIELD}__{level}")
@@ -84,7 +83,6 @@ class CallList(ChangeList):
 
 
 def _bounds() -> tuple[datetime.date | None, datetime.date | None]:
-    """Return the dates of the first and last entry."""
     times = [RequestLog.objects.order_by(order).values_list(FIELD, flat=True).first() for order in (FIELD, f"-{FIELD}")]
     first, last = (None if each is None else _local_date(each).date() for each in times)
     return first, last
@@ -95,7 +93,6 @@ def _local_date(moment: datetime.datetime) -> datetime.datetime:
 
 
 def _below(chosen: list[int], first: datetime.date, last: datetime.date) -> Iterator[datetime.date]:
-    """Return the dates of the next level that may have entries."""
     match chosen:
         case []:
             yield from (datetime.date(year, 1, 1) for year in range(first.year, last.year + 1))

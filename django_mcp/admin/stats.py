@@ -52,7 +52,6 @@ def bin_of(edges: Sequence[datetime], column: str) -> Any:
 
 
 def _size(edges: Sequence[datetime]) -> int:
-    """Return the usual length of a bin in seconds."""
     gaps = sorted((after - before).total_seconds() for before, after in pairwise(edges))
     return int(gaps[len(gaps) // 2]) if gaps else DAY
 
@@ -288,7 +287,6 @@ def _number() -> Any:
 
 
 def _counted(rows: QuerySet[RequestLog], *columns: str, **expressions: Any) -> Any:
-    """Return the number of rows by the given columns and expressions, most rows first."""
     return rows.values(*columns, **expressions).annotate(calls=Count("pk")).order_by("-calls")[:MAX_GROUPS]
 
 

@@ -73,7 +73,6 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Diffe
 
 
 def _text(value: Any) -> list[str]:
-    """Return a value as lines to compare."""
     if value is None:
         return []
     return [visible(each) for each in as_words(value).split("\n")]
@@ -174,7 +173,6 @@ def place_of(tool: Tool) -> str:
 
 
 def _short(file: str) -> str:
-    """Return a path relative to the working directory if possible."""
     path, here = Path(file), Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 

@@ -80,7 +80,7 @@ def check_page() -> Iterator[CheckMessage]:
 
 
 def check_transport() -> Iterator[CheckMessage]:
-    """Check that the webhook is encrypted and that the mail backend delivers."""
+    """Check that the webhook uses TLS and that the mail backend delivers."""
     parts = _parts(conf.settings.APPROVAL_WEBHOOK or "")
     if parts is not None and parts.scheme == "http" and not is_loopback(parts.hostname):
         yield Warning(
@@ -100,7 +100,6 @@ def check_transport() -> Iterator[CheckMessage]:
 
 
 def _mail_backend() -> tuple[str, str]:
-    """Return the name and value of the setting for the mail backend."""
     mailers = getattr(django_settings, "MAILERS", None)
     if mailers is not None:  # since Django 6.1
         return "MAILERS['default']", str(mailers.get("default", {}).get("BACKEND", ""))

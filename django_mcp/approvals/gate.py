@@ -34,7 +34,7 @@ from django_mcp.tasks.api import run_before
 
 
 async def wait(context: Context, approval: Approval, seconds: float) -> Approval:
-    """Wait for a decision, at most ``seconds``, and return the current approval request."""
+    """Wait at most ``seconds`` for a decision. Return the current approval request."""
     # Zero, as progress must increase: the tool reports its own later.
     context.report_progress(0, message=messages.short(context, approval))
     topic = approval_requests.topic(approval.public_id)
@@ -160,7 +160,6 @@ class _Call:
         return await self._decided(found, kind)
 
     def _kept(self) -> dict[str, Any] | None:
-        """Return the stored result of an earlier call with the same idempotency key."""
         idempotency = repeat_of(self.context, self.tool, self.context.params.get("arguments") or {})
         return None if idempotency is None else idempotency.kept()
 
@@ -207,7 +206,6 @@ class _Call:
         return None
 
     async def _decided(self, found: Approval, kind: str) -> Result | None:
-        """Return the response to a call whose approval request is pending, denied or expired."""
         context, channel = self.context, self.context.channel
         if found.state == State.PENDING and not channel.is_task:
             if kind == messages.PENDING:

@@ -201,11 +201,11 @@ class PreviewChannel(Channel):
         raise InputRequired({question.method: {"method": question.method, "params": question.params}})
 
     def once(self, key: str, function: Callable[[], T]) -> T:  # noqa: ARG002 - as Channel's
-        """Raise RuntimeError: a preview must have no effects."""
+        """Raise RuntimeError."""
         raise RuntimeError(_no_once(key))
 
     async def aonce(self, key: str, function: Callable[[], Awaitable[T]], runner: "Runner") -> T:  # noqa: ARG002 - likewise
-        """Raise RuntimeError: a preview must have no effects."""
+        """Raise RuntimeError."""
         raise RuntimeError(_no_once(key))
 
 
@@ -214,7 +214,6 @@ def _no_once(key: str) -> str:
 
 
 def _quiet(context: Context) -> Context:
-    """Return a copy of the context that sends nothing to the client."""
     quiet = copy.copy(context)
     quiet.channel = PreviewChannel(context.channel)
     quiet.capabilities = {}

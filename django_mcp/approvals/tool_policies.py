@@ -77,7 +77,6 @@ def decide(
 @receiver([post_save, post_delete], sender=ToolPolicy, dispatch_uid="django_mcp.policies")
 @receiver([post_save, post_delete], sender=ToolSnapshot, dispatch_uid="django_mcp.policies.known")
 def _on_changed(instance: ToolPolicy | ToolSnapshot, raw: bool = False, **_: Any) -> None:
-    """Expire the policy cache and notify clients."""
     if raw:
         return
     database.on_commit(policy_cache.expire)

@@ -96,7 +96,6 @@ def _words(fields: Mapping[str, Any]) -> str:
 
 
 def _kind(fields: Mapping[str, Any]) -> str:
-    """Return the content types of a result."""
     kinds = {str(each.get("type")): None for each in _blocks(fields)}
     match fields:
         case {"contents": list(contents)}:

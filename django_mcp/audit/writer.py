@@ -270,7 +270,6 @@ class Writer:
         logger.warning("The request log can be written again")
 
     def _write_some(self) -> None:
-        """Write waiting entries, in the writer's thread."""
         self._is_called = False  # first, so that later entries are either taken below or queue another job
         entries: list[_Entry] = []
         rows: list[Facts] = []
