@@ -126,13 +126,7 @@ def seen(row: Approval) -> str:
 
 @dataclass
 class Card:
-    """A call as shown to a user.
-
-    Attributes:
-        row: its approval request.
-        person: display name of the caller.
-        user: the viewing user.
-    """
+    """A call as shown to a user."""
 
     row: Approval
     person: str
@@ -331,11 +325,7 @@ MOST = 50
 
 
 class ApprovalList(ChangeList):
-    """Change list of decided and expired requests.
-
-    Attributes:
-        waiting: the pending ones, newest first.
-    """
+    """Change list of decided and expired requests; ``waiting`` holds the pending ones, newest first."""
 
     waiting: QuerySet[Approval]
 

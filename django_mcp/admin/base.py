@@ -102,12 +102,7 @@ LAST_NOTES = 20
 
 
 class OwnPagesAdmin(_ModelAdmin):
-    """Base of admin pages without rows. Permissions are those of another model.
-
-    Attributes:
-        folder: folder of the templates.
-        behind: name of the model whose permissions apply.
-    """
+    """Base of admin pages without rows, with templates in ``folder`` and the permissions of the model ``behind``."""
 
     folder: ClassVar[str]
     behind: ClassVar[str]
@@ -179,11 +174,7 @@ def page_queries(request: HttpRequest, page: "Page[Any]") -> list[tuple[int, str
 
 
 class BoundedPaginator(Paginator):  # type: ignore[type-arg]
-    """Paginator that counts at most ``most`` rows; filters find the rest.
-
-    Attributes:
-        most: maximum number of rows.
-    """
+    """Paginator that counts at most ``most`` rows; filters find the rest."""
 
     most = 10_000
 

@@ -54,12 +54,7 @@ GUTTER, EDGE = 0.1, 0.06
 
 
 class Mark(NamedTuple):
-    """A label of the time axis.
-
-    Attributes:
-        at: index of its bin.
-        words: the label; short, as a phone shows up to five.
-    """
+    """A label of the time axis, for the bin ``at``. Short, as five have to fit on a phone."""
 
     at: int
     words: str
@@ -177,15 +172,9 @@ class Bar(NamedTuple):
 
 
 def bars(key: str, title: str, description: str, kind: str, rows: Sequence[Bar], full: float = 0) -> SafeString:
-    """Return a horizontal bar chart.
+    """Return a horizontal bar chart; *full* is the value of a bar of full width, by default the greatest.
 
-    Args:
-        key: ``id`` of the plot in the page.
-        title: title for screen readers.
-        description: description for screen readers.
-        kind: class of the bars.
-        rows: the bars, in order.
-        full: value of a bar of full width; at least the greatest value.
+    The other arguments are as for ``Axis`` and ``Series``.
     """
     longest = max([full, *(row.value for row in rows), *(row.mark or 0 for row in rows)]) or 1
     drawn = (_row(kind, row, ROW * at, longest) for at, row in enumerate(rows))
@@ -217,8 +206,7 @@ class Series(NamedTuple):
     """A line of a chart.
 
     Attributes:
-        kind: class, for colour and dashes.
-        name: label.
+        kind: suffix of its CSS class.
         values: a value for each bin; None for no data.
     """
 
@@ -290,12 +278,7 @@ STEP, SPARKLINE_HEIGHT = 4, 20
 
 
 def sparkline(values: Sequence[float], title: str = "") -> SafeString:
-    """Return a small bar chart in the colour of the surrounding text.
-
-    Args:
-        values: not negative, oldest first.
-        title: description; by default their number, sum, maximum and last value.
-    """
+    """Return a small bar chart of values that are not negative, oldest first, in the colour of the surrounding text."""
     words = title or _in_words(values)
     width = STEP * max(len(values), 1)
     return format_html(
@@ -343,13 +326,7 @@ GAP = 0.15
 
 
 class Layer(NamedTuple):
-    """A layer of a stacked bar chart.
-
-    Attributes:
-        kind: class, for the colour.
-        name: label.
-        values: a value for each bin.
-    """
+    """A layer of a stacked bar chart: the suffix of its CSS class, a label, and a value for each bin."""
 
     kind: str
     name: str

@@ -44,10 +44,7 @@ class Figure(NamedTuple):
 
     Attributes:
         key: ``id`` in the page.
-        title: heading.
-        plot: the SVG.
         columns: headers of the table; the first column names the row.
-        rows: rows of the table.
         legend: swatch, label and total of each series.
         note: sentence below the heading.
         more: number of omitted rows.
@@ -282,15 +279,7 @@ def duration(milliseconds: float | None) -> str:
 
 
 class Period(NamedTuple):
-    """A period to look back.
-
-    Attributes:
-        name: value in the query string.
-        words: label.
-        bins: number of bins.
-        seconds: length of a bin.
-        kept: seconds for which results are cached.
-    """
+    """A period to look back, as *bins* of *seconds*; results are cached for *kept* seconds."""
 
     name: str
     words: Any

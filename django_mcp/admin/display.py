@@ -48,8 +48,6 @@ class Preview(NamedTuple):
     Attributes:
         kind: ``"none"``, ``"error"``, ``"changes"`` or ``"value"``.
         title: the action and its object.
-        uri: URI of the object.
-        changes: the changed fields.
         also: other effects.
         columns: which of ``"before"`` and ``"after"`` the changes have.
         value: rendered value of kind ``"value"``.

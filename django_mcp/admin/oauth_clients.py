@@ -235,12 +235,7 @@ def with_facts(applications: QuerySet[Any]) -> QuerySet[Any]:
 
 @dataclass
 class Holder:
-    """A user who authorized a client.
-
-    Attributes:
-        access: the access granted by the user.
-        last_call: the client's last call on behalf of the user.
-    """
+    """A user who authorized a client."""
 
     access: Access
     last_call: Any

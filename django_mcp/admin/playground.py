@@ -51,13 +51,7 @@ TOO_LATE = gettext_lazy("These questions have expired or were already answered. 
 
 
 class Question:
-    """An elicitation shown as a form.
-
-    Args:
-        key: identifies the question within its call.
-        request: the elicitation request.
-        number: position on the page.
-    """
+    """An elicitation shown as a form; *number* is its position on the page."""
 
     def __init__(self, key: str, request: Mapping[str, Any], number: int) -> None:
         params = request.get("params") or {}
@@ -234,13 +228,7 @@ def expanded(template: str, values: Mapping[str, Any]) -> str:
 
 
 class Trial:
-    """A call of one subject.
-
-    Args:
-        request: the page's request.
-        server: the endpoint.
-        subject: the subject.
-        reads: returns the URL of the page that reads a resource.
+    """A call of one subject; *reads* returns the URL of the page that reads a resource.
 
     Attributes:
         arguments: the submitted arguments, or None.

@@ -59,12 +59,7 @@ def principal_of(user: Any) -> Principal:
 
 
 class Outcome(NamedTuple):
-    """The outcome of a call.
-
-    Attributes:
-        ended: the result or error.
-        milliseconds: the duration.
-    """
+    """The result or error of a call, and its duration."""
 
     ended: Ended
     milliseconds: float
@@ -90,15 +85,7 @@ class Outcome(NamedTuple):
 
 
 def call(request: HttpRequest, server: MCPServer, method: str, params: Mapping[str, Any], tool: Any) -> Outcome:
-    """Make a call.
-
-    Args:
-        request: the page's request.
-        server: the endpoint.
-        method: the method.
-        params: the request's params.
-        tool: the called primitive, or None.
-    """
+    """Make a call; *tool* is the called primitive, or None."""
     has_tasks = getattr(tool, "task", None) is not None
     session = ClientSession(
         server,
@@ -131,13 +118,7 @@ Reader = Callable[[str], str]
 
 
 class Shown:
-    """A result or error, for the template.
-
-    Args:
-        fields: the result; empty for an error.
-        error: the JSON-RPC error; empty for a result.
-        reads: returns links to resources.
-    """
+    """A result or error for the template; one of *fields* and *error* is empty."""
 
     def __init__(self, fields: Mapping[str, Any], error: Mapping[str, Any], reads: Reader) -> None:
         self.fields, self.error = fields, error

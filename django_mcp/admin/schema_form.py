@@ -33,10 +33,7 @@ class Field:
     """A property of the object.
 
     Args:
-        name: name of the property.
-        schema: its schema.
         root: the schema that references resolve against.
-        required: the property is required.
         prefix: prefix of the input's name.
         one_line: use single-line inputs for texts.
 
@@ -271,13 +268,7 @@ def _range(low: Any, high: Any) -> str:
 
 
 class SchemaForm:
-    """Fields for the properties of an object. The tool validates the values.
-
-    Args:
-        schema: schema of the object.
-        prefix: prefix of the inputs' names.
-        one_line: use single-line inputs for texts.
-    """
+    """Fields for the properties of an object. The tool validates the values."""
 
     def __init__(self, schema: Any, prefix: str = "a", *, one_line: bool = False) -> None:
         root: Schema = schema if isinstance(schema, Mapping) else {}

@@ -109,11 +109,9 @@ def class_of(column: str) -> Any:
 
 
 def quantile(counts: Mapping[int, int], share: float) -> float | None:
-    """Return the duration below which a share of the durations lies, or None if there are none.
+    """Return the duration below which a share (such as 0.95) of the durations lies, or None if there are none.
 
-    Args:
-        counts: number of durations by class.
-        share: such as 0.95.
+    *counts* is the number of durations by class.
     """
     wanted, before = share * sum(counts.values()), 0
     for number, count in sorted(counts.items()):
@@ -149,15 +147,7 @@ MAX_GROUPS = 50_000
 
 @dataclass
 class ToolStatistics:
-    """Calls of a tool.
-
-    Attributes:
-        calls: number of calls.
-        errors: number of failed and timed out calls.
-        denied: number of denied calls.
-        last_call: time of the last call.
-        per_day: calls by day, today last.
-    """
+    """Calls of a tool; ``errors`` includes timeouts, and ``per_day`` ends with today."""
 
     calls: int = 0
     errors: int = 0
@@ -193,12 +183,7 @@ def tool_statistics(days: int = 30) -> dict[Tool, ToolStatistics]:
 
 @dataclass
 class Tally:
-    """A group of calls.
-
-    Attributes:
-        groups: number of calls by key of ``GROUPS``.
-        durations: number of tool calls by duration class.
-    """
+    """Numbers of calls by key of ``GROUPS``, and of tool calls by duration class."""
 
     groups: Counter[str] = field(default_factory=Counter)
     durations: Counter[int] = field(default_factory=Counter)
@@ -233,15 +218,7 @@ class Tally:
 
 @dataclass
 class Activity:
-    """Calls in a period.
-
-    Attributes:
-        edges: start of each bin.
-        bins: calls of each bin.
-        tools: calls by tool.
-        clients: number of calls by client.
-        protocols: number of calls by protocol version.
-    """
+    """Calls in a period: in each bin, and by tool, client and protocol version."""
 
     edges: Sequence[datetime]
     bins: list[Tally]

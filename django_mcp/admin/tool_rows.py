@@ -36,12 +36,7 @@ _KINDS = {"+": "added", "-": "removed", "@": "place"}
 
 
 class Row(NamedTuple):
-    """A line of a difference.
-
-    Attributes:
-        kind: ``"added"``, ``"removed"``, ``"place"`` or ``""``.
-        sign: ``+`` or ``-``, for readers who cannot tell the colours apart.
-    """
+    """A line of a difference: ``"added"``, ``"removed"``, ``"place"`` or ``""``, with the sign ``+`` or ``-``."""
 
     kind: str
     sign: str

@@ -66,13 +66,7 @@ def _says(line: ToolRow, hint: str) -> bool:
 
 @dataclass
 class Select:
-    """A select of the filter form.
-
-    Attributes:
-        name: query parameter.
-        choices: values and labels; the first means no filter.
-        chosen: the selected value.
-    """
+    """A select of the filter form. The first choice means no filter."""
 
     name: str
     label: Any
@@ -83,9 +77,7 @@ class Select:
 class ToolFilterForm:
     """Search terms, filters and order from the query string. Invalid values are ignored.
 
-    Args:
-        given: the query string.
-        with_calls: allow ordering by calls, which the user may see.
+    *with_calls* allows ordering by calls.
     """
 
     def __init__(self, given: QueryDict, *, with_calls: bool) -> None:

@@ -34,12 +34,7 @@ _MAX_KINDS = 4
 
 
 class Ended(NamedTuple):
-    """The outcome of a call.
-
-    Attributes:
-        kind: kind of the result.
-        size: size of the result in bytes of JSON.
-    """
+    """The outcome of a call, with the kind of its result and its size in bytes of JSON."""
 
     outcome: str
     error: str = ""
@@ -133,16 +128,7 @@ LENGTHS: Mapping[str, int] = {
 def of_call(
     context: Context, ended: Ended, started_at: datetime.datetime, milliseconds: float, queries: int, trace_id: str = ""
 ) -> Facts:
-    """Return the log entry of a call.
-
-    Args:
-        context: the call's context.
-        ended: its outcome.
-        started_at: when it arrived.
-        milliseconds: its duration.
-        queries: number of database queries.
-        trace_id: id of its trace; empty to use the client's ``traceparent``.
-    """
+    """Return the log entry of a call; an empty *trace_id* stands for that of the client's ``traceparent``."""
     params, channel, client = context.params, context.channel, context.client
     arguments, error = _arguments(context, ended.error[: 2 * MAX_ERROR])
     carried = None if trace_id else meta_of(params).get("traceparent")

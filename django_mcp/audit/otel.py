@@ -90,11 +90,7 @@ def takes_metrics() -> bool:
 
 
 class Span:
-    """A call that is measured but not traced.
-
-    Attributes:
-        trace_id: id of its trace; empty if it is not sampled.
-    """
+    """A call that is measured but not traced: its trace id is empty."""
 
     trace_id = ""
 

@@ -136,14 +136,7 @@ class Recorder:
 
 
 class _Call:
-    """A call that is recorded.
-
-    Attributes:
-        is_logged: it gets a row in the request log.
-        queries: database queries so far.
-        result: its result, unless it raised.
-        span: the OpenTelemetry span, or None.
-    """
+    """A call that is recorded; if ``is_logged``, it gets a row in the request log."""
 
     def __init__(self, context: Context, *, is_logged: bool) -> None:
         self.context = context

@@ -193,22 +193,14 @@ def _advice(error: Exception) -> str:
 
 
 class _Entry(NamedTuple):
-    """An entry to be written.
-
-    Attributes:
-        future: resolved when the entry is written; None if no caller waits.
-    """
+    """An entry to be written; ``future`` is None if no caller waits."""
 
     facts: Facts
     future: "asyncio.Future[None] | None" = None
 
 
 class Writer:
-    """Writes the entries of several calls in one statement.
-
-    Attributes:
-        is_failing: the last write failed.
-    """
+    """Writes the entries of several calls in one statement; ``is_failing`` if the last write failed."""
 
     def __init__(self) -> None:
         self._waiting: deque[_Entry] = deque()
