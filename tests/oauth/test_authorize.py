@@ -489,7 +489,7 @@ def test_the_page_names_client_host_endpoint_scopes_and_user(site: Site) -> None
     for words in (
         "Application name (self-reported) Claude registered itself; nobody at this site has checked it",
         "Redirects to evil.example",
-        f"On alpha, it could {BASE_URL}/alpha/mcp",
+        f"Requested access to alpha {BASE_URL}/alpha/mcp",
         "Change your trips Look up your trips",
         "You are logged in as ada . Use another account",
     ):
