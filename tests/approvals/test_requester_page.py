@@ -172,7 +172,7 @@ def test_while_it_waits_the_page_loads_itself_anew_and_says_until_when(client: C
     page = signed_in(people["ann"]).get(address(link(client, people["ann"])))
     assert b'http-equiv="refresh"' in page.content
     said = words(page)
-    assert "Asked for" in said
+    assert "Requested" in said
     assert "Expires" in said
     assert "send them the address of this page" in said
     assert "script-src" not in page["Content-Security-Policy"]
