@@ -174,7 +174,7 @@ def test_while_it_waits_the_page_loads_itself_anew_and_says_until_when(client: C
     said = words(page)
     assert "Requested" in said
     assert "Expires" in said
-    assert "send them the address of this page" in said
+    assert "send them the URL of this page" in said
     assert "script-src" not in page["Content-Security-Policy"]
     assert page["Content-Security-Policy"].startswith("default-src 'none'")
     assert (page["X-Frame-Options"], page["Cache-Control"]) == ("DENY", "no-store")
