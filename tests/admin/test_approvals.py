@@ -170,9 +170,9 @@ def test_a_change_is_a_table_of_before_and_after(approver: Browser, ada: User) -
 
 
 FORMS_OF_PREVIEW: list[tuple[Any, str]] = [
-    (None, "The tool does not say."),
+    (None, "This tool has no preview."),
     ({"text": "Pays 5 euros.\nTo the landlord."}, "Pays 5 euros. To the landlord."),
-    ({"error": "The preview failed."}, "its preview failed"),
+    ({"error": "The preview failed."}, "The preview failed. Check"),
     ({"night": 3}, '"night": 3'),
     ([1, 2], "[1, 2]"),
     ({"verb": "create", "object": "Bill", "changes": ["… (7 more)"]}, "Create Bill Field … (7 more)"),
@@ -621,7 +621,7 @@ def standing(ada: User, row: Approval) -> AutoApprovalRule:
 def test_standing_approvals_say_whom_they_let_do_what(approver: Browser, standing: AutoApprovalRule) -> None:
     for url in (STANDING, f"{STANDING}{standing.pk}/change/"):
         shown = words(page(approver, url))
-        for said in ("pay_bill", "ada-the-caller", "to the-landlord", "good", "cleo-who-approved"):
+        for said in ("pay_bill", "ada-the-caller", "to the-landlord", "active", "cleo-who-approved"):
             assert said in shown
     assert STANDING in page(approver, LIST)
     assert 'name="_save"' not in page(approver, f"{STANDING}{standing.pk}/change/")

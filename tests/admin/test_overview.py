@@ -290,7 +290,7 @@ def test_ids_of_a_page_are_there_once(browser: Browser) -> None:
 
 def test_the_page_of_an_empty_log_says_a_kind_word(browser: Browser) -> None:
     text = shown(browser)
-    assert "Nobody called in this time." in text
+    assert "No calls in this period." in text
     assert "calls 0 errors 0" in text
 
 

@@ -131,7 +131,7 @@ def test_the_list_says_what_a_tool_is_who_may_call_it_and_what_counts(browser: B
     assert "It is gone then, <b>really</b>." in shown
     assert "permission travel.add_booking group Office" in shown
     assert "require approval default for destructive tools" in shown
-    assert "reads only closed world" in line(listed, "desk.look")
+    assert "read-only closed world" in line(listed, "desk.look")
     assert "everyone who may call the endpoint" in line(listed, "desk.look")
     assert "block default, from the tool’s policy option" in line(listed, "desk.hide")
     assert "scope travel:write" in line(listed, "desk.hide")
@@ -198,7 +198,7 @@ def test_hundreds_of_tools_take_no_more_queries_than_a_few(
 
 
 def test_one_press_of_a_button_decides(browser: Browser, desk: MCPServer) -> None:
-    assert "desk.pay: block." in told(browser, f"{TOOLS}?endpoint=desk", decide="block desk.pay")
+    assert "Policy of desk.pay is now: block." in told(browser, f"{TOOLS}?endpoint=desk", decide="block desk.pay")
     row = ToolPolicy.objects.get()
     assert (row.server, row.tool, row.decision) == ("desk", "pay", "block")
     assert row.changed_by is not None
@@ -208,7 +208,7 @@ def test_one_press_of_a_button_decides(browser: Browser, desk: MCPServer) -> Non
     assert re.search(r'value="block desk\.pay" aria-pressed="true"', shown)
     assert "General policy: block." in words(page(browser, PAY))
 
-    assert "desk.pay: default." in told(browser, TOOLS, decide="default desk.pay")
+    assert "Policy of desk.pay is now: default." in told(browser, TOOLS, decide="default desk.pay")
     assert not ToolPolicy.objects.exists()
     assert [each.get_change_message() for each in LogEntry.objects.order_by("pk")] == [
         "General policy: block.",
@@ -435,7 +435,7 @@ def test_where_changed_tools_are_held_the_page_says_that_it_is_not_there(browser
     page(browser)
     change(desk)
     with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "BLOCK_CHANGED_TOOLS": True}):
-        assert "block changed; hidden from clients" in line(page(browser), "desk.pay")
+        assert "block definition changed; hidden from clients" in line(page(browser), "desk.pay")
         assert "is hidden from clients until its new definition is approved" in words(page(browser, PAY))
 
 
@@ -465,7 +465,7 @@ def test_decisions_about_tools_that_are_not_there_are_shown_and_can_be_taken_bac
     browser.post(TOOLS, {"forget": gone.pk})
     assert "1 policy of a missing tool" in browser.get(TOOLS).content.decode()
     assert {(row.server, row.tool) for row in ToolPolicy.objects.all()} == {("desk", "look"), ("closed", "pay")}
-    assert LogEntry.objects.get(object_id="desk.sell").get_change_message() == "Everybody: policy removed."
+    assert LogEntry.objects.get(object_id="desk.sell").get_change_message() == "Everyone: policy removed."
     browser.post(TOOLS, {"forget": other.pk})
     assert "not there" not in browser.get(TOOLS).content.decode()
 

@@ -207,7 +207,7 @@ def test_what_there_is_can_be_chosen_and_searched(browser: Browser, server: MCPS
 
     shown = look(browser, f"{HOME}?endpoint=test")
     read = words(shown)
-    assert "Tools 2 add_stars Add stars reads only sub" in read
+    assert "Tools 2 add_stars Add stars read-only sub" in read
     assert all(
         each in read for each in ("Prompts 1 greet", "Resources 1 note://me", "Resource templates 1 note://{name}")
     )
@@ -500,7 +500,7 @@ def test_images_are_shown_and_sound_is_named(browser: Browser, server: MCPServer
 
     page = typed(browser, "paint")
     assert '<img src="data:image/gif;base64,R0lGODlhAQABAAAAACw="' in page
-    assert "Sound: audio/wav, 2.0" in sees(page)
+    assert "Audio: audio/wav, 2.0" in sees(page)
     assert f'<a href="{html.escape(address("note://far/away", "uri"))}"' in page
     assert "Link to a resource: note://far/away – Far away (text/plain)" in sees(page)
     assert "note://near text/plain near" in sees(page)
@@ -677,7 +677,7 @@ def answer(browser: Browser, page: str, key: str = "book", **fields: Any) -> str
 
 def test_a_tool_that_asks_is_answered_on_the_page(browser: Browser, booked: list[Any]) -> None:
     asked = typed(browser, "book", city="Rome")
-    assert "It asks Which room in Rome?" in sees(asked)
+    assert "Input requested Which room in Rome?" in sees(asked)
     assert re.search(r'name="q0.beds"[^>]* value="2"', asked)
     assert re.search(r'<option value="&quot;sea&quot;" selected>sea', asked)
     again = answer(browser, asked, **{"q0.beds": "3", "q0.view": '"street"', "q0.late": "on"})
@@ -704,7 +704,9 @@ def test_answers_are_good_once(browser: Browser, booked: list[Any]) -> None:
     asked = typed(browser, "book", city="Rome")
     really = answer(browser, asked, **{"q0.late": "on"})
     answer(browser, really, **{"q0.confirm": "on"})
-    assert "These answers are too late" in words(answer(browser, really, **{"q0.confirm": "on"}))
+    assert "These questions have expired or were already answered" in words(
+        answer(browser, really, **{"q0.confirm": "on"})
+    )
     assert len(booked) == 1
 
 
@@ -713,11 +715,11 @@ def test_answers_are_good_for_the_same_arguments_endpoint_and_person(
 ) -> None:
     asked = typed(browser, "book", city="Rome")
     state = hidden(asked)
-    assert "too late" in words(answer(browser, asked, arguments='{"city": "Oslo"}'))
-    assert "too late" in words(answer(browser, asked, state=state["state"][:-1]))
-    assert "too late" in words(answer(browser, asked, questions="x"))
+    assert "already answered" in words(answer(browser, asked, arguments='{"city": "Oslo"}'))
+    assert "already answered" in words(answer(browser, asked, state=state["state"][:-1]))
+    assert "already answered" in words(answer(browser, asked, questions="x"))
     ben = browser_of(person("ben", "try_tool"))
-    assert "too late" in words(answer(ben, asked))
+    assert "already answered" in words(answer(ben, asked))
     assert "Really?" in sees(answer(browser, asked))  # none of these used it up
 
 
@@ -727,7 +729,7 @@ def test_answers_come_too_late_after_a_while(
     asked = typed(browser, "book", city="Rome")
     now = time.time()
     monkeypatch.setattr("django.core.signing.time.time", lambda: now + 2 * settings.ELICITATION_TTL)
-    assert "too late" in words(answer(browser, asked))
+    assert "already answered" in words(answer(browser, asked))
 
 
 def test_a_page_to_visit_is_a_link(browser: Browser, server: MCPServer) -> None:
@@ -763,7 +765,7 @@ def test_a_call_that_needs_approval_waits_and_runs_when_it_is_made_again(browser
         paid.append(amount)
         return f"Paid {amount}."
 
-    assert "needs approval" in words(look(browser, address("pay")))
+    assert "requires approval" in words(look(browser, address("pay")))
     page = typed(browser, "pay", amount="7")
     ticket = Approval.objects.get()
     assert f"Pending approval Approval request {ticket.public_id}." in sees(page)
@@ -857,7 +859,7 @@ def test_a_tool_with_tasks_gives_one(browser: Browser, server: MCPServer, gate: 
     url = task_page(browser, "report", year="2026")
     shown = words(look(browser, url))
     assert "Running as a task" in shown
-    assert "Look again" in shown
+    assert "Refresh" in shown
     gate.open()
     ended()
     assert "What the model sees The year 2026." in words(look(browser, url))
