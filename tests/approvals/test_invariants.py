@@ -527,4 +527,4 @@ def test_an_endpoint_says_who_of_the_approvers_decides_about_its_calls(
     server.can_approve = lambda user: 1 / 0
     ask()
     assert len(pay) == 1, "what was approved beforehand ends when whoever did so may no longer decide"
-    assert "raised, so nobody may approve its calls" in caplog.text
+    assert "raised an error; approval is refused" in caplog.text

@@ -251,7 +251,7 @@ def test_of_a_task_that_is_over_without_an_outcome_the_page_says_that_it_was_int
     Approval.objects.update(outcome="", task=make(None, status=status, **fields))
     said = look(client, people)
     assert "Interrupted" in said
-    assert "Check what it did" in said
+    assert "check before retrying" in said
     assert "Started" not in said
 
 

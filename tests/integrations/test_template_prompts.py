@@ -200,7 +200,7 @@ def test_outside_of_prompts_a_message_is_its_words_and_a_resource_cannot_be_read
         "bad.md": "{% load django_mcp %}{% resource 'test://x' %}",
     })  # fmt: skip
     assert render_to_string("page.md") == "words"
-    with pytest.raises(Exception, match="for templates of prompts"):
+    with pytest.raises(Exception, match="only in templates of prompts"):
         render_to_string("bad.md")
 
 
