@@ -204,7 +204,7 @@ def test_a_call_whose_server_died_is_made_again_and_runs(
 def test_the_page_outlives_its_server(site: Site, at_list: Open, amount: int) -> None:
     page = at_list("cleo")
     site.kill(1)
-    expect(page.locator(".mcp-lost")).to_contain_text("cannot be reached just now", timeout=SOON)
+    expect(page.locator(".mcp-lost")).to_contain_text("Connection lost", timeout=SOON)
     client = WithTasks(site[0])
     client.begin(amount=amount, to=TO)
     site.restart(1)
