@@ -274,7 +274,7 @@ def decide(request: HttpRequest, row: Approval) -> Said:
             return messages.ERROR, _("This call has changed since you opened the page. Review it again, then decide.")
         is_told = form.cleaned_data["decision"] == REFUSE or form.cleaned_data["unseen"]
         if not is_told and (hidden := decisions.not_shown(row)):
-            words = _("Not decided: parts of this call are not shown (%s). Tick the box to approve it anyway.")
+            words = _("Not decided: parts of this call are hidden (%s). Select the check box to approve it anyway.")
             return messages.ERROR, words % ", ".join(map(line, hidden))
         if _do(row, request.user, form.cleaned_data):
             return messages.SUCCESS, _done(row, form.cleaned_data)

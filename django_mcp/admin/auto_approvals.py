@@ -106,7 +106,7 @@ class AutoApprovalRuleAdmin(LookingAdmin, StoppableAdmin):
     @admin.display(description=gettext_lazy("calls left"), ordering="remaining")
     def left(self, row: AutoApprovalRule) -> str:
         """Return the number of calls left."""
-        return _("any number") if row.remaining is None else str(row.remaining)
+        return _("no limit") if row.remaining is None else str(row.remaining)
 
     @admin.display(description=gettext_lazy("calls made"), ordering="uses")
     def used(self, row: Any) -> int:

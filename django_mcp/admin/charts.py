@@ -312,7 +312,7 @@ def _bars(values: Sequence[float]) -> str:
 
 def _in_words(values: Sequence[float]) -> str:
     if not any(values):
-        return _("Nothing.")
+        return _("No data.")
     numbers = {"sum": sum(values), "most": max(values), "last": values[-1]}
     shown = {name: number_format(value, use_l10n=True, force_grouping=True) for name, value in numbers.items()}
     return _("Total %(sum)s over %(count)d intervals; maximum %(most)s, latest %(last)s.") % {

@@ -92,4 +92,4 @@ class ClientPolicyAdmin(_ModelAdmin):
 
 
 def _listed(limit: list[str] | None) -> str:
-    return str(gettext_lazy("no limit")) if limit is None else ", ".join(limit) or str(gettext_lazy("nothing"))
+    return str(gettext_lazy("no limit")) if limit is None else ", ".join(limit) or str(gettext_lazy("none"))

@@ -145,10 +145,10 @@ class ClientRow:
     def people_words(self) -> str:
         """Return the number of users who authorized the client."""
         if self.summary is None:
-            return _("nobody")
+            return _("none")
         if self.summary.acts_for_itself:
             return _("the client itself")
-        return ngettext("%d person", "%d people", self.summary.people) % self.summary.people
+        return ngettext("%d user", "%d users", self.summary.people) % self.summary.people
 
     @property
     def since(self) -> datetime.datetime | None:

@@ -113,7 +113,7 @@ def test_the_list_says_who_let_an_application_in_and_since_when(site: Site, owne
     site.refresh(tokens["refresh_token"])
     make_call("conf-public", datetime(2026, 3, 4, 5, 6, tzinfo=timezone.get_default_timezone()))
     shown = line(owner, "conf-public")
-    assert shown.startswith("Desk registered by this site’s administrators conf-public 2 people ")
+    assert shown.startswith("Desk registered by this site’s administrators conf-public 2 users ")
     assert then.strftime("%m/%d/%Y") in shown
     assert timezone.now().strftime("%m/%d/%Y") in shown
     assert shown.endswith(" 03/04/2026 5:06 a.m.")
@@ -152,7 +152,7 @@ def test_only_access_that_can_be_used_or_renewed_at_an_endpoint_counts(site: Sit
     make_token(site, site.application, site.make_user("expired"), expires=gone)
     make_token(site, site.application, site.make_user("elsewhere"), resource=[])
     make_token(site, site.application, None)
-    assert " 2 people " in line(owner, "conf-public")
+    assert " 2 users " in line(owner, "conf-public")
     shown = content(owner, PAGE)
     assert [name for name in ("ada", "renewable") if f"Revoke access of {name}" not in shown] == []
     assert not re.search("stayed-away|withdrawn|expired|elsewhere", words(shown))
@@ -161,7 +161,7 @@ def test_only_access_that_can_be_used_or_renewed_at_an_endpoint_counts(site: Sit
 def test_several_logins_of_one_person_count_once(site: Site, owner: Browser) -> None:
     site.tokens_for(site.alpha)
     site.tokens_for(site.beta, scope="travel:write")
-    assert " 1 person " in line(owner, "conf-public")
+    assert " 1 user " in line(owner, "conf-public")
     shown = line(owner, "Revoke access of ada", PAGE)
     assert re.search(r"(alpha beta|beta alpha) Change your trips Look up your trips Revoke access$", shown)
 
@@ -243,7 +243,7 @@ def test_hundreds_of_applications_cost_as_many_queries_as_one(
     )
     owner.get(LIST)
     with django_assert_max_num_queries(9):
-        assert words(content(owner, LIST)).count("1 person") == 100
+        assert words(content(owner, LIST)).count("1 user") == 100
     first = content(owner, LIST)
     assert "220 clients" in words(first)
     pages = [re.findall(r'title="([^"]+)"', first), names(owner, "?p=2"), names(owner, "?p=3")]
@@ -359,7 +359,7 @@ def test_taking_back_from_one_person_ends_their_tokens_alone(site: Site, owner: 
     assert site.status(mine["access_token"]) == 401
     assert site.refresh(mine["refresh_token"]).status_code == 400
     assert site.status(theirs["access_token"]) == 200
-    assert " 1 person " in line(owner, "conf-public")
+    assert " 1 user " in line(owner, "conf-public")
     entry = LogEntry.objects.get()
     assert (entry.object_id, entry.user.username) == ("conf-public", "owner")
     assert owner.get(entry.get_admin_url()).status_code == 200

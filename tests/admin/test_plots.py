@@ -184,7 +184,7 @@ def test_a_sparkline_can_be_given_its_words() -> None:
 
 @pytest.mark.parametrize("values", [[], [0, 0, 0]])
 def test_a_sparkline_of_nothing_says_so(values: list[int]) -> None:
-    assert parsed(sparkline(values)).get("aria-label") == "Nothing."
+    assert parsed(sparkline(values)).get("aria-label") == "No data."
 
 
 def test_a_day_with_one_call_among_days_with_thousands_is_no_day_without() -> None:
