@@ -121,7 +121,7 @@ def test_the_list_says_who_let_an_application_in_and_since_when(site: Site, owne
 
 def test_an_application_that_nobody_let_in_is_listed_as_that(site: Site, owner: Browser) -> None:
     assert line(owner, "conf-public") == (
-        "conf-public registered by this site’s administrators conf-public nobody – – –"
+        "conf-public registered by this site’s administrators conf-public none – – –"
     )
 
 
@@ -135,7 +135,7 @@ def test_the_list_says_how_an_application_came(site: Site, owner: Browser) -> No
     ):
         application.registration_source = source
         application.save()
-        assert f"Far {said} https://client.example.com/a/pa… nobody" in line(owner, client_id)
+        assert f"Far {said} https://client.example.com/a/pa… none" in line(owner, client_id)
 
 
 @pytest.mark.postgresql
