@@ -1,4 +1,4 @@
-"""API keys in the admin: made and shown once, listed, revoked."""
+"""Admin of API keys: creation, list and revocation."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -37,22 +37,24 @@ WRITTEN = ("created", "expires", "revoked", "last_used")
 
 
 class NewKeyForm(_ModelForm):
-    """What a key is to be, as ``create_key`` takes it."""
+    """Form with the arguments of ``create_key``."""
 
     endpoints = checkboxes(
-        label=gettext_lazy("Endpoints"), choices=endpoint_choices, help_text=gettext_lazy("Where the key opens.")
+        label=gettext_lazy("Endpoints"),
+        choices=endpoint_choices,
+        help_text=gettext_lazy("Endpoints that accept the key."),
     )
     scopes = checkboxes(
         label=gettext_lazy("Scopes"),
         choices=scope_choices,
         required=False,
-        help_text=gettext_lazy("Scopes of the key. None ticked: the scopes that the endpoints require."),
+        help_text=gettext_lazy("Scopes of the key. None selected: the scopes that the endpoints require."),
     )
     days = forms.IntegerField(
         label=gettext_lazy("Days"),
         initial=lambda: min(DAYS, settings.MAX_API_KEY_DAYS),
         min_value=1,
-        help_text=gettext_lazy("How long the key lives."),
+        help_text=gettext_lazy("Days until the key expires."),
     )
 
     class Meta:
@@ -60,7 +62,7 @@ class NewKeyForm(_ModelForm):
         fields = ("user", "name")
 
     class Media:
-        """Its styles."""
+        """Stylesheets."""
 
         css = STYLES
 
@@ -69,7 +71,7 @@ class NewKeyForm(_ModelForm):
         self.fields["endpoints"].initial = [each.name for each in servers() if takes_keys(each)][:1]
 
     def clean(self) -> dict[str, Any]:
-        """Say what ``create_key`` would refuse."""
+        """Add the errors that ``create_key`` would raise."""
         given = super().clean() or self.cleaned_data
         if not self.errors:
             problems = find_problems(
@@ -81,17 +83,17 @@ class NewKeyForm(_ModelForm):
 
 
 class StateFilter(admin.SimpleListFilter):
-    """Keys that can be used, and those that cannot."""
+    """Filter by state."""
 
     title = gettext_lazy("state")
     parameter_name = "state"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:  # noqa: ARG002
-        """Each state by its value."""
+        """Return the states."""
         return [(state.value, words) for state, words in WORDS.items()]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[APIKey]) -> QuerySet[APIKey]:  # noqa: ARG002
-        """The keys in the chosen state; the first reason counts, as in ``state_of``."""
+        """Return the keys in the chosen state, with the precedence of ``state_of``."""
         now = timezone.now()
         unrevoked = queryset.filter(revoked=None)
         match self.value():
@@ -105,7 +107,7 @@ class StateFilter(admin.SimpleListFilter):
 
 
 class APIKeyAdmin(StoppingAdmin):
-    """A key is made here, shown once, and later at most renamed or revoked."""
+    """Creates API keys, which are shown once. Afterwards they can be renamed or revoked."""
 
     stop_path = "revoke"
     stop_title = gettext_lazy("Revoke API key")
@@ -126,49 +128,49 @@ class APIKeyAdmin(StoppingAdmin):
 
     @admin.display(description=gettext_lazy("state"))
     def state(self, row: APIKey) -> str:
-        """Whether it can be used."""
+        """Return the key's state."""
         return str(WORDS[state_of(row)])
 
     @admin.display(description=gettext_lazy("endpoints"))
     def endpoint_names(self, row: APIKey) -> str:
-        """Where it opens."""
+        """Return the names of its endpoints."""
         return ", ".join(row.endpoints)
 
     @admin.display(description=gettext_lazy("scopes"))
     def scope_words(self, row: APIKey) -> str:
-        """What it allows."""
+        """Return its scopes with their descriptions."""
         known = declared()
         return "; ".join(f"{known[name].text} ({name})" if name in known else name for name in row.scopes) or "–"
 
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:  # noqa: ARG002
-        """The user model may have another name for names."""
+        """Include the username field of the site's user model."""
         return ("name", "prefix", f"user__{get_user_model().USERNAME_FIELD}")
 
     def get_fields(self, request: HttpRequest, obj: APIKey | None = None) -> Any:  # noqa: ARG002
-        """All of it is chosen when the key is made."""
+        """Return the fields to create a key, or to view one."""
         return ("user", "name", "endpoints", "scopes", "days") if obj is None else ("name", *self.readonly_fields)
 
     def get_readonly_fields(self, request: HttpRequest, obj: APIKey | None = None) -> Any:  # noqa: ARG002
-        """And later only the name can be changed."""
+        """Make all but the name read-only once a key exists."""
         return () if obj is None else self.readonly_fields
 
     def get_form(self, request: HttpRequest, obj: APIKey | None = None, change: bool = False, **options: Any) -> Any:
-        """The form that makes keys, or that of a name."""
+        """Return the form that creates keys, or the one that renames them."""
         if obj is not None:
             return super().get_form(request, obj, change=change, **options)
         form = super().get_form(request, obj, change=change, form=NewKeyForm, fields=("user", "name"))
         return type("NewKeyForm", (form,), {"clean_user": _own_user_or_superuser(request)})
 
-    # Making
+    # Creation
 
     def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> HttpResponse:
-        """With one button: what follows is the page with the key."""
+        """Show a single save button, as the next page shows the key."""
         buttons = {"show_save_and_continue": False, "show_save_and_add_another": False}
         return super().add_view(request, form_url, {**(extra_context or {}), **buttons})
 
     @sensitive_variables()
     def save_model(self, request: HttpRequest, obj: APIKey, form: Any, change: bool) -> None:
-        """Make the key; or change a name."""
+        """Create the key, or save its new name."""
         if change:
             super().save_model(request, obj, form, change)
             return
@@ -185,7 +187,7 @@ class APIKeyAdmin(StoppingAdmin):
 
     @sensitive_variables()
     def response_add(self, request: HttpRequest, obj: APIKey, post_url_continue: str | None = None) -> HttpResponse:  # noqa: ARG002
-        """The page with the key. It is the answer itself: a redirect would need a place to keep the key in between."""
+        """Return the page with the key directly: a redirect would have to store the key."""
         request.current_app = self.admin_site.name
         opened = [each for each in servers() if each.name in obj.endpoints]
         context = {
@@ -202,24 +204,24 @@ class APIKeyAdmin(StoppingAdmin):
         answer.headers["Referrer-Policy"] = "no-referrer"
         return answer
 
-    # Revoking
+    # Revocation
 
     def can_stop(self, row: APIKey) -> bool:
-        """Whether it is not revoked yet."""
+        """Return True if the key is not revoked."""
         return row.revoked is None
 
     def stop(self, row: APIKey) -> bool:
-        """Revoke it. Open streams end with it."""
+        """Revoke the key and close its open streams."""
         return revoke_key(row)
 
     @admin.action(description=gettext_lazy("Revoke selected API keys"), permissions=["change"])
     def revoke_selected(self, request: HttpRequest, queryset: QuerySet[APIKey]) -> None:
-        """Revoke those that are not yet."""
+        """Revoke the selected keys."""
         self.stop_all(request, queryset)
 
 
 def _own_user_or_superuser(request: HttpRequest) -> Any:
-    """Whoever makes a key for another can act as them, so permission to add keys must not be enough for that."""
+    """Return a validator: only superusers may create keys for others, as a key acts as its user."""
 
     def clean_user(form: Any) -> Any:
         user = form.cleaned_data["user"]

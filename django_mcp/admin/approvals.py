@@ -1,6 +1,6 @@
-"""Approvals in the admin: pending calls, decisions, the list, and the requester's own page.
+"""Admin of approvals: pending calls, decisions and history; also the requester's page.
 
-It is no page of the admin, which lets only staff in, but shows the call as the admin's page does.
+The requester's page is outside the admin, which admits only staff, but shows the call in the same way.
 """
 
 import hashlib
@@ -50,7 +50,7 @@ KINDS = {
     "session": gettext_lazy("signed in to the site"),
     "user": gettext_lazy("on the server’s command line"),
 }
-"""Kinds of callers, in words."""
+"""Display names of ``Principal.kind``."""
 
 
 def waits() -> Q:
@@ -60,18 +60,18 @@ def waits() -> Q:
 
 
 def has_ended() -> Q:
-    """The opposite."""
+    """Return the filter for all other approval requests."""
     return ~Q(state=State.PENDING) | Q(expires__lte=timezone.now()) | Q(task__status__in=OVER)
 
 
 def is_waiting(row: Approval) -> bool:
-    """The same of one row."""
+    """Return True if an approval request can still be decided."""
     is_wanted = row.task is None or row.task.status not in OVER
     return row.state == State.PENDING and row.expires > timezone.now() and is_wanted
 
 
 def state_of(row: Approval) -> State:
-    """Its state as people understand it: what is good no longer has expired, whether or not anybody has noticed."""
+    """Return the current state: a request past its expiry has expired even if the row was not updated yet."""
     if row.state == State.PENDING and not is_waiting(row):
         return State.EXPIRED
     if row.state == State.APPROVED and row.expires <= timezone.now():
@@ -85,18 +85,18 @@ RUNS = {
     "done": gettext_lazy("Done"),
     "failed": gettext_lazy("Failed"),
 }
-"""The outcome of an approved call, in the word that approvers and the requester both read."""
+"""Display names of the outcome of an approved call, for approvers and the requester."""
 
 
 def run_of(row: Approval) -> str:
-    """Return what became of the run of an approved call: a key of ``RUNS``."""
+    """Return the key of ``RUNS`` for a used approval request."""
     if row.outcome:
         return "done" if row.outcome == "ok" else "failed"
     return "interrupted" if row.task is not None and row.task.is_over else "started"
 
 
 def ran(run: str) -> Q:
-    """Return what is true of used approval requests for which ``run_of`` gives *run*."""
+    """Return the filter for used approval requests with this outcome, the inverse of ``run_of``."""
     used, is_over = Q(state=State.CONSUMED), Q(task__status__in=OVER)
     match run:
         case "done":
@@ -109,13 +109,16 @@ def ran(run: str) -> Q:
 
 
 def state_words(row: Approval) -> str:
-    """Return the state of an approval request in a word or two; of one that was used what became of its run."""
+    """Return the display name of the state, or of the outcome once the approval is used."""
     state = state_of(row)
     return str(RUNS[run_of(row)] if state == State.CONSUMED else capfirst(state.label))
 
 
 def seen(row: Approval) -> str:
-    """A digest of all that a card shows of the call. Who decides sends it along: they decide about what they saw."""
+    """Return a digest of all that a card shows of the call.
+
+    The form sends it back, so that a decision applies only to what the approver saw.
+    """
     shown = [row.public_id, row.digest, row.version, row.arguments, row.preview, row.preview_digest, row.client]
     shown.append(row.withheld)
     return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()[:32]
@@ -123,13 +126,7 @@ def seen(row: Approval) -> str:
 
 @dataclass
 class Card:
-    """One call.
-
-    Attributes:
-        row: its approval request.
-        person: the caller's name.
-        user: who looks at it.
-    """
+    """A call as shown to a user."""
 
     row: Approval
     person: str
@@ -137,47 +134,47 @@ class Card:
 
     @cached_property
     def tool(self) -> str:
-        """Its name."""
+        """Return the tool's name."""
         return line(self.row.tool)
 
     @cached_property
     def kind(self) -> str:
-        """How the caller came in."""
+        """Return how the caller was authenticated."""
         return str(KINDS.get(self.row.principal_kind) or line(self.row.principal_kind))
 
     @cached_property
     def client(self) -> str:
-        """What the client says it is."""
+        """Return the client's self-reported name."""
         return line(approval_messages.client(self.row)) or "–"
 
     @cached_property
     def client_id(self) -> str:
-        """Which OAuth client it is."""
+        """Return the OAuth client id."""
         return line(self.row.client_id)
 
     @cached_property
     def seen(self) -> str:
-        """See there."""
+        """Return the digest of the shown call."""
         return seen(self.row)
 
     @cached_property
     def arguments(self) -> list[tuple[str, SafeString, str]]:
-        """As the caller sent them, and why one is not shown so."""
+        """Return the arguments, with the reason for hidden ones."""
         return shown_arguments(self.row.arguments, (self.row.withheld or {}).get("arguments", {}))
 
     @cached_property
     def not_shown(self) -> list[str]:
-        """What has to be approved without being seen."""
+        """Return the names of hidden values."""
         return [line(each) for each in not_shown(self.row)]
 
     @cached_property
     def preview(self) -> Preview:
-        """What would change."""
+        """Return the preview."""
         return preview_of(self.row.preview)
 
     @cached_property
     def choices(self) -> list[tuple[str, str, SafeString | None]]:
-        """Arguments in which further calls can be bound to this one; those not sent have defaults."""
+        """Return the arguments that an auto-approval rule can require; those not sent have defaults."""
         sent = self.row.arguments if isinstance(self.row.arguments, dict) else {}
         return [
             (each, line(each), shown_value(sent[each]) if each in sent else None) for each in self.row.parts if each
@@ -185,21 +182,21 @@ class Card:
 
     @cached_property
     def may_decide(self) -> bool:
-        """Whether buttons would do something."""
+        """Return True if the user may decide now."""
         return is_waiting(self.row) and may_decide(self.row, self.user)
 
     @property
     def why_not(self) -> str:
-        """Why there are none."""
+        """Return why the user may not decide."""
         if not self.user.has_perm(APPROVE):
-            return _("Read only: deciding needs the permission “Can approve calls of tools”.")
+            return _("Read only: deciding requires the permission “Can approve tool calls”.")
         if not may_approve(self.user, self.row.server):
-            return _("Read only: other people decide calls of this endpoint.")
+            return _("Read only: you may not decide calls at this endpoint.")
         return _("You requested this call, so another person has to decide.")
 
 
 def cards(rows: Iterable[Approval], user: Any) -> list[Card]:
-    """A card for each, with at most two queries."""
+    """Return a card for each row, with at most two queries."""
     rows = list(rows)
     nameless = [each for each in rows if each.user is None or each.principal_kind == "api_key"]
     names = names_of((each.principal_kind, each.principal_id) for each in nameless)
@@ -207,13 +204,13 @@ def cards(rows: Iterable[Approval], user: Any) -> list[Card]:
 
 
 def tag(shown: Sequence[Card], count: int, user: Any) -> str:
-    """An ETag: another one where a page of them would not be the same."""
+    """Return an ETag that changes with the content of the page."""
     state = [get_language(), user.pk, count, [[card.row.pk, card.seen, card.may_decide] for card in shown]]
     return f'"{hashlib.sha256(json.dumps(state, default=str).encode()).hexdigest()[:32]}"'
 
 
 def note_shown(shown: Iterable[Card], user: Any) -> None:
-    """Note that somebody who may decide was shown them; once for each person."""
+    """Record that a user who may decide has viewed the calls, once for each user."""
     keys = [card.row.pk for card in shown if card.may_decide]
     if not keys:
         return
@@ -232,20 +229,16 @@ PERIODS = (
     (4 * HOUR, gettext_lazy("4 hours")),
     (24 * HOUR, gettext_lazy("one day")),
 )
-"""For how long further calls can be approved."""
+"""Lifetimes of auto-approval rules."""
 MAX_CALLS = 1000
 LONGEST_REASON = 1000
 
 Said = tuple[int, str]
-"""The level of a message, and its words."""
+"""Level and text of a message."""
 
 
 class DecisionForm(forms.Form):
-    """What the form of a card sends. The template writes it, so that a page can hold many.
-
-    Args:
-        row: the approval request it is about.
-    """
+    """The form of a card. Templates render it by hand, so that a page can contain many."""
 
     decision = forms.ChoiceField(choices=[(each, each) for each in (APPROVE_ACTION, APPROVE_MORE, REFUSE)])
     seen = forms.CharField(max_length=64)
@@ -263,24 +256,25 @@ class DecisionForm(forms.Form):
 
 
 def decide(request: HttpRequest, row: Approval) -> Said:
-    """Do what the form of a request says.
+    """Process a decision and return the message for the user.
 
     Raises:
-        PermissionDenied: they may not decide; or are no person with a session, whatever else recognises them.
+        PermissionDenied: the user may not decide, or has no session: a person has to decide, so other authentication
+            of the site does not count.
     """
     if SESSION_KEY not in request.session:
         raise PermissionDenied
     form = DecisionForm(row, request.POST)
     if not form.is_valid():
         problems = [f"{name}: {' '.join(map(str, words))}" for name, words in form.errors.items()]
-        return messages.ERROR, _("Nothing was decided. %s") % " ".join(problems)
+        return messages.ERROR, _("Not decided. %s") % " ".join(problems)
     with database.atomic():
         row = Approval.objects.select_for_update().get(pk=row.pk)
         if row.state == State.PENDING and form.cleaned_data["seen"] != seen(row):
             return messages.ERROR, _("This call has changed since you opened the page. Review it again, then decide.")
         is_told = form.cleaned_data["decision"] == REFUSE or form.cleaned_data["unseen"]
         if not is_told and (hidden := decisions.not_shown(row)):
-            words = _("Not decided: parts of this call are not shown (%s). Tick the box to approve it anyway.")
+            words = _("Not decided: parts of this call are hidden (%s). Select the check box to approve it anyway.")
             return messages.ERROR, words % ", ".join(map(line, hidden))
         if _do(row, request.user, form.cleaned_data):
             return messages.SUCCESS, _done(row, form.cleaned_data)
@@ -308,17 +302,17 @@ def _done(row: Approval, given: dict[str, Any]) -> str:
 
 
 def too_late(row: Approval, user: Any) -> str:
-    """Why nothing came of a decision."""
+    """Return why a decision had no effect."""
     row.refresh_from_db()
     if row.state in {State.APPROVED, State.CONSUMED, State.DENIED}:
         words = {
-            "who": _("You yourself") if row.decided_by == user else line(row.decided_by or _("Somebody")),
+            "who": _("You") if row.decided_by == user else line(row.decided_by or _("Another user")),
             "tool": line(row.tool),
             "reason": f" “{line(row.reason)}”" if row.reason else "",
         }
         if row.state == State.DENIED:
-            return _("Too late: %(who)s denied this call of %(tool)s before you.%(reason)s") % words
-        return _("Too late: %(who)s approved this call of %(tool)s before you.") % words
+            return _("Already decided: %(who)s denied this call of %(tool)s.%(reason)s") % words
+        return _("Already decided: %(who)s approved this call of %(tool)s.") % words
     if row.task is not None and row.task.status in OVER:
         return _("Not decided: the requester cancelled this call of %s.") % line(row.tool)
     if row.state == State.EXPIRED or row.expires <= timezone.now():
@@ -327,60 +321,56 @@ def too_late(row: Approval, user: Any) -> str:
 
 
 MOST = 50
-"""Cards on one page."""
+"""Maximum cards on a page."""
 
 
 class ApprovalList(ChangeList):
-    """Rows are those that wait no longer.
-
-    Attributes:
-        waiting: the others, the newest first.
-    """
+    """Change list of decided and expired requests; ``waiting`` holds the pending ones, newest first."""
 
     waiting: QuerySet[Approval]
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Approval]:
-        """Both, told apart."""
+        """Return the ended requests, and set ``waiting``."""
         found = super().get_queryset(request, exclude_parameters)
-        if exclude_parameters is None:  # else it is only counted
+        if exclude_parameters is None:  # otherwise the call only counts facets
             self.waiting = found.filter(waits()).order_by("-pk")
         return found.filter(has_ended()).defer("arguments", "preview", "parts")
 
     def get_results(self, request: HttpRequest) -> None:
-        """With the names of callers."""
+        """Add the names of callers."""
         super().get_results(request)
         for each in cards(self.result_list, request.user):
             each.row.person = each.person  # type: ignore[attr-defined]
 
     def cards(self, user: Any) -> tuple[list[Card], int]:
-        """Of those that wait, and how many there are."""
+        """Return the cards of pending requests, and how many there are in total."""
         rows = list(self.waiting.select_related("user", "task")[: MOST + 1])
         return cards(rows[:MOST], user), len(rows) if len(rows) <= MOST else self.waiting.count()
 
 
 class WaitingList(ApprovalList):
-    """Without the others, for those who look every other second."""
+    """Change list of pending requests only, for the polling script."""
 
     def get_results(self, request: HttpRequest) -> None:  # noqa: ARG002
-        """None."""
+        """Skip the ended requests."""
         self.result_count = self.full_result_count = 0
         self.result_list = self.root_queryset.none()
         self.can_show_all, self.multi_page = True, False
 
 
 class StateFilter(admin.SimpleListFilter):
-    """By what became of it; what is good no longer has expired, whether or not anybody has noticed."""
+    """Filter by current state or outcome."""
 
     title = gettext_lazy("state")
     parameter_name = "state"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Any:  # noqa: ARG002
-        """Every state, in the words of the list; of used approval requests what became of the run."""
+        """Return all states, with outcomes in place of "used"."""
         states = [(value, capfirst(label)) for value, label in State.choices if value != State.CONSUMED]
         return [*states, *RUNS.items()]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Approval]) -> QuerySet[Approval] | None:  # noqa: ARG002
-        """Rows in the chosen one."""
+        """Return the rows in the chosen state."""
         now = timezone.now()
         match self.value():
             case State.PENDING:
@@ -399,11 +389,11 @@ class StateFilter(admin.SimpleListFilter):
 
 
 LIVE = "x-mcp-live"
-"""The header of requests that the page's script makes: it wants no page."""
+"""Header of requests by the page's script, which expect a fragment."""
 
 
 class ApprovalAdmin(LookingAdmin):
-    """Calls that wait, and what became of others."""
+    """Lists and decides approval requests."""
 
     change_list_template = "admin/django_mcp/approval/list.html"
     list_display = ("tool", "caller_name", "client_name", "state_now", "decided_by", "created")
@@ -415,13 +405,13 @@ class ApprovalAdmin(LookingAdmin):
     show_full_result_count = False
 
     class Media:
-        """Its styles, and what keeps the page up to date."""
+        """Stylesheets and the polling script."""
 
         css = DECIDED_STYLES
         js = ("django_mcp/approvals.js",)
 
     def get_urls(self) -> list[URLPattern]:
-        """And what the page's script asks for, and where forms are sent to."""
+        """Add the fragments of the polling script and the target of the forms."""
         wrap, name = self.admin_site.admin_view, f"{self.opts.app_label}_{self.opts.model_name}"
         return [
             path("waiting/", wrap(self.waiting_view), name=f"{name}_waiting"),
@@ -431,18 +421,18 @@ class ApprovalAdmin(LookingAdmin):
         ]
 
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:  # noqa: ARG002
-        """The user model may have another name for names."""
+        """Include the username field of the site's user model."""
         return ("tool", "public_id", "client_id", "principal_id", "reason", f"user__{get_user_model().USERNAME_FIELD}")
 
     # The list
 
     def get_changelist(self, request: HttpRequest, **_options: Any) -> type[ApprovalList]:
-        """With what waits; or that alone."""
+        """Return the change list class of the page or of the polling script."""
         match = request.resolver_match
         return WaitingList if match is not None and (match.url_name or "").endswith("_waiting") else ApprovalList
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        """Cards of what waits, above the rows of what does not."""
+        """Show cards of pending requests above the list of ended ones."""
         title = {"title": capfirst(self.opts.verbose_name_plural), **(extra_context or {})}
         answer = super().changelist_view(request, title)
         if isinstance(answer, TemplateResponse) and answer.context_data and "cl" in answer.context_data:
@@ -452,7 +442,7 @@ class ApprovalAdmin(LookingAdmin):
         return answer
 
     def waiting_view(self, request: HttpRequest) -> HttpResponse:
-        """The cards alone; nothing where they are those that the script has."""
+        """Return the cards of pending requests, or 304 if they have not changed."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         try:
@@ -462,7 +452,7 @@ class ApprovalAdmin(LookingAdmin):
         return self._fragment(request, *page.cards(request.user))
 
     def one_waiting_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """The same of one approval request."""
+        """Return the card of one pending request, or 304 if it has not changed."""
         row = self.get_object(request, str(pk))
         if not self.has_view_permission(request, row):
             raise PermissionDenied
@@ -494,7 +484,7 @@ class ApprovalAdmin(LookingAdmin):
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
-        """What is known of it; while it waits, with the form that decides."""
+        """Show an approval request, with the form of the decision while it is pending."""
         del form_url
         row = self.get_object(request, object_id)
         if not self.has_view_permission(request, row) or request.method not in {"GET", "HEAD"}:
@@ -521,14 +511,14 @@ class ApprovalAdmin(LookingAdmin):
         return TemplateResponse(request, "admin/django_mcp/approval/detail.html", context)
 
     def decide_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """Decide, by POST; and say what came of it, on the page that asked or, to the script, alone."""
+        """Process a decision. Redirect with a message, or return the message alone to the script."""
         row = self.get_object(request, str(pk))
         if not self.has_view_permission(request, row):
             raise PermissionDenied
         if row is None:
             return self._get_obj_does_not_exist_redirect(request, self.opts, str(pk))  # type: ignore[attr-defined, no-any-return]
         page = self._url("change", row.pk)
-        if request.method != "POST":  # after a login on the way
+        if request.method != "POST":  # redirected here after a login
             return HttpResponseRedirect(page)
         level, words = decide(request, row)
         if level == messages.SUCCESS:
@@ -546,18 +536,18 @@ class ApprovalAdmin(LookingAdmin):
 
     @admin.display(description=gettext_lazy("caller"), ordering="principal_id")
     def caller_name(self, row: Approval) -> str:
-        """Who asked."""
+        """Return the name of the caller."""
         person: str = row.person  # type: ignore[attr-defined] # see ApprovalList
         return person
 
     @admin.display(description=gettext_lazy("client"))
     def client_name(self, row: Approval) -> str:
-        """What that says it is."""
+        """Return the client's self-reported name."""
         return line(client(row)) or "–"
 
     @admin.display(description=gettext_lazy("state"), ordering="state")
     def state_now(self, row: Approval) -> str:
-        """What became of it."""
+        """Return the state or outcome."""
         return state_words(row)
 
     def _url(self, view: str, *args: Any) -> str:
@@ -570,11 +560,11 @@ class ApprovalAdmin(LookingAdmin):
 
 
 REFRESH_SECONDS = 30
-"""After which the page is loaded anew while the call waits."""
+"""Seconds between reloads of the requester's page while the call is pending."""
 
 STATES = {
     "pending": (
-        gettext_lazy("Waiting for approval"),
+        gettext_lazy("Pending approval"),
         gettext_lazy("Once it is approved, your client must repeat exactly the same call to run it."),
         gettext_lazy("Once it is approved, it continues automatically."),
     ),
@@ -591,8 +581,8 @@ STATES = {
     "started": (
         RUNS["started"],
         gettext_lazy(
-            "It was approved and began, and what came of it is not noted yet. If your client waits no longer and has "
-            "no result, the server may have stopped. Check what the call did before you make it again."
+            "It was approved and started, and its outcome is not recorded yet. If your client stopped waiting without "
+            "a result, the server may have stopped. The call may have taken effect; check before retrying."
         ),
         gettext_lazy("It was approved and is running. Your client gets the result."),
     ),
@@ -600,35 +590,35 @@ STATES = {
         RUNS["interrupted"],
         *[
             gettext_lazy(
-                "It was approved and began, and ended before its outcome was noted. "
-                "Check what it did before you repeat it."
+                "It was approved and started, but stopped before its outcome was recorded. "
+                "It may have taken effect; check before retrying."
             )
         ]
         * 2,
     ),
-    "done": (RUNS["done"], *[gettext_lazy("It was approved and has run. Your client has the result.")] * 2),
+    "done": (RUNS["done"], *[gettext_lazy("It was approved and completed. Your client has the result.")] * 2),
     "failed": (
         RUNS["failed"],
-        *[gettext_lazy("It was approved and ended with an error. Your client has the message.")] * 2,
+        *[gettext_lazy("It was approved and failed. Your client has the error message.")] * 2,
     ),
 }
-"""For each state, with those of the run of an approved call: a title, and a sentence for a call and for a task."""
+"""Title and explanation of each state or outcome, for calls and for tasks."""
 
 
 class RequesterView(LoginRequiredMixin, View):
-    """``/mcp/approvals/<id>/``: one call, for its user. Approvers are redirected to the page in the admin."""
+    """The requester's page, ``/mcp/approvals/<id>/``. Redirects approvers to the admin."""
 
     http_method_names = ("get", "head", "options")
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Add the headers of the package's pages."""
+        """Add the security headers of the package's pages."""
         return protect(super().dispatch(request, *args, **kwargs))  # type: ignore[arg-type]
 
     def get(self, request: HttpRequest, endpoint: str, approval_id: str) -> HttpResponse:
         """Show the call.
 
         Raises:
-            Http404: there is no such approval request, or it is another user's.
+            Http404: the approval request does not exist or is another user's.
         """
         found = Approval.objects.filter(public_id=approval_id, server=endpoint).select_related("task").first()
         if found is None:
@@ -657,7 +647,7 @@ class RequesterView(LoginRequiredMixin, View):
 
 
 def describe(row: Approval) -> tuple[str, str]:
-    """Return a title and a sentence: what the user who made a call may know of its state, and what follows from it."""
+    """Return the title and explanation of the state for the requester."""
     state: str = state_of(row)
     if state == State.CONSUMED:
         state = run_of(row)

@@ -1,4 +1,4 @@
-"""Standing approvals: who may make which further calls without being asked, and to take that back."""
+"""Admin of auto-approval rules: list and revocation."""
 
 from typing import Any
 
@@ -19,11 +19,11 @@ from django_mcp.models import AutoApprovalRule
 
 
 class AutoApprovalRuleAdmin(LookingAdmin, StoppableAdmin):
-    """Standing approvals, the newest first. Whoever may approve calls may revoke them."""
+    """Lists auto-approval rules. Users who may approve calls may revoke rules."""
 
     stop_path = "revoke"
     stop_title = gettext_lazy("Revoke")
-    stop_question = gettext_lazy("Revoke the auto-approval rule “%s”? Such calls need approval again.")
+    stop_question = gettext_lazy("Revoke the auto-approval rule “%s”? Matching calls will require approval again.")
     stop_answer = gettext_lazy("Yes, revoke it")
     stopped_one = gettext_lazy("The auto-approval rule “%s” is revoked.")
     stopped_none = gettext_lazy("The auto-approval rule “%s” has already ended.")
@@ -51,45 +51,45 @@ class AutoApprovalRuleAdmin(LookingAdmin, StoppableAdmin):
     )
 
     class Media:
-        """Its styles."""
+        """Stylesheets."""
 
         css = DECIDED_STYLES
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
-        """To revoke is all there is to change."""
+        """Allow approvers, as the only change is revocation."""
         return request.user.has_perm(APPROVE)
 
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:  # noqa: ARG002
-        """The user model may have another name for names."""
+        """Include the username field of the site's user model."""
         return ("tool", "principal_id", f"user__{get_user_model().USERNAME_FIELD}")
 
     def get_queryset(self, request: HttpRequest) -> Any:
-        """With the calls that came of each."""
+        """Annotate the number of calls that each rule approved."""
         return super().get_queryset(request).annotate(uses=Count("approvals"))
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
-        """A page of rows, with the names of their callers."""
+        """Add the names of callers to the rows of the page."""
         page = super().get_changelist_instance(request)
         with_names(page.result_list)
         return page
 
     def can_stop(self, row: AutoApprovalRule) -> bool:
-        """As long as it lets calls through."""
+        """Return True if the rule still approves calls."""
         return row.revoked is None and row.expires > timezone.now() and row.remaining != 0
 
     def stop(self, row: AutoApprovalRule) -> bool:
-        """Revoke it. The next call is asked about."""
+        """Revoke the rule."""
         good = AutoApprovalRule.objects.filter(pk=row.pk, revoked=None, expires__gt=timezone.now())
         return bool(good.exclude(remaining=0).update(revoked=timezone.now()))
 
     @admin.action(description=gettext_lazy("Revoke selected auto-approval rules"), permissions=["change"])
     def stop_selected(self, request: HttpRequest, queryset: Any) -> None:
-        """Revoke those that are good still."""
+        """Revoke the selected rules."""
         self.stop_all(request, queryset)
 
     @admin.display(description=gettext_lazy("caller"), ordering="principal_id")
     def caller_name(self, row: Any) -> str:
-        """Whose calls it lets through."""
+        """Return the name of the caller."""
         if row.user is not None and row.principal_kind != "api_key":
             return line(row.user)
         caller = row.principal_kind, row.principal_id
@@ -97,7 +97,7 @@ class AutoApprovalRuleAdmin(LookingAdmin, StoppableAdmin):
 
     @admin.display(description=gettext_lazy("same arguments"))
     def must_be(self, row: AutoApprovalRule) -> SafeString | str:
-        """And their values; without any, all calls of the tool fit."""
+        """Return the arguments that must be the same, with their values."""
         if not row.pattern:
             return _("any arguments")
         pairs = ((line(name), _given(row, name)) for name in row.pattern)
@@ -105,26 +105,26 @@ class AutoApprovalRuleAdmin(LookingAdmin, StoppableAdmin):
 
     @admin.display(description=gettext_lazy("calls left"), ordering="remaining")
     def left(self, row: AutoApprovalRule) -> str:
-        """How many."""
-        return _("any number") if row.remaining is None else str(row.remaining)
+        """Return the number of calls left."""
+        return _("no limit") if row.remaining is None else str(row.remaining)
 
     @admin.display(description=gettext_lazy("calls made"), ordering="uses")
     def used(self, row: Any) -> int:
-        """How many it let through."""
+        """Return the number of approved calls."""
         count: int = row.uses
         return count
 
     @admin.display(description=gettext_lazy("state"))
     def state(self, row: AutoApprovalRule) -> str:
-        """Whether it is good."""
+        """Return the rule's state."""
         if row.revoked is not None:
             return _("revoked")
         if row.expires <= timezone.now():
             return _("expired")
-        return _("used up") if row.remaining == 0 else _("good")
+        return _("used up") if row.remaining == 0 else _("active")
 
 
 def _given(row: AutoApprovalRule, name: str) -> SafeString:
-    """The value of an argument; a default, where the first call did not give it, is not kept."""
+    """Return an argument's value. Defaults that the first call did not send are not stored."""
     value = row.arguments.get(name)
     return NONE if value is None else shown_value(value)

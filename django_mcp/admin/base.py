@@ -1,4 +1,4 @@
-"""Base classes of the admin pages: view-only, stoppable, without a table; choices of their forms."""
+"""Shared admin classes (read-only, stoppable, without a table) and choices of forms."""
 
 from collections.abc import Iterable
 from functools import cached_property
@@ -37,22 +37,22 @@ DECIDED_STYLES = {"all": ["django_mcp/admin.css", "django_mcp/approvals.css"]}
 
 
 class LookingAdmin(_ModelAdmin):
-    """Whoever decides sees them, and whoever has the permission to view them."""
+    """Read-only admin for approvers and users with the view permission."""
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Those two."""
+        """Allow approvers and users with the view permission."""
         return request.user.has_perm(APPROVE) or super().has_view_permission(request, obj)
 
     def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002
-        """Calls make them."""
+        """Deny: calls create the rows."""
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
-        """They say what happened."""
+        """Deny: rows are a record of events."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Not here. The page of a user who is deleted asks too, for what goes with them."""
+        """Deny on these pages. The page that deletes a user also asks, for the user's related rows."""
         match = request.resolver_match
         own = f"{self.opts.app_label}_{self.opts.model_name}_"
         if match is None or (match.url_name or "").startswith(own):
@@ -66,20 +66,20 @@ STYLES = {"all": ["django_mcp/admin.css"]}
 
 
 def endpoint_choices() -> Choices:
-    """Every endpoint, with its path."""
+    """Return all endpoints with their paths."""
     return [
-        (each.name, f"{each.name} ({path_of(each)})" + ("" if takes_keys(each) else _(" – takes no API keys now")))
+        (each.name, f"{each.name} ({path_of(each)})" + ("" if takes_keys(each) else _(" – does not accept API keys")))
         for each in servers()
     ]
 
 
 def scope_choices() -> Choices:
-    """Every scope, with its words."""
+    """Return all scopes with their descriptions."""
     return [(name, f"{scope.text} ({name})") for name, scope in declared().items()]
 
 
 def tool_choices() -> Choices:
-    """Every tool of every endpoint, by name."""
+    """Return all tools by name, with their endpoints."""
     found: dict[str, list[str]] = {}
     for server in servers():
         for name in server.tools:
@@ -88,13 +88,13 @@ def tool_choices() -> Choices:
 
 
 def with_stored(choices: Choices, stored: Iterable[str] | None) -> Choices:
-    """*choices*, and what is stored and no longer among them, so that saving does not drop it."""
+    """Return *choices* plus stored values that no longer exist, so that saving keeps them."""
     known = {name for name, _words in choices}
-    return [*choices, *((name, _("%s – does not exist now") % name) for name in stored or () if name not in known)]
+    return [*choices, *((name, _("%s – no longer exists") % name) for name in stored or () if name not in known)]
 
 
 def checkboxes(**options: Any) -> forms.MultipleChoiceField:
-    """A field of check boxes."""
+    """Return a multiple choice field with check boxes."""
     return forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple(attrs={"class": "mcp-choices"}), **options)
 
 
@@ -102,44 +102,39 @@ LAST_NOTES = 20
 
 
 class OwnPagesAdmin(_ModelAdmin):
-    """What such pages have in common. Whoever may see or change rows of the model behind may see or change here.
-
-    Attributes:
-        folder: of the templates.
-        behind: name of the model whose permissions count.
-    """
+    """Base of admin pages without rows, with templates in ``folder`` and the permissions of the model ``behind``."""
 
     folder: ClassVar[str]
     behind: ClassVar[str]
 
-    # Who may
+    # Permissions
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Whoever may see the model behind."""
+        """Return True if the user may view or change the model."""
         return request.user.has_perm(f"django_mcp.view_{self.behind}") or self.has_change_permission(request, obj)
 
     has_module_permission = has_view_permission
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
-        """Whoever may change it."""
+        """Return True if the user may change the model."""
         return request.user.has_perm(f"django_mcp.change_{self.behind}")
 
     def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002
-        """What is here is made elsewhere."""
+        """Deny."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
-        """And deleted there."""
+        """Deny."""
         return False
 
     def sees_calls(self, request: HttpRequest) -> bool:
-        """Whether the log of calls may be shown."""
+        """Return True if the user may view the request log."""
         return request.user.has_perm("django_mcp.view_requestlog")
 
     # Parts of a page
 
     def page(self, request: HttpRequest, template: str, title: str, context: dict[str, Any]) -> TemplateResponse:
-        """One of the folder's templates, as a page of the admin."""
+        """Return a response with a template of the folder in the admin's layout."""
         request.current_app = self.admin_site.name
         shared = {
             **self.admin_site.each_context(request),
@@ -150,25 +145,25 @@ class OwnPagesAdmin(_ModelAdmin):
         return TemplateResponse(request, f"admin/django_mcp/{self.folder}/{template}.html", {**shared, **context})
 
     def address_of(self, key: str) -> str:
-        """The page of one of them."""
+        """Return the URL of an object's page."""
         return self.address(f"{self.opts.model_name}_change", quote(key))
 
     def address(self, name: str, *arguments: Any) -> str:
-        """A page of this app; empty where the site took it out."""
+        """Return the URL of an admin page of this app, or "" if the site removed it."""
         try:
             return reverse(f"admin:django_mcp_{name}", args=arguments, current_app=self.admin_site.name)
         except NoReverseMatch:
             return ""
 
     def notes(self, key: str) -> Any:
-        """The last entries of the history of one of them."""
+        """Return the latest history entries of an object."""
         kind = get_content_type_for_model(self.model())
         entries = LogEntry.objects.filter(content_type=kind, object_id=key).select_related("user")
         return entries.order_by("-action_time", "-pk")[:LAST_NOTES]
 
 
 def page_queries(request: HttpRequest, page: "Page[Any]") -> list[tuple[int, str]]:
-    """Number and address of each page of a list, where there are several."""
+    """Return number and URL of each page of a list, or nothing if there is only one page."""
     if page.paginator.num_pages < 2:  # noqa: PLR2004 - one is none to choose
         return []
     query, found = request.GET.copy(), []
@@ -179,50 +174,46 @@ def page_queries(request: HttpRequest, page: "Page[Any]") -> list[tuple[int, str
 
 
 class BoundedPaginator(Paginator):  # type: ignore[type-arg]
-    """Counts so far and no further. What lies behind is found by filters.
-
-    Attributes:
-        most: rows that are counted, and paged through.
-    """
+    """Paginator that counts at most ``most`` rows; filters find the rest."""
 
     most = 10_000
 
     @cached_property
     def count(self) -> int:
-        """How many there are, up to ``most``."""
+        """Return the number of rows, at most ``most``."""
         rows: Any = self.object_list
         found: int = rows.order_by().values("pk")[: self.most].count()
         return found
 
 
 class ReadOnlyAdmin(_ModelAdmin):
-    """Nobody makes, changes or deletes anything here, superusers included."""
+    """Denies adding, changing and deleting, also to superusers."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002
-        """Nobody."""
+        """Deny."""
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
-        """Nobody."""
+        """Deny."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
-        """Nobody."""
+        """Deny."""
         return False
 
 
 class StoppingAdmin(_ModelAdmin):
-    """Has a page, a button and an action that stop rows. Whoever may change rows may stop them.
+    """Adds a page, a button and an action that stop rows, with the change permission.
 
     Attributes:
-        stop_path: the last part of the page's URL, and of its name.
-        stop_title: of the page that asks whether to stop one, and of the link that leads there.
-        stop_question: what it asks, with ``%s`` for the row.
-        stop_answer: the button that says yes.
-        stopped_one: what is said afterwards, with ``%s`` for the row.
-        stopped_none: what is said where there was nothing to stop any more.
-        stopped_many: the same after the action, with ``%d`` for how many.
-        note: what the history of the row says.
+        stop_path: last part of the page's URL and of its name.
+        stop_title: title of the confirmation page and of the link to it.
+        stop_question: question on that page; ``%s`` is the row.
+        stop_answer: label of the confirming button.
+        stopped_one: message on success; ``%s`` is the row.
+        stopped_none: message if the row had already ended.
+        stopped_many: message after the action; ``%d`` is the number of rows.
+        note: entry in the row's history.
     """
 
     stop_path = "stop"
@@ -236,22 +227,22 @@ class StoppingAdmin(_ModelAdmin):
     change_form_template = "admin/django_mcp/stoppable.html"
 
     def stop(self, row: Any) -> bool:
-        """Stop it; False where that changes nothing."""
+        """Stop a row. Return False if it had already ended."""
         raise NotImplementedError
 
     def can_stop(self, row: Any) -> bool:
-        """Whether it would change something."""
+        """Return True if the row has not ended."""
         raise NotImplementedError
 
     def get_urls(self) -> list[URLPattern]:
-        """And the page that asks whether one is to be stopped."""
+        """Add the confirmation page."""
         view = self.admin_site.admin_view(self.stop_view)
         return [path(f"<int:pk>/{self.stop_path}/", view, name=self._name(self.stop_path)), *super().get_urls()]
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
-        """With a link to that page."""
+        """Add a link to the confirmation page."""
         row = self.get_object(request, object_id)
         stops = row is not None and self.can_stop(row) and self.has_change_permission(request, row)
         shown = {
@@ -261,7 +252,7 @@ class StoppingAdmin(_ModelAdmin):
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **shown})
 
     def stop_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """Ask, and by POST do it."""
+        """Show the confirmation page; stop the row on POST."""
         row = self.get_object(request, str(pk))
         if row is None:
             return self._get_obj_does_not_exist_redirect(request, self.opts, str(pk))  # type: ignore[attr-defined, no-any-return]
@@ -288,12 +279,12 @@ class StoppingAdmin(_ModelAdmin):
         return TemplateResponse(request, "admin/django_mcp/stop.html", context)
 
     def stop_all(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """Stop those that are not yet; for an action."""
+        """Stop the selected rows."""
         count = sum(self.stop_and_log(request, row) for row in queryset)
         self.message_user(request, self.stopped_many % count, messages.SUCCESS)
 
     def stop_and_log(self, request: HttpRequest, row: Model) -> bool:
-        """Stop it, and note that in its history."""
+        """Stop a row and add an entry to its history."""
         pk = row.pk
         if changed := self.stop(row):
             row.pk = pk
@@ -301,13 +292,13 @@ class StoppingAdmin(_ModelAdmin):
         return changed
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        """What depends on it finds out."""
+        """Stop the row before it is deleted, so that streams and tasks end."""
         self.stop(obj)
         if type(obj)._default_manager.filter(pk=obj.pk).exists():  # noqa: SLF001 - Django's documented API
             super().delete_model(request, obj)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """What depends on them finds out."""
+        """Stop the rows before they are deleted, so that streams and tasks end."""
         for row in queryset:
             self.stop(row)
         super().delete_queryset(request, queryset)
@@ -317,31 +308,31 @@ class StoppingAdmin(_ModelAdmin):
 
 
 class StoppableAdmin(StoppingAdmin):
-    """Nothing here is made or changed by hand, only stopped."""
+    """Rows can be viewed and stopped, not edited."""
 
     actions = ("stop_selected",)
 
     class Media:
-        """Its styles."""
+        """Stylesheets."""
 
         css = STYLES
 
     def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002
-        """Nobody makes any here."""
+        """Deny."""
         return False
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:  # noqa: ARG002
-        """All of it."""
+        """Make all fields read-only."""
         return self.fields or ()
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
-        """Without buttons that save, for there is nothing to."""
+        """Hide the save buttons."""
         buttons = {"show_save": False, "show_save_and_continue": False}
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **buttons})
 
     @admin.action(description=gettext_lazy("Stop selected %(verbose_name_plural)s"), permissions=["change"])
     def stop_selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """Stop those that are not yet."""
+        """Stop the selected rows."""
         self.stop_all(request, queryset)

@@ -1,8 +1,8 @@
-"""SVG charts: from numbers to escaped markup, without a model, a request or a script.
+"""SVG charts as escaped markup, without JavaScript.
 
-Widths are percentages and heights pixels, so that a plot fills its column and its letters keep their size. Colours
-are classes of ``django_mcp/overview.css``. The numbers are in the legend, in tooltips and in a table below the plot, so
-nobody needs the colours.
+Widths are percentages and heights are pixels, so that plots fill their column at a fixed font size. Colours are classes
+of ``django_mcp/overview.css``. Legends, tooltips and a table below each plot repeat the numbers for readers who cannot
+tell the colours apart.
 """
 
 import math
@@ -20,18 +20,18 @@ NOTHING = mark_safe("")
 
 
 def tag(name: str, *children: str, **attributes: float | str) -> SafeString:
-    """An element: ``tag("text", "12", x=percent(3), class_="mcp-tick")``. Underlines in names become hyphens."""
+    """Return an element: ``tag("text", "12", x=percent(3), class_="mcp-tick")``. Underscores in names become "-"."""
     written = format_html_join("", ' {}="{}"', ((_attribute(key), _number(value)) for key, value in attributes.items()))
     return format_html("<{0}{1}>{2}</{0}>", mark_safe(name), written, joined(children))  # noqa: S308 - a literal
 
 
 def joined(parts: Iterable[str]) -> SafeString:
-    """One after the other."""
+    """Join parts of markup."""
     return format_html_join("", "{}", ((part,) for part in parts))
 
 
 def percent(share: float) -> str:
-    """A share of the width."""
+    """Format a share of the width."""
     return f"{_number(100 * share)}%"
 
 
@@ -47,34 +47,29 @@ def _number(value: float | str) -> str:
 
 
 HEIGHT, TOP, BOTTOM = 220, 18, 22
-"""Of a plot over time, in pixels; above its data, below it."""
+"""Height of a plot over time, and its margins above and below the data, in pixels."""
 FLOOR = HEIGHT - BOTTOM
 GUTTER, EDGE = 0.1, 0.06
-"""Left of the data, for what the lines stand for; and at both ends of the data. Shares of the width."""
+"""Margin at the left for labels, and at both ends of the data, as shares of the width."""
 
 
 class Mark(NamedTuple):
-    """Words under the axis of time.
-
-    Attributes:
-        at: the bin that they stand for.
-        words: few, for there may be five on a phone.
-    """
+    """A label of the time axis, for the bin ``at``. Short, as five have to fit on a phone."""
 
     at: int
     words: str
 
 
 class Axis(NamedTuple):
-    """What is drawn along time.
+    """The time axis of a plot.
 
     Attributes:
-        key: its ``id`` in the page.
-        title: what is shown, for those who hear it.
-        description: what there is to see, in a sentence or two.
-        bins: each one's words.
-        marks: a few of them, for the axis.
-        shown: a value in words, for the other axis.
+        key: ``id`` of the plot in the page.
+        title: title for screen readers.
+        description: description for screen readers.
+        bins: label of each bin.
+        marks: labels of the axis.
+        shown: formats a value of the other axis.
     """
 
     key: str
@@ -85,12 +80,12 @@ class Axis(NamedTuple):
     shown: Callable[[float], str]
 
     def middle(self, at: int) -> float:
-        """Of a bin, as a share of the width."""
+        """Return the middle of a bin, as a share of the width."""
         return (at + 0.5) / len(self.bins)
 
 
 def picture(key: str, title: str, description: str, height: float, *children: str) -> SafeString:
-    """An image with its title and its description."""
+    """Return an SVG image with a title and description."""
     return tag(
         "svg",
         tag("title", title, id=f"{key}-title"),
@@ -101,13 +96,13 @@ def picture(key: str, title: str, description: str, height: float, *children: st
         aria_labelledby=f"{key}-title {key}-desc",
         width="100%",
         height=height,
-        # What is drawn runs from left to right, in pages of other languages too.
+        # Plots run from left to right in right-to-left languages too.
         direction="ltr",
     )
 
 
 def ticks(greatest: float, most: int = 5, steps: Sequence[float] = (1, 2, 2.5, 5, 10)) -> list[float]:
-    """Round numbers from nothing to *greatest* or somewhat above, each a step of *steps* times a power of ten."""
+    """Return round numbers from 0 to at least *greatest*, in steps of *steps* times a power of ten."""
     if greatest <= 0:
         return [0, 1]
     rough = greatest / most
@@ -117,13 +112,13 @@ def ticks(greatest: float, most: int = 5, steps: Sequence[float] = (1, 2, 2.5, 5
 
 
 def whole_ticks(greatest: float) -> list[float]:
-    """The same, of things that are counted."""
+    """Return ticks that are whole numbers."""
     found = ticks(greatest, steps=(1, 2, 5, 10))
     return found if all(each == int(each) for each in found) else [float(at) for at in range(math.ceil(greatest) + 1)]
 
 
 def height_of(value: float, top: float) -> float:
-    """How many pixels a value is above the floor, where *top* is as high as it gets."""
+    """Return the height of a value in pixels, on an axis that ends at *top*."""
     return (FLOOR - TOP) * value / top
 
 
@@ -132,8 +127,8 @@ def _rule(y: float) -> SafeString:
 
 
 def over_time(axis: Axis, levels: Sequence[float], *data: str) -> SafeString:
-    """A picture of *data*, which is as wide as all bins together, with the words of both axes."""
-    # A picture in the picture, so that percentages in it are of what the gutter leaves.
+    """Return a plot of *data* with labelled axes."""
+    # A nested SVG, so that percentages inside refer to the width without the gutter.
     place = {"x": percent(GUTTER), "width": percent(1 - GUTTER), "class_": "mcp-data"}
     inner = tag("svg", *data, *_marks(axis), **place)
     outer = [_rule(FLOOR - height_of(level, levels[-1])) for level in levels]
@@ -149,25 +144,25 @@ def _marks(axis: Axis) -> Iterable[SafeString]:
     for mark in axis.marks:
         share = axis.middle(mark.at)
         yield tag("line", x1=percent(share), x2=percent(share), y1=FLOOR, y2=FLOOR + 4, class_="mcp-rule")
-        # At the right edge they would be cut off; at the left there is the gutter.
+        # Labels at the right edge would be cut off; at the left there is the gutter.
         anchor, x = ("end", 1.0) if share > 1 - EDGE else ("middle", share)
         yield tag("text", mark.words, x=percent(x), y=HEIGHT - 4, text_anchor=anchor, class_="mcp-tick")
 
 
 ROW, WORDS, THICK = 38, 14, 10
-"""Of a bar with its words, of the words alone, of the bar alone, in pixels."""
+"""Height of a row, of its label and of its bar, in pixels."""
 MAX_CHARACTERS = 36
-"""Of a name that are shown; more would run into the number on a phone."""
+"""Maximum characters of a name; longer ones would overlap the number on a phone."""
 
 
 class Bar(NamedTuple):
-    """One of them.
+    """A row of a bar chart.
 
     Attributes:
-        name: may be long, and from outside.
-        value: its length.
-        shown: that in words.
-        mark: a second value, as a stroke across the bar.
+        name: label; untrusted and maybe long.
+        value: length of the bar.
+        shown: the formatted value.
+        mark: a second value, drawn as a stroke across the bar.
     """
 
     name: str
@@ -177,15 +172,9 @@ class Bar(NamedTuple):
 
 
 def bars(key: str, title: str, description: str, kind: str, rows: Sequence[Bar], full: float = 0) -> SafeString:
-    """A bar for each row, in their order.
+    """Return a horizontal bar chart; *full* is the value of a bar of full width, by default the greatest.
 
-    Args:
-        key: its ``id`` in the page.
-        title: what is shown, for those who hear it.
-        description: what there is to see, in a sentence or two.
-        kind: its colour.
-        rows: what is compared.
-        full: the value of a bar as long as the plot is wide; the greatest one if that is not given, or is more.
+    The other arguments are as for ``Axis`` and ``Series``.
     """
     longest = max([full, *(row.value for row in rows), *(row.mark or 0 for row in rows)]) or 1
     drawn = (_row(kind, row, ROW * at, longest) for at, row in enumerate(rows))
@@ -214,12 +203,11 @@ def _mark(value: float | None, top: float, longest: float) -> SafeString:
 
 
 class Series(NamedTuple):
-    """One measure.
+    """A line of a chart.
 
     Attributes:
-        kind: its colour and dash.
-        name: in words.
-        values: one for each bin; None where there is none.
+        kind: suffix of its CSS class.
+        values: a value for each bin; None for no data.
     """
 
     kind: str
@@ -228,7 +216,7 @@ class Series(NamedTuple):
 
 
 def lines(axis: Axis, measures: Sequence[Series]) -> SafeString:
-    """A line for each, broken where nothing was measured."""
+    """Return a line chart with gaps where there is no data."""
     levels = ticks(max((value for each in measures for value in each.values if value is not None), default=0))
     drawn = joined(_line(axis, each, levels[-1]) for each in measures)
     touched = joined(_bin(axis, measures, at) for at in range(len(axis.bins)))
@@ -237,7 +225,7 @@ def lines(axis: Axis, measures: Sequence[Series]) -> SafeString:
 
 def _line(axis: Axis, measure: Series, top: float) -> SafeString:
     runs = [[at for at, _value in run] for there, run in _runs(measure.values) if there]
-    # Points have no percentages, so they are in a picture of their own, which is stretched; its lines are not.
+    # Points of a polyline cannot be percentages, so they are in a nested SVG that is stretched; stroke widths are not.
     stretched = tag(
         "svg",
         *(_polyline(axis, measure, run, top) for run in runs),
@@ -261,7 +249,7 @@ def _polyline(axis: Axis, measure: Series, run: list[int], top: float) -> SafeSt
 
 
 def _dots(axis: Axis, measure: Series, runs: list[list[int]], top: float) -> Iterator[SafeString]:
-    """Where a line has but one point there is no line."""
+    """Yield a dot for each run of a single point, which has no line."""
     for run in runs:
         if len(run) == 1:
             x, y = percent(axis.middle(run[0])), _y(measure, run[0], top)
@@ -273,7 +261,6 @@ def _y(measure: Series, at: int, top: float) -> float:
 
 
 def _bin(axis: Axis, measures: Sequence[Series], at: int) -> SafeString:
-    """What can be pointed at."""
     known = [f"{each.name}: {axis.shown(value)}" for each in measures if (value := each.values[at]) is not None]
     width = 1 / len(axis.bins)
     area = tag("rect", x=percent(at * width), y=TOP, width=percent(width), height=FLOOR - TOP, class_="mcp-touch")
@@ -281,22 +268,17 @@ def _bin(axis: Axis, measures: Sequence[Series], at: int) -> SafeString:
 
 
 def sample(kind: str) -> SafeString:
-    """A piece of a line, for a legend."""
+    """Return a piece of a line for the legend."""
     line = tag("line", x1=0, x2=24, y1=7, y2=7, class_=f"mcp-line mcp-line-{kind}")
     return tag("svg", line, class_="mcp-swatch", width=24, height=14, aria_hidden="true")
 
 
 STEP, SPARKLINE_HEIGHT = 4, 20
-"""Of a bar, in pixels; a quarter of the step is the gap."""
+"""Width of a bar with its gap, and height of a sparkline, in pixels. The gap is a quarter of the step."""
 
 
 def sparkline(values: Sequence[float], title: str = "") -> SafeString:
-    """Bars in the colour of the text around them, the first value at the left; below them a line.
-
-    Args:
-        values: not negative.
-        title: what it shows, in words. Without it: how many values, their sum, the greatest and the last.
-    """
+    """Return a small bar chart of values that are not negative, oldest first, in the colour of the surrounding text."""
     words = title or _in_words(values)
     width = STEP * max(len(values), 1)
     return format_html(
@@ -320,7 +302,7 @@ def sparkline(values: Sequence[float], title: str = "") -> SafeString:
 
 def _bars(values: Sequence[float]) -> str:
     greatest = max(values, default=0)
-    # One pixel at least: a day with one call is no day without.
+    # At least one pixel, so that a single call is visible.
     heights = [max(1, round(SPARKLINE_HEIGHT * value / greatest)) if value > 0 else 0 for value in values]
     bar = STEP - 1
     return "".join(
@@ -330,27 +312,21 @@ def _bars(values: Sequence[float]) -> str:
 
 def _in_words(values: Sequence[float]) -> str:
     if not any(values):
-        return _("Nothing.")
+        return _("No data.")
     numbers = {"sum": sum(values), "most": max(values), "last": values[-1]}
     shown = {name: number_format(value, use_l10n=True, force_grouping=True) for name, value in numbers.items()}
-    return _("%(sum)s in %(count)d steps; the most in one: %(most)s; in the last: %(last)s.") % {
+    return _("Total %(sum)s over %(count)d intervals; maximum %(most)s, latest %(last)s.") % {
         **shown,
         "count": len(values),
     }
 
 
 GAP = 0.15
-"""Between two bars, as a share of a bin."""
+"""Gap between two bars, as a share of a bin."""
 
 
 class Layer(NamedTuple):
-    """One kind of what is counted.
-
-    Attributes:
-        kind: its colour.
-        name: in words.
-        values: one for each bin.
-    """
+    """A layer of a stacked bar chart: the suffix of its CSS class, a label, and a value for each bin."""
 
     kind: str
     name: str
@@ -358,7 +334,7 @@ class Layer(NamedTuple):
 
 
 def stacks(axis: Axis, layers: Sequence[Layer]) -> SafeString:
-    """A bar for each bin; the first layer is the lowest."""
+    """Return a stacked bar chart; the first layer is at the bottom."""
     levels = whole_ticks(max(sum(each) for each in zip(*(layer.values for layer in layers), strict=True)))
     bins = (_stack(axis, layers, at, levels[-1]) for at in range(len(axis.bins)))
     return over_time(axis, levels, *bins)
@@ -368,7 +344,7 @@ def _stack(axis: Axis, layers: Sequence[Layer], at: int, top: float) -> SafeStri
     counted = [layer for layer in layers if layer.values[at]]
     said = "\n".join([axis.bins[at], *(f"{layer.name}: {axis.shown(layer.values[at])}" for layer in counted)])
     width = 1 / len(axis.bins)
-    # A bar of nothing at all cannot be pointed at; this one can.
+    # The hover area covers bins without a bar, too.
     whole = tag("rect", x=percent(at * width), y=0, width=percent(width), height=FLOOR, class_="mcp-touch")
     return tag("g", tag("title", said), whole, *_areas(axis, counted, at, top))
 
@@ -377,13 +353,13 @@ def _areas(axis: Axis, layers: Sequence[Layer], at: int, top: float) -> Iterator
     width, below = 1 / len(axis.bins), 0.0
     place = {"x": percent((at + GAP / 2) * width), "width": percent((1 - GAP) * width)}
     for layer in layers:
-        # One pixel at least, so that the one failure in a thousand calls is seen.
+        # At least one pixel, so that one failure in a thousand calls is visible.
         height = max(1.0, height_of(layer.values[at], top))
         yield tag("rect", **place, y=FLOOR - below - height, height=height, class_=f"mcp-{layer.kind}")
         below += height
 
 
 def swatch(kind: str) -> SafeString:
-    """A small square in the colour of a kind, for the legend."""
+    """Return a small square for the legend."""
     square = tag("rect", x=0.5, y=0.5, width=13, height=13, class_=f"mcp-{kind}")
     return tag("svg", square, class_="mcp-swatch", width=14, height=14, aria_hidden="true")

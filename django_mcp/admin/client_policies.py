@@ -1,4 +1,4 @@
-"""What the owner decided about OAuth clients, in the admin."""
+"""Admin of OAuth client policies."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -19,17 +19,17 @@ else:
 
 
 class PolicyForm(_ModelForm):
-    """Limits as check boxes. No box ticked is no limit, stored as NULL."""
+    """Restrictions as check boxes. No selection means no limit, stored as NULL."""
 
     scopes = checkboxes(
         label=gettext_lazy("Scopes"),
         required=False,
-        help_text=gettext_lazy("Maximum scopes. None ticked: no limit."),
+        help_text=gettext_lazy("Maximum scopes. None selected: no limit."),
     )
     tools = checkboxes(
         label=gettext_lazy("Tools"),
         required=False,
-        help_text=gettext_lazy("Tools it may use. None ticked: all."),
+        help_text=gettext_lazy("Tools it may use. None selected: all."),
     )
 
     class Meta:
@@ -37,7 +37,7 @@ class PolicyForm(_ModelForm):
         fields = ("client_id", "blocked", "scopes", "tools", "service_account")
 
     class Media:
-        """Its styles."""
+        """Stylesheets."""
 
         css = STYLES
 
@@ -49,23 +49,23 @@ class PolicyForm(_ModelForm):
             field.choices = with_stored(choices, getattr(self.instance, name))
 
     def clean_scopes(self) -> list[str] | None:
-        """The limit, or None."""
+        """Return the selected scopes, or None for no limit."""
         return self._limit("scopes")
 
     def clean_tools(self) -> list[str] | None:
-        """The limit, or None."""
+        """Return the selected tools, or None for no limit."""
         return self._limit("tools")
 
     def _limit(self, name: str) -> list[str] | None:
         if name not in self.changed_data:
-            # An empty list, which some code may have stored, is "nothing"; saving the page must not make it "all".
+            # A stored empty list allows nothing; saving the page unchanged must not turn it into "no limit".
             stored: list[str] | None = getattr(self.instance, name)
             return stored
         return self.cleaned_data[name] or None
 
 
 class ClientPolicyAdmin(_ModelAdmin):
-    """Blocks clients, and limits what they may do."""
+    """Blocks OAuth clients and limits their scopes and tools."""
 
     form = PolicyForm
     list_display = ("client_id", "blocked", "scope_limit", "tool_limit", "service_account")
@@ -76,20 +76,20 @@ class ClientPolicyAdmin(_ModelAdmin):
     raw_id_fields = ("service_account",)
 
     def get_readonly_fields(self, request: HttpRequest, obj: ClientPolicy | None = None) -> Any:
-        """The client does not change; in whose name it acts by itself, only superusers say, as of API keys."""
+        """Make the client id read-only. Only superusers set the service account, as for API keys of others."""
         decided = () if getattr(request.user, "is_superuser", False) else ("service_account",)
         return decided if obj is None else ("client_id", *decided)
 
     @admin.display(description=gettext_lazy("scopes"))
     def scope_limit(self, row: ClientPolicy) -> str:
-        """The most it may have."""
+        """Return the maximum scopes."""
         return _listed(row.scopes)
 
     @admin.display(description=gettext_lazy("tools"))
     def tool_limit(self, row: ClientPolicy) -> str:
-        """The only ones it may use."""
+        """Return the tools it may use."""
         return _listed(row.tools)
 
 
 def _listed(limit: list[str] | None) -> str:
-    return str(gettext_lazy("no limit")) if limit is None else ", ".join(limit) or str(gettext_lazy("nothing"))
+    return str(gettext_lazy("no limit")) if limit is None else ", ".join(limit) or str(gettext_lazy("none"))

@@ -1,4 +1,4 @@
-"""The dashboard: the request log as numbers and charts over a chosen period."""
+"""The dashboard: figures and charts of the request log over a chosen period."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
@@ -26,9 +26,9 @@ from django_mcp.core.server import servers
 from django_mcp.models import Approval
 
 MAX_BARS, MAX_ROWS = 10, 100
-"""Of things compared: drawn, and in the table."""
+"""Maximum bars of a chart, and rows of its table."""
 MARKS = 4
-"""Under an axis of time, as many as a phone has room for."""
+"""Maximum labels of a time axis; more do not fit on a phone."""
 
 GROUP_NAMES = {
     "ok": gettext_lazy("OK"),
@@ -40,17 +40,14 @@ GROUP_NAMES = {
 
 
 class Figure(NamedTuple):
-    """What the template shows.
+    """A chart with its table.
 
     Attributes:
-        key: its ``id`` in the page.
-        title: its heading.
-        plot: the SVG.
-        columns: of the table; the first one names the row.
-        rows: of the table.
-        legend: what is drawn how, and a number.
-        note: a sentence below the heading.
-        more: how many rows there are besides.
+        key: ``id`` in the page.
+        columns: headers of the table; the first column names the row.
+        legend: swatch, label and total of each series.
+        note: sentence below the heading.
+        more: number of omitted rows.
     """
 
     key: str
@@ -64,12 +61,7 @@ class Figure(NamedTuple):
 
 
 def figures(found: Activity, seconds: int) -> list[Figure]:
-    """All of them that have something to show.
-
-    Args:
-        found: what went on.
-        seconds: how long a bin is.
-    """
+    """Return the charts that have data; *seconds* is the length of a bin."""
     made = [over_time(found, seconds)]
     if found.total.durations:
         made.append(durations(found, seconds))
@@ -86,7 +78,7 @@ def figures(found: Activity, seconds: int) -> list[Figure]:
 
 
 def over_time(found: Activity, seconds: int) -> Figure:
-    """Calls by what came of them."""
+    """Return the chart of calls by outcome."""
     total, key, title = found.total, "calls", _("Calls over time")
     kinds = [kind for kind in GROUP_NAMES if total.groups[kind]] or ["ok"]
     layers = [Layer(kind, str(GROUP_NAMES[kind]), [tally.groups[kind] for tally in found.bins]) for kind in kinds]
@@ -109,8 +101,8 @@ def over_time(found: Activity, seconds: int) -> Figure:
 
 
 def durations(found: Activity, seconds: int) -> Figure:
-    """Median and 95th percentile of tools that ran."""
-    key, title, total = "durations", _("How long tools took"), found.total
+    """Return the chart of median and 95th percentile of tool durations."""
+    key, title, total = "durations", _("Tool duration"), found.total
     measures = [
         Series("median", _("median"), [tally.median for tally in found.bins]),
         Series("p95", _("95th percentile"), [tally.p95 for tally in found.bins]),
@@ -126,7 +118,7 @@ def durations(found: Activity, seconds: int) -> Figure:
         [_("From"), *(line.name for line in measures)],
         rows,
         [(sample(line.kind), line.name, each) for line, each in zip(measures, sums, strict=True)],
-        note=_("95 of 100 calls take no longer than the 95th percentile."),
+        note=_("95 of 100 calls are no slower than the 95th percentile."),
     )
 
 
@@ -138,7 +130,7 @@ def _axis(key: str, title: str, edges: Sequence[datetime], seconds: int, shown: 
 
 
 def _marked(times: Sequence[datetime], seconds: int) -> range:
-    """The bins that have words: those of midnight, where a word is a day."""
+    """Return the bins with labels: those at midnight if labels are days."""
     step = -(-len(times) // MARKS)
     if seconds == DAY or seconds * len(times) <= 2 * DAY:
         return range(step // 2 if seconds == DAY else 0, len(times), step)
@@ -148,7 +140,7 @@ def _marked(times: Sequence[datetime], seconds: int) -> range:
 
 
 def _formats(seconds: int, bins: int) -> tuple[str, str]:
-    """How a bin is called in full, and below the axis."""
+    """Return the date formats of a bin's full label and of its label on the axis."""
     day = pgettext("a day on an axis, in Django's letters for dates", "j M")
     if seconds == DAY:
         return "DATE_FORMAT", day
@@ -163,7 +155,7 @@ def _described(axis: Axis, said: str) -> Axis:
 
 
 def busiest(found: Activity) -> Figure:
-    """Tools by their calls."""
+    """Return the tools with the most calls."""
     ranked = sorted(found.tools.items(), key=lambda each: (-each[1].calls, each[0]))
     names = named(found.tools)
     rows = [Bar(names[tool], tally.calls, count(tally.calls)) for tool, tally in ranked]
@@ -171,7 +163,7 @@ def busiest(found: Activity) -> Figure:
 
 
 def slowest(found: Activity) -> Figure:
-    """Tools by what 95 of 100 calls do not exceed."""
+    """Return the tools with the highest 95th percentile of duration."""
     timed = [(tool, tally.p95 or 0.0, tally.median) for tool, tally in found.tools.items() if tally.durations]
     timed.sort(key=lambda each: (-each[1], each[0]))
     names = named(found.tools)
@@ -180,11 +172,11 @@ def slowest(found: Activity) -> Figure:
     figure = _compared(
         "slowest", _("Slowest tools"), "slow", rows, [_("Tool"), _("median"), _("95th percentile")], table
     )
-    return figure._replace(note=_("The bar is the 95th percentile, the stroke across it the median."))
+    return figure._replace(note=_("Bar: 95th percentile. Stroke: median."))
 
 
 def failing(found: Activity) -> Figure:
-    """Tools by how often they fail."""
+    """Return the tools with the highest error rate."""
     failed = [(tool, tally) for tool, tally in found.tools.items() if tally.groups["error"]]
     failed.sort(key=lambda each: (-each[1].error_rate, each[0]))
     names = named(found.tools)
@@ -194,7 +186,7 @@ def failing(found: Activity) -> Figure:
         for row, (_tool, tally) in zip(rows, failed, strict=True)
     ]
     columns = [_("Tool"), _("Share"), _("failed"), _("Calls")]
-    return _compared("failing", _("How often tools fail"), "error", rows, columns, table)
+    return _compared("failing", _("Error rate by tool"), "error", rows, columns, table)
 
 
 def _rate(tally: Tally) -> str:
@@ -206,7 +198,7 @@ def _rate(tally: Tally) -> str:
 
 
 def named(tools: Iterable[Tool]) -> dict[Tool, str]:
-    """The names of tools, with their endpoints where there are several. Callers sent them, so they may be anything."""
+    """Return display names of tools, with the endpoint if there are several. Names come from callers: untrusted."""
     tools = list(tools)
     several = len({server for server, _name in tools}) > 1
     return {
@@ -218,15 +210,15 @@ def named(tools: Iterable[Tool]) -> dict[Tool, str]:
 
 
 def clients(found: Activity) -> Figure:
-    """Programs by their calls, each version for itself."""
+    """Return the client versions with the most calls."""
     names = {key: " ".join(filter(None, key)) for key in found.clients}
-    return _shares("clients", _("Clients and their versions"), _("Client"), [
-        (visible(names[key]) or _("says no name"), calls) for key, calls in found.clients.most_common()
+    return _shares("clients", _("Client versions"), _("Client"), [
+        (visible(names[key]) or _("unnamed"), calls) for key, calls in found.clients.most_common()
     ])  # fmt: skip
 
 
 def protocols(found: Activity) -> Figure:
-    """Versions of the protocol by their calls."""
+    """Return the protocol versions by number of calls."""
     return _shares("protocols", _("Protocol versions"), _("Version"), [
         (visible(version) or _("unknown"), calls) for version, calls in found.protocols.most_common()
     ])  # fmt: skip
@@ -255,7 +247,7 @@ def _compared(
     table = [[row.name, row.shown] for row in rows] if table is None else table
     note = ""
     if len(rows) > MAX_BARS:
-        note = ngettext("The first %(some)d of %(all)d.", "The first %(some)d of %(all)d.", len(rows)) % {
+        note = ngettext("Top %(some)d of %(all)d.", "Top %(some)d of %(all)d.", len(rows)) % {
             "some": MAX_BARS,
             "all": len(rows),
         }
@@ -263,22 +255,22 @@ def _compared(
     return Figure(key, title, plot, columns, list(islice(table, MAX_ROWS)), (), note, max(0, len(rows) - MAX_ROWS))
 
 
-# Numbers in words
+# Number formats
 
 
 def count(value: float) -> str:
-    """A whole number."""
+    """Format a whole number."""
     return number_format(int(value), use_l10n=True, force_grouping=True)
 
 
 def share(value: float) -> str:
-    """Percent."""
+    """Format a share as a percentage."""
     places = 1 if 0 < value < 0.1 else 0  # noqa: PLR2004 - less than ten percent
     return _("%s %%") % number_format(round(100 * value, places), places, use_l10n=True)
 
 
 def duration(milliseconds: float | None) -> str:
-    """In the unit that suits it, with two or three digits."""
+    """Format a duration in ms or s, with two or three digits."""
     if milliseconds is None:
         return "–"
     value, unit = (milliseconds, _("%s ms")) if milliseconds < 1000 else (milliseconds / 1000, _("%s s"))  # noqa: PLR2004
@@ -287,15 +279,7 @@ def duration(milliseconds: float | None) -> str:
 
 
 class Period(NamedTuple):
-    """A time to look back at.
-
-    Attributes:
-        name: in the address.
-        words: in the page.
-        bins: into how many pieces it is cut.
-        seconds: how long one is.
-        kept: for how many seconds the numbers are not added up again.
-    """
+    """A period to look back, as *bins* of *seconds*; results are cached for *kept* seconds."""
 
     name: str
     words: Any
@@ -315,24 +299,24 @@ USUAL = PERIODS[1]
 
 
 class OverviewAdmin(ReadOnlyAdmin):
-    """One page for whoever may see calls."""
+    """The dashboard, for users who may view the request log."""
 
     def get_urls(self) -> list[Any]:
-        """The page, under its own name and under that by which admin sites link models."""
+        """Return the page, under its own name and under the one that the admin index links to."""
         view = self.admin_site.admin_view(self.overview_view)
         return [path("", view, name=name) for name in ("django_mcp_overview_changelist", "django_mcp_overview")]
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
-        """The permission is that of the log."""
+        """Allow users who may view the request log."""
         return request.user.has_perm("django_mcp.view_requestlog")
 
     has_module_permission = has_view_permission
 
     def overview_view(self, request: HttpRequest) -> HttpResponse:
-        """The page.
+        """Render the dashboard.
 
         Raises:
-            PermissionDenied: they may not see calls.
+            PermissionDenied: the user may not view the request log.
         """
         if not self.has_view_permission(request):
             raise PermissionDenied
@@ -356,19 +340,19 @@ class OverviewAdmin(ReadOnlyAdmin):
         return TemplateResponse(request, "admin/django_mcp/overview.html", context)
 
     def _waiting(self, request: HttpRequest) -> tuple[str, str]:
-        """How many calls wait now, and where to decide about them, for those who may go there."""
+        """Return the number of pending calls, and the URL of the approvals page for users who may view it."""
         now = timezone.now()
         waiting = Approval.objects.filter(state=Approval.State.PENDING, expires__gt=now).count()
         may = any(request.user.has_perm(f"django_mcp.{each}") for each in ("view_approval", "approve_tool_call"))
         try:
             address = reverse("admin:django_mcp_approval_changelist", current_app=self.admin_site.name) if may else ""
-        except NoReverseMatch:  # a site that took the page out
+        except NoReverseMatch:  # the site unregistered the page
             address = ""
         return count(waiting), address
 
 
 def _kept(period: Period, server: str) -> tuple[Activity, datetime]:
-    """What went on, and when that was looked up: not again for some time, since it takes seconds of a long log."""
+    """Return the activity and when it was computed. Cached, as a large log takes seconds."""
     key = f"django_mcp:overview:{period.name}:{server}:{timezone.get_current_timezone_name()}"
     kept: tuple[Activity, datetime] | None = cache.get(key)
     if kept is None:
@@ -382,14 +366,12 @@ def _query(period: Period, server: str) -> str:
 
 
 def _endpoints(period: Period, chosen: str) -> list[tuple[str, str, bool]]:
-    """Each endpoint to choose; none where there is no choice."""
     names = [each.name for each in servers()]
     every = (str(gettext_lazy("all")), _query(period, ""), not chosen)
     return [every, *((name, _query(period, name), name == chosen) for name in names)] if len(names) > 1 else []
 
 
 def _facts(found: Activity) -> list[tuple[Any, str, str]]:
-    """Numbers for the top of the page, some with their share."""
     total = found.total
     errors, denied = total.groups["error"], total.groups["denied"]
     return [

@@ -1,4 +1,4 @@
-"""Show values, callers and payloads in the admin: readable, bounded and without credentials."""
+"""Rendering of values, callers and payloads in the admin: shortened, escaped and without credentials."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,7 +16,7 @@ from django_mcp.core.redaction import CUT, NAMED, SECRET, bounded, one_line, vis
 from django_mcp.models import APIKey
 
 LONGEST_LINE, MAX_LINES = 300, 6
-"""What is longer is folded."""
+"""Longer values are collapsed."""
 SUMMARY = 80
 
 VALUE = '<pre class="mcp-value" translate="no" dir="ltr">{}</pre>'
@@ -35,7 +35,7 @@ VERBS = {
 
 
 class Change(NamedTuple):
-    """A field that would have another value."""
+    """A changed field."""
 
     name: str
     before: SafeString
@@ -43,16 +43,14 @@ class Change(NamedTuple):
 
 
 class Preview(NamedTuple):
-    """What would change.
+    """A preview for templates.
 
     Attributes:
         kind: ``"none"``, ``"error"``, ``"changes"`` or ``"value"``.
-        title: what is done to what.
-        uri: of that.
-        changes: of its fields.
-        also: what else would change.
-        columns: of ``changes``: which of ``"before"`` and ``"after"`` there are.
-        value: what is shown instead, where the tool has its own form.
+        title: the action and its object.
+        also: other effects.
+        columns: which of ``"before"`` and ``"after"`` the changes have.
+        value: rendered value of kind ``"value"``.
     """
 
     kind: str
@@ -65,12 +63,12 @@ class Preview(NamedTuple):
 
 
 def line(text: Any, longest: int = 200) -> str:
-    """Return a name from outside the site, in one line."""
+    """Return an untrusted text as one line of at most *longest* characters."""
     return one_line(text, longest)
 
 
 def shown_value(value: Any) -> SafeString:
-    """A JSON value: texts as they are, unless that could be read as another value; the rest as JSON."""
+    """Render a JSON value. Strings are unquoted unless they could be read as another JSON value."""
     if isinstance(value, str) and not _is_ambiguous(value):
         return _shown(value)
     text = json.dumps(value, ensure_ascii=False, sort_keys=True)
@@ -103,7 +101,7 @@ def _shown(text: str) -> SafeString:
 
 
 def shown_arguments(arguments: Any, withheld: Mapping[str, str]) -> list[tuple[str, SafeString, str]]:
-    """Names and values, in the order in which they came, and why one is not shown as it is."""
+    """Return name, rendered value and the reason for hiding it, for each argument in its original order."""
     if not isinstance(arguments, Mapping):
         return [("", shown_value(arguments), "")]
     words = {name: str(WITHHELD.get(why, why)) for name, why in withheld.items()}
@@ -111,7 +109,7 @@ def shown_arguments(arguments: Any, withheld: Mapping[str, str]) -> list[tuple[s
 
 
 def preview_of(value: Any) -> Preview:
-    """What ``approvals.previews`` gave, for a template."""
+    """Return a preview of ``approvals.previews`` for templates."""
     match value:
         case None:
             return Preview("none")
@@ -141,7 +139,7 @@ def _changes(value: Mapping[str, Any], verb: str, changes: list[Any]) -> Preview
 
 
 def _change(change: Any) -> Change:
-    if not isinstance(change, dict):  # that there are more
+    if not isinstance(change, dict):  # a line such as "… (3 more)"
         return Change(line(change), NONE, NONE)
     name = line(change.get("label") or change.get("field") or "")
     return Change(capfirst(name), _side(change.get("before")), _side(change.get("after")))
@@ -165,7 +163,7 @@ Caller = tuple[str, str]
 
 
 def names_of(callers: Iterable[Caller]) -> Mapping[Caller, str]:
-    """A name for each, with at most two queries."""
+    """Return a display name for each caller, with at most two queries."""
     callers = set(callers)
     of_keys = [id for kind, id in callers if kind == "api_key"]  # noqa: A001
     keys = APIKey.objects.select_related("user").in_bulk(keys_of(APIKey, of_keys))
@@ -186,19 +184,19 @@ def names_of(callers: Iterable[Caller]) -> Mapping[Caller, str]:
 
 
 def _user_of(caller: Caller) -> str | None:
-    """The primary key in the ids of those kinds that begin with one."""
+    """Return the user's primary key, which begins the ids of some kinds of callers."""
     kind, id = caller  # noqa: A001
     return id.partition(":")[0] if kind in {"session", "oauth"} else None
 
 
 def name_of(row: Any) -> str:
-    """The caller of one row."""
+    """Return the display name of a row's caller."""
     caller = row.principal_kind, row.principal_id
     return names_of([caller])[caller]
 
 
 def with_names(rows: Iterable[Any]) -> None:
-    """Give each row its caller's name as ``person``."""
+    """Set the attribute ``person`` of each row to its caller's name."""
     rows = list(rows)
     names = names_of((row.principal_kind, row.principal_id) for row in rows)
     for row in rows:
@@ -206,18 +204,18 @@ def with_names(rows: Iterable[Any]) -> None:
 
 
 MAX_CHARACTERS = 20_000
-"""Of one value that are shown."""
+"""Maximum characters shown of a value."""
 OPEN_LINES = 12
-"""A longer one is folded."""
+"""Longer values are collapsed."""
 
 
 def as_json(value: Any) -> SafeString:
-    """Show a JSON value, indented; folded where it is long."""
+    """Render a JSON value with indentation, collapsed if long."""
     return as_text(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True))
 
 
 def as_text(text: str) -> SafeString:
-    """Show a text; folded where it is long."""
+    """Render a text, collapsed if long."""
     shown = cut(text)
     lines = shown.count("\n") + 1
     block = format_html(VALUE, shown)
@@ -227,7 +225,7 @@ def as_text(text: str) -> SafeString:
 
 
 def cut(text: str) -> str:
-    """Return what is shown of a text, without credentials and what people cannot see."""
+    """Return a text shortened and without credentials or invisible characters."""
     more = len(text) - MAX_CHARACTERS
     shown = bounded(text, MAX_CHARACTERS)
     return f"{shown}\n{_('… and %d characters more.') % more}" if more > 0 else shown

@@ -1,7 +1,4 @@
-"""OAuth clients in the admin: who authorized them, revoking access, and their policies.
-
-It needs django-oauth-toolkit: import it where ``oauth2_provider`` is installed.
-"""
+"""Admin of OAuth clients: their users, revocation and policies. Requires django-oauth-toolkit."""
 
 import datetime
 from collections.abc import Iterator, Sequence
@@ -45,23 +42,13 @@ from django_mcp.oauth.connected_apps import (
 
 
 class ClientActions:
-    """What one person changes about one application.
-
-    Args:
-        model_admin: of the pages.
-        request: theirs.
-        application: which.
-    """
+    """Changes by one user to one OAuth client, with messages and history entries."""
 
     def __init__(self, model_admin: Any, request: HttpRequest, application: Any) -> None:
         self._admin, self._request, self._application = model_admin, request, application
 
     def take_back(self, key: str) -> None:
-        """Take back what it has of one user.
-
-        Args:
-            key: the user's primary key, as a form has it.
-        """
+        """Revoke the access on behalf of the user with this primary key, given as a string."""
         user = _user(key)
         if user is None:
             self._tell(_("This user no longer exists."), messages.WARNING)
@@ -76,7 +63,7 @@ class ClientActions:
         self._tell(_("Access of client %(application)s on behalf of %(user)s is revoked.") % told)
 
     def take_back_all(self) -> None:
-        """Take back what it has of everybody, and of its own."""
+        """Revoke all access, including the client's own."""
         with database.atomic():
             number = take_back_all(self._application.pk)
             words = ngettext("All access revoked, of %d user.", "All access revoked, of %d users.", number)
@@ -84,7 +71,7 @@ class ClientActions:
         self._tell(_("All access of client %s is revoked.") % name_of(self._application))
 
     def block(self, *, blocked: bool) -> None:
-        """Block it, or no longer. It is saved like on the page of policies: its streams hear of it."""
+        """Block or unblock the client. Saves the model instance, so that open streams are notified."""
         client_id = self._application.client_id
         done = _("Blocked.") if blocked else _("No longer blocked.")
         with database.atomic():
@@ -102,7 +89,7 @@ class ClientActions:
 
     def _note(self, words: str) -> None:
         row = OAuthClient(client_id=self._application.client_id)
-        row.pk = row.client_id  # of no table; the history goes by it
+        row.pk = row.client_id  # the proxy has no table; LogEntry stores this id
         self._admin.log_change(self._request, row, words)
 
     def _tell(self, words: str, level: int = messages.SUCCESS) -> None:
@@ -115,24 +102,24 @@ def _user(key: str) -> Any:
 
 
 SHORT = 32
-"""Characters of a client id in the list."""
+"""Maximum characters of a client id in the list."""
 MAX_WORDS = 5
-"""That are searched for."""
+"""Maximum number of search terms."""
 STATES = (
     ("", gettext_lazy("all")),
-    ("access", gettext_lazy("has access now")),
+    ("access", gettext_lazy("has access")),
     ("blocked", gettext_lazy("blocked")),
 )
 
 
 @dataclass
 class ClientRow:
-    """An application.
+    """A row of the list.
 
     Attributes:
-        application: with ``mcp_blocked`` and ``mcp_last_call``.
-        summary: of the access it has; None for none.
-        began: when its oldest login began that goes on.
+        application: the application, annotated by ``with_facts``.
+        summary: its access, or None.
+        began: start of its oldest active login.
     """
 
     application: Any
@@ -141,42 +128,38 @@ class ClientRow:
 
     @property
     def name(self) -> str:
-        """What it calls itself."""
+        """Return the client's self-reported name."""
         return name_of(self.application)
 
     @property
     def origin(self) -> str:
-        """How this site came to know it."""
+        """Return how the client was registered."""
         return consent.origin(self.application)
 
     @property
     def short_id(self) -> str:
-        """The beginning of its client id."""
+        """Return the start of the client id."""
         return Truncator(self.application.client_id).chars(SHORT)
 
     @property
     def people_words(self) -> str:
-        """In whose name it has access."""
+        """Return the number of users who authorized the client."""
         if self.summary is None:
-            return _("nobody")
+            return _("none")
         if self.summary.acts_for_itself:
             return _("the client itself")
-        return ngettext("%d person", "%d people", self.summary.people) % self.summary.people
+        return ngettext("%d user", "%d users", self.summary.people) % self.summary.people
 
     @property
     def since(self) -> datetime.datetime | None:
-        """Since when somebody lets it in."""
+        """Return when access was first granted."""
         if self.summary is None:
             return None
         return min(self.summary.since, self.began or self.summary.since)
 
 
 class ClientFilterForm:
-    """Which applications are asked for, as the address says: plain GET parameters.
-
-    Args:
-        given: the parameters. What makes no sense is left aside.
-    """
+    """Search terms and state from the query string. Invalid values are ignored."""
 
     def __init__(self, given: QueryDict) -> None:
         self.query = given.get("q", "").replace("\0", "").strip()
@@ -186,11 +169,11 @@ class ClientFilterForm:
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether anything is asked for."""
+        """Return True if any filter is set."""
         return bool(self.query or self.state)
 
     def apply(self, applications: QuerySet[Any]) -> QuerySet[Any]:
-        """Those with all words in their names, client ids, or the names of people who let them in."""
+        """Return the applications whose name, client id or users match all search terms."""
         for word in self.query.split()[:MAX_WORDS]:
             name = f"user__{get_user_model().USERNAME_FIELD}__icontains"
             of_people = held_at_endpoints().filter(**{name: word}).values("application")
@@ -204,9 +187,9 @@ class ClientFilterForm:
 
 
 class ClientRows(Sequence[ClientRow]):
-    """Those that are asked for, the last renewed first, then those without access, the newest first.
+    """The filtered clients: those with access by last renewal, then the others by creation.
 
-    What is known of all is two queries; what is shown of a page of them are two more.
+    Lazy: two queries for the order, and two more for each page.
     """
 
     def __init__(self, choosing: ClientFilterForm) -> None:
@@ -240,9 +223,7 @@ class ClientRows(Sequence[ClientRow]):
 
 
 def with_facts(applications: QuerySet[Any]) -> QuerySet[Any]:
-    """With whether they are blocked, as ``mcp_blocked``, and when they last called, as ``mcp_last_call``; without
-    their secrets.
-    """
+    """Annotate ``mcp_blocked`` and ``mcp_last_call``, and defer the client secret."""
     same = {"client_id": OuterRef("client_id")}
     calls = RequestLog.objects.filter(**same).order_by("-started_at").values("started_at")
     found: QuerySet[Any] = applications.defer("client_secret").annotate(
@@ -254,51 +235,41 @@ def with_facts(applications: QuerySet[Any]) -> QuerySet[Any]:
 
 @dataclass
 class Holder:
-    """One of the people who let an application in.
-
-    Attributes:
-        access: what it has of them.
-        last_call: of the application in their name.
-    """
+    """A user who authorized a client."""
 
     access: Access
     last_call: Any
 
     @property
     def key(self) -> str:
-        """What the form calls them."""
+        """Return the user's primary key as a form value."""
         return str(self.access.user.pk)
 
     @property
     def name(self) -> str:
-        """What people call them."""
+        """Return the username."""
         return str(self.access.user.get_username())
 
     @property
     def endpoints(self) -> list[str]:
-        """By their titles."""
+        """Return the titles of the accessible endpoints."""
         return titles_of(self.access.resources)
 
     @property
     def scopes(self) -> list[consent.ScopeText]:
-        """In words."""
+        """Return the granted scopes with their descriptions."""
         return consent.in_words(self.access.scopes)
 
 
 def find(client_id: str) -> Any:
-    """An application with ``mcp_blocked`` and ``mcp_last_call``; None for none."""
+    """Return the application annotated by ``with_facts``, or None."""
     if "\0" in client_id:
         return None
     return with_facts(get_application_model().objects.filter(client_id=client_id)).first()
 
 
 def holders(application: Any, users: Sequence[Any]) -> list[Holder]:
-    """What is shown of some of its people. Four queries.
-
-    Args:
-        application: which.
-        users: their primary keys.
-    """
+    """Return the holders for the users with these primary keys. Four queries."""
     accesses = accesses_of(application, users)
     calls = RequestLog.objects.filter(client_id=application.client_id, user=OuterRef("pk")).order_by("-started_at")
     rows = get_user_model()._default_manager.filter(pk__in=users)  # noqa: SLF001 - Django's documented API
@@ -311,12 +282,12 @@ def holders(application: Any, users: Sequence[Any]) -> list[Holder]:
 
 
 def hosts_of(application: Any) -> list[str]:
-    """Where it has people sent."""
+    """Return the display names of the redirect URIs."""
     return list(dict.fromkeys(_place_words(consent.destination(uri)) for uri in application.redirect_uris.split()))
 
 
 def _place_words(place: consent.Destination) -> str:
-    """For somebody else than the user, at whose computer the program is."""
+    """Describe a destination in the third person: the program runs on the user's computer, not the reader's."""
     if place.kind == "loopback":
         return _("a program on the user’s computer")
     if place.kind == "program":
@@ -325,12 +296,12 @@ def _place_words(place: consent.Destination) -> str:
 
 
 def document_of(application: Any) -> str:
-    """The address at which it describes itself; empty for one that does not."""
+    """Return the URL of the client's metadata document, or "" if it has none."""
     return str(application.client_id) if application.registration_source == "cimd" else ""
 
 
 def policy_words(application: Any, policy: ClientPolicy | None) -> list[str]:
-    """What the site's owner decided about it."""
+    """Return sentences that describe the client's policy."""
     if policy is None:
         nothing = _("No policy: limited only by what its users authorize.")
         return (
@@ -351,7 +322,7 @@ def policy_words(application: Any, policy: ClientPolicy | None) -> list[str]:
 def _scope_words(scopes: Sequence[str] | None) -> str:
     if scopes is None:
         return _("Scopes: no limit.")
-    return _("Scopes at most: %s.") % ("; ".join(each.text for each in consent.in_words(scopes)) or _("none"))
+    return _("Maximum scopes: %s.") % ("; ".join(each.text for each in consent.in_words(scopes)) or _("none"))
 
 
 def _tool_words(tools: Sequence[str] | None) -> str:
@@ -366,12 +337,12 @@ PER_PAGE = 100
 
 
 class OAuthClientAdmin(OwnPagesAdmin):
-    """Whoever may see client policies sees applications, and whoever may change them takes access back."""
+    """Pages of OAuth clients, with the permissions to view and change client policies."""
 
     folder, behind = "oauthclient", "clientpolicy"
 
     def get_urls(self) -> list[URLPattern]:
-        """Under the names by which admin sites link models, and histories objects."""
+        """Return the pages, under the names that the admin index and history links use."""
         view = self.admin_site.admin_view
         return [
             path("", view(self.list_view), name="django_mcp_oauthclient_changelist"),
@@ -379,13 +350,13 @@ class OAuthClientAdmin(OwnPagesAdmin):
             path("<path:object_id>/take-back/", view(self.take_back_view), name="django_mcp_oauthclient_take_back"),
         ]
 
-    # All of them
+    # List
 
     def list_view(self, request: HttpRequest) -> HttpResponseBase:
-        """Every application that the site knows.
+        """List all OAuth clients.
 
         Raises:
-            PermissionDenied: they may not see.
+            PermissionDenied: the user may not view client policies.
         """
         if not self.has_view_permission(request):
             raise PermissionDenied
@@ -401,13 +372,13 @@ class OAuthClientAdmin(OwnPagesAdmin):
         }
         return self.page(request, "list", capfirst(str(self.opts.verbose_name_plural)), context)
 
-    # One of them
+    # Detail
 
     def application_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        """What it is, and who let it in. By POST, take back what it has of one user, or block it.
+        """Show a client and its users. On POST, revoke one user's access or block the client.
 
         Raises:
-            PermissionDenied: they may not see, or not change.
+            PermissionDenied: the user may not view or change client policies.
         """
         application = self._find(request, object_id)
         if application is None:
@@ -445,10 +416,10 @@ class OAuthClientAdmin(OwnPagesAdmin):
             changing.block(blocked=given["blocked"] == "yes")
 
     def take_back_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        """Ask whether all its access is to be taken back, and by POST do it.
+        """Confirm the revocation of all access; revoke it on POST.
 
         Raises:
-            PermissionDenied: they may not.
+            PermissionDenied: the user may not change client policies.
         """
         application = self._find(request, object_id)
         if not self.has_change_permission(request):
@@ -481,7 +452,7 @@ class OAuthClientAdmin(OwnPagesAdmin):
         }
 
     def _policy_address(self, request: HttpRequest, application: Any, policy: ClientPolicy | None) -> str:
-        """Of the page on which its policy is changed, or made; empty for those who may not."""
+        """Return the URL to change or create the client's policy, or "" if the user may not."""
         if policy is not None:
             return self.address("clientpolicy_change", policy.pk)
         address = self.address("clientpolicy_add")

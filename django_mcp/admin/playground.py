@@ -1,6 +1,7 @@
-"""The playground: call what an endpoint offers from an admin page, as the logged-in user.
+"""The playground: call tools, prompts and resources from an admin page as the logged-in user.
 
-What is remembered is sealed as it is for a client: good for the same user, endpoint and arguments, for a while, once.
+Between questions and answers, the state of a call is sealed as for any client: valid once, for a limited time, and
+only for the same user, endpoint and arguments.
 """
 
 import re
@@ -46,17 +47,11 @@ from django_mcp.tasks.extension import status_message
 
 SALT = "django_mcp.playground.questions"
 ACTIONS = ("accept", "decline", "cancel")
-TOO_LATE = gettext_lazy("These answers are too late: the questions have already been answered. Call the tool again.")
+TOO_LATE = gettext_lazy("These questions have expired or were already answered. Call the tool again.")
 
 
 class Question:
-    """One question.
-
-    Args:
-        key: names it among those of its call.
-        request: the elicitation, as a client gets it.
-        number: among those on the page.
-    """
+    """An elicitation shown as a form; *number* is its position on the page."""
 
     def __init__(self, key: str, request: Mapping[str, Any], number: int) -> None:
         params = request.get("params") or {}
@@ -69,17 +64,17 @@ class Question:
 
     @property
     def is_safe_url(self) -> bool:
-        """Whether it leads to a page, and not into this one."""
+        """Return True if the URL may be linked: http or https only."""
         return self.url.startswith(("https://", "http://"))
 
     @property
     def actions(self) -> list[tuple[str, str]]:
-        """What can be done with it."""
-        accept = _("I agree to open it") if self.url else _("Answer")
-        return [("accept", accept), ("decline", _("Decline")), ("cancel", _("Close without an answer"))]
+        """Return value and label of the possible actions."""
+        accept = _("Agree to open the URL") if self.url else _("Accept")
+        return [("accept", accept), ("decline", _("Decline")), ("cancel", _("Cancel"))]
 
     def answer(self, data: QueryDict) -> dict[str, Any]:
-        """As a client sends it."""
+        """Return the response as a client would send it."""
         action = data.get(self.action_name, "cancel")
         if action != "accept" or self.url:
             return {"action": action if action in ACTIONS else "cancel"}
@@ -87,7 +82,7 @@ class Question:
 
 
 def questions_of(requests: Mapping[str, Any]) -> list[Question]:
-    """Those of a call."""
+    """Return the questions of a call."""
     return [Question(key, request, number) for number, (key, request) in enumerate(requests.items())]
 
 
@@ -98,7 +93,7 @@ METHODS: Mapping[str, str] = {
     "template": "resources/read",
     "uri": "resources/read",
 }
-"""Kind of what is tried -> the method that does it. ``uri`` is any resource, by an address that was typed."""
+"""Kind of subject -> method. ``uri`` is any resource by a URI that the user enters."""
 ANY_URI: Mapping[str, Any] = {
     "type": "object",
     "properties": {"uri": {"type": "string", "format": "uri", "title": "URI"}},
@@ -109,13 +104,12 @@ _RESERVED = "/:@!$&'()*+,;=~"
 
 
 class Subject(NamedTuple):
-    """One thing that can be tried.
+    """A tool, prompt, resource or template to call.
 
     Attributes:
-        kind: see ``METHODS``.
+        kind: a key of ``METHODS``.
         key: its name or URI.
-        primitive: what is behind it; None for what does not exist for the caller, and for a URI that is still to be
-            typed.
+        primitive: the primitive; None if it does not exist for the caller, or for a URI to be entered.
     """
 
     kind: str
@@ -124,7 +118,7 @@ class Subject(NamedTuple):
 
     @property
     def definition(self) -> dict[str, Any]:
-        """What clients are told of it, in the language of the page."""
+        """Return the definition that clients get, in the language of the page."""
         if self.primitive is None:
             return {}
         told: dict[str, Any] = spoken(self.primitive.definition, get_language() or "en")
@@ -132,7 +126,7 @@ class Subject(NamedTuple):
 
     @property
     def schema(self) -> Mapping[str, Any]:
-        """Of what it takes."""
+        """Return the schema of its arguments."""
         match self.kind, self.primitive:
             case "uri", _:
                 return ANY_URI
@@ -151,7 +145,7 @@ class Subject(NamedTuple):
         return {}
 
     def params(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Of the request that tries it."""
+        """Return the params of the request."""
         match self.kind:
             case "tool" | "prompt":
                 return {"name": self.key, "arguments": dict(arguments)}
@@ -163,19 +157,19 @@ class Subject(NamedTuple):
 
 
 def endpoints(user: Any) -> list[MCPServer]:
-    """Those that a user may call."""
+    """Return the endpoints that a user may call."""
     return [each for each in servers() if each.user_passes_test is None or each.user_passes_test(user)]
 
 
 def subjects(request: HttpRequest, server: MCPServer, kind: str) -> list[Subject]:
-    """All of a kind that the user may use, in the order in which clients list them."""
+    """Return the subjects of a kind that the user may use, in the order of lists."""
     context = _looking(request, server)
     found = (each for each in registry(server, kind).values() if right(context, each) is Right.USE)
     return [Subject(kind, each.key, each) for each in found]
 
 
 def subject(request: HttpRequest, server: MCPServer, kind: str, key: str) -> Subject:
-    """One of them; without ``primitive`` where there is none for the user."""
+    """Return one subject, without ``primitive`` if the user may not use it."""
     primitive = registry(server, kind).get(key)
     if primitive is None or right(_looking(request, server), primitive) is not Right.USE:
         return Subject(kind, key)
@@ -183,14 +177,14 @@ def subject(request: HttpRequest, server: MCPServer, kind: str, key: str) -> Sub
 
 
 def asks(request: HttpRequest, server: MCPServer, primitive: Primitive | None) -> bool:
-    """Whether somebody has to approve the user's calls."""
+    """Return True if the user's calls require approval."""
     if not isinstance(primitive, Tool) or primitive.key not in server.policies.asking:
         return False
     return rule_for(_looking(request, server), primitive).decision is Decision.ASK
 
 
 def registry(server: MCPServer, kind: str) -> Mapping[str, Primitive]:
-    """Everything of a kind there is."""
+    """Return all primitives of a kind by key."""
     match kind:
         case "tool":
             return server.tools
@@ -204,7 +198,6 @@ def registry(server: MCPServer, kind: str) -> Mapping[str, Primitive]:
 
 
 def _looking(request: HttpRequest, server: MCPServer) -> Context:
-    """Return the context of the user who looks at what there is now."""
     bring_up_to_date(server)
     return looking(server, principal_of(request.user), PageRequest(request))
 
@@ -222,7 +215,7 @@ def _words(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def expanded(template: str, values: Mapping[str, Any]) -> str:
-    """A URI template with values put in (RFC 6570, as far as ``protocol.uri_template`` has it)."""
+    """Expand a URI template with the RFC 6570 operators that ``protocol.uri_template`` supports."""
 
     def put(match: re.Match[str]) -> str:
         operator, names = match[1], match[2]
@@ -235,19 +228,13 @@ def expanded(template: str, values: Mapping[str, Any]) -> str:
 
 
 class Trial:
-    """Of one subject.
-
-    Args:
-        request: of the page.
-        server: the endpoint.
-        subject: what is tried.
-        reads: gives the address of the page that reads a resource.
+    """A call of one subject; *reads* returns the URL of the page that reads a resource.
 
     Attributes:
-        arguments: as they were sent; None where nothing was sent yet.
-        outcome: None where nothing was called yet.
-        problem: why nothing was called.
-        hidden: fields with which answers continue the call.
+        arguments: the submitted arguments, or None.
+        outcome: the outcome, or None before a call.
+        problem: error that prevented the call.
+        hidden: hidden form fields that continue the call with answers.
     """
 
     def __init__(self, request: HttpRequest, server: MCPServer, subject: Subject, reads: Callable[[str], str]) -> None:
@@ -264,12 +251,12 @@ class Trial:
         self.hidden: dict[str, str] = {}
 
     def run(self) -> None:
-        """Call it with what was typed."""
+        """Call the subject with the submitted arguments."""
         arguments = self._read()
         if arguments is None:
             return
         self.arguments = arguments
-        if self.request.POST.get("by") != "fields":  # else they hold what was typed already
+        if self.request.POST.get("by") != "fields":  # otherwise they are filled already
             self.form.fill(arguments)
         if not self.form.has_secrets:
             self.json = as_text(arguments)
@@ -281,7 +268,7 @@ class Trial:
             self.problem = str(TOO_LATE)
             return
         outcome = call(self.request, self.server, METHODS[self.subject.kind], params, self.subject.primitive)
-        if is_answer and outcome.ended.error.get("code") == InvalidParams.code:  # of the requestState
+        if is_answer and outcome.ended.error.get("code") == InvalidParams.code:  # an invalid requestState
             self.problem = str(TOO_LATE)
             return
         self.outcome = outcome
@@ -291,10 +278,10 @@ class Trial:
             self.hidden = {"state": state, "questions": signing.dumps(dict(requests), salt=SALT, compress=True)}
 
     def _answers(self) -> dict[str, Any]:
-        """Return what continues the call.
+        """Return the params that continue the call.
 
         Raises:
-            BadSignature: these are not the questions, or they were asked too long ago.
+            BadSignature: the questions were changed or have expired.
         """
         data = self.request.POST
         requests = signing.loads(data.get("questions", ""), salt=SALT, max_age=settings.ELICITATION_TTL)
@@ -302,7 +289,6 @@ class Trial:
         return {"inputResponses": answers, "requestState": data.get("state", "")}
 
     def _read(self) -> dict[str, Any] | None:
-        """The arguments, from wherever they were typed."""
         data = self.request.POST
         if data.get("by") in {"again", "answers"}:
             return self._parsed(data.get("arguments", ""))
@@ -311,7 +297,7 @@ class Trial:
             return self._parsed(self.json or "{}")
         found = self.form.read(data)
         if found is None:
-            self.problem = _("Not called: correct the marked fields.")
+            self.problem = _("Not called: correct the fields with errors.")
         return found
 
     def _parsed(self, text: str) -> dict[str, Any] | None:
@@ -322,43 +308,43 @@ class Trial:
             return None
         if isinstance(value, dict):
             return value
-        self.problem = _("Not called: arguments must be a JSON object, like {}.")
+        self.problem = _("Not called: arguments must be a JSON object, such as {}.")
         return None
 
     # For the template
 
     @property
     def shown(self) -> Shown | None:
-        """What came of it, where that is not questions."""
+        """Return the result or error, or None if the call asks questions."""
         if self.outcome is None or self.questions:
             return None
         return Shown(self.outcome.ended.result, self.outcome.ended.error, self._reads)
 
     @property
     def said(self) -> list[tuple[str, str]]:
-        """What the tool told meanwhile."""
+        """Return the messages that the tool sent meanwhile."""
         return [] if self.outcome is None else messages_of(self.outcome.ended.told)
 
     @property
     def sent(self) -> Any:
-        """The arguments as they may be read."""
+        """Return the submitted arguments without secrets."""
         tool = self.subject.primitive
         return json_of(redacted(tool if isinstance(tool, Tool) else None, self.arguments, longest=None, whole=None))
 
     @property
     def kept(self) -> str:
-        """The arguments, to call it again."""
+        """Return the arguments as JSON, for another call."""
         return as_text(self.arguments)
 
     @property
     def schema(self) -> Any:
-        """Of the arguments."""
+        """Return the schema of the arguments as JSON."""
         return json_of(self.subject.schema)
 
 
 PERMISSION = "django_mcp.try_tool"
 MAX_LISTED = 500
-"""Of one kind on the page where one is chosen; a search finds the others."""
+"""Maximum entries of a kind on the overview; search finds the others."""
 KINDS = (
     ("tool", gettext_lazy("Tools")),
     ("prompt", gettext_lazy("Prompts")),
@@ -368,18 +354,18 @@ KINDS = (
 
 
 class PlaygroundAdmin(ReadOnlyAdmin):
-    """Nothing here has rows: it is a place for pages."""
+    """The pages of the playground."""
 
     def has_module_permission(self, request: HttpRequest) -> bool:
-        """Whether it is listed."""
+        """Allow users of the playground."""
         return self.has_view_permission(request)
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
-        """Who may try tools."""
+        """Require the permission to use the playground."""
         return request.user.has_perm(PERMISSION)
 
     def get_urls(self) -> list[URLPattern]:
-        """The pages, and none of a model with rows."""
+        """Return the pages of the playground only."""
         return [
             path("", self._page(self.choose_view), name="django_mcp_playground_changelist"),
             path("call/", self._page(self.call_view), name="django_mcp_playground_call"),
@@ -387,7 +373,7 @@ class PlaygroundAdmin(ReadOnlyAdmin):
         ]
 
     def _page(self, view: Callable[[HttpRequest], HttpResponse]) -> Callable[..., HttpResponse]:
-        """Like the endpoint's own view it is in no transaction: what is noted of a call that fails has to stay."""
+        """Wrap a view without ``ATOMIC_REQUESTS``, as the endpoint's own view: failed calls must stay in the log."""
 
         def permitted(request: HttpRequest) -> HttpResponse:
             if not self.has_view_permission(request):
@@ -402,7 +388,7 @@ class PlaygroundAdmin(ReadOnlyAdmin):
     # Pages
 
     def choose_view(self, request: HttpRequest) -> HttpResponse:
-        """What there is at an endpoint."""
+        """List what the user may call at an endpoint."""
         found = endpoints(request.user)
         server = self._server(request, found) if "endpoint" in request.GET else next(iter(found), None)
         words = request.GET.get("q", "").strip()
@@ -434,13 +420,13 @@ class PlaygroundAdmin(ReadOnlyAdmin):
         }
 
     def call_view(self, request: HttpRequest) -> HttpResponse:
-        """A form, and by POST what came of it."""
+        """Show the form of a subject. On POST, call it and show the outcome."""
         server = self._server(request, endpoints(request.user))
         kind, key = request.GET.get("kind", ""), request.GET.get("key", "")
         if kind not in METHODS:
             raise Http404
         chosen = subject(request, server, kind, key)
-        # What was taken away meanwhile is called all the same, and answered like any name that does not exist.
+        # A subject that was removed meanwhile is called anyway, for the same error as any unknown name.
         if chosen.primitive is None and kind != "uri" and request.method != "POST":
             raise Http404
         trial = Trial(request, server, chosen, self._reads(server))
@@ -458,7 +444,7 @@ class PlaygroundAdmin(ReadOnlyAdmin):
         return self._response(request, "call", context)
 
     def task_view(self, request: HttpRequest) -> HttpResponse:
-        """A task that a call became; by POST answers to what it asks."""
+        """Show a task. On POST, send answers to its questions."""
         server = self._server(request, endpoints(request.user))
         context = looking(server, principal_of(request.user), PageRequest(request), "tasks/get")
         task = look_up(context, request.GET.get("task", ""))
@@ -492,7 +478,7 @@ class PlaygroundAdmin(ReadOnlyAdmin):
             return ""
         return reverse("admin:django_mcp_task_change", args=[task.pk], current_app=self.admin_site.name)
 
-    # Addresses
+    # URLs
 
     def _server(self, request: HttpRequest, found: Iterable[MCPServer]) -> MCPServer:
         name = request.GET.get("endpoint", "")
@@ -519,13 +505,13 @@ def _reads(server: MCPServer) -> bool:
 
 
 def marks(request: HttpRequest, server: MCPServer, each: Subject) -> list[str]:
-    """What whoever tries it should know beforehand."""
+    """Return the labels of a subject, such as "read-only" and "requires approval"."""
     found = []
     hints = each.definition.get("annotations") or {} if each.kind == "tool" else {}
     if each.kind == "tool" and each.primitive is not None:
-        found.append(_("reads only") if hints.get("readOnlyHint") else _("writes"))
+        found.append(_("read-only") if hints.get("readOnlyHint") else _("writes"))
     if asks(request, server, each.primitive):
-        found.append(_("needs approval"))
+        found.append(_("requires approval"))
     if getattr(each.primitive, "task", None):
         found.append(_("runs as a task"))
     return found

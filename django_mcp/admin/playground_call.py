@@ -1,4 +1,4 @@
-"""Make a call from the playground in this process, and show its result as a model sees it."""
+"""Calls of the playground, made in this process, and the rendering of their results."""
 
 import base64
 import binascii
@@ -27,15 +27,15 @@ from django_mcp.protocol import versions
 from django_mcp.protocol.meta import APPROVAL
 
 CAPABILITIES: Mapping[str, Any] = {"elicitation": {"form": {}, "url": {}}}
-"""The user can be asked; there is no model, and there are no roots."""
+"""Elicitation only: there is no language model for sampling and there are no roots."""
 MAX_MESSAGES = 200
-"""Messages and steps of progress that are shown."""
+"""Maximum messages and progress notifications shown."""
 _KEPT = ("REMOTE_ADDR", "SCRIPT_NAME", "SERVER_NAME", "SERVER_PORT")
 _NOT_KEPT = ("HTTP_REFERER", "HTTP_X_CSRFTOKEN")
 
 
 class PageRequest(HttpRequest):
-    """The request of the page as tools get to see it: where the site is and who asks, without what was typed."""
+    """The page's request as tools see it: host and credentials, without the submitted form."""
 
     def __init__(self, request: HttpRequest) -> None:
         super().__init__()
@@ -54,34 +54,29 @@ def _is_kept(name: str) -> bool:
 
 
 def principal_of(user: Any) -> Principal:
-    """Return the caller: like one whom the endpoint knows by the session of the site."""
+    """Return the caller, as with session authentication."""
     return Principal(kind="session", id=str(user.pk), user=user)
 
 
 class Outcome(NamedTuple):
-    """The outcome of a call.
-
-    Attributes:
-        ended: the result or error.
-        milliseconds: how long it took.
-    """
+    """The result or error of a call, and its duration."""
 
     ended: Ended
     milliseconds: float
 
     @property
     def questions(self) -> Mapping[str, Any]:
-        """Question's key -> request, where answers are needed first."""
+        """Return the requests for input by key."""
         return self.ended.result.get("inputRequests", {}) if self._kind == "input_required" else {}
 
     @property
     def task(self) -> str:
-        """Id of the task that it became."""
+        """Return the id of the task that the call started, or ""."""
         return str(self.ended.result["taskId"]) if self._kind == "task" else ""
 
     @property
     def size(self) -> int:
-        """Bytes of JSON of the result."""
+        """Return the size of the result in bytes of JSON."""
         return len(json.dumps(self.ended.result, ensure_ascii=False).encode()) if self.ended.result else 0
 
     @property
@@ -90,15 +85,7 @@ class Outcome(NamedTuple):
 
 
 def call(request: HttpRequest, server: MCPServer, method: str, params: Mapping[str, Any], tool: Any) -> Outcome:
-    """Serve a call.
-
-    Args:
-        request: of the page.
-        server: the endpoint.
-        method: of the protocol.
-        params: of the request.
-        tool: the primitive that is called; None where there is none.
-    """
+    """Make a call; *tool* is the called primitive, or None."""
     has_tasks = getattr(tool, "task", None) is not None
     session = ClientSession(
         server,
@@ -107,7 +94,7 @@ def call(request: HttpRequest, server: MCPServer, method: str, params: Mapping[s
         capabilities=with_tasks(CAPABILITIES) if has_tasks else CAPABILITIES,
         client={"name": "Django admin"},
         request=PageRequest(request),
-        waits=has_tasks,  # which is never waited for: the page shows the task
+        waits=has_tasks,  # returns the task at once; the page shows it
     )
     schema = tool.definition.get("inputSchema") if isinstance(tool, Tool) else None
     began = time.perf_counter()
@@ -116,28 +103,22 @@ def call(request: HttpRequest, server: MCPServer, method: str, params: Mapping[s
 
 
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""Types that are shown. Others can hold scripts, or are not known everywhere."""
+"""Image types that are shown. Others may contain scripts or lack browser support."""
 MAX_IMAGE = 2_000_000
-"""Bytes of an image that is shown."""
+"""Maximum bytes of an image that is shown."""
 MAX_BLOCKS = 100
-"""Content blocks, messages or contents that are shown."""
+"""Maximum content blocks, messages or contents shown."""
 MAX_WORDS = 300
-"""Characters of a name or description that are shown."""
+"""Maximum characters shown of a name or description."""
 WAITING = frozenset({"approval_required", "pending"})
 
 Block = dict[str, Any]
 Reader = Callable[[str], str]
-"""Gives the address of the page that reads a resource."""
+"""Returns the URL of the page that reads a resource."""
 
 
 class Shown:
-    """A result or error, for the template.
-
-    Args:
-        fields: the result; empty where there is an error.
-        error: the JSON-RPC error; empty where there is none.
-        reads: for links to resources.
-    """
+    """A result or error for the template; one of *fields* and *error* is empty."""
 
     def __init__(self, fields: Mapping[str, Any], error: Mapping[str, Any], reads: Reader) -> None:
         self.fields, self.error = fields, error
@@ -145,27 +126,27 @@ class Shown:
 
     @property
     def is_error(self) -> bool:
-        """Whether the model reads it as one."""
+        """Return True for a tool error."""
         return self.fields.get("isError") is True
 
     @property
     def error_text(self) -> SafeString:
-        """The words of a protocol error."""
+        """Return the message of a protocol error."""
         return text_of(str(self.error.get("message", "")))
 
     @property
     def approval(self) -> Mapping[str, Any] | None:
-        """Where the call waits for somebody to approve it."""
+        """Return id and URL of the pending approval request, or None."""
         found = (self.fields.get("_meta") or {}).get(APPROVAL)
         if not isinstance(found, Mapping) or found.get("kind") not in WAITING:
             return None
         approval = Approval.objects.filter(public_id=str(found.get("approval_id") or "")).first()
-        # Made anew, for any tool may write into _meta what it likes.
+        # Not the URL of _meta, which any tool may set.
         return {**found, "url": "" if approval is None else reverse(PAGE, args=[approval.pk])}
 
     @property
     def blocks(self) -> list[Block]:
-        """Content of a tool's result, or contents of a resource."""
+        """Return the content of a tool result, or the contents of a resource."""
         found = _dicts(self.fields.get("content")) + [
             {"type": "resource", "resource": each} for each in _dicts(self.fields.get("contents"))
         ]
@@ -173,29 +154,29 @@ class Shown:
 
     @property
     def messages(self) -> list[tuple[str, Block]]:
-        """Of a prompt: who speaks, and what."""
+        """Return role and content of a prompt's messages."""
         found = _dicts(self.fields.get("messages"))[:MAX_BLOCKS]
         return [(str(each.get("role")), self._block(each.get("content"))) for each in found]
 
     @property
     def left_out(self) -> int:
-        """How many blocks are not shown."""
+        """Return the number of blocks not shown."""
         lists = (self.fields.get(name) or () for name in ("content", "contents", "messages"))
         return max(0, sum(map(len, lists)) - MAX_BLOCKS)
 
     @property
     def structured(self) -> SafeString | None:
-        """``structuredContent``."""
+        """Return ``structuredContent`` as JSON."""
         return json_of(self.fields["structuredContent"]) if "structuredContent" in self.fields else None
 
     @property
     def meta(self) -> SafeString | None:
-        """``_meta``."""
+        """Return ``_meta`` as JSON."""
         return json_of(self.fields["_meta"]) if self.fields.get("_meta") else None
 
     @property
     def raw(self) -> SafeString:
-        """All of it."""
+        """Return the whole result or error as JSON."""
         return json_of(self.error or self.fields)
 
     def _block(self, block: Any) -> Block:
@@ -205,7 +186,7 @@ class Shown:
             case {"type": "image", "data": str(data)}:
                 return _image(data, str(block.get("mimeType")))
             case {"type": "audio", "data": str(data)}:
-                return _note(_("Sound: %(type)s, %(size)s") % _measured(data, str(block.get("mimeType"))))
+                return _note(_("Audio: %(type)s, %(size)s") % _measured(data, str(block.get("mimeType"))))
             case {"type": "resource_link", "uri": str(uri)}:
                 return {**_words_of(block), "kind": "link", "uri": visible(uri), "href": self._reads(uri)}
             case {"type": "resource", "resource": {"uri": str(uri)}}:
@@ -224,7 +205,6 @@ def _contents(contents: Mapping[str, Any]) -> Block:
 
 
 def _image(data: str, mime_type: str) -> Block:
-    """An image; a note of what it is where it is none that is shown."""
     words = _("Binary: %(type)s, %(size)s") % _measured(data, mime_type)
     if mime_type not in IMAGES or len(data) > MAX_IMAGE * 4 // 3:
         return _note(words)
@@ -254,17 +234,17 @@ def _dicts(value: Any) -> list[Any]:
 
 
 def text_of(text: str) -> SafeString:
-    """Show a text."""
+    """Render a text."""
     return format_html('<pre class="mcp-try-value" translate="no" dir="auto" tabindex="0">{}</pre>', cut(text))
 
 
 def json_of(value: Any) -> SafeString:
-    """A JSON value, indented, in its own order."""
+    """Render a JSON value with indentation, in its own order."""
     return text_of(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def messages_of(notifications: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Return what a tool told while it ran: the level or ``"progress"``, and the words."""
+    """Return level (or ``"progress"``) and text of notifications."""
     return [(level, bounded(words, 2000)) for level, words in islice(map(_message, notifications), MAX_MESSAGES)]
 
 

@@ -1,4 +1,4 @@
-"""The request log in the admin: list, filters, dates and export. Read-only."""
+"""Admin of the request log: list, filters, dates and CSV export. Read-only."""
 
 import calendar
 import csv
@@ -34,14 +34,14 @@ _LEVELS = ("year", "month", "day")
 
 
 class CallList(ChangeList):
-    """What a page of the log shows.
+    """Change list with a date hierarchy computed from the first and last entry.
 
-    Django's own choices are the dates that some row has: a page of a million rows would read them all.
+    Django's own looks up the dates of all rows, which is too slow for a large log.
     """
 
     @cached_property
     def dates(self) -> dict[str, Any]:
-        """For the template of Django's date hierarchy."""
+        """Return the context of Django's date hierarchy template."""
         chosen = self._chosen()
         first, last = _bounds()
         if first is None or last is None:
@@ -52,7 +52,6 @@ class CallList(ChangeList):
         return {"show": True, "back": self._back(chosen), "choices": shown}
 
     def _chosen(self) -> list[int]:
-        """Year, month and day, as far as they are chosen and numbers."""
         found: list[int] = []
         for level in _LEVELS:
             value = self.params.get(f"{FIELD}__{level}")
@@ -84,7 +83,6 @@ class CallList(ChangeList):
 
 
 def _bounds() -> tuple[datetime.date | None, datetime.date | None]:
-    """The days of the first call and of the last one."""
     times = [RequestLog.objects.order_by(order).values_list(FIELD, flat=True).first() for order in (FIELD, f"-{FIELD}")]
     first, last = (None if each is None else _local_date(each).date() for each in times)
     return first, last
@@ -95,7 +93,6 @@ def _local_date(moment: datetime.datetime) -> datetime.datetime:
 
 
 def _below(chosen: list[int], first: datetime.date, last: datetime.date) -> Iterator[datetime.date]:
-    """The next level of what is chosen, as far as there are calls."""
     match chosen:
         case []:
             yield from (datetime.date(year, 1, 1) for year in range(first.year, last.year + 1))
@@ -116,17 +113,15 @@ def _title(day: datetime.date, level: int) -> str:
 
 
 CHUNK = 2000
-"""Rows that are read, and sent, at once."""
+"""Rows read and sent at a time."""
 COLUMNS = tuple(each.attname for each in RequestLog._meta.concrete_fields)  # noqa: SLF001 - Django's documented API
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 
 def exported(rows: QuerySet[RequestLog], *, on_loop: bool) -> StreamingHttpResponse:
-    """Return a response that sends the rows as CSV.
+    """Return a streaming CSV response.
 
-    Args:
-        rows: of the log.
-        on_loop: it is sent by an event loop, which would collect what does not wait before it sends anything.
+    *on_loop* must be True under ASGI, where Django would read a synchronous iterator completely before sending.
     """
     values = rows.select_related(None).defer(None).order_by("-started_at", "-pk").values_list(*COLUMNS)
     parts = _csv(values.iterator(chunk_size=CHUNK))
@@ -137,14 +132,13 @@ def exported(rows: QuerySet[RequestLog], *, on_loop: bool) -> StreamingHttpRespo
 
 
 class _File(StreamingHttpResponse):
-    """Ends its query when it is closed, in the thread that reads: a browser may leave before the end."""
+    """Streaming response that ends its query when it is closed, as the browser may disconnect early."""
 
     def __init__(self, parts: Generator[str, None, None], *, on_loop: bool, content_type: str) -> None:
         super().__init__(_awaited(parts) if on_loop else parts, content_type=content_type)
         self._parts = parts
 
     def close(self) -> None:
-        """As any response."""
         self._parts.close()
         super().close()
 
@@ -155,10 +149,9 @@ async def _awaited(parts: Iterator[str]) -> AsyncIterator[str]:
 
 
 class _Line:
-    """Stands for a file: what is written is given back."""
+    """File-like object whose ``write`` returns the text."""
 
     def write(self, text: str) -> str:
-        """Give it back."""
         return text
 
 
@@ -181,7 +174,7 @@ def _in_chunks(lines: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _cell(value: Any) -> str:
-    """What a spreadsheet shows as it stands: a text that it would take for a formula gets an apostrophe before it."""
+    """Return a CSV cell. Texts that a spreadsheet could run as a formula get an apostrophe in front."""
     if value is None:
         return ""
     if isinstance(value, dict | list):
@@ -193,7 +186,7 @@ def _cell(value: Any) -> str:
 
 
 RECENT = 2000
-"""Newest rows in which clients and users are looked for that can be chosen."""
+"""Number of newest entries from which filter choices are collected."""
 MAX_CHOICES = 30
 METHODS = (
     "tools/call",
@@ -207,12 +200,11 @@ METHODS = (
 
 
 class _ByColumn(admin.SimpleListFilter):
-    """By the value of one column."""
+    """Filter by the value of a column."""
 
     column: str
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002
-        """The choices, and what was chosen."""
         found = dict(self.choices_now(request))
         chosen = self.used_parameters.get(self.parameter_name or "")
         if chosen:
@@ -220,77 +212,76 @@ class _ByColumn(admin.SimpleListFilter):
         return sorted(found.items(), key=lambda each: each[1].lower())
 
     def choices_now(self, request: HttpRequest) -> Iterable[tuple[str, str]]:
-        """Values, and how they are shown."""
+        """Return values and labels."""
         raise NotImplementedError
 
     def has_output(self) -> bool:
-        """Also with one choice: what is not there yet may come."""
+        """Show the filter even if it has a single choice."""
         return bool(self.lookup_choices)
 
     def queryset(self, request: HttpRequest, queryset: Any) -> Any:  # noqa: ARG002
-        """Those that have it."""
         value = self.value()
         return queryset if value is None else queryset.filter(**{self.column: value})
 
 
 class EndpointFilter(_ByColumn):
-    """By endpoint."""
+    """Filter by endpoint."""
 
     title = gettext_lazy("endpoint")
     parameter_name = column = "server"
 
     def choices_now(self, request: HttpRequest) -> Iterable[tuple[str, str]]:  # noqa: ARG002
-        """Those that there are."""
+        """Return all endpoints."""
         return [(each.name, each.name) for each in every_server()]
 
 
 class MethodFilter(_ByColumn):
-    """By method."""
+    """Filter by method."""
 
     title = gettext_lazy("method")
     parameter_name = column = "method"
 
     def choices_now(self, request: HttpRequest) -> Iterable[tuple[str, str]]:  # noqa: ARG002
-        """The common ones."""
+        """Return the common methods."""
         return [(each, each) for each in METHODS]
 
 
 class ToolFilter(_ByColumn):
-    """By tool."""
+    """Filter by tool."""
 
     title = gettext_lazy("tool")
     parameter_name = column = "name"
 
     def choices_now(self, request: HttpRequest) -> Iterable[tuple[str, str]]:  # noqa: ARG002
-        """Those that there are, of all endpoints."""
+        """Return the tools of all endpoints."""
         return [(name, name) for server in every_server() for name in server.tools]
 
 
 class ClientFilter(_ByColumn):
-    """By client, as it calls itself."""
+    """Filter by self-reported client name."""
 
     title = gettext_lazy("client")
     parameter_name = column = "client_name"
 
     def choices_now(self, request: HttpRequest) -> Iterable[tuple[str, str]]:
-        """Those of late."""
+        """Return recent clients."""
         return [(name, name) for name in _recent(request, "client_name") if name][:MAX_CHOICES]
 
 
 class UserFilter(_ByColumn):
-    """By user."""
+    """Filter by user."""
 
     title = gettext_lazy("user")
     parameter_name = column = "user"
 
     def choices_now(self, request: HttpRequest) -> Iterable[tuple[str, str]]:
-        """Those of late."""
+        """Return recent users."""
         keys = [key for key in _recent(request, "user") if key is not None][:MAX_CHOICES]
         users = get_user_model()._default_manager.in_bulk(keys)  # noqa: SLF001 - Django's documented API
         return [(str(key), user.get_username()) for key, user in users.items()]
 
     def queryset(self, request: HttpRequest, queryset: Any) -> Any:
-        """Theirs; none where that is no user's key."""
+        """Return the user's entries, or none if the value is not a primary key."""
         try:
             return super().queryset(request, queryset)
         except (ValueError, TypeError):
@@ -298,7 +289,7 @@ class UserFilter(_ByColumn):
 
 
 class PeriodFilter(admin.SimpleListFilter):
-    """By how long ago it was."""
+    """Filter by age."""
 
     title = gettext_lazy("period")
     parameter_name = "period"
@@ -310,11 +301,11 @@ class PeriodFilter(admin.SimpleListFilter):
     )
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Any:  # noqa: ARG002
-        """The periods."""
+        """Return the periods."""
         return [(key, words) for key, words, _ in self.periods]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[RequestLog]) -> QuerySet[RequestLog]:  # noqa: ARG002
-        """Those since then."""
+        """Return the entries of the chosen period."""
         for key, _words, length in self.periods:
             if key == self.value():
                 return queryset.filter(started_at__gte=timezone.now() - length)
@@ -322,7 +313,7 @@ class PeriodFilter(admin.SimpleListFilter):
 
 
 def _recent(request: HttpRequest, column: str) -> list[Any]:
-    """Values of the newest rows, the newest first; read once for a page."""
+    """Return distinct values of the newest entries, newest first. Cached on the request."""
     rows: list[dict[str, Any]] | None = getattr(request, "_recent_calls", None)
     if rows is None:
         rows = [
@@ -333,13 +324,13 @@ def _recent(request: HttpRequest, column: str) -> list[Any]:
 
 
 SEARCHED = 50_000
-"""Newest rows whose words are searched; ids are found wherever they are."""
+"""Number of newest entries that a text search covers. Searches by id cover all."""
 IDS = ("trace_id", "task_id", "approval")
 WORDS = ("name", "caller", "principal_id", "client_name", "client_id", "credential", "error", "arguments")
 
 
 class RequestLogAdmin(ReadOnlyAdmin):
-    """Calls, the newest first."""
+    """Lists log entries, newest first."""
 
     list_display = ("time", "what", "about", "state", "who", "client", "took", "said")
     list_display_links = ("time", "what")
@@ -352,10 +343,10 @@ class RequestLogAdmin(ReadOnlyAdmin):
         ClientFilter,
         UserFilter,
     )
-    search_fields = ("name",)  # for the box; see get_search_results
+    search_fields = ("name",)  # shows the search box; see get_search_results
     search_help_text = gettext_lazy(
-        "A trace, task or approval request by its whole id; or words of the newest 50,000 entries: tool, caller, "
-        "client, error, arguments."
+        "Full id of a trace, task or approval request, or words in the newest 50,000 entries (tool, caller, client, "
+        "error, arguments)."
     )
     date_hierarchy = "started_at"
     ordering = ("-started_at",)
@@ -374,18 +365,18 @@ class RequestLogAdmin(ReadOnlyAdmin):
             {"fields": ("person", "principal", "credential", "client_id", "client", "protocol", "address")},
         ),
         (gettext_lazy("Result"), {"fields": ("result_kind", "result_size", "duration", "queries")}),
-        (gettext_lazy("Belongs to"), {"fields": ("approval", "task_id", "trace_id")}),
+        (gettext_lazy("Related"), {"fields": ("approval", "task_id", "trace_id")}),
     )
 
     class Media:
-        """Its styles."""
+        """Stylesheets."""
 
         css = STYLES
 
-    # What is shown
+    # List
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[RequestLog]:
-        """In a list without what may be long and is not shown there."""
+        """Defer large columns that the list does not show."""
         found: QuerySet[RequestLog] = super().get_queryset(request)
         match = request.resolver_match
         if match is None or "object_id" in match.kwargs or "export" in str(match.url_name):
@@ -398,7 +389,7 @@ class RequestLogAdmin(ReadOnlyAdmin):
         queryset: Any,
         search_term: str,
     ) -> "tuple[QuerySet[RequestLog], bool]":
-        """By ids all there are; by words of the newest ones, for no index helps to find a word in a million texts."""
+        """Search ids in all entries, and text only in the newest ones, as no index supports it."""
         term = search_term.strip()
         if not term:
             return queryset, False
@@ -412,24 +403,24 @@ class RequestLogAdmin(ReadOnlyAdmin):
         return queryset.filter(Q(pk__gt=newest - SEARCHED) & (words | by_id)), False
 
     def get_urls(self) -> list[URLPattern]:
-        """And the export."""
+        """Add the CSV export."""
         view = self.admin_site.admin_view(self.export_view)
         name = f"{self.opts.app_label}_{self.opts.model_name}_export"
         return [path("export.csv", view, name=name), *super().get_urls()]
 
     def export_view(self, request: HttpRequest) -> HttpResponseBase:
-        """All that the filters leave, as a CSV file."""
+        """Export the filtered entries as CSV."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         rows = self.get_changelist_instance(request).get_queryset(request)
         return exported(rows, on_loop=isinstance(request, ASGIRequest))
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[CallList]:  # noqa: ARG002
-        """With dates that are not looked for in the log."""
+        """Use the change list with a computed date hierarchy."""
         return CallList
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
-        """With the query of the export."""
+        """Add the query string for the export."""
         most = BoundedPaginator.most
         return super().changelist_view(
             request, {**(extra_context or {}), "query": request.GET.urlencode(), "most": most}
@@ -437,62 +428,62 @@ class RequestLogAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("time"), ordering="started_at")
     def time(self, row: RequestLog) -> str:
-        """To the second, and sorted as it is read: what belongs together was called within one minute."""
+        """Return the local time to the second."""
         return _local(row.started_at).strftime("%Y-%m-%d %H:%M:%S")
 
     @admin.display(description=gettext_lazy("time"))
     def exact(self, row: RequestLog) -> str:
-        """To the millisecond, with its distance from UTC where the site has time zones: to be found in other logs."""
+        """Return the local time to the millisecond, with its UTC offset if ``USE_TZ`` is set."""
         return _local(row.started_at).isoformat(" ", "milliseconds")
 
     @admin.display(description=gettext_lazy("method"), ordering="method")
     def what(self, row: RequestLog) -> str:
-        """The method, or what took its place."""
+        """Return the method."""
         return row.method or "–"
 
-    @admin.display(description=gettext_lazy("about"))
+    @admin.display(description=gettext_lazy("name"))
     def about(self, row: RequestLog) -> SafeString | str:
-        """The tool, prompt or resource, and where."""
+        """Return the name of the tool, prompt or resource, and the endpoint."""
         return Truncator(f"{row.name} · {row.server}" if row.name else row.server).chars(60)
 
     @admin.display(description=gettext_lazy("outcome"))
     def state(self, row: RequestLog) -> str:
-        """In words."""
+        """Return the outcome."""
         return str(row.get_outcome_display())
 
     @admin.display(description=gettext_lazy("caller"))
     def who(self, row: RequestLog) -> str:
-        """Their name at that time, or their kind."""
+        """Return the caller's name at that time, or the type of caller."""
         return row.caller or row.principal_kind or "–"
 
     @admin.display(description=gettext_lazy("client"))
     def client(self, row: RequestLog) -> str:
-        """As it says of itself."""
+        """Return the client's self-reported name and version."""
         return Truncator(f"{row.client_name} {row.client_version}".strip()).chars(40) or "–"
 
-    @admin.display(description=gettext_lazy("took"))
+    @admin.display(description=gettext_lazy("duration"))
     def took(self, row: RequestLog) -> str:
-        """How long."""
+        """Return the duration."""
         return _("%s ms") % f"{row.duration:.1f}"
 
     @admin.display(description=gettext_lazy("error"))
     def said(self, row: RequestLog) -> str:
-        """The beginning of its words."""
+        """Return the start of the error message."""
         return Truncator(row.error).chars(60)
 
     @admin.display(description=gettext_lazy("error"))
     def words(self, row: RequestLog) -> SafeString | str:
-        """All of them."""
+        """Return the error message."""
         return as_text(row.error) if row.error else "–"
 
     @admin.display(description=gettext_lazy("arguments"))
     def given(self, row: RequestLog) -> SafeString | str:
-        """Without secrets."""
+        """Return the redacted arguments."""
         return "–" if row.arguments is None else as_json(row.arguments)
 
     @admin.display(description=gettext_lazy("caller"))
     def person(self, row: RequestLog) -> str:
-        """The user, and their name at that time where it was another one."""
+        """Return the username, with the one at that time if it has changed."""
         now = "" if row.user is None else str(getattr(row.user, get_user_model().USERNAME_FIELD))
         if not now:
             return row.caller or "–"
@@ -500,7 +491,7 @@ class RequestLogAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("authenticated with"))
     def principal(self, row: RequestLog) -> str:
-        """An API key by its name; else kind and id."""
+        """Return the name of the API key, or kind and id of the caller."""
         if row.principal_kind == "api_key":
             for key in APIKey.objects.filter(pk__in=keys_of(APIKey, [row.principal_id])):
                 return _("API key “%s”") % key.name
@@ -508,5 +499,4 @@ class RequestLogAdmin(ReadOnlyAdmin):
 
 
 def _local(moment: datetime.datetime) -> datetime.datetime:
-    """In the current time zone, where the site has any."""
     return timezone.localtime(moment) if timezone.is_aware(moment) else moment

@@ -1,4 +1,4 @@
-"""HTML forms from the JSON Schema of an object: fields, and the values they send."""
+"""HTML forms from the JSON Schema of an object: fields and the values they send."""
 
 import json
 import math
@@ -15,36 +15,33 @@ from django_mcp.protocol.json_schema import Choices, Schema, alternatives, choic
 from django_mcp.protocol.jsonrpc import decode
 
 ABSENT: Any = object()
-"""In place of a value: nothing is sent."""
+"""Marker for a value that is not sent."""
 LONG = 255
-"""Characters that a field of one line may be for."""
+"""Maximum length for which a single-line input is used."""
 INPUTS: Mapping[Any, str] = {"date": "date", "email": "email", "uri": "url"}
-"""Formats for which browsers have an input. They have none for moments with an offset."""
+"""Formats with an HTML input type. There is none for date-times with an offset."""
 SCALARS = {"string", "integer", "number", "boolean"}
 _INTEGER = re.compile(r"[+-]?[0-9]{1,4000}")
 _NUMBER = re.compile(r"[+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]{1,4})?")
 
 
 class NotJSON(ValueError):
-    """What was typed where JSON is wanted is none."""
+    """The submitted text is not valid JSON."""
 
 
 class Field:
-    """One property.
+    """A property of the object.
 
     Args:
-        name: of the property.
-        schema: of its value.
-        root: where references of the schema lead.
-        required: it has to be there.
-        prefix: begins the name of the input.
-        one_line: a text has no lines.
+        root: the schema that references resolve against.
+        prefix: prefix of the input's name.
+        one_line: use single-line inputs for texts.
 
     Attributes:
-        kind: how it is asked, see ``templates/admin/django_mcp/try/field.html``.
-        text: what stands in the input.
-        ticked: values that are chosen, as ``options`` has them.
-        problem: what is wrong with what was typed.
+        kind: type of widget; see ``templates/admin/django_mcp/try/field.html``.
+        text: the input's text.
+        ticked: selected values, as in ``options``.
+        problem: validation error.
     """
 
     def __init__(
@@ -85,46 +82,46 @@ class Field:
         is_short = self.one_line or self.schema.get("format") in INPUTS or "pattern" in self.schema
         return "text" if is_short or _number(self.schema.get("maxLength"), math.inf) <= LONG else "long"
 
-    # How it is shown
+    # Rendering
 
     @property
     def id(self) -> str:
-        """Of its input."""
+        """Return the input's id."""
         return f"id_{re.sub('[^A-Za-z0-9_-]', '-', self.html_name)}"
 
     @property
     def label(self) -> str:
-        """What it is called."""
+        """Return the label."""
         return str(self.schema.get("title") or self.name)
 
     @property
     def help(self) -> str:
-        """What the schema says of it."""
+        """Return the description."""
         return str(self.schema.get("description") or "")
 
     @property
     def input(self) -> str:
-        """Type of the input."""
+        """Return the input's type."""
         return "password" if self.is_secret else INPUTS.get(self.schema.get("format"), "text")
 
     @property
     def step(self) -> str:
-        """Of numbers."""
+        """Return the step of a number input."""
         return "1" if self.schema.get("type") == "integer" else "any"
 
     @property
     def least(self) -> Any:
-        """Of numbers."""
+        """Return the minimum of a number."""
         return self.schema.get("minimum", "")
 
     @property
     def most(self) -> Any:
-        """Of numbers."""
+        """Return the maximum of a number."""
         return self.schema.get("maximum", "")
 
     @property
     def default(self) -> str:
-        """What counts where nothing is sent."""
+        """Return the default, shown as a placeholder."""
         value = self.schema.get("default")
         if value is None or value in ("", [], {}):
             return ""
@@ -132,7 +129,7 @@ class Field:
 
     @property
     def facts(self) -> str:
-        """Type and limits, in short."""
+        """Return type and limits as a short text."""
         kind = " | ".join(sorted(_types(self.schema) or ())) or str(self.schema.get("type") or "")
         return " · ".join(filter(None, (kind, str(self.schema.get("format") or ""), *self._limits())))
 
@@ -152,7 +149,7 @@ class Field:
 
     @property
     def options(self) -> list[tuple[str, str, bool]]:
-        """For those that choose: value, words, whether it is chosen."""
+        """Return value, label and selection of each choice."""
         return [(key, words, key in self.ticked) for key, words in self._keys()]
 
     def _keys(self) -> list[tuple[str, str]]:
@@ -161,16 +158,16 @@ class Field:
 
     @property
     def schema_text(self) -> str:
-        """The schema as it is written."""
+        """Return the schema as JSON."""
         return json.dumps(self.written, indent=2, ensure_ascii=False)
 
-    # What is sent
+    # Values
 
     def read(self, data: QueryDict) -> Any:
-        """The value of what was typed; ``ABSENT`` where that is nothing. It stays in the input.
+        """Return the submitted value, or ``ABSENT`` if it is empty, and keep the text in the input.
 
         Raises:
-            NotJSON: it is none, where it should be.
+            NotJSON: a JSON field has invalid JSON.
         """
         if self.kind in {"choice", "choices", "tick"}:
             return self._chosen(data.getlist(self.html_name))
@@ -204,7 +201,7 @@ class Field:
             raise
 
     def fill(self, value: Any) -> None:
-        """Put a value into the input, as if it had been typed."""
+        """Set the input to a value."""
         match self.kind:
             case "tick":
                 self.ticked = ["on"] if value else []
@@ -229,10 +226,10 @@ class Field:
 
 
 def read_json(text: str) -> Any:
-    """The value of a JSON text, read as strictly as a client's.
+    """Parse JSON as strictly as for a client's request.
 
     Raises:
-        NotJSON: with words for whoever typed it.
+        NotJSON: with a message for the user.
     """
     try:
         return decode(text.encode())
@@ -242,7 +239,7 @@ def read_json(text: str) -> Any:
 
 
 def _scalar(text: str, schema: Schema) -> Any:
-    """A value of the schema's type; what was typed where it is none, so that the tool says what is wrong with it."""
+    """Convert a text to the schema's type. Invalid text is returned unchanged, so that the tool reports the error."""
     stripped = text.strip()
     types = _types(schema) or ()
     if "boolean" in types and stripped in {"true", "false"}:
@@ -255,7 +252,7 @@ def _scalar(text: str, schema: Schema) -> Any:
 
 
 def _types(schema: Schema) -> frozenset[str] | None:
-    """Return the types of a scalar; None where it may be something else."""
+    """Return the types of a scalar schema, or None for other schemas."""
     types: list[Any] = [each for part in alternatives(schema, schema) if (each := part.get("type")) != "null"]
     return frozenset(types) if types and all(isinstance(each, str) and each in SCALARS for each in types) else None
 
@@ -271,13 +268,7 @@ def _range(low: Any, high: Any) -> str:
 
 
 class SchemaForm:
-    """Fields for the properties of an object. Whether what they give is right is for the tool to say.
-
-    Args:
-        schema: of the object.
-        prefix: begins the names of its inputs.
-        one_line: texts have no lines.
-    """
+    """Fields for the properties of an object. The tool validates the values."""
 
     def __init__(self, schema: Any, prefix: str = "a", *, one_line: bool = False) -> None:
         root: Schema = schema if isinstance(schema, Mapping) else {}
@@ -290,7 +281,7 @@ class SchemaForm:
         ]
 
     def read(self, data: QueryDict) -> dict[str, Any] | None:
-        """What was typed, without what was left empty; None where a field that is JSON has none."""
+        """Return the submitted values without empty ones, or None if a JSON field is invalid."""
         values: dict[str, Any] = {}
         is_read = True
         for field in self.fields:
@@ -304,21 +295,21 @@ class SchemaForm:
         return values if is_read else None
 
     def fill(self, values: Mapping[str, Any]) -> None:
-        """Put values into the fields."""
+        """Set the inputs to values."""
         for field in self.fields:
             if field.name in values:
                 field.fill(values[field.name])
 
     def fill_defaults(self) -> None:
-        """Put in what the schema proposes."""
+        """Set the inputs to the defaults of the schema."""
         self.fill({each.name: each.schema["default"] for each in self.fields if "default" in each.schema})
 
     @property
     def has_secrets(self) -> bool:
-        """Whether anything is not to be shown again."""
+        """Return True if any field is a secret."""
         return any(each.is_secret for each in self.fields)
 
 
 def as_text(values: Any) -> str:
-    """JSON to be edited."""
+    """Return a value as indented JSON for editing."""
     return json.dumps(values, indent=2, ensure_ascii=False)

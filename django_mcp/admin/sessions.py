@@ -1,4 +1,4 @@
-"""Sessions in the admin: which clients are connected in whose name; and to end one."""
+"""Admin of sessions: list and ending."""
 
 from typing import Any
 
@@ -15,12 +15,12 @@ from django_mcp.revisions.legacy.sessions import end_session
 
 
 class SessionAdmin(StoppableAdmin):
-    """Sessions, the newest first. Clients of the newest protocol have none."""
+    """Lists sessions of legacy clients, newest first."""
 
     stop_title = gettext_lazy("End session")
     stop_question = gettext_lazy(
-        "End the session “%s”? Its streams are closed and its calls forgotten. The client may open a new one, as long "
-        "as its credential is good."
+        "End the session “%s”? Its streams are closed and its calls are discarded. The client may open a new session "
+        "while its credential is valid."
     )
     stop_answer = gettext_lazy("Yes, end it")
     stopped_one = gettext_lazy("The session “%s” has ended.")
@@ -48,23 +48,23 @@ class SessionAdmin(StoppableAdmin):
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Session]:
-        """With the calls that are not over."""
+        """Annotate the number of unfinished calls."""
         unfinished = Count("calls", filter=~Q(calls__status=Call.Status.ENDED))
         found: QuerySet[Session] = super().get_queryset(request).annotate(unfinished=unfinished)
         return found
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
-        """A page of rows, with the names of their callers."""
+        """Add the names of callers to the rows of the page."""
         page = super().get_changelist_instance(request)
         with_names(page.result_list)
         return page
 
     def can_stop(self, row: Session) -> bool:  # noqa: ARG002
-        """As long as it is there."""
+        """Return True."""
         return True
 
     def stop(self, row: Session) -> bool:
-        """End it, in every process."""
+        """End the session in all processes."""
         if not Session.objects.filter(pk=row.pk).exists():
             return False
         end_session(row)
@@ -72,27 +72,27 @@ class SessionAdmin(StoppableAdmin):
 
     @admin.display(description=gettext_lazy("client"))
     def client_name(self, row: Session) -> str:
-        """As it says of itself."""
+        """Return the client's self-reported name and version."""
         return " ".join(str(row.client[key]) for key in ("name", "version") if row.client.get(key)) or "–"
 
     @admin.display(description=gettext_lazy("caller"), ordering="principal_id")
     def caller_name(self, row: Session) -> str:
-        """Who opened it."""
+        """Return the name of the caller."""
         person: str | None = vars(row).get("person")
         return name_of(row) if person is None else person
 
-    @admin.display(description=gettext_lazy("calls under way"), ordering="unfinished")
+    @admin.display(description=gettext_lazy("active calls"), ordering="unfinished")
     def open_calls(self, row: Any) -> int:
-        """Those that run, or wait for the client."""
+        """Return the number of calls that run or wait for the client."""
         count: int = row.unfinished
         return count
 
-    @admin.display(description=gettext_lazy("declared"))
+    @admin.display(description=gettext_lazy("client capabilities"))
     def declared(self, row: Session) -> SafeString:
-        """What the client says it can do."""
+        """Return the client's capabilities."""
         return as_json(row.capabilities)
 
-    @admin.display(description=gettext_lazy("subscribed to"))
+    @admin.display(description=gettext_lazy("subscriptions"))
     def subscribed(self, row: Session) -> SafeString | str:
-        """Resources of whose changes it hears."""
+        """Return the URIs of subscribed resources."""
         return as_text("\n".join(row.subscriptions)) if row.subscriptions else "–"

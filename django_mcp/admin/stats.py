@@ -1,4 +1,4 @@
-"""Aggregates of the request log: time bins, duration histograms, statistics. The database counts."""
+"""Aggregates of the request log, computed by the database: time bins, duration histograms and totals."""
 
 import calendar
 import math
@@ -16,14 +16,14 @@ from django.utils import timezone
 from django_mcp.models import RequestLog
 
 DAY = 86_400
-"""In seconds."""
+"""Seconds of a day."""
 
 
 def edges_of(count: int, seconds: int) -> list[datetime]:
-    """When each of the last *count* bins began; this moment is in the last one.
+    """Return the start of each of the last *count* bins; the last bin contains the current time.
 
-    Bins of a day begin at midnight by the clock of the current time zone, and some have 23 or 25 hours. Others have all
-    one length, and the last of them begins at a round time of that clock.
+    Bins of a day start at local midnight, so some have 23 or 25 hours. Others have a fixed length, and the last one
+    starts at a round local time.
     """
     now = _local_now()
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
@@ -40,81 +40,78 @@ def _local_now() -> datetime:
 
 
 def _stored(edge: datetime) -> datetime:
-    """In UTC, where differences are what has passed; or as it is, at sites without time zones."""
+    """Convert an aware time to UTC, where differences are elapsed time."""
     return edge if edge.tzinfo is None else edge.astimezone(UTC)
 
 
 def bin_of(edges: Sequence[datetime], column: str) -> Any:
-    """The number of the bin in which the time in *column* lies, as an expression."""
+    """Return an expression for the index of the bin that contains the time in *column*."""
     size = _size(edges)
     since = Epoch(column) - Value(calendar.timegm(edges[0].utctimetuple())) + _put_right(edges, size, column)
     return Floor(since / Value(float(size)), output_field=FloatField())
 
 
 def _size(edges: Sequence[datetime]) -> int:
-    """How many seconds most bins have."""
     gaps = sorted((after - before).total_seconds() for before, after in pairwise(edges))
     return int(gaps[len(gaps) // 2]) if gaps else DAY
 
 
 def _put_right(edges: Sequence[datetime], size: int, column: str) -> Any:
-    """What to add to the seconds since the first edge, for clocks that were changed since."""
+    """Return an expression for the seconds to add because of clock changes since the first edge."""
     shifts, shift = [], 0
     for at, edge in enumerate(edges):
         missing = size * at - int((edge - edges[0]).total_seconds())
         if missing != shift:
             shift = missing
-            # The last hour of a long day is put right too.
+            # Includes the last hour of a day with 25 hours.
             since = min(edge, edges[at - 1] + timedelta(seconds=size))
             shifts.append(When(**{f"{column}__gte": since}, then=Value(shift)))
     return Case(*reversed(shifts), default=Value(0), output_field=BigIntegerField()) if shifts else Value(0)
 
 
 def within(number: float, edges: Sequence[datetime]) -> int:
-    """The bin of that number. What lies ahead, by another machine's clock, belongs to the last."""
+    """Clamp an index to the bins: times in the future, by another machine's clock, count in the last one."""
     return max(0, min(int(number), len(edges) - 1))
 
 
 class Epoch(Func):
-    """Whole seconds since 1970, which Django has no function for."""
+    """Whole seconds since 1970."""
 
     output_field = BigIntegerField()
     template = "FLOOR(EXTRACT(EPOCH FROM %(expressions)s))"
 
     def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
-        """Times are text there."""
+        """Use ``strftime``, as SQLite stores times as text."""
         template = "CAST(strftime('%%%%s', %(expressions)s) AS INTEGER)"
         return self.as_sql(compiler, connection, template=template, **context)
 
     def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> Any:
-        """Where ``EXTRACT`` makes a number of any length, which is slow."""
+        """Use ``DATE_PART``: ``EXTRACT`` returns ``numeric``, which is slow."""
         template = "FLOOR(DATE_PART('epoch', %(expressions)s))"
         return self.as_sql(compiler, connection, template=template, **context)
 
     def as_mysql(self, compiler: Any, connection: Any, **context: Any) -> Any:
-        """Of what is stored, whatever zone the connection has."""
+        """Use ``TIMESTAMPDIFF``, which ignores the time zone of the connection."""
         template = "TIMESTAMPDIFF(SECOND, '1970-01-01', %(expressions)s)"
         return self.as_sql(compiler, connection, template=template, **context)
 
 
 FACTOR = 1.1
-"""From one class to the next. A quantile is wrong by less than that; in practice by some hundredths."""
+"""Ratio of one duration class to the next, which bounds the relative error of quantiles."""
 SHORTEST = 0.01
-"""In milliseconds. Nothing has no logarithm."""
+"""Minimum duration in milliseconds, as 0 has no logarithm."""
 
 
 def class_of(column: str) -> Any:
-    """The number of a duration's class, as an expression."""
+    """Return an expression for the duration class of a column."""
     longer = Greatest(F(column), Value(SHORTEST), output_field=FloatField())
     return Floor(Ln(longer) / Value(math.log(FACTOR)), output_field=FloatField())
 
 
 def quantile(counts: Mapping[int, int], share: float) -> float | None:
-    """What that share of the durations does not exceed; None where there are no durations.
+    """Return the duration below which a share (such as 0.95) of the durations lies, or None if there are none.
 
-    Args:
-        counts: how many there are of each class.
-        share: such as 0.95.
+    *counts* is the number of durations by class.
     """
     wanted, before = share * sum(counts.values()), 0
     for number, count in sorted(counts.items()):
@@ -127,7 +124,7 @@ def quantile(counts: Mapping[int, int], share: float) -> float | None:
 Tool = tuple[str, str]
 """Endpoint and name."""
 Client = tuple[str, str]
-"""Name and version, as it says itself."""
+"""Self-reported name and version."""
 
 _O = RequestLog.Outcome
 GROUPS: dict[str, tuple[str, ...]] = {
@@ -137,28 +134,20 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "waiting": (_O.WAITING,),
     "other": (_O.ASKED, _O.TASK, _O.CANCELLED),
 }
-"""Outcomes, as far as they are told apart here."""
+"""Outcomes grouped for the charts."""
 OF_TOOLS = Q(method="tools/call")
 RAN = Q(outcome__in=(*GROUPS["ok"], *GROUPS["error"]))
 
 _BIN, _OUTCOME, _SHIFT = 10_000, 1000, 100
-"""What bins and outcomes are multiplied with, and what is added to classes of durations, to be one number together."""
+"""Factors and offset that pack bin, outcome and duration class into one number."""
 
 MAX_GROUPS = 50_000
-"""That are read. Names come from callers, and somebody may think of a new one for each call."""
+"""Maximum groups read. Names come from callers, who may send a new one with each call."""
 
 
 @dataclass
 class ToolStatistics:
-    """A tool's calls.
-
-    Attributes:
-        calls: how many there were, whatever came of them.
-        errors: those that failed or took too long.
-        denied: those that were not let through.
-        last_call: when.
-        per_day: how many on each day, today at the end.
-    """
+    """Calls of a tool; ``errors`` includes timeouts, and ``per_day`` ends with today."""
 
     calls: int = 0
     errors: int = 0
@@ -168,7 +157,7 @@ class ToolStatistics:
 
 
 def tool_statistics(days: int = 30) -> dict[Tool, ToolStatistics]:
-    """Each tool's calls in so many days, today being one of them. One query; tools without a call are left out."""
+    """Return the statistics of each called tool for the last *days* days, including today. One query."""
     edges = edges_of(days, DAY)
     rows = (
         RequestLog.objects.filter(OF_TOOLS, started_at__gte=edges[0])
@@ -194,18 +183,13 @@ def tool_statistics(days: int = 30) -> dict[Tool, ToolStatistics]:
 
 @dataclass
 class Tally:
-    """Calls that belong together.
-
-    Attributes:
-        groups: how many there are of each of ``GROUPS``.
-        durations: how many of each class, of tools that ran.
-    """
+    """Numbers of calls by key of ``GROUPS``, and of tool calls by duration class."""
 
     groups: Counter[str] = field(default_factory=Counter)
     durations: Counter[int] = field(default_factory=Counter)
 
     def add(self, number: int, calls: int) -> None:
-        """So many calls of the outcome and duration that are in *number*."""
+        """Add calls with the outcome and duration class packed in *number*."""
         group, lasted = divmod(number, _OUTCOME)
         self.groups[list(GROUPS)[group]] += calls
         if lasted:
@@ -213,36 +197,28 @@ class Tally:
 
     @property
     def calls(self) -> int:
-        """All of them."""
+        """Return the number of calls."""
         return self.groups.total()
 
     @property
     def error_rate(self) -> float:
-        """Which share failed."""
+        """Return the share of failed calls."""
         return self.groups["error"] / self.calls if self.calls else 0.0
 
     @property
     def median(self) -> float | None:
-        """Of the durations, in milliseconds."""
+        """Return the median duration in milliseconds."""
         return quantile(self.durations, 0.5)
 
     @property
     def p95(self) -> float | None:
-        """What 95 of 100 calls did not take longer than."""
+        """Return the 95th percentile of durations in milliseconds."""
         return quantile(self.durations, 0.95)
 
 
 @dataclass
 class Activity:
-    """What went on in a span of time.
-
-    Attributes:
-        edges: when each bin began.
-        bins: what was called in each.
-        tools: what was called of each tool.
-        clients: how many calls each made.
-        protocols: how many calls each version had.
-    """
+    """Calls in a period: in each bin, and by tool, client and protocol version."""
 
     edges: Sequence[datetime]
     bins: list[Tally]
@@ -252,7 +228,7 @@ class Activity:
 
     @property
     def total(self) -> Tally:
-        """All bins as one."""
+        """Return the calls of all bins."""
         found = Tally()
         for each in self.bins:
             found.groups += each.groups
@@ -261,7 +237,7 @@ class Activity:
 
 
 def activity(edges: Sequence[datetime], server: str = "") -> Activity:
-    """What went on since the first of *edges*, at one endpoint or at all, with three queries."""
+    """Return the calls since the first of *edges*, at one endpoint or all, with three queries."""
     since = RequestLog.objects.filter(started_at__gte=edges[0], **({"server": server} if server else {}))
     found, number = Activity(edges, [Tally() for _ in edges]), _number()
     for row in _counted(since, number=number + bin_of(edges, "started_at") * Value(float(_BIN))):
@@ -276,7 +252,7 @@ def activity(edges: Sequence[datetime], server: str = "") -> Activity:
 
 
 def _number() -> Any:
-    """Outcome and duration of a row. Databases sort one number in half the time that they need for two columns."""
+    """Return an expression that packs outcome and duration class: grouping by one number takes half the time of two."""
     outcomes = [
         When(outcome__in=outcomes, then=Value(float(_OUTCOME * at))) for at, outcomes in enumerate(GROUPS.values())
     ]
@@ -288,10 +264,9 @@ def _number() -> Any:
 
 
 def _counted(rows: QuerySet[RequestLog], *columns: str, **expressions: Any) -> Any:
-    """The number of rows with the same of all that, the greatest first."""
     return rows.values(*columns, **expressions).annotate(calls=Count("pk")).order_by("-calls")[:MAX_GROUPS]
 
 
 def unindexed(column: str) -> Any:
-    """A column that SQLite does not look for an index of, whose order makes it read the whole log row by row."""
+    """Hide a column from SQLite's planner: following that index would read the whole log row by row."""
     return Concat(F(column), Value(""), output_field=CharField())

@@ -1,4 +1,4 @@
-"""The data of each row in the list of tools: what is known of it, its text, and its differences."""
+"""Rows of the tools pages: policy, definition, differences and statistics of each tool."""
 
 import difflib
 import inspect
@@ -31,17 +31,12 @@ from django_mcp.models import ToolPolicy, ToolSnapshot
 from django_mcp.primitives.tool import Tool
 
 MAX_LINES = 400
-"""Of one difference that are shown."""
+"""Maximum lines shown of a difference."""
 _KINDS = {"+": "added", "-": "removed", "@": "place"}
 
 
 class Row(NamedTuple):
-    """A line.
-
-    Attributes:
-        kind: ``"added"``, ``"removed"``, ``"place"`` or ``""``.
-        sign: what stands before it, so that nobody needs the colours.
-    """
+    """A line of a difference: ``"added"``, ``"removed"``, ``"place"`` or ``""``, with the sign ``+`` or ``-``."""
 
     kind: str
     sign: str
@@ -49,14 +44,14 @@ class Row(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """Of one part of a definition."""
+    """The difference of one part of a definition."""
 
     title: str
     rows: Sequence[Row]
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Difference]:
-    """Each part that is another one."""
+    """Return the parts of a definition that differ."""
     titles = {
         "name": _("Name"),
         "title": _("Title"),
@@ -73,7 +68,6 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Diffe
 
 
 def _text(value: Any) -> list[str]:
-    """What to compare, in lines."""
     if value is None:
         return []
     return [visible(each) for each in as_words(value).split("\n")]
@@ -90,39 +84,39 @@ def _rows(before: Sequence[str], now: Sequence[str]) -> list[Row]:
 def _compared(before: Sequence[str], now: Sequence[str]) -> Iterator[Row]:
     unified = difflib.unified_diff(before, now, lineterm="", n=3)
     for number, line in enumerate(unified):
-        if number > 1:  # the first two name files
+        if number > 1:  # skip the file names
             kind = _KINDS.get(line[0], "")
             yield Row(kind, "" if kind == "place" else line[0], line if kind == "place" else line[1:])
 
 
 HINTS = (
-    ("readOnlyHint", gettext_lazy("reads only"), gettext_lazy("writes")),
+    ("readOnlyHint", gettext_lazy("read-only"), gettext_lazy("writes")),
     ("destructiveHint", gettext_lazy("destructive"), gettext_lazy("not destructive")),
     ("idempotentHint", gettext_lazy("idempotent"), gettext_lazy("not idempotent")),
     ("openWorldHint", gettext_lazy("open world"), gettext_lazy("closed world")),
 )
-"""Each with its words for yes and for no."""
+"""Labels for true and false."""
 
 
 def hints_of(tool: Tool) -> list[str]:
-    """Those it gives. Whether what only reads is destructive or idempotent is no question."""
+    """Return the labels of a tool's hints, without those that do not apply to a read-only tool."""
     given = tool.annotations
     asked = ("readOnlyHint", "openWorldHint") if given.get("readOnlyHint") else tuple(name for name, *_rest in HINTS)
     return [str(yes if given[name] else no) for name, yes, no in HINTS if name in given and name in asked]
 
 
 def description_of(tool: Tool) -> str:
-    """In the language of the page, where it is translated."""
+    """Return the description in the language of the page."""
     return visible(str(tool.definition.get("description", "")))
 
 
 def title_of(tool: Tool) -> str:
-    """What clients show for it."""
+    """Return the title."""
     return visible(str(tool.definition.get("title", "")))
 
 
 def callers_of(server: MCPServer, tool: Tool) -> list[str]:
-    """Who may call it; all of that has to be so."""
+    """Return the conditions that callers must meet."""
     return list(_callers(server, tool)) or [_("everyone who may call the endpoint")]
 
 
@@ -135,23 +129,23 @@ def _callers(server: MCPServer, tool: Tool) -> Iterator[str]:
     if scopes := sorted(tool.scopes | server.scopes):
         yield ngettext("scope %s", "scopes %s", len(scopes)) % ", ".join(scopes)
     if server.user_passes_test is not None:
-        yield _("users for whom %s says so") % _called(server.user_passes_test)
+        yield _("users accepted by %s") % _called(server.user_passes_test)
     if tool.visible is not None:
         model = _model_of(tool)
         if model is not None and tool.is_generated:
-            yield _("users who may see %s, as its declaration says") % model._meta.verbose_name_plural  # noqa: SLF001
+            yield _("users who may view %s") % model._meta.verbose_name_plural  # noqa: SLF001
         else:
-            yield _("callers for whom %s says so") % _called(tool.visible)
+            yield _("callers accepted by %s") % _called(tool.visible)
 
 
 def scope_words(tool: Tool) -> str:
-    """Its scopes as people read them when they let a client in."""
+    """Return the tool's scopes with their descriptions."""
     known = declared()
     return "; ".join(f"{known[name].text} ({name})" if name in known else name for name in sorted(tool.scopes))
 
 
 def source_of(tool: Tool) -> str:
-    """Where it comes from: a function, a view, or a model."""
+    """Return the function, view or model of a tool."""
     model = _model_of(tool)
     if model is not None and tool.is_generated:
         return _("model %s") % model._meta.label  # noqa: SLF001 - Django's documented API
@@ -160,7 +154,7 @@ def source_of(tool: Tool) -> str:
 
 
 def place_of(tool: Tool) -> str:
-    """File and line; empty where there are none."""
+    """Return file and line of a tool's source, or "" if unknown."""
     origin = _origin(tool)
     if isinstance(origin, str):
         return ""
@@ -174,13 +168,12 @@ def place_of(tool: Tool) -> str:
 
 
 def _short(file: str) -> str:
-    """Below the folder in which the process was started, where it is there."""
     path, here = Path(file), Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def _origin(tool: Tool) -> Any:
-    """What somebody wrote: functions that were made for it know what they were made for. A view may be but a name."""
+    """Return the site's function, view or form behind a tool; a view may be a name only."""
     call = inspect.unwrap(tool.read.call)
     owner = getattr(call, "owner", None)
     for name in ("view", "form_class"):
@@ -201,7 +194,7 @@ def _called(thing: Any) -> str:
 
 DAYS = 30
 KEPT = 60
-"""For how many seconds calls are not counted again, since it takes seconds where there are very many."""
+"""Seconds for which statistics are cached, as a large log takes seconds."""
 
 
 @dataclass
@@ -209,9 +202,9 @@ class ToolRow:
     """A tool of an endpoint.
 
     Attributes:
-        rows: what was decided about it.
-        known: as it was when somebody accepted it.
-        calls: those of the last days; None where nobody may see them.
+        rows: its policies.
+        known: its last approved definition.
+        calls: recent statistics; None if the user may not see them.
     """
 
     server: MCPServer
@@ -222,41 +215,41 @@ class ToolRow:
 
     @property
     def key(self) -> str:
-        """What it is called in addresses and in its history."""
+        """Return the key in URLs and history."""
         return f"{self.server.name}.{self.tool.key}"
 
-    # What counts
+    # Policy
 
     @property
     def own(self) -> ToolPolicy | None:
-        """What was decided for everybody."""
+        """Return the general policy."""
         return next((each for each in self.rows if each.group_id is None and not each.client_id), None)
 
     @property
     def overrides(self) -> list[ToolPolicy]:
-        """What was decided for groups and clients."""
+        """Return the policies for groups and clients."""
         return [each for each in self.rows if each is not self.own]
 
     @cached_property
     def default(self) -> Decision:
-        """What counts where nobody decided anything."""
+        """Return the default decision."""
         return default_decision(self.tool)
 
     @property
     def decision(self) -> Decision:
-        """What counts for everybody who is in no group with another decision."""
+        """Return the decision for callers without an override."""
         if self.is_held:
             return Decision.BLOCK
         return self.default if self.own is None else Decision[self.own.decision.upper()]
 
     @property
     def decision_words(self) -> str:
-        """The same in a word."""
+        """Return the label of the decision."""
         return decision_words(self.decision)
 
     @property
     def choices(self) -> list[tuple[str, str, bool]]:
-        """Value, words and whether it is chosen, of each decision."""
+        """Return value, label and selection of each decision."""
         own = "" if self.own is None else self.own.decision
         default = _("default (%s)") % decision_words(self.default)
         return [
@@ -266,108 +259,108 @@ class ToolRow:
 
     @property
     def reason(self) -> str:
-        """Why it counts."""
+        """Return why this decision applies."""
         if self.is_held:
-            return _("changed; hidden from clients until its new definition is approved")
+            return _("definition changed; hidden from clients until it is approved")
         if self.own is not None:
             return decided_words(self.own)
         if self.tool.policy is not None:
             return _("default, from the tool’s policy option")
         if self.default is Decision.ASK:
             is_destructive = settings.REQUIRE_APPROVAL_FOR == "destructive"
-            return _("default, because it is destructive") if is_destructive else _("default, for it writes")
+            return _("default for destructive tools") if is_destructive else _("default for tools that write")
         return _("default")
 
     @property
     def override_words(self) -> str:
-        """How many there are."""
+        """Return the number of overrides, or ""."""
         if not self.overrides:
             return ""
         number = len(self.overrides)
         return ngettext("%d override", "%d overrides", number) % number
 
-    # What changed
+    # Changes
 
     @cached_property
     def is_changed(self) -> bool:
-        """Whether it is another one than the one that was accepted."""
+        """Return True if the definition has changed since it was approved."""
         return self.known is not None and self.known.digest != tool_policies.known(self.tool).digest
 
     @property
     def is_held(self) -> bool:
-        """Whether it does not exist for clients because of that."""
+        """Return True if the tool is hidden from clients because its definition changed."""
         return self.is_changed and settings.BLOCK_CHANGED_TOOLS
 
-    # What it is
+    # Definition
 
     @cached_property
     def title(self) -> str:
-        """For display."""
+        """Return the title."""
         return title_of(self.tool)
 
     @cached_property
     def description(self) -> str:
-        """What a model reads of it."""
+        """Return the description."""
         return description_of(self.tool)
 
     @property
     def gist(self) -> str:
-        """The first line of that."""
+        """Return the first line of the description."""
         return self.description.strip().partition("\n")[0]
 
     @property
     def has_more(self) -> bool:
-        """Whether there is more of it."""
+        """Return True if the description has more lines."""
         return self.gist != self.description.strip()
 
     @property
     def hints(self) -> list[str]:
-        """In words."""
+        """Return the labels of the hints."""
         return hints_of(self.tool)
 
     @property
     def callers(self) -> list[str]:
-        """Who may call it."""
+        """Return the conditions that callers must meet."""
         return callers_of(self.server, self.tool)
 
     @property
     def source(self) -> str:
-        """Where it comes from."""
+        """Return the function, view or model."""
         return source_of(self.tool)
 
-    # What it does
+    # Statistics
 
     @property
     def plot(self) -> SafeString:
-        """Its calls of each day."""
+        """Return a sparkline of daily calls."""
         return sparkline([] if self.calls is None else self.calls.per_day)
 
     @property
     def count_words(self) -> str:
-        """How many there were."""
+        """Return the number of calls."""
         number = 0 if self.calls is None else self.calls.calls
         return ngettext("%s call", "%s calls", number) % count(number)
 
     @property
     def error_rate(self) -> float:
-        """Which share failed."""
+        """Return the share of failed calls."""
         return self.calls.errors / self.calls.calls if self.calls is not None and self.calls.calls else 0.0
 
     @property
     def error_words(self) -> str:
-        """The same, where there were any."""
+        """Return the error rate, or "" if there were no calls."""
         if self.calls is None or not self.calls.calls:
             return ""
         return _("%s errors") % share(self.error_rate) if self.calls.errors else _("no errors")
 
 
 def decision_words(decision: Decision) -> str:
-    """A decision in the language of the page."""
+    """Return the label of a decision."""
     return str(ToolPolicy.Decision(decision.name.lower()).label)
 
 
 def decided_words(row: ToolPolicy) -> str:
-    """Who decided something, and when."""
+    """Return who set a policy and when."""
     when = date(timezone.localtime(row.changed) if timezone.is_aware(row.changed) else row.changed, "DATETIME_FORMAT")
     if row.changed_by is None:
         return _("decided on %s") % when
@@ -375,10 +368,7 @@ def decided_words(row: ToolPolicy) -> str:
 
 
 def lines(*, with_calls: bool) -> list[ToolRow]:
-    """All of them, in the order of endpoints and of their lists.
-
-    A tool that nobody has seen so far is remembered as it is: from now on, a change of it is seen.
-    """
+    """Return all tools, in the order of endpoints and lists. Stores snapshots of new tools."""
     served = list(servers())
     known = {(each.server, each.tool): each for each in ToolSnapshot.objects.defer("definition")}
     digests = {which: each.digest for which, each in known.items()}
@@ -395,7 +385,7 @@ def lines(*, with_calls: bool) -> list[ToolRow]:
 
 
 def left_over() -> list[ToolPolicy]:
-    """What was decided about tools that this process does not have: they may come back under their names."""
+    """Return policies of tools that do not exist in this process; they apply again if the tool returns."""
     there = {which for _server, _tool, which in _every(list(servers()))}
     rows = ToolPolicy.objects.select_related("group", "changed_by").order_by(
         "server", "tool", "group__name", "client_id"
@@ -404,7 +394,7 @@ def left_over() -> list[ToolPolicy]:
 
 
 def find(key: str, *, with_calls: bool) -> ToolRow | None:
-    """One of them, with its definition as it was accepted."""
+    """Return one tool with its approved definition, or None."""
     server_name, _dot, tool_key = key.partition(".")
     server = next((each for each in servers() if each.name == server_name), None)
     tool = None if server is None else server.tools.get(tool_key)

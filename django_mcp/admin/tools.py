@@ -1,4 +1,4 @@
-"""The pages of tools: list, detail, and setting their policy."""
+"""Admin of tools: list, detail and policies."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,16 +42,16 @@ def _is(value: str) -> Test:
 
 OF_DECISION: Mapping[str, tuple[Any, Test]] = {
     **{str(value): (label, _is(value)) for value, label in ToolPolicy.Decision.choices},
-    "decided": (gettext_lazy("decided by somebody"), lambda line: line.own is not None),
+    "decided": (gettext_lazy("set explicitly"), lambda line: line.own is not None),
     "overridden": (gettext_lazy("with overrides"), lambda line: bool(line.overrides)),
 }
 OF_HINT: Mapping[str, tuple[Any, Test]] = {
-    "read-only": (gettext_lazy("reads only"), lambda line: line.tool.read_only),
+    "read-only": (gettext_lazy("read-only"), lambda line: line.tool.read_only),
     "writes": (gettext_lazy("writes"), lambda line: not line.tool.read_only),
     "destructive": (gettext_lazy("destructive"), lambda line: _says(line, "destructiveHint")),
     "idempotent": (gettext_lazy("idempotent"), lambda line: _says(line, "idempotentHint")),
     "open-world": (gettext_lazy("open world"), lambda line: _says(line, "openWorldHint")),
-    "unsaid": (gettext_lazy("says nothing"), lambda line: not line.tool.annotations),
+    "unsaid": (gettext_lazy("no hints"), lambda line: not line.tool.annotations),
 }
 ORDERS: Mapping[str, tuple[Any, Callable[[ToolRow], Any]]] = {
     "calls": (gettext_lazy("most calls first"), lambda line: -(line.calls.calls if line.calls else 0)),
@@ -66,13 +66,7 @@ def _says(line: ToolRow, hint: str) -> bool:
 
 @dataclass
 class Select:
-    """Something to choose.
-
-    Attributes:
-        name: of the parameter.
-        choices: values and words; the first one is no choice at all.
-        chosen: one of the values.
-    """
+    """A select of the filter form. The first choice means no filter."""
 
     name: str
     label: Any
@@ -81,11 +75,9 @@ class Select:
 
 
 class ToolFilterForm:
-    """What is asked for.
+    """Search terms, filters and order from the query string. Invalid values are ignored.
 
-    Args:
-        given: the parameters of the address. What makes no sense is left aside.
-        with_calls: calls are shown, so tools may be sorted by them.
+    *with_calls* allows ordering by calls.
     """
 
     def __init__(self, given: QueryDict, *, with_calls: bool) -> None:
@@ -96,17 +88,17 @@ class ToolFilterForm:
             _select(given, "endpoint", _("Endpoint"), names, _("all")),
             _select(given, "decision", _("Decision"), _search_words(OF_DECISION), _("all")),
             _select(given, "hint", _("Hints"), _search_words(OF_HINT), _("all")),
-            _select(given, "changed", _("Changed"), [("yes", _("since accepted"))], _("all")),
-            _select(given, "order", _("Order"), orders, _("as listed to clients")),
+            _select(given, "changed", _("Changed"), [("yes", _("since approval"))], _("all")),
+            _select(given, "order", _("Order"), orders, _("as in tools/list")),
         ]
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether anything is asked for."""
+        """Return True if any filter or order is set."""
         return bool(self.query) or any(each.chosen for each in self.selects)
 
     def apply(self, lines: Sequence[ToolRow]) -> list[ToolRow]:
-        """Those that are asked for, in the order that is."""
+        """Return the matching tools in the chosen order."""
         endpoint, decision, hint, changed, order = (each.chosen for each in self.selects)
         words = self.query.casefold().split()
         found = [
@@ -140,30 +132,30 @@ def _select(given: QueryDict, name: str, label: str, choices: Sequence[Choice], 
 
 
 MAX_CLIENTS = 500
-"""That are offered. Any other can be written."""
+"""Maximum suggested clients; others can be typed."""
 CLIENTS = "mcp-clients"
 
 
 class OverrideForm(forms.Form):
-    """A decision for the users of a group, for a client, or for both together."""
+    """A policy for a group, a client or both."""
 
     group = forms.ModelChoiceField(
         label=gettext_lazy("Group"),
         queryset=Group.objects.order_by("name"),
         required=False,
-        empty_label=gettext_lazy("every group"),
+        empty_label=gettext_lazy("all users"),
     )
     client_id = forms.CharField(
         label=gettext_lazy("OAuth client"),
         required=False,
         max_length=255,
         widget=forms.TextInput(attrs={"list": CLIENTS, "autocomplete": "off", "class": "vTextField"}),
-        help_text=gettext_lazy("Client id; empty for every client."),
+        help_text=gettext_lazy("Client it applies to. Empty: all clients."),
     )
     decision = forms.ChoiceField(label=gettext_lazy("Decision"), choices=ToolPolicy.Decision.choices, initial="ask")
 
     def clean(self) -> dict[str, Any]:
-        """Somebody in particular."""
+        """Require a group or a client."""
         given = super().clean() or self.cleaned_data
         if not self.errors and not given.get("group") and not given.get("client_id"):
             raise forms.ValidationError(_("Choose a group or a client. The general policy is set above."))
@@ -171,7 +163,7 @@ class OverrideForm(forms.Form):
 
 
 def client_list() -> SafeString:
-    """Clients to choose from, for the browser to offer while somebody types."""
+    """Return a ``<datalist>`` of clients."""
     options = format_html_join("", '<option value="{}">{}</option>', _clients())
     return format_html('<datalist id="{}">{}</datalist>', CLIENTS, options)
 
@@ -190,25 +182,20 @@ DECISIONS = (DEFAULT, *ToolPolicy.Decision.values)
 
 
 class ToolPolicyActions:
-    """What one person changes.
-
-    Args:
-        model_admin: of the pages.
-        request: theirs.
-    """
+    """Changes of policies by one user, with messages and history entries."""
 
     def __init__(self, model_admin: Any, request: HttpRequest) -> None:
         self._admin, self._request = model_admin, request
 
     def decide(self, lines: Iterable[ToolRow], decision: str) -> None:
-        """Decide about tools, for everybody; all of it or nothing."""
+        """Set the general policy of tools, all or none."""
         with database.atomic():
             changed = [each for each in lines if self._decide(each, decision)]
         if not changed:
             self._tell(_("Nothing changed: this is already the policy."), messages.INFO)
         elif len(changed) == 1:
             told = {"tool": changed[0].key, "decision": _words(decision)}
-            self._tell(_("Tool %(tool)s: %(decision)s. In effect now.") % told)
+            self._tell(_("Policy of %(tool)s is now: %(decision)s.") % told)
         else:
             words = ngettext("%(number)d tool: %(decision)s.", "%(number)d tools: %(decision)s.", len(changed))
             self._tell(words % {"number": len(changed), "decision": _words(decision)})
@@ -218,11 +205,11 @@ class ToolPolicyActions:
             return False
         value = None if decision == DEFAULT else decision
         decide(line.server, line.tool, value, user=self._request.user)
-        self._note(line, _("For everybody: %s.") % _words(decision))
+        self._note(line, _("General policy: %s.") % _words(decision))
         return True
 
     def override(self, line: ToolRow, form: OverrideForm) -> None:
-        """Decide for a group or a client; the form is valid."""
+        """Set the policy for a group or client from a valid form."""
         given = form.cleaned_data
         who = _whom(given["group"], given["client_id"])
         with database.atomic():
@@ -238,7 +225,7 @@ class ToolPolicyActions:
         self._tell(f"{who}: {_words(given['decision'])}.")
 
     def remove(self, line: ToolRow, pk: str) -> None:
-        """Take an override back."""
+        """Remove an override."""
         row = next((each for each in line.overrides if str(each.pk) == pk), None)
         if row is None:
             self._tell(_("This override no longer exists."), messages.WARNING)
@@ -250,7 +237,7 @@ class ToolPolicyActions:
         self._tell(_("%s: override removed.") % who)
 
     def forget(self, rows: Iterable[ToolPolicy], pk: str) -> None:
-        """Take back what was decided about a tool that is not there."""
+        """Remove the policy of a tool that does not exist."""
         row = next((each for each in rows if str(each.pk) == pk), None)
         if row is None:
             self._tell(_("This policy no longer exists."), messages.WARNING)
@@ -262,9 +249,9 @@ class ToolPolicyActions:
         self._tell(_("Tool %(tool)s, %(who)s: policy removed.") % {"tool": key, "who": who})
 
     def accept(self, line: ToolRow, digest: str) -> None:
-        """Say that a tool is right as it was shown. Where it became another one meanwhile, that is not said of it."""
+        """Approve a tool's new definition, unless it has changed since it was shown."""
         if digest != tool_policies.known(line.tool).digest:
-            self._tell(_("The tool has changed again. Review it once more."), messages.WARNING)
+            self._tell(_("The definition has changed again. Review it, then approve."), messages.WARNING)
             return
         with database.atomic():
             tool_policies.accept(line.server, line.tool, self._request.user)
@@ -276,7 +263,7 @@ class ToolPolicyActions:
 
     def _note_of(self, server: str, tool: str, words: str) -> None:
         row: Any = Tools(server=server, tool=tool)
-        row.pk = f"{server}.{tool}"  # of no table; the history goes by it
+        row.pk = f"{server}.{tool}"  # the proxy has no table; LogEntry stores this id
         self._admin.log_change(self._request, row, words)
 
     def _tell(self, words: str, level: int = messages.SUCCESS) -> None:
@@ -288,12 +275,11 @@ def _words(decision: str) -> str:
 
 
 def whom(row: ToolPolicy) -> str:
-    """Whom a decision is for."""
-    return _("Everybody") if row.group is None and not row.client_id else _whom(row.group, row.client_id)
+    """Return who a policy applies to."""
+    return _("Everyone") if row.group is None and not row.client_id else _whom(row.group, row.client_id)
 
 
 def _whom(group: Any, client_id: str) -> str:
-    """Whom an override is for."""
     if group is None:
         return _("Client %s") % client_id
     words = _("Group %s") % group.name
@@ -305,31 +291,31 @@ LAST_CALLS = 20
 
 
 class ToolsAdmin(OwnPagesAdmin):
-    """Whoever may see policies sees tools, and whoever may change policies decides about them."""
+    """Pages of tools, with the permissions to view and change tool policies."""
 
     folder, behind = "tools", "toolpolicy"
 
     def get_urls(self) -> list[URLPattern]:
-        """Under the names by which admin sites link models, and histories objects."""
+        """Return the pages, under the names that the admin index and history links use."""
         view = self.admin_site.admin_view
         return [
             path("", view(self.list_view), name="django_mcp_tools_changelist"),
             path("<path:object_id>/change/", view(self.tool_view), name="django_mcp_tools_change"),
         ]
 
-    # Who may
+    # Permissions
 
     def has_accept_permission(self, request: HttpRequest) -> bool:
-        """To say that a tool that changed is right."""
+        """Return True if the user may approve changed definitions."""
         return self.has_change_permission(request) or request.user.has_perm("django_mcp.change_toolsnapshot")
 
-    # All of them
+    # List
 
     def list_view(self, request: HttpRequest) -> HttpResponseBase:
-        """Every tool of every endpoint. By POST, decide about some.
+        """List the tools of all endpoints. On POST, set the policy of some.
 
         Raises:
-            PermissionDenied: they may not see, or not decide.
+            PermissionDenied: the user may not view or change tool policies.
         """
         if not self.has_view_permission(request):
             raise PermissionDenied
@@ -368,13 +354,13 @@ class ToolsAdmin(OwnPagesAdmin):
             ToolPolicyActions(self, request).decide([each for each in every if each.key in wanted], decision)
         return HttpResponseRedirect(request.get_full_path())
 
-    # One of them
+    # Detail
 
     def tool_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        """All that is known of a tool. By POST, decide about it.
+        """Show a tool. On POST, change its policies or approve its definition.
 
         Raises:
-            PermissionDenied: they may not see, or not decide.
+            PermissionDenied: the user may not view or change tool policies.
         """
         if not self.has_view_permission(request):
             raise PermissionDenied
@@ -405,7 +391,7 @@ class ToolsAdmin(OwnPagesAdmin):
         return self.page(request, "tool", line.title or line.tool.name, context)
 
     def _change(self, request: HttpRequest, line: ToolRow, form: OverrideForm) -> bool:
-        """Do what was asked; False where the form has errors to show."""
+        """Process a POST. Return False if the form has errors."""
         given, changing = request.POST, ToolPolicyActions(self, request)
         if "accept" in given:
             if not self.has_accept_permission(request):
@@ -427,7 +413,7 @@ class ToolsAdmin(OwnPagesAdmin):
     def _last_calls(self, request: HttpRequest, line: ToolRow) -> list[tuple[RequestLog, str]]:
         if not self.sees_calls(request):
             return []
-        # By its name, of which there are few; SQLite would rather look through all calls of the endpoint.
+        # Force the index on name, which is selective; SQLite would choose the one on the endpoint.
         rows = RequestLog.objects.alias(endpoint=unindexed("server"), verb=unindexed("method"))
         rows = rows.filter(name=line.tool.key, endpoint=line.server.name, verb="tools/call")
         rows = rows.order_by("-started_at")[:LAST_CALLS]

@@ -1,5 +1,6 @@
-"""Rows of approval requests; each change of state is one conditional ``UPDATE``, so that of several approvers and
-callers who act at the same time, one succeeds.
+"""Approval request rows: lookup, creation, use and expiry.
+
+Each state change is one conditional ``UPDATE``, so only one of several concurrent approvers or callers succeeds.
 """
 
 import datetime
@@ -30,32 +31,32 @@ logger = logging.getLogger("django_mcp")
 
 State, Kind = Approval.State, ApprovalEvent.Kind
 LONGEST, WHOLE = 20_000, 200_000
-"""Characters of one argument, and of all, that people can read who decide."""
+"""Maximum characters shown to approvers: of one argument, and of all arguments."""
 LIVE = [State.PENDING, State.APPROVED]
 
 
 def topic(public_id: str) -> str:
-    """Under which is logged that an approval request was decided."""
+    """Return the event topic on which the decision of an approval request is announced."""
     return f"approval:{public_id}"
 
 
 def note(approval: Approval, kind: str, by: Any = None, text: str = "") -> None:
-    """Note that something happened to it."""
+    """Add an event to the history of an approval request."""
     ApprovalEvent.objects.create(approval=approval, kind=kind, at=timezone.now(), by=by, note=text)
 
 
 def tell(approval: Approval) -> None:
-    """Wake whoever waits for it."""
+    """Wake the calls that wait for this approval request."""
     event_store.append([(topic(approval.public_id), "")])
 
 
-# Finding
+# Lookup
 
 
 def current(digest: str, version: str) -> Approval | None:
     """Return the current approval request of a call: pending, approved, or recently denied.
 
-    Requests whose time is up, or whose tool or policy has changed, are expired first.
+    Requests that have passed their expiry, or whose tool or policy has changed, are expired first.
     """
     notices.wake()
     with database.atomic():
@@ -66,44 +67,44 @@ def current(digest: str, version: str) -> Approval | None:
 
 
 def _stale(rows: "QuerySet[Approval]", version: str) -> "QuerySet[Approval]":
-    is_over = Q(state=State.PENDING, task__status__in=OVER)  # whoever asked does not want it any more
+    is_over = Q(state=State.PENDING, task__status__in=OVER)  # the requester cancelled the task
     return rows.filter(Q(expires__lte=timezone.now()) | ~Q(version=version) | is_over, state__in=LIVE)
 
 
 def expire(approval: Approval) -> bool:
-    """It is good no longer; False where something else became of it."""
+    """Expire an approval request. Return False if its state has changed meanwhile."""
     with database.atomic():
         if not Approval.objects.filter(pk=approval.pk, state=approval.state).update(state=State.EXPIRED):
             return False
         note(approval, Kind.EXPIRED)
         tell(approval)
-        # A task that waits for it is run by whoever next looks at it, and finds that it has expired.
+        # End the waiting task's lease: the next worker recovers it and finds the approval expired.
         waiting = Task.objects.filter(approvals=approval, status=Task.Status.WORKING, worker="")
         waiting.update(lease=timezone.now())
     return True
 
 
 def expire_all() -> int:
-    """Those whose time is up; how many. A task that waits for one finds that out by itself."""
+    """Expire up to 1000 overdue approval requests. Return how many were expired."""
     due = Approval.objects.filter(state__in=LIVE, expires__lte=timezone.now())
     return sum(expire(each) for each in due[:1000])
 
 
-# Asking
+# Creation
 
 
 def waiting(context: Context) -> int:
-    """How many calls of a caller wait."""
+    """Return the number of the caller's pending approval requests at this endpoint."""
     principal = context.principal
     mine = Approval.objects.filter(principal_kind=principal.kind, principal_id=principal.id, state=State.PENDING)
     return mine.filter(server=context.server.name, expires__gt=timezone.now()).count()
 
 
 def check_room(context: Context) -> None:
-    """See whether one more call of a caller may wait.
+    """Check that the caller may have another pending approval request.
 
     Raises:
-        ToolError: it may not.
+        ToolError: the caller has ``MAX_APPROVALS_PER_CALLER`` already.
     """
     if waiting(context) >= settings.MAX_APPROVALS_PER_CALLER:
         raise ToolError(
@@ -113,14 +114,12 @@ def check_room(context: Context) -> None:
 
 
 def propose(context: Context, fields: Mapping[str, Any]) -> tuple[Approval, bool]:
-    """Make the approval request of a call; return it, and False if another try of the call was faster.
+    """Create the approval request of a call; *fields* are those of ``fields_of``.
 
-    Args:
-        context: of the call.
-        fields: of the row, as ``fields_of`` has them.
+    Return it, and False if a concurrent identical call created it first.
 
     Raises:
-        ToolError: the caller has too many.
+        ToolError: the caller has too many pending requests.
     """
     check_room(context)
     try:
@@ -137,7 +136,7 @@ def propose(context: Context, fields: Mapping[str, Any]) -> tuple[Approval, bool
 
 
 def fields_of(context: Context, tool: Tool, preview: Plain | None = None) -> dict[str, Any]:
-    """Of a row: who asks for what."""
+    """Return the fields of an approval request that describe the caller, the call and its preview."""
     principal, user, now = context.principal, context.user, timezone.now()
     preview = preview or Plain(None)
     shown = "" if preview.value is None else json.dumps(preview.value, sort_keys=True)
@@ -159,21 +158,23 @@ def fields_of(context: Context, tool: Tool, preview: Plain | None = None) -> dic
     }
 
 
-# Using
+# Use
 
 
 def use(approval: Approval, run: str, round: int) -> bool:  # noqa: A002 - as ``Dialogue`` has it
-    """Use up an approved request, or go on with the next round of the call that did. False where that may not be.
+    """Use an approved request, or start the next round of the call that used it. Return False if neither is possible.
+
+    A round that has started never runs again.
 
     Args:
         approval: the approval request.
         run: id of the call's dialogue.
-        round: of it. A round that was run already does not run again, whatever became of it.
+        round: number of the dialogue's round.
     """
     now = timezone.now()
     rows = Approval.objects.filter(pk=approval.pk)
     is_good = rows.filter(state=State.APPROVED, expires__gt=now)
-    # Durable: inside of somebody's transaction it would come back with that.
+    # Durable: rolling back an outer transaction would make the approval usable again.
     with database.atomic(durable=True):
         if approval.state == State.CONSUMED:
             return bool(rows.filter(state=State.CONSUMED, run=run, rounds=round).update(rounds=F("rounds") + 1))
@@ -184,7 +185,7 @@ def use(approval: Approval, run: str, round: int) -> bool:  # noqa: A002 - as ``
 
 
 def of_run(digest: str, version: str, run: str, round: int) -> Approval | None:  # noqa: A002 - likewise
-    """Return the approval request that an earlier round of the same call used; None before the first round."""
+    """Return the approval request that an earlier round of the same call used, or None in the first round."""
     if round == 0:
         return None
     found = Approval.objects.filter(digest=digest, version=version, state=State.CONSUMED)
@@ -192,11 +193,11 @@ def of_run(digest: str, version: str, run: str, round: int) -> Approval | None: 
 
 
 def ended(approval: Approval, outcome: str) -> None:
-    """Note what came of the run. The tool has done what it does, so what goes wrong here is no error of the call."""
+    """Record the outcome of an approved call. Errors are logged: the tool has run already."""
     try:
         _ended(approval, outcome)
     except Exception:
-        logger.exception("that the approved call %s is over could not be noted", approval.public_id)
+        logger.exception("The outcome of the approved call %s could not be recorded", approval.public_id)
 
 
 def _ended(approval: Approval, outcome: str) -> None:

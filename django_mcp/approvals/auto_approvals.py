@@ -1,4 +1,4 @@
-"""Standing approvals: the next calls of a caller, or those of the next hour, as long as they fit a pattern."""
+"""Auto-approval rules: creation, lookup and use."""
 
 import datetime
 import secrets
@@ -20,22 +20,22 @@ LONGEST_SECONDS = 24 * 60 * 60
 
 
 def make(approval: Approval, by: Any, names: Iterable[str], calls: int | None, seconds: float) -> AutoApprovalRule:
-    """Let further calls like an approved one through.
+    """Create a rule that approves further calls of the same tool by the same caller.
 
     Args:
-        approval: of the call that they are to be like: by the same caller, of the same tool.
-        by: who decides.
-        names: arguments that must be the same; others may be anything.
-        calls: how many; None for any number.
-        seconds: for how long, at most a day.
+        approval: the approval request of the first call.
+        by: the user who decides.
+        names: arguments that must have the same value; others may have any.
+        calls: number of further calls; None for no limit.
+        seconds: lifetime, at most a day.
 
     Raises:
-        ValueError: one of the names is none, and without it more would be let through than was meant.
+        ValueError: a name is not an argument of the call. Ignoring it would approve more than was meant.
     """
     now, names = timezone.now(), list(names)
-    bound = [*names, *([""] if "" in approval.parts else [])]  # the row that no argument says is always the same
+    bound = [*names, *([""] if "" in approval.parts else [])]  # a row that no argument names must be the same
     if strange := [name for name in names if name not in approval.parts]:
-        msg = f"no arguments of this call: {', '.join(strange)}"
+        msg = f"not arguments of this call: {', '.join(strange)}"
         raise ValueError(msg)
     return AutoApprovalRule.objects.create(
         server=approval.server,
@@ -55,14 +55,7 @@ def make(approval: Approval, by: Any, names: Iterable[str], calls: int | None, s
 
 
 def find(context: Context, tool: Tool, parts: Mapping[str, str], version: str) -> AutoApprovalRule | None:
-    """One that a call fits; None where it has to be asked about.
-
-    Args:
-        context: of the call.
-        tool: that is called.
-        parts: the digest of each argument.
-        version: of tool and policy.
-    """
+    """Return a rule that approves a call, or None; *parts* are the digests of its arguments."""
     principal = context.principal
     found = _good().filter(
         server=context.server.name,
@@ -82,21 +75,18 @@ def find(context: Context, tool: Tool, parts: Mapping[str, str], version: str) -
 def _good() -> Any:
     is_left = Q(remaining=None) | Q(remaining__gt=0)
     users = get_user_model()._default_manager  # noqa: SLF001 - Django's documented API
-    # No join: an UPDATE would look for its rows first, and of two at once both would find the last call still there.
-    approver = Exists(users.filter(pk=OuterRef("created_by"), is_active=True))  # whose word it is
+    # No join: an UPDATE would select its rows first, and two concurrent calls could both use the last one.
+    approver = Exists(users.filter(pk=OuterRef("created_by"), is_active=True))
     return AutoApprovalRule.objects.filter(is_left, approver, revoked=None, expires__gt=timezone.now())
 
 
 def use(standing: AutoApprovalRule, fields: Mapping[str, Any], run: str, round: int) -> Approval | None:  # noqa: A002
-    """Take one call from it; the approval request that stands for that, used up already. None where there is none left.
+    """Take one call from a rule. Return its approval request, already used, or None if no calls are left.
 
-    Args:
-        standing: that the call fits.
-        fields: of the approval request.
-        run, round: see ``approval_requests.use``.
+    *fields* are those of the approval request; for *run* and *round* see ``approval_requests.use``.
     """
     with database.atomic(durable=True):
-        # ``None - 1`` is still no limit in SQL.
+        # In SQL, NULL - 1 is NULL: still no limit.
         if not _good().filter(pk=standing.pk).update(remaining=F("remaining") - 1):
             return None
         now = timezone.now()
@@ -112,5 +102,5 @@ def use(standing: AutoApprovalRule, fields: Mapping[str, Any], run: str, round: 
             rounds=round + 1,
         )
         approval_requests.note(made, approval_requests.Kind.PROPOSED)
-        approval_requests.note(made, approval_requests.Kind.EXECUTED, text=f"standing approval {standing.pk}")
+        approval_requests.note(made, approval_requests.Kind.EXECUTED, text=f"auto-approval rule {standing.pk}")
     return made

@@ -1,4 +1,4 @@
-"""System checks of approvals: who is notified, and what nobody guards."""
+"""System checks of approvals: notices, webhooks, the admin, and destructive tools without approval."""
 
 import warnings
 from collections.abc import Iterator
@@ -22,97 +22,96 @@ from django_mcp.core.policies import Decision
 from django_mcp.core.server import MCPServer, servers
 
 TO_NOBODY = ("console", "dummy", "filebased", "locmem")
-"""Mail backends of Django that send nothing."""
+"""Django's mail backends that deliver nothing."""
 
 
 def check_webhook() -> Iterator[CheckMessage]:
-    """A webhook that cannot be sent, or that nobody could tell from a forged one."""
+    """Check that the webhook has a valid URL and a usable signing secret."""
     url, secret = conf.settings.APPROVAL_WEBHOOK, conf.settings.APPROVAL_WEBHOOK_SECRET
     if url is None:
         return
     if _parts(url) is None:
         yield Error(
-            _("DJANGO_MCP['APPROVAL_WEBHOOK'] is %(url)r, which is no http or https URL of a host.") % {"url": url},
-            hint=_("Write it without user information: 'https://hooks.example.com/approvals'."),
+            _("DJANGO_MCP['APPROVAL_WEBHOOK'] is %(url)r, which is not a valid http or https URL.") % {"url": url},
+            hint=_("Set a URL with a host and without user information: 'https://hooks.example.com/approvals'."),
             id="django_mcp.E031",
         )
     if not secret or not _is_usable(secret):
         yield Error(
-            _("DJANGO_MCP['APPROVAL_WEBHOOK_SECRET'] is no Base64 behind whsec_.")
+            _("DJANGO_MCP['APPROVAL_WEBHOOK_SECRET'] is not valid Base64 after 'whsec_'.")
             if secret
             else _("DJANGO_MCP['APPROVAL_WEBHOOK_SECRET'] is missing."),
             hint=_(
-                "Write one that the receiver knows too; python -c \"import base64, secrets; print('whsec_'"
-                ' + base64.b64encode(secrets.token_bytes(32)).decode())" makes one.'
+                'Set a secret shared with the receiver. To generate one: python -c "import base64, secrets; '
+                "print('whsec_' + base64.b64encode(secrets.token_bytes(32)).decode())\""
             ),
             id="django_mcp.E032",
         )
 
 
 def check_addresses() -> Iterator[CheckMessage]:
-    """Addresses that are none."""
+    """Check the addresses of ``APPROVAL_EMAILS``."""
     for each in conf.settings.APPROVAL_EMAILS:
         if each != APPROVERS and not _is_address(each):
             yield Error(
-                _("%(each)r in DJANGO_MCP['APPROVAL_EMAILS'] is no e-mail address.") % {"each": each},
-                hint=_("Write addresses without names, and 'approvers' for all who may decide."),
+                _("%(each)r in DJANGO_MCP['APPROVAL_EMAILS'] is not a valid e-mail address.") % {"each": each},
+                hint=_("List bare addresses without display names, or 'approvers' for all users who may approve."),
                 id="django_mcp.E033",
             )
     if APPROVERS in conf.settings.APPROVAL_EMAILS and not _can_tell():
         yield Error(
             _(
-                "DJANGO_MCP['APPROVAL_EMAILS'] has 'approvers', and no backend of AUTHENTICATION_BACKENDS"
-                " can say who holds a permission."
+                "DJANGO_MCP['APPROVAL_EMAILS'] contains 'approvers', but no backend in AUTHENTICATION_BACKENDS"
+                " can list the users with a permission."
             ),
-            hint=_("Give one of them the method with_perm, as ModelBackend has it, or name addresses."),
+            hint=_("Use a backend with a with_perm() method, such as ModelBackend, or list addresses."),
             id="django_mcp.E034",
         )
 
 
 def check_page() -> Iterator[CheckMessage]:
-    """Notices that cannot say where the decision is made."""
+    """Check that notices can link to the page of the decision."""
     if is_wanted() and not conf.settings.BASE_URL:
         yield Warning(
-            _("Notices of calls that wait for approval have no address of the page where they are decided."),
+            _("DJANGO_MCP['BASE_URL'] is missing, so approval notices cannot link to the approval page."),
             hint=_("Write the site's public address: 'BASE_URL': 'https://travel.example.com'."),
             id="django_mcp.W016",
         )
 
 
 def check_transport() -> Iterator[CheckMessage]:
-    """Notices that others could read on their way, or that nobody reads."""
+    """Check that the webhook uses TLS and that the mail backend delivers."""
     parts = _parts(conf.settings.APPROVAL_WEBHOOK or "")
     if parts is not None and parts.scheme == "http" and not is_loopback(parts.hostname):
         yield Warning(
-            _("DJANGO_MCP['APPROVAL_WEBHOOK'] is http: arguments of calls travel without encryption."),
-            hint=_("Use https; http is for this machine alone."),
+            _("DJANGO_MCP['APPROVAL_WEBHOOK'] uses http, so call arguments are sent unencrypted."),
+            hint=_("Use https. Plain http is accepted only for loopback addresses."),
             id="django_mcp.W017",
         )
     if conf.settings.APPROVAL_EMAILS:
         setting, backend = _mail_backend()
         if backend in {f"django.core.mail.backends.{each}.EmailBackend" for each in TO_NOBODY}:
             yield Warning(
-                _("DJANGO_MCP['APPROVAL_EMAILS'] names addresses, and %(setting)s is %(backend)r, which sends nothing.")
+                _("DJANGO_MCP['APPROVAL_EMAILS'] is set, but %(setting)s is %(backend)r, which delivers no mail.")
                 % {"setting": setting, "backend": backend},
-                hint=_("Use a backend that sends e-mail."),
+                hint=_("Use a backend that delivers e-mail."),
                 id="django_mcp.W018",
             )
 
 
 def _mail_backend() -> tuple[str, str]:
-    """The setting by which mail is sent, and what it says."""
     mailers = getattr(django_settings, "MAILERS", None)
     if mailers is not None:  # since Django 6.1
         return "MAILERS['default']", str(mailers.get("default", {}).get("BACKEND", ""))
     with warnings.catch_warnings():
-        # From then on it is deprecated, which is for Django to say to the site.
+        # EMAIL_BACKEND is deprecated since 6.1; Django itself warns the site.
         warnings.simplefilter("ignore", DeprecationWarning)
         warnings.simplefilter("ignore", PendingDeprecationWarning)
         return "EMAIL_BACKEND", str(getattr(django_settings, "EMAIL_BACKEND", ""))
 
 
 def _parts(url: str) -> SplitResult | None:
-    """The parts of a URL that can be posted to."""
+    """Return the parts of a URL, or None if it cannot be posted to."""
     try:
         parts = urlsplit(url)
         is_good = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0 and parts.username is None
@@ -137,7 +136,6 @@ def _is_address(address: Any) -> bool:
 
 
 def _can_tell() -> bool:
-    """Whether anybody can say who holds a permission."""
     try:
         return any(hasattr(each, "with_perm") for each in get_backends())
     except Exception:  # noqa: BLE001 - a backend that cannot be made is found at the first login
@@ -145,17 +143,16 @@ def _can_tell() -> bool:
 
 
 def check_destruction() -> Iterator[CheckMessage]:
-    """Tools with which anybody on the internet may destroy something, where nobody decided otherwise."""
+    """Find destructive tools that anonymous callers may run without approval."""
     for server in servers():
         if lets_everybody_in(server) and (names := list(destructive(server))):
             yield Error(
-                _("%(server)r lets everybody in, and runs destructive tools without asking: %(tools)s.")
+                _("%(server)r accepts anonymous requests and runs destructive tools without approval: %(tools)s.")
                 % {"server": server, "tools": ", ".join(names)},
                 hint=_(
-                    "Give it authentication=['django_mcp.OAuth2Authentication'], or the tools a permission. "
-                    "With policy='ask' only "
-                    "callers who signed in can have them approved. If really everybody may, say so with "
-                    "SILENCED_SYSTEM_CHECKS."
+                    "Set authentication=['django_mcp.OAuth2Authentication'], or require a permission for the tools. "
+                    "policy='ask' is not enough: only calls of authenticated callers can be approved. If anonymous "
+                    "callers may run them, add django_mcp.E035 to SILENCED_SYSTEM_CHECKS."
                 ),
                 obj=server,
                 id="django_mcp.E035",
@@ -163,19 +160,18 @@ def check_destruction() -> Iterator[CheckMessage]:
 
 
 def check_approvals() -> Iterator[CheckMessage]:
-    """Find tools whose calls need approval at endpoints where nobody signs in: those calls cannot be approved."""
+    """Find tools that require approval at endpoints without authentication, where no call can be approved."""
     for server in servers():
         if lets_only_strangers_in(server) and (names := list(_asking(server))):
             yield Warning(
                 _(
-                    "%(server)r lets everybody in without knowing who they are, and a call can be approved only for a "
-                    "caller who is signed in, so these tools never run: %(tools)s."
+                    "%(server)r accepts only anonymous requests, and only calls of authenticated callers can be "
+                    "approved, so these tools never run: %(tools)s."
                 )
                 % {"server": server, "tools": ", ".join(names)},
                 hint=_(
-                    "Let callers sign in there: authentication=['django_mcp.OAuth2Authentication']; or "
-                    "write policy='allow' or "
-                    "policy='block'."
+                    "Set authentication=['django_mcp.OAuth2Authentication'], or policy='allow' or policy='block' on "
+                    "the tools."
                 ),
                 obj=server,
                 id="django_mcp.W020",
@@ -183,7 +179,7 @@ def check_approvals() -> Iterator[CheckMessage]:
 
 
 def check_admin() -> Iterator[CheckMessage]:
-    """Tools that ask for an approval where there is no page on which it could be given."""
+    """Find tools that require approval on a site without the admin."""
     if apps.is_installed("django.contrib.admin"):
         return
     for server in servers():
@@ -196,8 +192,8 @@ def check_admin() -> Iterator[CheckMessage]:
                 )
                 % {"tools": ", ".join(names), "server": server},
                 hint=_(
-                    "Add 'django.contrib.admin' to INSTALLED_APPS and its URLs to the URLconf; or write policy='allow' "
-                    "or policy='block'."
+                    "Add 'django.contrib.admin' to INSTALLED_APPS and its URLs to the URLconf, or set policy='allow' "
+                    "or policy='block' on the tools."
                 ),
                 obj=server,
                 id="django_mcp.W022",
@@ -211,7 +207,7 @@ def _asking(server: MCPServer) -> Iterator[str]:
 
 
 def destructive(server: MCPServer) -> Iterator[str]:
-    """Tools that say they are, exist for everybody, and wait for nobody."""
+    """Yield the names of destructive tools that require neither a permission nor an approval."""
     for tool in server.tools.values():
         hint = tool.annotations.get("destructiveHint")
         if hint and not tool.is_guarded and default_decision(tool) is Decision.ALLOW:

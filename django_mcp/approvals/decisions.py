@@ -1,4 +1,4 @@
-"""Approve and deny approval requests, and release the tasks that wait for them."""
+"""Approving and denying approval requests, and releasing the tasks that wait for them."""
 
 import datetime
 from collections.abc import Iterable
@@ -25,21 +25,15 @@ from django_mcp.tasks.backends import start as start_task
 def park(context: Context, tool: Tool, approval: Approval | None, *, start: bool = False) -> Task:
     """Return the task of a pending call; repeated calls get the same one. Blocks.
 
-    Its lease expires with the approval request. The task is then recovered like one whose worker stopped, finds no
-    approval, and ends with that error. So it ends even if every process that knew of it has stopped.
-
-    Args:
-        context: of the call.
-        tool: that is called.
-        approval: its approval request.
-        start: it may run already.
+    Its lease expires with the approval request. Any process then recovers it like a task whose worker stopped, finds no
+    approval and ends it with that error. With *start* the task runs now, without waiting for a decision.
 
     Raises:
         ToolError: the caller has too many tasks.
     """
     with database.atomic():
         if approval is not None and not start:
-            # No join: PostgreSQL locks no rows that may be missing.
+            # No join: PostgreSQL cannot lock the nullable side of an outer join.
             approval = Approval.objects.select_for_update().get(pk=approval.pk)
             if approval.task is not None:
                 return approval.task
@@ -51,7 +45,7 @@ def park(context: Context, tool: Tool, approval: Approval | None, *, start: bool
             task.expires = approval.expires + datetime.timedelta(seconds=settings.TASK_TTL)
             task.save(update_fields=["needs_approval", "message", "lease", "expires"])
             Approval.objects.filter(pk=approval.pk).update(task=task)
-            if approval.state != Approval.State.PENDING:  # it was decided at this very moment
+            if approval.state != Approval.State.PENDING:  # decided meanwhile
                 database.on_commit(lambda: release(task))
         if start:
             record(context, task)
@@ -62,7 +56,7 @@ def park(context: Context, tool: Tool, approval: Approval | None, *, start: bool
 
 
 def release(task: Task) -> None:
-    """Run a task whose approval request was decided: it goes on, or finds that it was refused."""
+    """Start a task whose approval request was decided. If it was denied, the task ends with that error."""
     found = Task.objects.filter(pk=task.pk, status=Task.Status.WORKING, worker="")
     if found.update(lease=store.lease_end(), message=""):
         start_task(task)
@@ -81,26 +75,26 @@ def approve(
     seconds: float = 0,
     unseen: bool = False,
 ) -> bool:
-    """Approve a call, and perhaps further ones like it.
+    """Approve a call, and optionally further calls like it.
 
     Args:
-        approval: its approval request.
+        approval: the approval request.
         by: the user who decides.
-        reason: for the log.
+        reason: kept in the history.
         names: arguments in which further calls must agree with this one.
-        calls: how many calls in all; None for any number in that time.
-        seconds: for how long further calls are approved; 0 for this call alone.
-        unseen: whether they say that they approve what they cannot be shown; see ``not_shown``.
+        calls: total number of calls; None for any number within ``seconds``.
+        seconds: for how long further calls are approved; 0 for this call only.
+        unseen: approve although parts of the call are hidden; see ``not_shown``.
 
     Returns:
-        False where somebody else decided first, or the time is up, or it is their own call.
+        False if the request was already decided, has expired, or is the approver's own.
 
     Raises:
-        PermissionDenied: they may not decide.
-        ValueError: something of the call is not shown, and they do not say that they approve it all the same.
+        PermissionDenied: the user may not approve calls at this endpoint.
+        ValueError: parts of the call are hidden and ``unseen`` is False.
     """
     if not unseen and (hidden := not_shown(approval)):
-        msg = f"not shown to approvers: {', '.join(hidden)}; pass unseen=True to approve the call all the same"
+        msg = f"not shown to approvers: {', '.join(hidden)}; pass unseen=True to approve the call anyway"
         raise ValueError(msg)
     fields = {"expires": timezone.now() + datetime.timedelta(seconds=settings.APPROVAL_GRANT_TTL)}
     with database.atomic():
@@ -113,7 +107,7 @@ def approve(
 
 
 def deny(approval: Approval, by: Any, *, reason: str = "") -> bool:
-    """Refuse a call. The caller reads the reason. See ``approve``."""
+    """Deny a call. The reason is sent to the caller. See ``approve`` for the return value and errors."""
     with database.atomic():
         return _decide(approval, by, State.DENIED, reason, {})
 
@@ -134,10 +128,10 @@ def _decide(approval: Approval, by: Any, state: str, reason: str, more: dict[str
 
 
 def _as_they_are_now(user: Any, server: str) -> Any:
-    """The user as the database has them in this very transaction, whatever they might do when the page was made.
+    """Read the user in the current transaction, as permissions may have changed since the page was rendered.
 
     Raises:
-        PermissionDenied: they may not decide, or not any more.
+        PermissionDenied: the user is inactive or may not approve.
     """
     found = get_user_model()._default_manager.filter(pk=user.pk, is_active=True).first()  # noqa: SLF001 - Django's API
     if found is None or not may_approve(found, server):
@@ -146,20 +140,20 @@ def _as_they_are_now(user: Any, server: str) -> Any:
 
 
 def _open_to(approver: Any) -> "QuerySet[Approval]":
-    """Tickets about which they may decide; part of the very statement that decides."""
+    """Return the pending requests that a user may decide. Deciding updates this queryset, in one statement."""
     is_active = Exists(get_user_model()._default_manager.filter(pk=approver.pk, is_active=True))  # noqa: SLF001 - likewise
-    # No join: an UPDATE would look for its rows first, and two at once would both find that nobody has decided.
+    # No join: an UPDATE would select its rows first, and two concurrent decisions could both succeed.
     unwanted = Exists(Task.objects.filter(pk=OuterRef("task"), status__in=OVER))
     found = Approval.objects.filter(is_active, ~unwanted, state=State.PENDING, expires__gt=timezone.now())
-    # Whose user is none made it is nobody's own.
+    # A request without a user belongs to no approver.
     return found if settings.SELF_APPROVAL else found.filter(Q(user=None) | ~Q(user=approver))
 
 
 def not_shown(approval: Approval) -> list[str]:
-    """Return what approvers are not shown of a call although its caller chose it: arguments, and ``"preview"``.
+    """Return the names of arguments that the caller chose and approvers cannot see, and ``"preview"`` if it was cut.
 
-    What is too long, or too deep, is cut; and an argument that is called like a secret is hidden. What the tool's
-    author declared as a secret is none of them: by that they said that nobody has to read it.
+    These are values cut for length or depth and arguments hidden because their name suggests a secret. Arguments that
+    the tool's author declared as secret are not included: their author accepted that approvers do not see them.
     """
     withheld: dict[str, Any] = approval.withheld or {}
     names = [name for name, why in withheld.get("arguments", {}).items() if why != SECRET]
@@ -167,6 +161,6 @@ def not_shown(approval: Approval) -> list[str]:
 
 
 def may_decide(approval: Approval, user: Any) -> bool:
-    """Whether it makes sense to offer it; what counts is looked at again when they decide."""
+    """Return True if a page should offer the decision to a user. The decision itself checks again."""
     own = approval.user_id is not None and approval.user_id == user.pk
     return (settings.SELF_APPROVAL or not own) and may_approve(user, approval.server)

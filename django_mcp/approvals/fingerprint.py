@@ -1,7 +1,7 @@
-"""Which calls are the same call: by the same caller, of the same tool, with arguments that mean the same.
+"""Digests that identify a call by its caller, tool and arguments, so that an approval fits only the same call.
 
-Where it is in doubt whether two values mean the same they do not: that costs another approval, and the opposite could
-run what nobody approved. So each form says what kind of value it is of, and nothing is rounded.
+If two values may differ in meaning, they get different digests: at worst a call needs a second approval. So each value
+is encoded with its type, and nothing is rounded.
 """
 
 import dataclasses
@@ -29,49 +29,46 @@ from django_mcp.primitives.tool import Tool
 
 SALT = "django_mcp.approvals"
 GIVEN = "given"
-"""Under this name tools that are made of something else, a form or an API, have their arguments."""
+"""Parameter that holds the arguments of tools made from forms, views or APIs."""
 
 
 class _NoForm(Exception):
-    """A value that has none that is the same in every process."""
+    """The value has no encoding that is the same in every process."""
 
 
 ModelArgument = Mapping[str, Any]
-"""Argument's name -> the row, or the rows, that it addresses now; "" -> the row that no argument says."""
+"""Argument name -> the row or rows it addresses; "" -> the row that no argument names."""
 
 
 def digest(context: Context, tool: Tool, keywords: Mapping[str, Any], rows: ModelArgument) -> str:
-    """Of who calls what with which arguments; keyed, so that short secrets cannot be guessed from it.
+    """Return the keyed digest of a caller, tool and arguments. The key prevents guessing short secrets.
 
-    Args:
-        context: of the call.
-        tool: that is called.
-        keywords: the arguments, checked and with defaults in place.
-        rows: as ``addressed`` gives them: what addresses a row may come to address another.
+    *keywords* are validated and include defaults; *rows* come from ``addressed``, as the same arguments may later
+    address other rows.
     """
     principal = context.principal
-    # With the account: the next one who is called so is somebody else. With the host, which may be a tenant's.
+    # With the account's key, as a username may be reassigned; with the host, which may identify a tenant.
     caller = [principal.kind, principal.id, principal.client_id or "", str(getattr(context.user, "pk", None))]
     where = [host_of(context.request.META), "" if _given(tool, keywords) is None else context.language]
     return _keyed([context.server.name, tool.key, *caller, *where, canonical(context, tool, keywords, rows)])
 
 
 def _given(tool: Tool, keywords: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The arguments of a form, a view or an API, which reads dates and numbers itself, in the caller's language."""
+    """Return the arguments of a form, view or API tool, which parses dates and numbers in the caller's language."""
     given = keywords.get(GIVEN)
     is_made = isinstance(given, Mapping) and all(each.name != GIVEN for each in tool.function.parameters)
     return given if is_made else None
 
 
 def parts(context: Context, tool: Tool, keywords: Mapping[str, Any], rows: ModelArgument) -> dict[str, str]:
-    """The digest of each argument, for those who approve further calls that agree in some of them."""
+    """Return the digest of each argument, for auto-approval rules."""
     return {name: _keyed([name, value]) for name, value in canonical(context, tool, keywords, rows).items()}
 
 
 def addressed(context: Context, tool: Tool, keywords: Mapping[str, Any]) -> ModelArgument:
-    """The rows that a call's arguments address now. Blocks.
+    """Return the rows that a call's arguments address now. Blocks.
 
-    Where one does not exist for the caller there are none: the preview, or the call, says so.
+    Return an empty mapping if a row does not exist for the caller; the preview or the call raises that error.
     """
     if tool.rows_of is None:
         return {}
@@ -82,7 +79,7 @@ def addressed(context: Context, tool: Tool, keywords: Mapping[str, Any]) -> Mode
 
 
 def is_same(rows: Any, others: Any) -> bool:
-    """Return True if two values of ``ModelArgument`` are the same rows, whatever else of them has changed."""
+    """Return True if two values of ``ModelArgument`` are the same rows. Their contents are not compared."""
     return bool(_form(rows) == _form(others))
 
 
@@ -95,14 +92,14 @@ def _text(value: Any) -> str:
 
 
 def version(tool: Tool, rule: Rule) -> str:
-    """What is another one when the tool, or what was decided about it, has changed."""
+    """Return a value that changes with the tool's definition or its policy."""
     return hashlib.sha256(f"{known(tool).digest} {rule.version}".encode()).hexdigest()
 
 
 def canonical(context: Context, tool: Tool, keywords: Mapping[str, Any], rows: ModelArgument) -> dict[str, Any]:
-    """The arguments in a form that is the same for the same arguments: order, number forms and defaults aside.
+    """Return the arguments in canonical form: independent of their order, of number formats and of omitted defaults.
 
-    An argument whose checked value has no such form stands for all that was sent.
+    An argument without a canonical form is represented by all the arguments that were sent.
     """
     keywords = _given(tool, keywords) or keywords
     sent = context.params.get("arguments") or {}
@@ -142,7 +139,7 @@ def _form_of_one(value: Any) -> Any:  # noqa: PLR0911 - one line for each kind
         case bytes() | bytearray():
             return ["bytes", hashlib.sha256(value).hexdigest()]
         case datetime.datetime() | datetime.date() | datetime.time():
-            # With the zone as it was given: a tool may ask for the day.
+            # With the original time zone: a tool may use the local date.
             return [type(value).__name__, value.isoformat()]
         case datetime.timedelta():
             return ["timedelta", value.days, value.seconds, value.microseconds]
@@ -154,7 +151,7 @@ def _form_of_one(value: Any) -> Any:  # noqa: PLR0911 - one line for each kind
 
 
 def _exactly(value: decimal.Decimal) -> Any:
-    """Without zeros at its end; ``normalize()`` would round."""
+    """Return the digits without trailing zeros; ``normalize()`` would round."""
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
         return str(value)
@@ -180,7 +177,7 @@ def _form_of_many(value: Any) -> Any:
 
 
 def _form_of_model(value: BaseModel) -> Any:
-    """With the names of what was given: a tool may take what was left out for what is to stay as it is."""
+    """Return the fields and which of them were set: a tool may treat an omitted field as unchanged."""
     fields = {name: getattr(value, name) for name in type(value).model_fields}
     extra = value.__pydantic_extra__ or {}
     return ["object", _name(value), _form(fields), _form(extra), sorted(value.model_fields_set)]
@@ -191,7 +188,7 @@ def _name(value: Any) -> str:
 
 
 def _form_of_file(file: Any) -> Any:
-    """Name, type and contents; read from the start, and put back there."""
+    """Return name, type and a digest of the contents. The file is left at its start."""
     file.seek(0)
     found = hashlib.sha256()
     for chunk in file.chunks():

@@ -1,4 +1,4 @@
-"""Apply the decision to a call before it runs, or wait for one.
+"""The approval gate: decides whether a call may run, waits, or returns an error.
 
 A call runs if an approver approved exactly this call of this caller, or if an auto-approval rule covers it. Otherwise
 it gets one approval request, however often it is repeated. What the client receives depends on what it supports: a task
@@ -34,25 +34,17 @@ from django_mcp.tasks.api import run_before
 
 
 async def wait(context: Context, approval: Approval, seconds: float) -> Approval:
-    """The approval request when it is decided, or as it is when the time is up.
-
-    Args:
-        context: of who waits.
-        approval: the approval request.
-        seconds: how long.
-    """
-    # Hardly any progress: what the tool reports later has to be more.
+    """Wait at most ``seconds`` for a decision. Return the current approval request."""
+    # Zero, as progress must increase: the tool reports its own later.
     context.report_progress(0, message=messages.short(context, approval))
     topic = approval_requests.topic(approval.public_id)
     return await wait_for(context, topic, partial(_look, approval), _is_decided, seconds)
 
 
 def is_still_there(context: Context, since: int) -> bool:
-    """Whether a caller who waited may still call. Their rights, and what was decided, are those of now from then on.
+    """Return True if a caller who waited may still call. Refresh the context's principal and the policies.
 
-    Args:
-        context: of who waited.
-        since: the newest entry of the log when their call came.
+    *since* is the id of the newest event when the call arrived.
     """
     principal = refresh_principal(context.principal, context.server)
     if principal is None or (principal.expires is not None and principal.expires <= timezone.now()):
@@ -78,13 +70,7 @@ State = Approval.State
 
 
 class RequestGrant(ApprovalGrant):
-    """By an approval request, which it uses up.
-
-    Args:
-        approval: the approval request.
-        context: of the call.
-        rows: those that its arguments addressed when it was found that the approval request is for this call.
-    """
+    """A grant by an approval request; *rows* are those that the arguments addressed when the request was matched."""
 
     def __init__(self, approval: Approval, context: Context, rows: ModelArgument) -> None:
         self._approval, self._rows = approval, rows
@@ -107,7 +93,7 @@ class RequestGrant(ApprovalGrant):
 
 
 class AutoApprovalGrant(RequestGrant):
-    """By a standing approval, from which it takes one call."""
+    """A grant by an auto-approval rule, which loses one call."""
 
     def __init__(
         self, approved: AutoApprovalRule, fields: Mapping[str, Any], context: Context, rows: ModelArgument
@@ -116,7 +102,7 @@ class AutoApprovalGrant(RequestGrant):
         self._dialogue = context.channel.dialogue
 
     def use(self) -> None:
-        """Take it; there is an approval request for it from then on."""
+        """Take one call from the rule and record it as an approval request."""
         made = auto_approvals.use(self._standing, self._fields, self._dialogue.id, self._dialogue.round)
         if made is None:
             raise messages.used()
@@ -124,12 +110,12 @@ class AutoApprovalGrant(RequestGrant):
 
 
 async def admit(context: Context, tool: Tool, keywords: dict[str, Any], rule: Rule) -> Result | None:
-    """See ``core.dispatch.ApprovalGate``.
+    """Check, wait for or request the approval of a call; see ``core.dispatch.ApprovalGate``.
 
     Raises:
-        ToolError: the call was refused, or is good no longer, or waits with too many others; or its caller has not
-            signed in, so that an approval would be everybody's.
-        InputRequired: its client is to show somebody a page.
+        ToolError: the call was denied or its approval expired, the caller has too many pending requests, or the caller
+            is anonymous, so that its approval could be used by anyone.
+        InputRequired: the client should open the request's status page.
     """
     if not database.has_database():
         msg = "This call requires approval, and this site has no database to store approval requests. Do not retry."
@@ -143,19 +129,19 @@ async def admit(context: Context, tool: Tool, keywords: dict[str, Any], rule: Ru
 
 
 class _Call:
-    """One call that has to be approved."""
+    """A call whose tool's policy requires approval."""
 
     def __init__(self, context: Context, tool: Tool, keywords: dict[str, Any], rule: Rule) -> None:
         self.context, self.tool, self.keywords = context, tool, keywords
         self.version = version(tool, rule)
-        # Known once it was looked which rows are addressed.
+        # Set by _look().
         self.digest = ""
         self.parts: dict[str, str] = {}
         self.rows: ModelArgument = {}
-        self._since = 0  # the newest entry of the log when it came
+        self._since = 0  # id of the newest event when the call arrived
 
     async def answer(self) -> Result | None:
-        """What answers it; None where it may run."""
+        """Return the response to the call, or None if it may run."""
         context = self.context
         kept, found = await context.runner.sync(self._look)
         if kept is not None:
@@ -164,9 +150,9 @@ class _Call:
             return await self.as_task(found)
         kind = messages.PENDING
         if found is None:
-            if context.channel.is_task:  # which was made for a call that was approved, or to wait for that
+            if context.channel.is_task:  # a task is created for an approved or pending call only
                 raise messages.expired()
-            context.channel.wants_task(self.tool.task or "optional")  # or the tool is nothing for this client
+            context.channel.wants_task(self.tool.task or "optional")  # raises if the client cannot call the tool
             await context.runner.sync(partial(approval_requests.check_room, context))
             await run_before(context, self.tool, self.keywords)
             kind = messages.REQUIRED
@@ -174,14 +160,13 @@ class _Call:
         return await self._decided(found, kind)
 
     def _kept(self) -> dict[str, Any] | None:
-        """The result of an earlier try of the same call, where the client says which calls are the same."""
         idempotency = repeat_of(self.context, self.tool, self.context.params.get("arguments") or {})
         return None if idempotency is None else idempotency.kept()
 
     def _look(self) -> tuple[dict[str, Any] | None, Approval | None]:
-        """A result that is kept, or else the approval request there is.
+        """Return the stored result of the same call, or else its approval request.
 
-        One that lets the call through becomes its ``ApprovalGrant``.
+        A request or rule that approves the call becomes the context's grant.
         """
         context = self.context
         if (kept := self._kept()) is not None:
@@ -199,7 +184,7 @@ class _Call:
             if approved is not None and not context.channel.needs_approval:
                 context.grant = AutoApprovalGrant(approved, self._fields(), context, self.rows)
         if context.grant is None and context.channel.waits:
-            # Before anybody can decide: a credential that is taken back from now on is found to be.
+            # Before a decision is possible, so that a credential revoked from now on is noticed.
             self._since = event_store.newest()
         return None, found
 
@@ -213,7 +198,7 @@ class _Call:
         return (await self.context.runner.sync(propose))[0]
 
     async def as_task(self, found: Approval | None) -> Result | None:
-        """Where a call that may run was asked for as a task although its tool has none, that task."""
+        """Return the task of a call that may run, if the client wants a task although the tool declares none."""
         context = self.context
         if self.tool.task is None and "task" in context.params and context.channel.wants_task("optional"):
             made = await context.runner.sync(partial(park, context, self.tool, found, start=True))
@@ -221,7 +206,6 @@ class _Call:
         return None
 
     async def _decided(self, found: Approval, kind: str) -> Result | None:
-        """Return the answer to a call whose approval request is pending, denied or expired."""
         context, channel = self.context, self.context.channel
         if found.state == State.PENDING and not channel.is_task:
             if kind == messages.PENDING:
@@ -245,10 +229,10 @@ class _Call:
         raise messages.expired(found)
 
     async def _waited(self, found: Approval) -> Approval:
-        """The approval request when it is decided, or as it is after some time.
+        """Wait for the decision and return the approval request.
 
         Raises:
-            ToolError: it was approved, but meanwhile people decided otherwise about the tool or the caller.
+            ToolError: the call was approved, but the caller's rights, the policy or the addressed rows have changed.
         """
         context = self.context
         found = await wait(context, found, settings.APPROVAL_WAIT_TIMEOUT)
@@ -267,10 +251,10 @@ class _Call:
         return digest(self.context, self.tool, self.keywords, rows) == self.digest
 
     def _show_page(self, found: Approval) -> None:
-        """Have somebody shown where it is decided, where the client can do that. Whatever they do there is no decision.
+        """Have a client that supports it open the request's status page. Its response is not a decision.
 
         Raises:
-            InputRequired: they were not asked yet.
+            InputRequired: the client was not asked yet.
         """
         url = messages.url_of(self.context, found)
         if url.startswith(("https://", "http://")) and self.context.supports("elicitation.url"):

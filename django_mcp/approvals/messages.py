@@ -1,6 +1,6 @@
-"""Build the messages and URLs about an approval request for models, clients and people.
+"""Messages and URLs about approval requests, for models, clients and people.
 
-A message names the page of the decision. It holds nothing with which the caller could approve its own call.
+A message links to the page of the decision. It contains nothing with which callers could approve their own calls.
 """
 
 import datetime
@@ -30,11 +30,8 @@ REQUESTER_PAGE = "django_mcp_approvals:requester"
 def page_url(approval: Approval, request: HttpRequest | None = None) -> str:
     """Return the absolute URL of the page that decides a request, or "" if the site has no such page or address.
 
-    The URL grants no access: the page requires a login and the permission.
-
-    Args:
-        approval: the approval request.
-        request: gives the site's address if ``BASE_URL`` is not set.
+    The URL grants no access: the page requires a login and the permission. *request* gives the site's address if
+    ``BASE_URL`` is not set.
     """
     try:
         return _absolute(page_path(approval, request), request)
@@ -55,12 +52,7 @@ def page_path(approval: Approval, request: HttpRequest | None = None) -> str:
 def requester_url(approval: Approval, request: HttpRequest | None = None) -> str:
     """Return the absolute URL of the requester's status page, which redirects approvers to the decision.
 
-    Return ``page_url`` instead if the caller is not a user, or if the site serves no requester page or login page. The
-    page is ``admin.approvals.requester``.
-
-    Args:
-        approval: the approval request.
-        request: gives the site's address if ``BASE_URL`` is not set.
+    Return ``page_url`` instead if the caller is not a user, or if the site serves no requester page or login page.
     """
     url = page_url(approval, request)
     if not url or approval.user_id is None:
@@ -133,14 +125,7 @@ AGAIN = "Once it is approved, repeat exactly the same call to run it."
 
 
 class NotApproved(ToolError):
-    """Error of a call that lacks an approval.
-
-    Args:
-        kind: one of the kinds above.
-        text: message for the model.
-        approval: the approval request, if any.
-        url: status page of the request.
-    """
+    """Error of a call that lacks an approval, with one of the kinds above and the URL of the status page."""
 
     is_of_package = True
 
@@ -218,9 +203,7 @@ def used() -> NotApproved:
 def moved(approval: Approval, argument: str) -> NotApproved:
     """Return the error of a call that addresses another row than was approved.
 
-    Args:
-        approval: the approval request.
-        argument: name of the argument, or "" if no argument names the row.
+    *argument* is "" if no argument names the row.
     """
     what = f"argument {argument!r}" if argument else "it"
     text = (

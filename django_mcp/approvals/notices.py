@@ -1,8 +1,7 @@
-"""Notify approvers by e-mail and webhook, and retry until delivered.
+"""Notices to approvers by e-mail and webhook, delivered in the background and retried.
 
-No redirect of a webhook is followed: what is signed is for one receiver. Of the answer nothing but the head is read.
-
-Making an approval request only stores its notices. They are delivered in the background, by any process.
+Creating an approval request only stores its notices; any process may deliver them. Webhooks follow no redirects, as
+the signed payload is for one receiver, and read only the head of the response.
 """
 
 import base64
@@ -41,18 +40,14 @@ from django_mcp.models import Approval, Notice
 logger = logging.getLogger("django_mcp")
 
 APPROVE = "django_mcp.approve_tool_call"
-"""The permission of those who decide."""
+"""The permission to approve and deny calls."""
 
 
 def may_approve(user: Any, server: str) -> bool:
-    """Return True if a user may approve or deny calls at an endpoint. It may make queries.
+    """Return True if a user may approve or deny calls at an endpoint. May query the database.
 
-    A user needs the permission ``APPROVE``, and the endpoint's ``can_approve`` has to return True, if it has one. If
-    that raises, the answer is False.
-
-    Args:
-        user: a Django user.
-        server: the endpoint's name.
+    A user needs the permission ``APPROVE``, and the endpoint's ``can_approve``, if set, must return True. An error
+    there counts as False.
     """
     if not user.has_perm(APPROVE):
         return False
@@ -60,19 +55,22 @@ def may_approve(user: Any, server: str) -> bool:
     try:
         return test is None or bool(test(user))
     except Exception:
-        logger.exception("can_approve() of %r raised, so nobody may approve its calls", server)
+        logger.exception("can_approve() of %r raised an error; approval is refused", server)
         return False
 
 
 APPROVERS = "approvers"
-"""Among the addresses: those of whoever may decide."""
+"""Entry of ``APPROVAL_EMAILS`` that stands for all users who may approve."""
 MAIL_TIMEOUT = 10
-"""For each answer of the mail server, where the site has no ``EMAIL_TIMEOUT``."""
+"""Seconds to wait for the mail server if the site sets no ``EMAIL_TIMEOUT``."""
 LONGEST_NAME, LONGEST_TEXT, MAX_LINES = 100, 3000, 60
 
 
 def approvers(approval: Approval) -> list[str]:
-    """Addresses of all active users who may decide, each once. The requester's only where they may do so themselves."""
+    """Return the e-mail addresses of all active users who may decide, without duplicates.
+
+    The requester's address is included only with ``SELF_APPROVAL``.
+    """
     found = {address.casefold(): address for address in map(_address, _who_may(approval)) if address}
     if approval.user is not None and not settings.SELF_APPROVAL:
         found.pop(_address(approval.user).casefold(), None)
@@ -82,7 +80,7 @@ def approvers(approval: Approval) -> list[str]:
 def _who_may(approval: Approval) -> Iterator[Any]:
     for backend in get_backends():
         for user in backend.with_perm(APPROVE) if hasattr(backend, "with_perm") else ():
-            # The page is in the admin.
+            # The approval page is in the admin.
             is_able = getattr(user, "is_staff", True) and may_approve(user, approval.server)
             if is_able and (user.pk != approval.user_id or settings.SELF_APPROVAL):
                 yield user
@@ -93,10 +91,10 @@ def _address(user: Any) -> str:
 
 
 def send_mail(notice: Notice) -> None:
-    """Send one.
+    """Send a notice by e-mail.
 
     Raises:
-        Exception: whatever the site's mail backend raises.
+        Exception: any error of the site's mail backend.
     """
     context = _context(notice.approval)
     subject = render_to_string("django_mcp/approvals/notice_subject.txt", context)
@@ -110,8 +108,8 @@ def send_mail(notice: Notice) -> None:
 
 
 def _connection() -> Any:
-    """To the mail server. A silent one would be waited for, for ever."""
-    mailers: Any = getattr(mail, "mailers", None)  # since Django 6.1, which deprecates the other
+    """Return a mail connection with a timeout, so that a silent server cannot block delivery forever."""
+    mailers: Any = getattr(mail, "mailers", None)  # since Django 6.1, which deprecates get_connection()
     connection: Any = mail.get_connection() if mailers is None else mailers.default
     if getattr(connection, "timeout", MAIL_TIMEOUT) is None:
         connection.timeout = MAIL_TIMEOUT
@@ -119,7 +117,7 @@ def _connection() -> Any:
 
 
 def _message_id(notice: Notice) -> str:
-    """The same each time it is tried, so that one that comes twice is known."""
+    """Return a message id that is the same for each attempt, so that duplicates are recognised."""
     host = urlsplit(settings.BASE_URL or "").hostname or DNS_NAME
     return f"<{notice.approval.public_id}.{notice.pk}@{host}>"
 
@@ -139,7 +137,7 @@ def _context(approval: Approval) -> dict[str, Any]:
 
 
 def _quoted(value: Any) -> str:
-    """A text or a JSON value, shortened. The mark before each line says that it came with the call."""
+    """Render a text or JSON value, shortened, with a quote mark before each line: its content is the caller's."""
     text = as_words(value)
     lines = bounded(text, LONGEST_TEXT).split("\n")
     shown = [f"> {line}" for line in lines[:MAX_LINES]]
@@ -153,46 +151,41 @@ POST_TIMEOUT = 10.0
 
 
 class Unanswered(Exception):
-    """The answer was another one than it should be."""
+    """The webhook's receiver did not respond with a 2xx status."""
 
 
 def post(url: str, body: bytes, headers: Mapping[str, str]) -> None:
-    """Send *body*, and have it accepted.
-
-    Args:
-        url: http or https.
-        body: what is sent.
-        headers: those of the request.
+    """Send a POST request and check that it is accepted.
 
     Raises:
-        Unanswered: the status was none of 2xx.
-        OSError: there was no answer, not in time, or none that is HTTP.
+        Unanswered: the status is not 2xx.
+        OSError: no valid HTTP response in time.
     """
     from django_mcp.core.http_client import send  # noqa: PLC0415 - brings urllib3
 
     with send("POST", url, headers, timeout=POST_TIMEOUT, body=body) as response:
         if response.status // 100 != 2:  # noqa: PLR2004
             reason = "a redirect, which is not followed" if response.status // 100 == 3 else response.reason  # noqa: PLR2004
-            raise Unanswered(f"It answered {response.status}: {reason}")
+            raise Unanswered(f"The receiver responded with status {response.status}: {reason}")
 
 
 KIND = "approval.requested"
 PREFIX = "whsec_"
 MAX_BYTES = 256 * 1024
-"""Of a body. Where arguments and preview make it larger, they are on the page only."""
+"""Maximum size of a body. Larger ones are sent without arguments and preview."""
 
 
 def send_webhook(approval: Approval) -> None:
-    """Send it.
+    """Send the webhook of a new approval request, signed as Standard Webhooks specifies.
 
     Raises:
-        ImproperlyConfigured: the settings have no address or no secret.
+        ImproperlyConfigured: the URL or the secret is not set.
         Exception: it was not accepted; see ``post``.
     """
     if settings.APPROVAL_WEBHOOK is None or not settings.APPROVAL_WEBHOOK_SECRET:
-        raise ImproperlyConfigured("DJANGO_MCP has no APPROVAL_WEBHOOK with an APPROVAL_WEBHOOK_SECRET.")
+        raise ImproperlyConfigured("Set DJANGO_MCP['APPROVAL_WEBHOOK'] and DJANGO_MCP['APPROVAL_WEBHOOK_SECRET'].")
     body = body_of(approval)
-    number = f"msg_{approval.public_id}"  # the same each time it is tried, so that receivers know it again
+    number = f"msg_{approval.public_id}"  # the same for each attempt, so that receivers recognise duplicates
     now = int(time.time())
     headers = {
         "Content-Type": "application/json",
@@ -204,16 +197,16 @@ def send_webhook(approval: Approval) -> None:
 
 
 def signature(key: bytes, number: str, timestamp: int, body: bytes) -> str:
-    """What the header ``webhook-signature`` says."""
+    """Return the value of the header ``webhook-signature``."""
     digest = hmac.new(key, f"{number}.{timestamp}.".encode() + body, hashlib.sha256).digest()
     return f"v1,{base64.b64encode(digest).decode()}"
 
 
 def key_of(secret: str) -> bytes:
-    """The key that a secret stands for: Base64 behind ``whsec_``, else its own bytes.
+    """Return the signing key of a secret: the decoded Base64 after ``whsec_``, else the secret's bytes.
 
     Raises:
-        ValueError: what is behind ``whsec_`` is no Base64.
+        ValueError: the part after ``whsec_`` is not valid Base64.
     """
     if not secret.startswith(PREFIX):
         return secret.encode()
@@ -222,12 +215,12 @@ def key_of(secret: str) -> bytes:
     except binascii.Error:
         key = b""
     if not key:
-        raise ValueError("What is behind whsec_ is no Base64.")
+        raise ValueError("The secret is not valid Base64 after 'whsec_'.")
     return key
 
 
 def body_of(approval: Approval) -> bytes:
-    """What is sent, as JSON."""
+    """Return the JSON body of the webhook."""
     data = {
         "approval_id": approval.public_id,
         "endpoint": approval.server,
@@ -235,7 +228,7 @@ def body_of(approval: Approval) -> bytes:
         "requester": requester(approval),
         "client": approval.client,
         "client_id": approval.client_id or None,
-        # Not what the page shows: these leave the site, and nobody decides by them alone.
+        # Redacted more than on the approval page: these values leave the site.
         "arguments": redacted(None, approval.arguments, longest=None, whole=None),
         "preview": redacted(None, approval.preview, longest=None, whole=None),
         "url": page_url(approval) or None,
@@ -258,23 +251,23 @@ def _moment(value: datetime.datetime) -> str:
 
 WEBHOOK, EMAIL = "webhook", "email"
 DELAYS = (5, 30, 2 * 60, 10 * 60, 60 * 60)
-"""Seconds after each failure until the next attempt; the last one again and again."""
+"""Seconds until the next attempt, by number of failures; the last one repeats."""
 JITTER = 0.2
-"""By which part of it a delay is longer or shorter, so that not all are tried at once."""
+"""Fraction by which delays vary, so that retries spread out."""
 CLAIM = datetime.timedelta(minutes=2)
-"""How long a notice is left alone once somebody tries it; longer than an attempt takes."""
+"""Time that one process has for an attempt before another may try; longer than an attempt takes."""
 LONGEST_ERROR = 500
 _AT_ONCE = 500
 
 
 class _Undelivered(Exception):
-    """There is nobody to tell."""
+    """There is no recipient."""
 
 
 def deliver_due() -> int:
-    """Try all notices that are due; how many were delivered.
+    """Try all notices that are due. Return how many were delivered.
 
-    Several processes may do so at once: each notice is tried by one of them.
+    Several processes may do so concurrently: each notice is claimed by one of them.
     """
     _give_up()
     delivered = 0
@@ -284,7 +277,7 @@ def deliver_due() -> int:
 
 
 def seconds_left() -> float | None:
-    """In how many seconds the next notice is due; None where none is left."""
+    """Return the seconds until the next notice is due, or None if none is left."""
     first = _waiting().order_by("next_attempt").values_list("next_attempt", flat=True).first()
     return None if first is None else max((first - timezone.now()).total_seconds(), 0.0)
 
@@ -305,7 +298,7 @@ def _give_up() -> None:
 
 
 def _claim() -> Notice | None:
-    """The notice to be tried now. New ones come before those that failed."""
+    """Claim and return the next due notice, new ones before failed ones, or None."""
     while True:
         now = timezone.now()
         due = _waiting().filter(next_attempt__lte=now).select_related("approval__user")
@@ -335,10 +328,10 @@ def _try(notice: Notice) -> bool:
 
 
 def _spread(notice: Notice) -> None:
-    """Make one notice for each of those who may decide of the one for all of them."""
+    """Replace the notice to all approvers with one for each address."""
     addresses = approvers(notice.approval)
     if not addresses:
-        raise _Undelivered("Nobody who may approve it has an e-mail address.")
+        raise _Undelivered("No user who may approve this call has an e-mail address.")
     told = {each.casefold() for each in notice.approval.notices.values_list("target", flat=True)}
     new = [each for each in addresses if each.casefold() not in told]
     with database.atomic():
@@ -353,8 +346,8 @@ def _failed(notice: Notice, error: Exception) -> None:
     delay = DELAYS[min(notice.attempts, len(DELAYS)) - 1] * random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311 - no secret
     following = timezone.now() + datetime.timedelta(seconds=delay)
     words = bounded(f"{type(error).__name__}: {error}", LONGEST_ERROR)[:LONGEST_ERROR]  # escaped characters are longer
-    logger.warning("a notice of a call that waits was not delivered (%s to %s): %s", notice.kind, notice.target, words)
-    # By then it is refused, where it was not decided.
+    logger.warning("An approval notice could not be delivered (%s to %s): %s", notice.kind, notice.target, words)
+    # The approval request has expired by the next attempt.
     is_last = following >= notice.approval.expires
     _only(notice).filter(attempts=notice.attempts).update(next_attempt=None if is_last else following, error=words)
 
@@ -364,13 +357,13 @@ def _only(notice: Notice) -> "QuerySet[Notice]":
 
 
 LOOK_SECONDS = 60.0
-"""How often a process looks for notices that others left. Those it made itself it delivers at once."""
+"""Seconds between checks for notices of other processes. A process delivers its own at once."""
 RETRY_SECONDS = 5.0
-"""After how long it looks again where the database was away."""
+"""Seconds until the next check after a database error."""
 
 
 class Sender:
-    """Of one process. Its thread lives as long as there is something to deliver."""
+    """Deliver notices in a background thread of this process, which ends when none are left."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -379,12 +372,12 @@ class Sender:
         self._looked = -math.inf
 
     def begin(self) -> None:
-        """There is something to deliver. From any thread, with or without an event loop: it blocks nobody."""
+        """Start delivery. Does not block; may be called from any thread."""
         with self._lock:
             self._start()
 
     def look(self) -> None:
-        """There may be something to deliver; the settings name who is told. Costs nothing if called a moment ago."""
+        """Start delivery unless it was checked in the last ``LOOK_SECONDS``."""
         if time.monotonic() - self._looked >= LOOK_SECONDS:
             with self._lock:
                 self._start()
@@ -410,18 +403,18 @@ class Sender:
                 self._wake.wait(min(pause, LOOK_SECONDS))
 
     def _deliver(self) -> float | None:
-        """Deliver what is due; in how many seconds there is more."""
+        """Deliver due notices. Return the seconds until the next one, or None."""
         try:
             deliver_due()
             return seconds_left()
         except DatabaseError as error:
-            logger.warning("notices of calls that wait cannot be read just now, trying again: %s", error)
-        except Exception:  # without this thread nobody would be told
-            logger.exception("notices of calls that wait cannot be delivered")
+            logger.warning("Approval notices could not be read from the database; retrying: %s", error)
+        except Exception:  # the thread must survive
+            logger.exception("Approval notices could not be delivered")
         return RETRY_SECONDS
 
     def after_fork(self) -> None:
-        """The parent's thread is not the child's, and its lock may have been held."""
+        """Reset the state in a child process: it has no thread, and the lock may have been held."""
         self._lock, self._wake, self._thread = threading.Lock(), threading.Event(), None
         self._looked = -math.inf
 
@@ -432,7 +425,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def look() -> None:
-    """See ``Sender.look``."""
+    """Start delivery unless it was checked recently; see ``Sender.look``."""
     sender.look()
 
 
@@ -440,21 +433,17 @@ __all__ = ["deliver_due", "make", "wake"]
 
 
 def make(approval: Approval) -> None:
-    """Have everybody told whom the settings name. Called in the transaction that makes the approval request.
-
-    Args:
-        approval: a new approval request, which is pending.
-    """
+    """Store the notices of a new approval request. Call in the transaction that creates it."""
     now = timezone.now()
     notices = [Notice(approval=approval, kind=kind, target=target, next_attempt=now) for kind, target in _targets()]
     if notices:
         Notice.objects.bulk_create(notices)
-        # Robust: the approval request is there, whether or not a thread can be started.
+        # Robust: the approval request stays valid even if no thread can be started.
         transaction.on_commit(sender.begin, using=router.db_for_write(Notice), robust=True)
 
 
 def wake() -> None:
-    """Deliver notices that ended processes left. Cheap; called wherever approval requests are looked at."""
+    """Deliver notices left by stopped processes. Cheap; called whenever approval requests are read."""
     if _targets():
         sender.look()
 
@@ -468,6 +457,6 @@ def _targets() -> list[tuple[str, str]]:
 
 
 def _host(url: str) -> str:
-    """Where it goes. The rest of such an address is a secret with many receivers, and is read from the settings."""
+    """Return scheme and host of a webhook URL. The path may be a secret, so it is only read from the settings."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"[:500]

@@ -1,4 +1,4 @@
-"""Preview what a call would change, as plain JSON, without leaving a trace."""
+"""Previews: what a call would change, as JSON, without side effects."""
 
 import copy
 import json
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from django_mcp.core.elicitation import Question
 
 MOST = 20_000
-"""Characters of a value, as JSON."""
+"""Maximum characters of a value as JSON."""
 MAX_ROWS = 100
-"""Of a queryset."""
+"""Maximum rows of a queryset."""
 SHORTER = ((2000, 200), (400, 50), (100, 20))
-"""The most characters of a text and the most entries of a list, tried in turn where a value is too long."""
+"""Maximum characters of a text and entries of a list, tried in turn for values that are too long."""
 
 
 class Plain(NamedTuple):
-    """A value of JSON.
+    """A JSON value.
 
     Attributes:
-        value: a text is ``{"text": …}``; None for None.
-        is_whole: whether nothing was cut.
+        value: the value; a text is ``{"text": …}``, and None stands for no preview.
+        is_whole: False if anything was cut.
     """
 
     value: Any
@@ -48,18 +48,12 @@ class Plain(NamedTuple):
 
 
 def as_json(value: Any, tool: Tool) -> Plain:
-    """*value* as JSON in about ``MOST`` characters, without what the tool's schema declares as a secret.
-
-    Args:
-        value: what a function of the site's returned.
-        tool: whose arguments it may repeat.
-    """
+    """Return a value as JSON of about ``MOST`` characters, without secrets declared in the tool's schema."""
     if value is None:
         return Plain(None)
     is_whole = True
 
     def text(value: Any) -> Any:
-        """What JSON lacks."""
         nonlocal is_whole
         if not isinstance(value, QuerySet):
             return str(value)
@@ -79,10 +73,7 @@ def as_json(value: Any, tool: Tool) -> Plain:
 
 
 def _without_secrets(plain: Any, tool: Tool) -> tuple[Any, bool]:
-    """Return a value without what the tool's schema declares as a secret, in each object of a list too.
-
-    The second value is False if something of it was cut.
-    """
+    """Return a value without declared secrets, also in the objects of a list, and False if anything was cut."""
     match plain:
         case dict():
             copied, withheld = declared(tool, plain, longest=None, whole=None)
@@ -94,7 +85,7 @@ def _without_secrets(plain: Any, tool: Tool) -> tuple[Any, bool]:
 
 
 def bounded(value: Any) -> Any:
-    """A value of JSON: itself, or where it is too long with its texts and lists cut; in the last resort as a text."""
+    """Return a JSON value with its texts and lists cut if it is too long, or cut as one text as the last resort."""
     text = json.dumps(value, ensure_ascii=False)
     if len(text) <= MOST:
         return value
@@ -132,31 +123,20 @@ logger = logging.getLogger("django_mcp")
 
 FAILED = {"error": "The preview failed."}
 
-# What the call itself would end with, so that nobody has to decide about it.
+# Errors that the call itself would end with, so that no approval is requested.
 ENDS_THE_CALL = (ToolError, ValidationError, ArgumentError, *ABSENT)
 
 
 async def preview_of(context: Context, tool: Tool, keywords: dict[str, Any]) -> Plain:
-    """What a call would change, as a value of JSON; of None where its tool does not say, or asks before it does.
+    """Return the preview of a call; of None if its tool has none or it requests input from the client.
 
-    A synchronous function runs in a thread, in a transaction that is always rolled back: what
-    it writes there is gone, and so is what it wanted done ``on_commit``. What it does elsewhere is done; and a
-    coroutine function has no transaction, so that it writes nothing is up to its author.
-
-    The context it gets neither asks nor tells the client anything, and has no ``once``.
-
-    Args:
-        context: of the call.
-        tool: what is called.
-        keywords: the arguments, checked; the function gets those it takes.
-
-    Returns:
-        A str as ``{"text": …}``; dicts and lists as they are, without the secrets that the tool's schema declares.
-        What is too long is cut, and says so.
+    A synchronous function runs in a thread, in a transaction that is always rolled back; its ``on_commit`` callbacks
+    never run. Other effects are not undone, and a coroutine function has no transaction, so it must not write. The
+    function's context sends nothing to the client, and its ``once()`` raises RuntimeError.
 
     Raises:
-        ToolError, ValidationError, ArgumentError, PermissionDenied, Http404, ObjectDoesNotExist: the function did, and
-            so would the call: nobody is to approve it.
+        ToolError, ValidationError, ArgumentError, PermissionDenied, Http404, ObjectDoesNotExist: raised by the
+            function. The call would fail likewise, so it needs no approval.
     """
     function = tool.preview
     if function is None:
@@ -165,7 +145,7 @@ async def preview_of(context: Context, tool: Tool, keywords: dict[str, Any]) -> 
         return await _run(function, _quiet(context), tool, keywords)
     except ENDS_THE_CALL:
         raise
-    except Exception:  # whoever approves is told so; the log has why
+    except Exception:  # approvers see that it failed; the log has the reason
         logger.exception("The preview of %s failed", tool.label)
         return Plain(dict(FAILED))
     except (InputRequired, BaseExceptionGroup) as error:
@@ -177,16 +157,16 @@ async def preview_of(context: Context, tool: Tool, keywords: dict[str, Any]) -> 
 
 
 async def _run(function: Function, context: Context, tool: Tool, keywords: Mapping[str, Any]) -> Plain:
-    # Where something else than the signature checks the arguments, as a form does, they are taken as they came.
+    # Arguments that the signature does not validate, such as a form's, are passed as sent.
     known = {**(context.params.get("arguments") or {}), **keywords}
-    # A copy: what is approved has to be what runs, whatever a preview does with its arguments.
+    # A copy: the preview must not change the arguments of the call.
     given = {each.name: _copied(known[each.name]) for each in function.parameters if each.name in known}
     if function.context is not None:
         given[function.context] = context
     if function.is_async:
         value = await context.site_runner.coroutine(function.call, **given)
         return await context.site_runner.sync(partial(rolled_back, partial(as_json, value, tool)))
-    # Made JSON in there, so that what is lazy is read as the function left it.
+    # Converted inside the transaction, so that lazy values see the function's changes.
     return await context.site_runner.sync(partial(rolled_back, lambda: as_json(function.call(**given), tool)))
 
 
@@ -205,11 +185,7 @@ def _copied(value: Any) -> Any:
 
 
 class PreviewChannel(Channel):
-    """Says nothing to the client of a call, and cannot ask it.
-
-    Args:
-        of: the call's own channel.
-    """
+    """A channel that sends nothing to the client and cannot request input; *of* is the call's own channel."""
 
     def __init__(self, of: Channel) -> None:
         self._of = of
@@ -217,27 +193,19 @@ class PreviewChannel(Channel):
 
     @property
     def cancelled(self) -> bool:  # type: ignore[override]
-        """Whether the client went away."""
+        """True if the client cancelled the call."""
         return self._of.cancelled
 
     def lacks(self, question: "Question[Any]") -> Exception:
-        """What ends the preview: a question."""
+        """Raise InputRequired, which ends the preview."""
         raise InputRequired({question.method: {"method": question.method, "params": question.params}})
 
     def once(self, key: str, function: Callable[[], T]) -> T:  # noqa: ARG002 - as Channel's
-        """Refuse.
-
-        Raises:
-            RuntimeError: always.
-        """
+        """Raise RuntimeError."""
         raise RuntimeError(_no_once(key))
 
     async def aonce(self, key: str, function: Callable[[], Awaitable[T]], runner: "Runner") -> T:  # noqa: ARG002 - likewise
-        """Refuse.
-
-        Raises:
-            RuntimeError: always.
-        """
+        """Raise RuntimeError."""
         raise RuntimeError(_no_once(key))
 
 
@@ -246,10 +214,9 @@ def _no_once(key: str) -> str:
 
 
 def _quiet(context: Context) -> Context:
-    """The same call, for a function that is to look only."""
     quiet = copy.copy(context)
     quiet.channel = PreviewChannel(context.channel)
     quiet.capabilities = {}
     quiet.transaction = None
-    quiet._seen = Counter()  # noqa: SLF001 - of the same package: what is counted there is the tool's own
+    quiet._seen = Counter()  # noqa: SLF001 - of the same package; the counts belong to the tool
     return quiet

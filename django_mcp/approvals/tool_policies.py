@@ -1,8 +1,7 @@
-"""Policies of tools: loading, setting, defaults, accepted definitions, and telling clients.
+"""Tool policies: defaults, loading and setting, approved definitions, and notifying clients.
 
-What was decided is read anew by each process, ``POLICY_CACHE_TTL`` after it was last read, when there is a call: with
-one query, or with two where changed tools are held. So it counts everywhere after that time, whether a bell can be
-heard or not.
+Each process reloads policies when a call arrives ``POLICY_CACHE_TTL`` after the last load: one query, or two with
+``BLOCK_CHANGED_TOOLS``. So a change applies everywhere after that time, even without a channel layer.
 """
 
 import hashlib
@@ -28,17 +27,17 @@ from django_mcp.primitives.tool import Tool
 from django_mcp.pubsub import publish
 
 SKEW = timedelta(seconds=1)
-"""How far the clocks of processes may be apart."""
+"""Maximum clock difference between processes."""
 
 
 def announce(server: MCPServer) -> None:
-    """Tell of it as soon as every process knows, so that whoever looks upon hearing is shown what is true now."""
+    """Notify clients that the tool list has changed, once every process has the new policies."""
     server.pages = {}
     publish.publish([(publish.topic(server), _change())])
 
 
 def was_announced(server: MCPServer, since: datetime) -> bool:
-    """Whether some process told of it since a time."""
+    """Return True if a process announced a change since the given time."""
     data = json.dumps(_change())
     return Event.objects.filter(topic=publish.topic(server), data=data, created__gt=since - SKEW).exists()
 
@@ -56,14 +55,14 @@ def decide(
     client_id: str = "",
     user: Any = None,
 ) -> None:
-    """Decide about a tool.
+    """Set the policy of a tool.
 
     Args:
-        server: its endpoint.
+        server: the tool's endpoint.
         tool: the tool.
-        decision: ``"allow"``, ``"ask"`` or ``"block"``; None for what the tool says of itself.
-        group: a Django group, whose users it is for; None for everybody.
-        client_id: the OAuth client it is for; empty for all.
+        decision: ``"allow"``, ``"ask"`` or ``"block"``; None for the tool's default.
+        group: the Django group it applies to; None for everyone.
+        client_id: the OAuth client it applies to; empty for all.
         user: who decides.
     """
     which = {"server": server.name, "tool": tool.key, "group": group, "client_id": client_id}
@@ -78,7 +77,6 @@ def decide(
 @receiver([post_save, post_delete], sender=ToolPolicy, dispatch_uid="django_mcp.policies")
 @receiver([post_save, post_delete], sender=ToolSnapshot, dispatch_uid="django_mcp.policies.known")
 def _on_changed(instance: ToolPolicy | ToolSnapshot, raw: bool = False, **_: Any) -> None:
-    """Look again before the next call, and tell clients that listen that a list is another one now."""
     if raw:
         return
     database.on_commit(policy_cache.expire)
@@ -88,31 +86,31 @@ def _on_changed(instance: ToolPolicy | ToolSnapshot, raw: bool = False, **_: Any
 
 
 def default_decision(tool: Tool) -> Decision:
-    """What it says of itself, in its options or by its hints."""
+    """Return the decision of a tool's own options or annotations."""
     if tool.policy is not None:
         return Decision[tool.policy.upper()]
     return Decision.ASK if _asks(tool) else Decision.ALLOW
 
 
 def _asks(tool: Tool) -> bool:
-    # The hint has to be given: the specification takes for destructive whatever does not say otherwise, and clients do
-    # so too; a site would be asked about everything.
+    # The specification's default for destructiveHint is true. Only an explicit hint counts here, or every tool
+    # without hints would require approval.
     if settings.REQUIRE_APPROVAL_FOR == "destructive":
         return bool(tool.annotations.get("destructiveHint"))
     return settings.REQUIRE_APPROVAL_FOR == "writes" and not tool.read_only
 
 
 def default_rule(tool: Tool) -> Rule:
-    """The same as a rule for everybody."""
+    """Return the default decision as a rule for everyone."""
     return Rule(default_decision(tool), version="default")
 
 
 SHOWN = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
-"""What a model sees of a tool, and what clients tell people about it."""
+"""Parts of a tool's definition that models and clients see."""
 
 
 class Known(NamedTuple):
-    """What a tool is, and the digest of that."""
+    """A tool's definition and its digest."""
 
     definition: dict[str, Any]
     digest: str
@@ -122,7 +120,7 @@ _known: WeakKeyDictionary[Tool, tuple[Mapping[str, Any], Known]] = WeakKeyDictio
 
 
 def known(tool: Tool) -> Known:
-    """What a tool is now; worked out again when it is described anew."""
+    """Return a tool's current definition and digest, cached until the definition changes."""
     before = _known.get(tool)
     if before is not None and before[0] is tool.definition:
         return before[1]
@@ -136,18 +134,18 @@ def known(tool: Tool) -> Known:
 
 
 def tools_of(server: MCPServer) -> Iterator[Tool]:
-    """The tools about which something can be decided: not those that only find others."""
+    """Yield the tools that have a policy; the tools of tool search have none."""
     return (each for each in server.tools.values() if each.kind == "tool")
 
 
 def accepted() -> Mapping[tuple[str, str], str]:
-    """Endpoint and tool -> the digest of what was accepted. One query."""
+    """Return the digests of approved definitions by endpoint and tool. One query."""
     rows = ToolSnapshot.objects.values_list("server", "tool", "digest")
     return {(server, tool): digest for server, tool, digest in rows}
 
 
 def remember(servers: Iterable[MCPServer], before: Mapping[tuple[str, str], str]) -> None:
-    """Note what nobody has seen so far: a new tool is as its author made it, and only a change is news."""
+    """Store snapshots of new tools: a new definition is trusted, and only later changes need approval."""
     now = timezone.now()
     rows = [
         ToolSnapshot(
@@ -162,7 +160,7 @@ def remember(servers: Iterable[MCPServer], before: Mapping[tuple[str, str], str]
 
 
 def accept(server: MCPServer, tool: Tool, user: Any) -> None:
-    """Say that a tool is right as it is now."""
+    """Approve the current definition of a tool."""
     is_now = known(tool)
     with database.atomic():
         ToolSnapshot.objects.update_or_create(
@@ -182,18 +180,18 @@ HELD = Rule(Decision.BLOCK, version="changed")
 Rules = Mapping[tuple[str, str], list[Rule]]
 
 _looked: datetime | None = None
-"""When this process last looked at what was decided."""
+"""Time of this process's last load."""
 
 
 def reload() -> float:
-    """Bring the policies of every endpoint up to date; for how many seconds they are good. Blocks."""
-    if not database.has_database():  # without a database, what tools say of themselves is all there is
+    """Reload the policies of every endpoint. Return the seconds for which they are valid. Blocks."""
+    if not database.has_database():  # only the tools' defaults apply
         apply({}, set())
         return FOREVER
     global _looked
     before, _looked = _looked, timezone.now()
     changed = apply(_decided(), _held())
-    # What no signal told of: changes by one statement for many rows, or by another program.
+    # Changes that sent no signal, such as bulk updates or those of another program.
     if policy_cache.is_read and before is not None:
         for server in changed:
             if not was_announced(server, before):
@@ -213,7 +211,7 @@ def _decided() -> Rules:
 
 
 def _held() -> set[tuple[str, str]]:
-    """Tools that are others than those that were accepted, where that matters."""
+    """Return the tools whose definition has changed since it was approved, if ``BLOCK_CHANGED_TOOLS`` is set."""
     if not settings.BLOCK_CHANGED_TOOLS:
         return set()
     servers, fingerprints = every_server(), accepted()
@@ -227,7 +225,7 @@ def _held() -> set[tuple[str, str]]:
 
 
 def apply(decided: Rules, held: Iterable[tuple[str, str]]) -> list[MCPServer]:
-    """Give every endpoint its policies, and forget pages that were made under others; those that have other ones."""
+    """Set the policies of every endpoint and clear pages cached under old ones. Return the endpoints that changed."""
     held, changed = set(held), []
     for server in every_server():
         rules = {tool.key: _rules(server, tool.key, decided, held) for tool in tools_of(server)}
@@ -242,7 +240,7 @@ def apply(decided: Rules, held: Iterable[tuple[str, str]]) -> list[MCPServer]:
 
 
 def _add_tasks(server: MCPServer) -> None:
-    """Give an endpoint the methods of tasks: a call that has to be approved may become a task that waits."""
+    """Add the Tasks extension to an endpoint: a call that requires approval may become a pending task."""
     from django_mcp.tasks.methods import EXTENSION  # noqa: PLC0415 - most sites have no use for it
 
     if EXTENSION.name not in server.extensions:
@@ -263,7 +261,7 @@ def _is_worth_noting(rules: Iterable[Rule]) -> bool:
 
 
 def start() -> None:
-    """Have every call look whether something was decided. What tools say of themselves counts at once."""
+    """Load policies on each call when due. The tools' defaults apply at once."""
     policy_cache.reload = reload
     policy_cache.expire()
     apply({}, set())

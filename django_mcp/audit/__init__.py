@@ -1,1 +1,1 @@
-"""The log of calls: what is known of each, written before its caller has the answer; and whoever else wants to hear."""
+"""The request log: entries of calls, saved before the caller gets the answer, and OpenTelemetry."""

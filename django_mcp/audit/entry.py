@@ -1,4 +1,4 @@
-"""The fields of an entry in the request log, and its outcome."""
+"""Request log entries: the outcome and fields of a call."""
 
 import asyncio
 import datetime
@@ -34,12 +34,7 @@ _MAX_KINDS = 4
 
 
 class Ended(NamedTuple):
-    """How a call ended.
-
-    Attributes:
-        kind: of the result.
-        size: of the result, in bytes of JSON.
-    """
+    """The outcome of a call, with the kind of its result and its size in bytes of JSON."""
 
     outcome: str
     error: str = ""
@@ -50,10 +45,10 @@ class Ended(NamedTuple):
 
 
 def of_result(context: Context, result: Result) -> Ended:
-    """Of a call that has a result."""
+    """Return the outcome of a call with a result."""
     fields = result.fields
     try:
-        # As far as it is known here: a version of the protocol adds its own marks.
+        # Approximate: each protocol version adds fields of its own.
         size = len(next(iter(result.encoded.values())) if result.encoded else encode(fields))
     except UnencodableResult:
         return Ended(Outcome.FAILED, "The result cannot be encoded as JSON.")
@@ -72,7 +67,7 @@ def of_result(context: Context, result: Result) -> Ended:
 
 
 def of_error(error: BaseException) -> Ended:
-    """Of a call that has none."""
+    """Return the outcome of a call that raised."""
     match error:
         case InputRequired():
             return Ended(Outcome.ASKED, kind="input_required")
@@ -96,7 +91,6 @@ def _words(fields: Mapping[str, Any]) -> str:
 
 
 def _kind(fields: Mapping[str, Any]) -> str:
-    """Of what it is made."""
     kinds = {str(each.get("type")): None for each in _blocks(fields)}
     match fields:
         case {"contents": list(contents)}:
@@ -118,10 +112,10 @@ def _blocks(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 Facts = dict[str, Any]
-"""The fields of a log entry, by the names of the model's columns."""
+"""The fields of a log entry by column name."""
 
 MAX_ERROR = 2000
-"""Characters of an error that are kept."""
+"""Maximum characters of an error message."""
 _TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
 LENGTHS: Mapping[str, int] = {
@@ -134,21 +128,12 @@ LENGTHS: Mapping[str, int] = {
 def of_call(
     context: Context, ended: Ended, started_at: datetime.datetime, milliseconds: float, queries: int, trace_id: str = ""
 ) -> Facts:
-    """What is known of a call.
-
-    Args:
-        context: of the call.
-        ended: what came of it.
-        started_at: when it came.
-        milliseconds: how long it took.
-        queries: how many database queries it made.
-        trace_id: of the trace it belongs to, where that is known; else the caller's is taken.
-    """
+    """Return the log entry of a call; an empty *trace_id* stands for that of the client's ``traceparent``."""
     params, channel, client = context.params, context.channel, context.client
     arguments, error = _arguments(context, ended.error[: 2 * MAX_ERROR])
-    carried = None if trace_id else meta_of(params).get("traceparent")  # what the caller says of the trace
+    carried = None if trace_id else meta_of(params).get("traceparent")
     trace = _TRACE.fullmatch(carried) if isinstance(carried, str) else None
-    # Of a task's work, the task itself; else that which does the work of the call.
+    # The task that is running, or the one that the call started.
     task_id = ended.task_id or (str(context.request_id) if channel.is_task else channel.task_id)
     facts = {
         **_caller(context.principal),
@@ -175,7 +160,7 @@ def of_call(
 
 
 def _fitted(facts: Facts) -> Facts:
-    """Cut texts to the lengths of their columns, without what a database cannot hold."""
+    """Cut texts to the lengths of their columns and remove characters that databases reject."""
     for column, most in LENGTHS.items():
         text = facts[column]
         if len(text) > most or not text.isprintable():
@@ -184,7 +169,7 @@ def _fitted(facts: Facts) -> Facts:
 
 
 def error_of(context: Context, ended: Ended) -> str:
-    """Return the error of a call as people may read it: without its secrets, and cut to ``MAX_ERROR`` characters."""
+    """Return the error of a call without secrets, cut to ``MAX_ERROR`` characters."""
     return _readable(_arguments(context, ended.error[: 2 * MAX_ERROR])[1])
 
 
@@ -200,7 +185,7 @@ def of_refusal(
     message: Any,
     reason: str,
 ) -> Facts:
-    """What is known of a request that was turned down before it was looked at."""
+    """Return the log entry of a request that was rejected before dispatch."""
     message = message if isinstance(message, Mapping) else {}
     params = message.get("params")
     params = params if isinstance(params, Mapping) else {}
@@ -223,7 +208,7 @@ def of_refusal(
 
 
 def clean(text: str) -> str:
-    """Without what a database cannot hold: NUL in PostgreSQL, half of a surrogate pair anywhere."""
+    """Remove what databases reject: NUL (PostgreSQL) and lone surrogates."""
     return text if text.isprintable() else text.replace("\0", "").encode(errors="replace").decode()
 
 
@@ -242,7 +227,7 @@ def _caller(principal: Principal) -> Facts:
     try:
         if user is not None and user.is_authenticated:
             pk, name = user.pk, str(user.get_username())
-    except SynchronousOnlyOperation:  # an authenticator of the site's own, that left the user to be looked up
+    except SynchronousOnlyOperation:  # a custom authentication class returned a lazy user
         pass
     return {
         "principal_kind": principal.kind,
@@ -260,7 +245,7 @@ def _about(params: Mapping[str, Any]) -> str:
 
 
 def _arguments(context: Context, error: str) -> tuple[Any, str]:
-    """The arguments as people may read them, None where none are kept; and the error without secrets."""
+    """Return the redacted arguments, or None if they are not logged, and the error without secrets."""
     if error and isinstance(uri := context.params.get("uri"), str) and uri in error:
         error = error.replace(uri, redact_uri(uri))
     given = context.params.get("arguments")
@@ -272,7 +257,7 @@ def _arguments(context: Context, error: str) -> tuple[Any, str]:
         called = context.server.prompts.get(str(name))
     elif context.method == "tools/call":
         called = context.server.tools.get(str(name)) or tool_search.called_tool(context.server, context.params)
-        if called is not None and called.name != name:  # through call_tool, among whose arguments are its own
+        if called is not None and called.name != name:  # through call_tool, which nests the tool's arguments
             within = "arguments"
     is_kept = settings.LOG_ARGUMENTS and getattr(called, "log_arguments", True)
     if not error:

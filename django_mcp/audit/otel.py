@@ -1,4 +1,4 @@
-"""Spans and metrics of calls through OpenTelemetry, where a site uses it.
+"""OpenTelemetry spans and metrics of calls, for sites that use it.
 
 Semantic conventions for MCP: https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/mcp.md
 """
@@ -18,19 +18,19 @@ from django_mcp.models import RequestLog
 from django_mcp.version import __version__
 
 LOOK_SECONDS = 1.0
-"""After how long it is seen that a site has set up traces or metrics, which it does as it starts."""
+"""Seconds between checks whether the site has configured traces or metrics."""
 MODULES = frozenset({"opentelemetry.metrics", "opentelemetry.trace"})
 SET_UP_BY = ("OTEL_PYTHON_TRACER_PROVIDER", "OTEL_PYTHON_METER_PROVIDER")
-"""Environment variables that have OpenTelemetry set itself up when it is first asked."""
+"""Environment variables with which OpenTelemetry configures itself on first use."""
 
 
 class Wanted:
-    """What the site has set up.
+    """The signals that the site has configured.
 
     Attributes:
-        spans: somebody takes them.
-        metrics: likewise.
-        due: when to look again.
+        spans: spans are exported.
+        metrics: metrics are exported.
+        due: monotonic time of the next check.
     """
 
     def __init__(self) -> None:
@@ -38,16 +38,16 @@ class Wanted:
         self.due = 0.0
 
     def look(self) -> None:
-        """Find it out. It means reading the environment, so it is done now and then."""
+        """Check what is configured. Reads the environment, so it runs only now and then."""
         self.due = time.monotonic() + LOOK_SECONDS
         found = False, False
         if is_used():
-            with suppress(ImportError):  # it is wanted, and not installed
+            with suppress(ImportError):  # configured by environment variables, but not installed
                 found = takes_spans(), takes_metrics()
         self.spans, self.metrics = found
 
     def forget(self) -> None:
-        """Look when asked the next time."""
+        """Check again at the next call."""
         self.due = 0.0
 
 
@@ -55,12 +55,12 @@ wanted = Wanted()
 
 
 def is_used() -> bool:
-    """Whether anybody in this process has to do with OpenTelemetry: who sets something up has imported it."""
+    """Return True if this process has imported OpenTelemetry or is configured for it by environment variables."""
     return not MODULES.isdisjoint(sys.modules) or any(name in os.environ for name in SET_UP_BY)
 
 
 def spanned(context: Context) -> AbstractContextManager["Span"]:
-    """A span around a call, which ends with ``Span.end``; in the caller's trace, where the call says which that is."""
+    """Return a span around a call, in the caller's trace if it sends one. Close it with ``Span.end``."""
     return make_span(context) if wanted.spans else nullcontext(Span())
 
 
@@ -71,47 +71,36 @@ FAILURES = {
     RequestLog.Outcome.TIMED_OUT,
 }
 BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
-"""Those that the conventions ask for, in seconds."""
+"""Bucket boundaries in seconds, as the conventions require."""
 _NAMED = {"tools/call": "gen_ai.tool.name", "prompts/get": "gen_ai.prompt.name"}
 
 
 def takes_spans() -> bool:
-    """Whether the site has set up somebody who takes them."""
+    """Return True if a tracer provider is configured."""
     from opentelemetry import trace  # noqa: PLC0415 - an extra of the package
 
     return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
 
 
 def takes_metrics() -> bool:
-    """Likewise."""
+    """Return True if a meter provider is configured."""
     from opentelemetry import metrics  # noqa: PLC0415 - an extra of the package
 
     return type(metrics.get_meter_provider()).__name__ != "_ProxyMeterProvider"
 
 
 class Span:
-    """Of a call that is measured and not traced.
-
-    Attributes:
-        trace_id: of the trace it belongs to; empty where it is not recorded.
-    """
+    """A call that is measured but not traced: its trace id is empty."""
 
     trace_id = ""
 
     def end(self, context: Context, ended: Ended, seconds: float, code: int | None) -> None:
-        """Say what came of the call.
-
-        Args:
-            context: of the call.
-            ended: what came of it.
-            seconds: how long it took.
-            code: of the JSON-RPC error.
-        """
+        """Record the outcome of the call; *code* is that of a JSON-RPC error."""
         _duration().record(seconds, {**_attributes(context), **_error(ended, code)})
 
 
 class Recorded(Span):
-    """Of a call that is both."""
+    """A call that is measured and traced."""
 
     def __init__(self, span: Any) -> None:
         from opentelemetry import trace  # noqa: PLC0415 - an extra of the package
@@ -121,7 +110,7 @@ class Recorded(Span):
         self.trace_id = trace.format_trace_id(found.trace_id) if found.trace_flags.sampled else ""
 
     def end(self, context: Context, ended: Ended, seconds: float, code: int | None) -> None:
-        """See ``Span``."""
+        """Record the outcome in the span and the metric."""
         from opentelemetry import trace  # noqa: PLC0415 - an extra of the package
 
         failed = _error(ended, code)
@@ -137,7 +126,7 @@ class Recorded(Span):
 
 @contextmanager
 def make_span(context: Context) -> Iterator[Span]:
-    """A span around a call, in the trace that the call names."""
+    """Start a span around a call, in the trace that the request names."""
     from opentelemetry import propagate, trace  # noqa: PLC0415 - an extra of the package
 
     carried = context.trace
@@ -148,7 +137,7 @@ def make_span(context: Context) -> Iterator[Span]:
 
 
 def _attributes(context: Context) -> Mapping[str, str]:
-    """Of the span and of the metric: nothing that has many values."""
+    """Return the attributes of span and metric, all of low cardinality."""
     found = {"mcp.method.name": context.method}
     if context.channel.protocol:
         found["mcp.protocol.version"] = context.channel.protocol
@@ -160,7 +149,7 @@ def _attributes(context: Context) -> Mapping[str, str]:
 
 
 def _known_name(context: Context) -> str:
-    """What is called, if there is such a thing: callers may send whatever they like."""
+    """Return the name of the called tool or prompt, or "" if it does not exist: callers may send any name."""
     name = str(context.params.get("name"))
     return name if name in context.server.tools or name in context.server.prompts else ""
 
@@ -191,6 +180,6 @@ def _duration() -> Any:
     return metrics.get_meter("django_mcp", __version__).create_histogram(
         "mcp.server.operation.duration",
         unit="s",
-        description="How long requests took, from when they were received until their answer was made.",
+        description="Duration of requests, from their receipt until the response is ready.",
         explicit_bucket_boundaries_advisory=BUCKETS,
     )

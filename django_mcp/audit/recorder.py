@@ -1,4 +1,4 @@
-"""Observe calls: count queries, measure, write the log entry, send ``call_logged``."""
+"""The observer of calls: counts queries, measures time, writes log entries and sends ``call_logged``."""
 
 import asyncio
 import time
@@ -29,13 +29,12 @@ from django_mcp.protocol.errors import ProtocolError
 from django_mcp.protocol.jsonrpc import Result
 
 _current: "ContextVar[_Call | None]" = ContextVar("django_mcp_call", default=None)
-"""The call whose queries are counted, also in threads that work for it: they have its context variables."""
+"""The call whose queries are counted. Worker threads inherit it with the call's context variables."""
 
 
 def _counting(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
-    """For ``execute_wrappers``."""
     call = _current.get()
-    # SQLite's way to begin a transaction passes here; other drivers begin theirs by themselves, unseen.
+    # SQLite's BEGIN passes through wrappers; other drivers start transactions outside of them.
     if call is not None and not (isinstance(sql, str) and sql.startswith("BEGIN")):
         call.queries += 1
     return execute(sql, params, many, context)
@@ -43,19 +42,19 @@ def _counting(execute: Callable[..., Any], sql: str, params: Any, many: bool, co
 
 def _begin(*, connection: Any, **_: Any) -> None:
     if watching.observer is not None and _counting not in connection.execute_wrappers:
-        # Before those of the site, which may count or refuse.
+        # Before wrappers of the site, which may count or block queries.
         connection.execute_wrappers.insert(0, _counting)
 
 
 def count_queries() -> None:
-    """Count on every connection that is made from now on, as long as calls are watched, and on those of this thread."""
+    """Count queries on connections of this thread and on all that are opened from now on."""
     connection_created.connect(_begin, dispatch_uid="django_mcp.audit.queries")
     for connection in connections.all(initialized_only=True):
         _begin(connection=connection)
 
 
 def tell(runner: Runner, server: MCPServer, facts: Facts) -> None:
-    """Send the signal. At the ASGI edge the caller does not wait for that."""
+    """Send ``call_logged``. At the ASGI edge the caller does not wait for its receivers."""
     send = partial(_send, server, facts)
     if runner.is_inline:
         send()
@@ -68,18 +67,18 @@ def _send(server: MCPServer, facts: Facts) -> None:
 
 
 REFUSALS_A_MINUTE = 60
-"""Refusals of unknown callers that are written in a minute: whoever has no credential must not fill a table."""
+"""Maximum rejected requests of unknown callers logged per minute, so that they cannot fill the table."""
 
 
 class Recorder:
-    """See ``core.dispatch.Observer``."""
+    """The ``core.dispatch.Observer`` of the request log."""
 
     def __init__(self) -> None:
         self._minute, self._refused = 0, 0
 
     def watch(self, context: Context) -> "AbstractAsyncContextManager[_Call] | None":
-        """Lists, reads and calls. What is asked while somebody types, or waits for a task, is none of them."""
-        if wanted.due <= time.monotonic():  # looked at by every call, so without a call
+        """Return a context manager that records a list, read or call, or None for other methods such as completions."""
+        if wanted.due <= time.monotonic():  # inlined, as every call checks it
             wanted.look()
         is_logged = context.server.log_calls
         if not (is_logged or wanted.spans or wanted.metrics):
@@ -107,7 +106,7 @@ class Recorder:
                 await call.end(entry.of_result(context, call.result))
         finally:
             _current.reset(token)
-            context.channel.record = None  # the call has the channel: neither would be freed before the next collection
+            context.channel.record = None  # break the reference cycle of call and channel
 
     async def refused(
         self,
@@ -118,7 +117,7 @@ class Recorder:
         message: Any,
         reason: str,
     ) -> None:
-        """Write down a request that was turned down."""
+        """Log a request that was rejected before dispatch."""
         if not server.log_calls or (principal is None and not self._is_within_rate()):
             return
         for each in message if isinstance(message, list) else [message]:
@@ -137,14 +136,7 @@ class Recorder:
 
 
 class _Call:
-    """One call that is watched.
-
-    Attributes:
-        is_logged: it gets a row in the request log.
-        queries: database queries so far.
-        result: what came of it, unless it raised.
-        span: of OpenTelemetry; None where nobody takes spans or metrics.
-    """
+    """A call that is recorded; if ``is_logged``, it gets a row in the request log."""
 
     def __init__(self, context: Context, *, is_logged: bool) -> None:
         self.context = context
@@ -157,10 +149,10 @@ class _Call:
         self._saved_with_result: Facts | None = None
 
     async def end(self, ended: Ended, error: BaseException | None = None) -> None:
-        """Measure it, and have it written down unless it was together with what the tool wrote.
+        """End the span and write the entry, unless it was saved with the task.
 
         Raises:
-            NotRecorded: it could not be.
+            NotRecorded: it could not be written.
         """
         context, seconds = self.context, time.perf_counter() - self._began
         if self.span is not None:
@@ -173,14 +165,14 @@ class _Call:
             row = self._saved_with_result
         elif rows.is_there():
             if is_left and not context.runner.is_inline:
-                writer.post(row)  # nobody waits for it
+                writer.post(row)  # no caller waits for it
             else:
                 await written(context.runner, row, is_task=context.channel.is_task)
         if call_logged.receivers:
             tell(context.runner, context.server, row)
 
     def save_with_result(self, fields: dict[str, Any]) -> None:
-        """Write it down in the transaction that is open, in which its task or the task's result is saved too."""
+        """Write the entry in the open transaction that also saves the task or its result."""
         if not self.is_logged:
             return
         ended = entry.of_result(self.context, Result(fields))
@@ -194,6 +186,6 @@ class _Call:
 
 
 def install() -> None:
-    """Watch calls from now on."""
+    """Install the observer."""
     watching.observer = Recorder()
     count_queries()

@@ -1,9 +1,7 @@
-"""Write entries of the request log before their callers get an answer, several in one statement.
+"""Writing log entries: batched inserts, error handling and retries.
 
-A model instance for each would cost more than the database does.
-
-One thread of a process writes for all its event loops. While it is at it, others put down what they have, and the next
-statement takes all of that.
+Rows are inserted by raw SQL, as building model instances would cost more than the database does. One thread of each
+process writes for all its event loops; entries that arrive while it writes go into its next statement.
 """
 
 import asyncio
@@ -36,22 +34,22 @@ from django_mcp.protocol.errors import InternalError
 from django_mcp.protocol.jsonrpc import UnencodableResult, encode
 
 MAX_ROWS = 1000
-"""In one statement."""
+"""Maximum rows of a statement."""
 PLAIN = {models.CharField, models.TextField, models.FloatField, models.IntegerField, models.PositiveIntegerField}
-"""Fields whose values are strings and numbers here, which every database takes as they are."""
+"""Fields whose values need no conversion: strings and numbers."""
 MAX_PARAMETERS = 5000
-"""In one statement, where the database does not say."""
+"""Maximum parameters of a statement if the database states no limit."""
 
 
 class Statement(NamedTuple):
-    """How rows are inserted.
+    """An INSERT statement.
 
     Attributes:
-        names: of the columns, as ``Facts`` have them.
+        names: the columns, as keys of ``Facts``.
         head: the statement up to its values.
-        row: placeholders of one row; empty where all rows are one parameter, a JSON array.
-        prepare: what makes a value the database's own, by the places of the columns that need it.
-        most: rows at once.
+        row: placeholders of a row; empty if all rows are passed as one JSON array.
+        prepare: conversion of values, by index of the column.
+        most: maximum number of rows.
     """
 
     names: Sequence[str]
@@ -62,7 +60,7 @@ class Statement(NamedTuple):
 
 
 def save(calls: Sequence[Facts]) -> None:
-    """Write them, each one for itself where some cannot be written together.
+    """Insert entries, one by one if they cannot be inserted together.
 
     Raises:
         DatabaseError: some could not be written.
@@ -70,19 +68,19 @@ def save(calls: Sequence[Facts]) -> None:
     alias = router.db_for_write(RequestLog)
     try:
         _insert(calls, alias)
-    except IntegrityError:  # a user who was deleted meanwhile
+    except IntegrityError:  # a user was deleted meanwhile
         with transaction.atomic(using=alias):
             for call in calls:
                 _insert_alone(call, alias)
 
 
 def is_there() -> bool:
-    """Whether there is a database to write to."""
+    """Return True if the site has a database for the log."""
     return _vendor(router.db_for_write(RequestLog)) != "unknown"
 
 
 def check_writable(call: Facts) -> None:
-    """Write a row and take it back.
+    """Insert an entry and roll back.
 
     Raises:
         DatabaseError, InterfaceError: it cannot be written.
@@ -123,7 +121,7 @@ def _insert(calls: Sequence[Facts], alias: str) -> None:
 
 @cache
 def _vendor(alias: str) -> str:
-    return connections[alias].vendor  # on an event loop each task would make a connection of its own for the question
+    return connections[alias].vendor  # cached: on an event loop each task would create a connection for it
 
 
 @cache
@@ -136,18 +134,18 @@ def _statement(alias: str) -> Statement:
     head = f"INSERT INTO {table} ({columns})"
     names = [each.attname for each in fields]
     prepare = {place: make for place, field in enumerate(fields) if (make := _prepare(field, connection))}
-    if connection.vendor == "postgresql":  # where it takes longer to quote each value than to do all the rest
+    if connection.vendor == "postgresql":  # psycopg spends more time on quoting each value than on all the rest
         del prepare[names.index("address")]
         head += f" SELECT {columns} FROM json_populate_recordset(NULL::{table}, %s::json)"  # noqa: S608 - names of the model's
         return Statement(names, head, "", prepare, MAX_ROWS)
     most = (connection.features.max_query_params or MAX_PARAMETERS) // len(fields)
-    if connection.vendor == "oracle":  # which has no such list of rows
+    if connection.vendor == "oracle":  # no multi-row VALUES
         most = 1
     return Statement(names, f"{head} VALUES", f"({', '.join(['%s'] * len(fields))})", prepare, max(most, 1))
 
 
 def _prepare(field: Any, connection: Any) -> Callable[[Any], Any] | None:
-    """Return what the field does with a value before it is written, or None where ours need nothing of it."""
+    """Return the function that converts a field's values for the database, or None if they need no conversion."""
     if field.name == "arguments":
         return _text_of
     if type(field) in PLAIN:
@@ -158,7 +156,7 @@ def _prepare(field: Any, connection: Any) -> Callable[[Any], Any] | None:
 def _text_of(arguments: Any) -> str | None:
     try:
         return None if arguments is None else encode(arguments).decode()
-    except UnencodableResult:  # half of a surrogate pair, for which the field has a way
+    except UnencodableResult:  # a lone surrogate, which the field escapes
         text: str | None = RequestLog._meta.get_field("arguments").get_prep_value(arguments)  # noqa: SLF001 - documented API
         return text
 
@@ -167,13 +165,13 @@ logger = logging.getLogger("django_mcp")
 
 MAX_AT_ONCE = 500
 PATIENCE_SECONDS = 30.0
-"""For how long the work of a task waits for a database that is away; nobody waits for it at a connection."""
+"""Seconds for which a task's worker retries while the database is unavailable."""
 REACH_SECONDS = 1.0
-"""For how long a database that was away may take to say that it is back."""
+"""Seconds to wait for a database that was unavailable."""
 
 
 class NotRecorded(InternalError):
-    """A call was made, and nothing of it could be written down."""
+    """The call ran, but its log entry could not be written."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(
@@ -183,7 +181,7 @@ class NotRecorded(InternalError):
 
 
 class NotRecordable(InternalError):
-    """Nothing can be written down at the moment, so the call is not made."""
+    """Log entries cannot be written at the moment, so the call does not run."""
 
     def __init__(self, error: Exception) -> None:
         words = "Calls cannot be recorded at the moment, so this call was not run."
@@ -195,40 +193,28 @@ def _advice(error: Exception) -> str:
 
 
 class _Entry(NamedTuple):
-    """One row on its way.
-
-    Attributes:
-        future: who waits for it; None for nobody.
-    """
+    """An entry to be written; ``future`` is None if no caller waits."""
 
     facts: Facts
     future: "asyncio.Future[None] | None" = None
 
 
 class Writer:
-    """Writes rows of several calls at once.
-
-    Attributes:
-        is_failing: the last one could not be written.
-    """
+    """Writes the entries of several calls in one statement; ``is_failing`` if the last write failed."""
 
     def __init__(self) -> None:
         self._waiting: deque[_Entry] = deque()
-        self._is_called = False  # the thread, which takes all that waits when it comes
+        self._is_called = False  # a job of the thread is queued; it takes all waiting entries
         self.is_failing = False
-        self._loop: asyncio.AbstractEventLoop | None = None  # one that calls it at the end of its turn
+        self._loop: asyncio.AbstractEventLoop | None = None  # the loop that queues the job at the end of its iteration
 
     async def check(self, runner: Runner, facts: Facts) -> None:
-        """See that a row like the one that will be written can be, after one could not be.
+        """After a failed write, check that the entry of a call can be written before the call runs.
 
-        Better no call than one whose result is withheld.
-
-        Args:
-            runner: of the call.
-            facts: what is known of the call before it is made.
+        This prevents calls that take effect but whose results must be withheld.
 
         Raises:
-            NotRecordable: it cannot be.
+            NotRecordable: it cannot be written.
         """
         check = partial(check_writable, facts)
         try:
@@ -240,21 +226,21 @@ class Writer:
             raise NotRecordable(error) from None
 
     async def write(self, facts: Facts) -> None:
-        """Write a row; when this returns it is committed.
+        """Write an entry and wait until it is committed.
 
         Raises:
-            DatabaseError, InterfaceError: it could not be.
+            DatabaseError, InterfaceError: it could not be written.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
         self._waiting.append(_Entry(facts, future))
         if not self._is_called and self._loop is not loop:
             self._loop = loop
-            loop.call_soon(self._call)  # all that end in this turn are written together
+            loop.call_soon(self._call)  # entries of this iteration are written together
         await future
 
     def post(self, facts: Facts) -> None:
-        """Write a row for which nobody waits. From any thread."""
+        """Write an entry without waiting. May be called from any thread."""
         self._waiting.append(_Entry(facts))
         self._call()
 
@@ -265,44 +251,43 @@ class Writer:
             log_pool().begin(self._write_some)
 
     def failed(self, error: Exception) -> None:
-        """The database did not take rows."""
+        """Note that the database rejected entries, and log the first such error."""
         if not self.is_failing:
             self.is_failing = True
-            logger.error("the request log cannot be written: %s", error)
+            logger.error("The request log cannot be written: %s", error)
 
     def wrote(self) -> None:
-        """It takes them again."""
+        """Note that entries can be written again."""
         self.is_failing = False
-        logger.warning("the request log is written again")
+        logger.warning("The request log can be written again")
 
     def _write_some(self) -> None:
-        """In the one thread: write what waits."""
-        self._is_called = False  # first: what is put down from now on is either taken below, or calls again
+        self._is_called = False  # first, so that later entries are either taken below or queue another job
         entries: list[_Entry] = []
         rows: list[Facts] = []
         while self._waiting and len(entries) < MAX_AT_ONCE:
             entries.append(self._waiting.popleft())
             rows.append(entries[-1].facts)
-        if not entries:  # two threads called at the same moment
+        if not entries:  # two threads queued a job at the same time
             return
         errors: Sequence[Exception | None] = [None] * len(entries)
         try:
             save(rows)
-        except (OperationalError, InterfaceError) as error:  # the database is away
+        except (OperationalError, InterfaceError) as error:  # the database is unavailable
             errors = [error] * len(entries)
-        except Exception as error:  # noqa: BLE001 - it belongs to those who wait
+        except Exception as error:  # noqa: BLE001 - raised in the callers that wait
             errors = [*map(_error_of, rows)] if len(entries) > 1 else [error]
-        if any(errors):  # one of them for itself, maybe: the next call is asked about before it is made
+        if any(errors):  # maybe of a single entry; the next call then checks before it runs
             self.failed(next(filter(None, errors)))
         elif self.is_failing:
             self.wrote()
         _tell(entries, errors)
-        if self._waiting:  # another job, before which the thread looks after its connection
+        if self._waiting:  # as a new job, so that the pool checks the connection first
             self._call()
 
 
 def _error_of(facts: Facts) -> Exception | None:
-    """Write one row by itself, which must not keep others from being written."""
+    """Write a single entry and return the error, so that one bad entry does not affect others."""
     try:
         save([facts])
     except Exception as error:  # noqa: BLE001 - likewise
@@ -311,7 +296,7 @@ def _error_of(facts: Facts) -> Exception | None:
 
 
 def _tell(entries: Sequence[_Entry], errors: Sequence[Exception | None]) -> None:
-    """Wake those who wait, each loop once."""
+    """Resolve the futures of written entries, with one callback for each event loop."""
     loops: dict[asyncio.AbstractEventLoop, list[tuple[_Entry, Exception | None]]] = {}
     for entry, error in zip(entries, errors, strict=True):
         if entry.future is not None:
@@ -321,16 +306,15 @@ def _tell(entries: Sequence[_Entry], errors: Sequence[Exception | None]) -> None
     for loop, waiting in loops.items():
         try:
             loop.call_soon_threadsafe(_end, waiting)
-        except RuntimeError:  # the loop is closed: nobody waits any more, but what is lost is told
+        except RuntimeError:  # the loop is closed: only log the lost entries
             for entry, error in waiting:
                 if error is not None:
                     lost(entry.facts, error)
 
 
 def _end(ended: Sequence[tuple[_Entry, Exception | None]]) -> None:
-    """On the loop of those who wait: say what came of their rows."""
     for (facts, future), error in ended:
-        if future is None or future.done():  # nobody, or somebody who was cancelled
+        if future is None or future.done():  # no caller, or a cancelled one
             if error is not None:
                 lost(facts, error)
         elif error is None:
@@ -344,20 +328,15 @@ writer = Writer()
 
 @cache
 def log_pool() -> Pool:
-    """The thread that writes, with a database connection of its own."""
+    """Return the pool of the writer's single thread, which has its own database connection."""
     return Pool(1)
 
 
 async def written(runner: Runner, facts: Facts, *, is_task: bool) -> None:
-    """Write a row, with others where others end at the same time.
-
-    Args:
-        runner: of the call.
-        facts: what is known of it.
-        is_task: it is the work of a task, which nobody waits for at a connection.
+    """Write an entry, batched with others that end at the same time; *is_task* retries longer, as no client waits.
 
     Raises:
-        NotRecorded: it could not be; Python's log has what is known.
+        NotRecorded: it could not be written; Python's log has the entry.
     """
     try:
         if not runner.is_inline:
@@ -388,5 +367,5 @@ def _write_here(facts: Facts, patience: float) -> None:
 
 
 def lost(facts: Facts, error: Exception) -> None:
-    """Say in Python's log what cannot be written down."""
-    logger.error("a call could not be written to the request log (%s): %s", error, facts)
+    """Log an entry that could not be written."""
+    logger.error("A request log entry could not be written (%s): %s", error, facts)

@@ -1,4 +1,4 @@
-"""What has to outlive a request, and be seen by every worker. Each row says when it may go."""
+"""Database models. Rows that expire state when; ``mcp_clear`` deletes them."""
 
 from django_mcp.models.approvals import Approval as Approval
 from django_mcp.models.approvals import ApprovalEvent as ApprovalEvent

@@ -1,4 +1,4 @@
-"""Tool policies, approvals and notices, with their admin proxies."""
+"""Models of tool policies, approvals and notices, with their admin proxies."""
 
 from django.conf import settings
 from django.db import models
@@ -11,14 +11,14 @@ from django_mcp.models.tasks import Task
 
 
 class ToolPolicy(Stored):
-    """What is decided about a tool: for everybody, or for the users of a group or for one client.
+    """A decision about a tool: for everyone, for a group's users or for one client.
 
-    For a caller the strictest of those counts that are for their groups and client; where there is none, the one for
-    everybody; where there is none either, what the tool says of itself.
+    If several policies match a caller's groups or client, the strictest applies. Otherwise the general policy applies,
+    or else the tool's default.
     """
 
     class Decision(models.TextChoices):
-        """The strictest last."""
+        """In order of strictness."""
 
         ALLOW = "allow", _("allow")
         ASK = "ask", _("require approval")
@@ -34,14 +34,14 @@ class ToolPolicy(Stored):
         default=None,
         related_name="mcp_policies",
         verbose_name=_("group"),
-        help_text=_("The group whose users it applies to; empty for everyone."),
+        help_text=_("Group it applies to. Empty: all users."),
     )
     client_id = models.CharField(
         _("client id"),
         max_length=255,
         blank=True,
         default="",
-        help_text=_("Client id; empty for every client."),
+        help_text=_("Client it applies to. Empty: all clients."),
     )
     decision = models.CharField(_("decision"), max_length=8, choices=Decision.choices)
     changed = models.DateTimeField(_("changed"), auto_now=True)
@@ -73,15 +73,15 @@ class ToolPolicy(Stored):
 
 
 class ToolSnapshot(Stored):
-    """A tool as somebody accepted it. Where it became another one since, people see the difference."""
+    """The last approved definition of a tool, to show later changes."""
 
     server = models.CharField(_("endpoint"), max_length=64)
     tool = models.CharField(_("tool"), max_length=128)
     definition = JSONTextField(_("definition"), help_text=_("Name, description, schemas and hints."))
     digest = models.CharField(_("digest"), max_length=64, help_text=_("SHA-256 of the definition."))
-    accepted = models.DateTimeField(_("accepted"))
+    accepted = models.DateTimeField(_("approved"))
     accepted_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+", verbose_name=_("accepted by")
+        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+", verbose_name=_("approved by")
     )
 
     class Meta:
@@ -94,22 +94,22 @@ class ToolSnapshot(Stored):
 
 
 class AutoApprovalRule(Stored):
-    """Lets calls of one caller through that would otherwise ask: so many, or for some time."""
+    """Approves matching calls of one caller, up to a number of calls and a time."""
 
     server = models.CharField(_("endpoint"), max_length=64)
     tool = models.CharField(_("tool"), max_length=128)
-    principal_kind = models.CharField(_("kind of caller"), max_length=32)
+    principal_kind = models.CharField(_("caller type"), max_length=32)
     principal_id = models.CharField(_("caller"), max_length=255)
     client_id = models.CharField(_("OAuth client"), max_length=255, blank=True)
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.CASCADE, null=True, related_name="+", verbose_name=_("user")
     )
     arguments = JSONTextField(
-        _("arguments"), default=dict, help_text=_("What they must be, without secrets; others may be anything.")
+        _("arguments"), default=dict, help_text=_("Required values, without secrets. Others may have any value.")
     )
-    pattern = JSONTextField(_("pattern"), default=dict, help_text=_("Digests of what they must be."))
-    version = models.CharField(_("version"), max_length=64, help_text=_("Of tool and policy."))
-    remaining = models.PositiveIntegerField(_("calls left"), null=True, help_text=_("Empty for any number."))
+    pattern = JSONTextField(_("pattern"), default=dict, help_text=_("Digests of the required values."))
+    version = models.CharField(_("version"), max_length=64, help_text=_("Version of the tool and its policy."))
+    remaining = models.PositiveIntegerField(_("calls left"), null=True, help_text=_("Empty for no limit."))
     created = models.DateTimeField(_("created"))
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.CASCADE, related_name="+", verbose_name=_("created by")
@@ -120,7 +120,7 @@ class AutoApprovalRule(Stored):
     class Meta:
         verbose_name = _("auto-approval rule")
         verbose_name_plural = _("auto-approval rules")
-        # With the time, for those that are over stay as long as the log of approvals.
+        # With the time, as expired rules stay as long as the approval log.
         indexes = (
             models.Index(
                 fields=["principal_id", "principal_kind", "tool", "expires"], name="django_mcp_standing_caller"
@@ -132,13 +132,13 @@ class AutoApprovalRule(Stored):
 
 
 class Approval(Stored):
-    """An approval request: one call that somebody else has to approve, and what became of it.
+    """An approval request: one call that a person has to approve, and its outcome.
 
-    Its public id is no secret: it opens nothing. A call is let through because it is the same call, by the same caller.
+    The public id is not a secret: a call runs because it is the same call by the same caller.
     """
 
     class State(models.TextChoices):
-        """Pending and approved are the only ones that anything leads out of."""
+        """Only pending and approved requests change state."""
 
         PENDING = "pending", _("pending")
         APPROVED = "approved", _("approved")
@@ -149,20 +149,20 @@ class Approval(Stored):
     public_id = models.CharField(_("approval request"), max_length=32, unique=True)
     server = models.CharField(_("endpoint"), max_length=64)
     tool = models.CharField(_("tool"), max_length=128)
-    principal_kind = models.CharField(_("kind of caller"), max_length=32)
+    principal_kind = models.CharField(_("caller type"), max_length=32)
     principal_id = models.CharField(_("caller"), max_length=255)
     client_id = models.CharField(_("OAuth client"), max_length=255, blank=True)
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="mcp_approvals", verbose_name=_("user")
     )
-    client = JSONTextField(_("client"), null=True, default=None, help_text=_("As it says of itself."))
+    client = JSONTextField(_("client"), null=True, default=None, help_text=_("Name and version, self-reported."))
     arguments = JSONTextField(_("arguments"), help_text=_("Without secrets."))
     withheld = JSONTextField(_("withheld"), default=dict, help_text=_("Values hidden from approvers, with the reason."))
-    digest = models.CharField(_("digest"), max_length=64, help_text=_("Of the caller, the tool and the arguments."))
-    parts = JSONTextField(_("parts"), default=dict, help_text=_("Digests of single arguments."))
-    version = models.CharField(_("version"), max_length=64, help_text=_("Of tool and policy."))
-    preview = JSONTextField(_("preview"), null=True, default=None, help_text=_("What would change."))
-    preview_digest = models.CharField(_("digest of the preview"), max_length=64, blank=True)
+    digest = models.CharField(_("digest"), max_length=64, help_text=_("Digest of caller, tool and arguments."))
+    parts = JSONTextField(_("parts"), default=dict, help_text=_("Digest of each argument."))
+    version = models.CharField(_("version"), max_length=64, help_text=_("Version of the tool and its policy."))
+    preview = JSONTextField(_("preview"), null=True, default=None, help_text=_("Changes that the call would make."))
+    preview_digest = models.CharField(_("preview digest"), max_length=64, blank=True)
     state = models.CharField(_("state"), max_length=8, choices=State.choices, default=State.PENDING)
     created = models.DateTimeField(_("created"))
     expires = models.DateTimeField(_("expires"), db_index=True)
@@ -176,14 +176,14 @@ class Approval(Stored):
     )
     task = models.ForeignKey(Task, models.SET_NULL, null=True, related_name="approvals", verbose_name=_("task"))
     consumed = models.DateTimeField(_("used"), null=True, default=None)
-    run = models.CharField(_("run"), max_length=64, blank=True, help_text=_("Of the dialogue that used it."))
-    rounds = models.PositiveIntegerField(_("rounds"), default=0, help_text=_("In which it ran."))
+    run = models.CharField(_("run"), max_length=64, blank=True, help_text=_("Id of the dialogue that used it."))
+    rounds = models.PositiveIntegerField(_("rounds"), default=0, help_text=_("Number of rounds run."))
     outcome = models.CharField(_("outcome"), max_length=16, blank=True)
 
     class Meta:
         verbose_name = _("approval")
         verbose_name_plural = _("approvals")
-        permissions = (("approve_tool_call", _("Can approve calls of tools")),)
+        permissions = (("approve_tool_call", _("Can approve tool calls")),)
         constraints = (
             models.UniqueConstraint(
                 fields=["digest"], condition=Q(state__in=["pending", "approved"]), name="django_mcp_approval_live"
@@ -192,7 +192,7 @@ class Approval(Stored):
         indexes = (
             models.Index(fields=["digest", "state"], name="django_mcp_approval_call"),
             models.Index(fields=["state", "expires"], name="django_mcp_approval_state"),
-            # To the time, or SQLite would rather go through what waits of all callers.
+            # Includes the time, or SQLite would scan the pending requests of all callers.
             models.Index(
                 fields=["principal_id", "principal_kind", "state", "expires"], name="django_mcp_approval_caller"
             ),
@@ -203,19 +203,19 @@ class Approval(Stored):
 
 
 class ApprovalEvent(Stored):
-    """Something that happened to an approval request; written with it, or not at all."""
+    """An event in the history of an approval request, written in the same transaction."""
 
     class Kind(models.TextChoices):
-        """In the order in which they usually come."""
+        """In their usual order."""
 
-        PROPOSED = "proposed", _("asked for")
-        REPEATED = "repeated", _("asked for again")
-        SHOWN = "shown", _("shown")
+        PROPOSED = "proposed", _("requested")
+        REPEATED = "repeated", _("repeated")
+        SHOWN = "shown", _("viewed")
         APPROVED = "approved", _("approved")
         DENIED = "denied", _("denied")
         EXPIRED = "expired", _("expired")
-        EXECUTED = "executed", _("run")
-        RETURNED = "returned", _("answered")
+        EXECUTED = "executed", _("started")
+        RETURNED = "returned", _("finished")
         REJECTED = "rejected", _("rejected")
 
     approval = models.ForeignKey(Approval, models.CASCADE, related_name="events", verbose_name=_("approval"))
@@ -225,19 +225,19 @@ class ApprovalEvent(Stored):
     note = models.TextField(_("note"), blank=True)
 
     class Meta:
-        verbose_name = _("event of an approval")
-        verbose_name_plural = _("events of approvals")
+        verbose_name = _("approval event")
+        verbose_name_plural = _("approval events")
 
     def __str__(self) -> str:
         return f"{self.get_kind_display()} {self.at:%Y-%m-%d %H:%M:%S}"
 
 
 class Notice(Stored):
-    """Word to somebody that a call waits: an e-mail or a webhook, tried until it is delivered or no longer of use."""
+    """A message to an approver about a pending call, by e-mail or webhook, retried until delivered or obsolete."""
 
     approval = models.ForeignKey(Approval, models.CASCADE, related_name="notices", verbose_name=_("approval"))
     kind = models.CharField(_("kind"), max_length=16, choices=[("email", _("e-mail")), ("webhook", _("webhook"))])
-    target = models.CharField(_("to"), max_length=500)
+    target = models.CharField(_("recipient"), max_length=500)
     attempts = models.PositiveIntegerField(_("attempts"), default=0)
     next_attempt = models.DateTimeField(_("next attempt"), null=True)
     delivered = models.DateTimeField(_("delivered"), null=True, default=None)
@@ -246,7 +246,7 @@ class Notice(Stored):
     class Meta:
         verbose_name = _("notice")
         verbose_name_plural = _("notices")
-        # Of those alone that are still to be tried. SQLite looks for no "IS NOT NULL" in an index of all.
+        # Partial, as SQLite uses no full index for "IS NOT NULL".
         indexes = (
             models.Index(
                 fields=["next_attempt"], condition=Q(next_attempt__isnull=False), name="django_mcp_notice_due"
@@ -258,9 +258,9 @@ class Notice(Stored):
 
 
 class Tools(ToolPolicy):
-    """Every tool with what was decided about it. It is a model so that every admin site lists it, and has no table.
+    """Admin proxy for the pages of tools, so that every admin site lists them. Has no table of its own.
 
-    The history of a tool is kept under it too: ``LogEntry`` names the tool as ``endpoint.name``.
+    ``LogEntry`` stores a tool's history under it; the object id is ``endpoint.name``.
     """
 
     class Meta:

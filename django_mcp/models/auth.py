@@ -1,4 +1,4 @@
-"""API keys and policies of OAuth clients, with their admin proxies."""
+"""Models of API keys and OAuth client policies, with their admin proxies."""
 
 from django.conf import settings
 from django.db import models
@@ -9,19 +9,19 @@ from django_mcp.models.fields import JSONTextField
 
 
 class APIKey(Stored):
-    """A key with which a program acts as a user, without OAuth. Make one with ``auth.api_keys.create_key``.
+    """A key with which a program acts as a user. Create one with ``auth.api_keys.create_key``.
 
-    The key itself is not stored, so whoever reads this table cannot use one.
+    Only a hash of the key is stored.
     """
 
     key_hash = models.CharField(_("hash"), max_length=64, unique=True, help_text=_("SHA-256 of the key."))
-    prefix = models.CharField(_("prefix"), max_length=32, db_index=True, help_text=_("How the key begins."))
-    name = models.CharField(_("name"), max_length=100, help_text=_("What it is for."))
+    prefix = models.CharField(_("prefix"), max_length=32, db_index=True, help_text=_("First characters of the key."))
+    name = models.CharField(_("name"), max_length=100, help_text=_("Purpose of the key."))
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.CASCADE, related_name="mcp_api_keys", verbose_name=_("user")
     )
-    endpoints = JSONTextField(_("endpoints"), default=list, help_text=_("Names of the endpoints it opens."))
-    scopes = JSONTextField(_("scopes"), default=list, help_text=_("What it allows."))
+    endpoints = JSONTextField(_("endpoints"), default=list, help_text=_("Endpoints that accept the key."))
+    scopes = JSONTextField(_("scopes"), default=list, help_text=_("Scopes of the key."))
     created = models.DateTimeField(_("created"), auto_now_add=True)
     expires = models.DateTimeField(_("expires"), db_index=True)
     revoked = models.DateTimeField(_("revoked"), null=True, blank=True, default=None)
@@ -36,20 +36,17 @@ class APIKey(Stored):
 
 
 class ClientPolicy(Stored):
-    """What the site's owner decided about an OAuth client. A client without one may do what its users agree to.
+    """An administrator's restrictions for an OAuth client. A client without one may do what its users consent to.
 
-    It names the client instead of pointing to it: applications belong to django-oauth-toolkit, which a site with API
-    keys alone does not install.
+    It stores the client id, not a foreign key: django-oauth-toolkit, which owns applications, is optional.
     """
 
     client_id = models.CharField(_("client id"), max_length=255, unique=True)
-    blocked = models.BooleanField(_("blocked"), default=False, help_text=_("None of its tokens is accepted."))
+    blocked = models.BooleanField(_("blocked"), default=False, help_text=_("Rejects all of its tokens."))
     scopes = JSONTextField(
-        _("scopes"), null=True, blank=True, default=None, help_text=_("Maximum scopes; empty for no limit.")
+        _("scopes"), null=True, blank=True, default=None, help_text=_("Maximum scopes. Empty: no limit.")
     )
-    tools = JSONTextField(
-        _("tools"), null=True, blank=True, default=None, help_text=_("Tools it may use; empty for all.")
-    )
+    tools = JSONTextField(_("tools"), null=True, blank=True, default=None, help_text=_("Tools it may use. Empty: all."))
     service_account = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         models.CASCADE,
@@ -58,7 +55,7 @@ class ClientPolicy(Stored):
         default=None,
         related_name="mcp_clients",
         verbose_name=_("service account"),
-        help_text=_("User whose permissions it has when it calls on its own behalf (client credentials)."),
+        help_text=_("User whose permissions the client has when it acts for itself (client credentials grant)."),
     )
 
     class Meta:
@@ -70,9 +67,9 @@ class ClientPolicy(Stored):
 
 
 class OAuthClient(ClientPolicy):
-    """Every OAuth application with who let it in. It is a model so that every admin site lists it, and has no table.
+    """Admin proxy for the pages of OAuth clients, so that every admin site lists them. Has no table of its own.
 
-    The history of an application is kept under it too: ``LogEntry`` names the application by its client id.
+    ``LogEntry`` stores a client's history under it; the object id is the client id.
     """
 
     class Meta:

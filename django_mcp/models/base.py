@@ -1,4 +1,4 @@
-"""The base of the package's models."""
+"""Base class and manager of the package's models."""
 
 from typing import Any, TypeVar
 
@@ -8,17 +8,17 @@ M = TypeVar("M", bound=models.Model)
 
 
 class PrimaryManager(models.Manager[M]):
-    """Reads rows where they are written: a replica may lag behind, and not have what was made a moment ago."""
+    """Reads from the database that is written to, as a replica may lag behind."""
 
     def get_queryset(self) -> models.QuerySet[M]:
-        """See ``Manager.get_queryset``."""
+        """Return rows of the primary database."""
         rows = super().get_queryset()
         hints: dict[str, Any] = self._hints  # type: ignore[attr-defined] # the stubs do not know it
         return rows.using(self._db or router.db_for_write(self.model, **hints))
 
 
 class Stored(models.Model):
-    """A row of the package's own, read where it is written, also by way of relations."""
+    """Abstract base of the package's models, read from the primary database, also through relations."""
 
     objects = PrimaryManager()
 

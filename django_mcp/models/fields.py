@@ -1,4 +1,4 @@
-"""Fields of these models."""
+"""Model fields of the package."""
 
 import json
 from typing import TYPE_CHECKING, Any
@@ -12,18 +12,18 @@ else:
 
 
 class JSONTextField(_Field):
-    """JSON as text. What clients send may hold NUL, which PostgreSQL's own type refuses; and nobody queries it."""
+    """JSON stored as text. Clients may send NUL, which PostgreSQL's jsonb rejects, and nothing queries the values."""
 
     def get_internal_type(self) -> str:
-        """Its column is that of a ``TextField``."""
+        """Use the column type of ``TextField``."""
         return "TextField"
 
     def from_db_value(self, value: str | None, *_: Any) -> Any:
-        """The value."""
+        """Return the decoded value."""
         return None if value is None else json.loads(value)
 
     def get_prep_value(self, value: Any) -> str | None:
-        """Its text; None is NULL.
+        """Return the value as JSON, or None for NULL.
 
         Raises:
             TypeError: it has no JSON form.

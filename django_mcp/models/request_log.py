@@ -1,4 +1,4 @@
-"""The request log, with its admin proxies."""
+"""Model of the request log, with its admin proxies."""
 
 from django.conf import settings
 from django.db import models
@@ -9,10 +9,10 @@ from django_mcp.models.fields import JSONTextField
 
 
 class RequestLog(Stored):
-    """One list, read or call, whatever came of it. It names what it is about instead of pointing to it, and stays."""
+    """A list, read or call, with its outcome. It refers to objects by name, so entries outlive them."""
 
     class Outcome(models.TextChoices):
-        """What came of it."""
+        """Outcome of a request."""
 
         OK = "ok", _("OK")
         ERROR = "error", _("tool error")
@@ -27,29 +27,29 @@ class RequestLog(Stored):
     started_at = models.DateTimeField(_("time"), db_index=True)
     server = models.CharField(_("endpoint"), max_length=64)
     method = models.CharField(_("method"), max_length=64)
-    name = models.CharField(_("about"), max_length=255, blank=True, help_text=_("The tool, prompt or resource."))
+    name = models.CharField(_("name"), max_length=255, blank=True, help_text=_("The tool, prompt or resource."))
     outcome = models.CharField(_("outcome"), max_length=16, choices=Outcome.choices)
     error = models.TextField(_("error"), blank=True, help_text=_("The message sent to the client."))
-    principal_kind = models.CharField(_("kind of caller"), max_length=32)
-    principal_id = models.CharField(_("caller’s id"), max_length=255)
+    principal_kind = models.CharField(_("caller type"), max_length=32)
+    principal_id = models.CharField(_("caller id"), max_length=255)
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         models.SET_NULL,
         null=True,
-        db_index=False,  # there is one with the time
+        db_index=False,  # covered by the index with started_at
         related_name="mcp_calls",
         verbose_name=_("user"),
     )
-    caller = models.CharField(_("caller"), max_length=255, blank=True, help_text=_("Their name at that time."))
+    caller = models.CharField(_("caller"), max_length=255, blank=True, help_text=_("Username at that time."))
     credential = models.CharField(_("credential"), max_length=64, blank=True)
     client_id = models.CharField(_("OAuth client"), max_length=255, blank=True)
-    client_name = models.CharField(_("client"), max_length=100, blank=True, help_text=_("As it says of itself."))
-    client_version = models.CharField(_("client’s version"), max_length=50, blank=True)
+    client_name = models.CharField(_("client"), max_length=100, blank=True, help_text=_("Self-reported."))
+    client_version = models.CharField(_("client version"), max_length=50, blank=True)
     protocol = models.CharField(_("protocol version"), max_length=32, blank=True)
     address = models.GenericIPAddressField(_("address"), null=True)
     arguments = JSONTextField(_("arguments"), null=True, default=None, help_text=_("Redacted and shortened."))
-    result_kind = models.CharField(_("kind of result"), max_length=64, blank=True)
-    result_size = models.PositiveIntegerField(_("size of result"), null=True, help_text=_("In bytes of JSON."))
+    result_kind = models.CharField(_("result type"), max_length=64, blank=True)
+    result_size = models.PositiveIntegerField(_("result size"), null=True, help_text=_("In bytes of JSON."))
     duration = models.FloatField(_("duration"), help_text=_("In milliseconds."))
     queries = models.PositiveIntegerField(_("queries"), null=True)
     approval = models.CharField(_("approval"), max_length=32, blank=True, help_text=_("The approval request."))
@@ -59,7 +59,7 @@ class RequestLog(Stored):
     class Meta:
         verbose_name = _("request log entry")
         verbose_name_plural = _("request log entries")
-        # Pages show the newest first, of all or of those with one thing in common: so no filter reads the whole table.
+        # Lists show the newest first, so each filter's index ends with the time.
         indexes = (
             models.Index(fields=["server", "started_at"], name="django_mcp_requestlog_server"),
             models.Index(fields=["name", "started_at"], name="django_mcp_requestlog_name"),
@@ -78,7 +78,7 @@ class RequestLog(Stored):
 
 
 class Overview(RequestLog):
-    """The log of calls as one page. It is a model so that every admin site lists it, and has no table."""
+    """Admin proxy for the dashboard. Has no table of its own."""
 
     class Meta:
         proxy = True
@@ -88,11 +88,11 @@ class Overview(RequestLog):
 
 
 class Playground(RequestLog):
-    """What an endpoint offers, to be called from a page. It is a model so that every admin site lists it."""
+    """Admin proxy for the playground. Has no table of its own."""
 
     class Meta:
         proxy = True
         default_permissions = ()
-        permissions = (("try_tool", _("Can call tools as oneself in the playground")),)
+        permissions = (("try_tool", _("Can call tools in the playground")),)
         verbose_name = _("playground")
         verbose_name_plural = _("playground")

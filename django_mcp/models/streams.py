@@ -1,4 +1,4 @@
-"""What streams, questions and acts done once leave in the database."""
+"""Models of sessions, resumable calls, events and idempotency."""
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
@@ -8,20 +8,17 @@ from django_mcp.models.fields import JSONTextField
 
 
 class Session(Stored):
-    """What a client of the protocol with a handshake said of itself, under a session id.
-
-    The id itself is not stored, so whoever reads this table cannot speak in a session.
-    """
+    """The state of a legacy client between requests. Only a hash of the session id is stored."""
 
     key = models.CharField(_("key"), max_length=64, unique=True, help_text=_("SHA-256 of the session id."))
     server = models.CharField(_("endpoint"), max_length=64)
-    principal_kind = models.CharField(_("kind of caller"), max_length=32)
+    principal_kind = models.CharField(_("caller type"), max_length=32)
     principal_id = models.CharField(_("caller"), max_length=255)
     version = models.CharField(_("protocol version"), max_length=32)
     client = JSONTextField(_("client"), default=dict)
-    capabilities = JSONTextField(_("client's capabilities"), default=dict)
+    capabilities = JSONTextField(_("client capabilities"), default=dict)
     log_level = models.CharField(_("log level"), max_length=16, default="info")
-    subscriptions = JSONTextField(_("subscriptions"), default=list, help_text=_("URIs of resources."))
+    subscriptions = JSONTextField(_("subscriptions"), default=list, help_text=_("Resource URIs."))
     created = models.DateTimeField(_("created"), auto_now_add=True)
     expires = models.DateTimeField(_("expires"), db_index=True)
 
@@ -39,23 +36,23 @@ class Session(Stored):
 
 
 class Call(Stored):
-    """A request whose answer is a stream that can be resumed, and which may be waiting for its client."""
+    """A request whose response is a resumable stream, and which may wait for the client's input."""
 
     class Status(models.TextChoices):
-        """How far it is."""
+        """Progress of a call."""
 
         RUNNING = "running", _("running")
         ASKING = "asking", _("waiting for the client")
         ENDED = "ended", _("ended")
 
-    key = models.CharField(_("key"), max_length=32, unique=True, help_text=_("Names its stream in event ids."))
+    key = models.CharField(_("key"), max_length=32, unique=True, help_text=_("Identifies its stream in event ids."))
     session = models.ForeignKey(Session, models.CASCADE, related_name="calls", verbose_name=_("session"))
-    request_id = JSONTextField(_("request id"), help_text=_("As the client gave it."))
-    request = JSONTextField(_("request"), help_text=_("Its method and params."))
-    dialogue = JSONTextField(_("dialogue"), default=dict, help_text=_("What was asked and answered so far."))
+    request_id = JSONTextField(_("request id"), help_text=_("JSON-RPC id sent by the client."))
+    request = JSONTextField(_("request"), help_text=_("Method and params."))
+    dialogue = JSONTextField(_("dialogue"), default=dict, help_text=_("Questions and answers so far."))
     status = models.CharField(_("status"), max_length=8, choices=Status.choices, default=Status.RUNNING)
     lease = models.DateTimeField(
-        _("lease"), null=True, help_text=_("Whoever runs it said that they would still be there then.")
+        _("lease"), null=True, help_text=_("The process running it must renew the lease before this time.")
     )
     created = models.DateTimeField(_("created"), auto_now_add=True)
     expires = models.DateTimeField(_("expires"), db_index=True)
@@ -69,11 +66,11 @@ class Call(Stored):
 
 
 class PendingRequest(Stored):
-    """A question a client was sent, and its answer."""
+    """A request to the client, such as an elicitation, and its response."""
 
     call = models.ForeignKey(Call, models.CASCADE, related_name="questions", verbose_name=_("call"))
     request_id = models.CharField(_("request id"), max_length=32, unique=True)
-    key = models.CharField(_("key"), max_length=255, help_text=_("Names the question within its call."))
+    key = models.CharField(_("key"), max_length=255, help_text=_("Identifies the question within its call."))
     answer = JSONTextField(_("answer"), null=True, default=None)
     created = models.DateTimeField(_("created"), auto_now_add=True)
 
@@ -86,10 +83,10 @@ class PendingRequest(Stored):
 
 
 class Event(Stored):
-    """One entry of the log that streams are read from.
+    """An entry of the event log that streams are read from.
 
-    The primary key is the order. Whoever follows a topic may see entries of different writers late, so readers look
-    back a little (``pubsub.follower``).
+    Events are ordered by primary key. Those of concurrent writers may become visible late, so readers look back a
+    little (``pubsub.follower``).
     """
 
     topic = models.CharField(_("topic"), max_length=100)
@@ -107,7 +104,7 @@ class Event(Stored):
 
 
 class Step(Stored):
-    """Something that is done once in a call, however often the call is run: an act, or the use of a state."""
+    """An effect that happens once in a call, however often it runs: a ``ctx.once`` block, or the use of a state."""
 
     call = models.CharField(_("call"), max_length=64)
     key = models.CharField(_("key"), max_length=255)

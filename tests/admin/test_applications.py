@@ -113,7 +113,7 @@ def test_the_list_says_who_let_an_application_in_and_since_when(site: Site, owne
     site.refresh(tokens["refresh_token"])
     make_call("conf-public", datetime(2026, 3, 4, 5, 6, tzinfo=timezone.get_default_timezone()))
     shown = line(owner, "conf-public")
-    assert shown.startswith("Desk registered by this site’s administrators conf-public 2 people ")
+    assert shown.startswith("Desk registered by this site’s administrators conf-public 2 users ")
     assert then.strftime("%m/%d/%Y") in shown
     assert timezone.now().strftime("%m/%d/%Y") in shown
     assert shown.endswith(" 03/04/2026 5:06 a.m.")
@@ -121,7 +121,7 @@ def test_the_list_says_who_let_an_application_in_and_since_when(site: Site, owne
 
 def test_an_application_that_nobody_let_in_is_listed_as_that(site: Site, owner: Browser) -> None:
     assert line(owner, "conf-public") == (
-        "conf-public registered by this site’s administrators conf-public nobody – – –"
+        "conf-public registered by this site’s administrators conf-public none – – –"
     )
 
 
@@ -135,7 +135,7 @@ def test_the_list_says_how_an_application_came(site: Site, owner: Browser) -> No
     ):
         application.registration_source = source
         application.save()
-        assert f"Far {said} https://client.example.com/a/pa… nobody" in line(owner, client_id)
+        assert f"Far {said} https://client.example.com/a/pa… none" in line(owner, client_id)
 
 
 @pytest.mark.postgresql
@@ -152,7 +152,7 @@ def test_only_access_that_can_be_used_or_renewed_at_an_endpoint_counts(site: Sit
     make_token(site, site.application, site.make_user("expired"), expires=gone)
     make_token(site, site.application, site.make_user("elsewhere"), resource=[])
     make_token(site, site.application, None)
-    assert " 2 people " in line(owner, "conf-public")
+    assert " 2 users " in line(owner, "conf-public")
     shown = content(owner, PAGE)
     assert [name for name in ("ada", "renewable") if f"Revoke access of {name}" not in shown] == []
     assert not re.search("stayed-away|withdrawn|expired|elsewhere", words(shown))
@@ -161,7 +161,7 @@ def test_only_access_that_can_be_used_or_renewed_at_an_endpoint_counts(site: Sit
 def test_several_logins_of_one_person_count_once(site: Site, owner: Browser) -> None:
     site.tokens_for(site.alpha)
     site.tokens_for(site.beta, scope="travel:write")
-    assert " 1 person " in line(owner, "conf-public")
+    assert " 1 user " in line(owner, "conf-public")
     shown = line(owner, "Revoke access of ada", PAGE)
     assert re.search(r"(alpha beta|beta alpha) Change your trips Look up your trips Revoke access$", shown)
 
@@ -174,7 +174,7 @@ def test_an_application_that_acts_for_itself_has_no_people(site: Site, owner: Br
     shown = words(content(owner, f"{LIST}service/change/"))
     assert "The client itself, as ada" in shown
     assert "Service account: ada." in shown
-    assert "with its secret it gets new access when it likes" in shown
+    assert "can obtain new tokens with its secret at any time" in shown
 
 
 @pytest.mark.postgresql
@@ -196,8 +196,8 @@ def test_the_list_is_narrowed_by_access_and_blocking(site: Site, owner: Browser)
     assert names(owner, "?state=blocked") == ["blocked"]
     assert set(names(owner, "?state=nonsense")) == {"has", "blocked", "conf-public"}
     assert line(owner, 'title="blocked"').startswith("blocked blocked registered by")
-    assert "not while it is blocked" in line(owner, 'title="blocked"')
-    assert "not while it is blocked" not in line(owner, 'title="has"')
+    assert "suspended while blocked" in line(owner, 'title="blocked"')
+    assert "suspended while blocked" not in line(owner, 'title="has"')
 
 
 FOUND = {
@@ -243,7 +243,7 @@ def test_hundreds_of_applications_cost_as_many_queries_as_one(
     )
     owner.get(LIST)
     with django_assert_max_num_queries(9):
-        assert words(content(owner, LIST)).count("1 person") == 100
+        assert words(content(owner, LIST)).count("1 user") == 100
     first = content(owner, LIST)
     assert "220 clients" in words(first)
     pages = [re.findall(r'title="([^"]+)"', first), names(owner, "?p=2"), names(owner, "?p=3")]
@@ -263,12 +263,12 @@ def test_the_page_says_what_an_application_is(site: Site, owner: Browser) -> Non
     text = content(owner, f"{LIST}{quote(client_id)}/change/")
     assert f'<a href="{client_id}" rel="noopener noreferrer">' in text
     for each in (
-        f"Client id {client_id} Describes itself at {client_id} Grant Authorization code Type Public",
+        f"Client id {client_id} Metadata document {client_id} Grant Authorization code Type Public",
         "Redirect URIs client.example.com , a program on the user’s computer ,",
         ", a program on the user’s computer that opens “cursor://there” links Created ",
-        "Nobody: it has no access now.",
+        "None. This client has no access.",
         "No policy: limited only by what its users authorize.",
-        "Nobody has done anything about it here.",
+        "No changes recorded.",
     ):
         assert each in words(text)
     policy = re.search(r'href="([^"]+/clientpolicy/add/[^"]+)"', text)
@@ -317,7 +317,7 @@ def test_the_policy_is_in_words_and_linked(site: Site, owner: Browser) -> None:
     shown = words(content(owner, PAGE))
     for each in (
         "Not blocked.",
-        "Scopes at most: Change your trips.",
+        "Maximum scopes: Change your trips.",
         "Only the tools look_up, change.",
         "Service account: ada.",
     ):
@@ -325,7 +325,7 @@ def test_the_policy_is_in_words_and_linked(site: Site, owner: Browser) -> None:
     assert f'href="/admin/django_mcp/clientpolicy/{policy.pk}/change/"' in content(owner, PAGE)
     ClientPolicy.objects.update(scopes=[], tools=[], blocked=True)
     shown = words(content(owner, PAGE))
-    assert "Blocked: all its tokens are rejected. Scopes at most: none. Tools: none." in shown
+    assert "Blocked: all its tokens are rejected. Maximum scopes: none. Tools: none." in shown
 
 
 def test_its_calls_are_one_click_away(site: Site, owner: Browser) -> None:
@@ -359,7 +359,7 @@ def test_taking_back_from_one_person_ends_their_tokens_alone(site: Site, owner: 
     assert site.status(mine["access_token"]) == 401
     assert site.refresh(mine["refresh_token"]).status_code == 400
     assert site.status(theirs["access_token"]) == 200
-    assert " 1 person " in line(owner, "conf-public")
+    assert " 1 user " in line(owner, "conf-public")
     entry = LogEntry.objects.get()
     assert (entry.object_id, entry.user.username) == ("conf-public", "owner")
     assert owner.get(entry.get_admin_url()).status_code == 200
@@ -488,7 +488,7 @@ def test_blocking_stops_its_tokens_until_it_is_unblocked(site: Site, owner: Brow
     tokens = site.tokens_for()
     told = press(owner, PAGE, blocked="yes")
     assert "Client conf-public is blocked." in told
-    assert "It is blocked. None of its tokens is accepted." in told
+    assert "Blocked. All its tokens are rejected." in told
     assert site.status(tokens["access_token"]) == 401
     assert "Nothing changed" in press(owner, PAGE, blocked="yes")
     assert "Client conf-public is no longer blocked." in press(owner, PAGE, blocked="no")

@@ -131,7 +131,7 @@ def test_the_list_says_who_wants_what_through_which_client(approver: Browser, ro
     said = words(listed)
     assert "1 approval pending." in said
     assert "ada-the-caller (through an OAuth client)" in said
-    assert "Client, as it says of itself The Desk 2" in said
+    assert "Client (self-reported) The Desk 2" in said
     assert "amount 5" in said
     assert "to the-landlord" in said
     assert "<title>(1) " in listed
@@ -170,9 +170,9 @@ def test_a_change_is_a_table_of_before_and_after(approver: Browser, ada: User) -
 
 
 FORMS_OF_PREVIEW: list[tuple[Any, str]] = [
-    (None, "The tool does not say."),
+    (None, "This tool has no preview."),
     ({"text": "Pays 5 euros.\nTo the landlord."}, "Pays 5 euros. To the landlord."),
-    ({"error": "The preview failed."}, "its preview failed"),
+    ({"error": "The preview failed."}, "The preview failed. Check"),
     ({"night": 3}, '"night": 3'),
     ([1, 2], "[1, 2]"),
     ({"verb": "create", "object": "Bill", "changes": ["… (7 more)"]}, "Create Bill Field … (7 more)"),
@@ -251,7 +251,7 @@ def test_pages_take_few_queries_however_much_waits(
 def test_the_newest_of_very_many_are_shown(approver: Browser, ada: User) -> None:
     Approval.objects.bulk_create(unsaved(ada, number) for number in range(53))
     shown = page(approver, LIST)
-    assert "53 approvals pending. These are the newest." in words(shown)
+    assert "53 approvals pending. The newest are shown." in words(shown)
     assert shown.count("<article") == 50
 
 
@@ -385,7 +385,7 @@ def test_the_script_gets_the_words_alone(approver: Browser, row: Approval) -> No
     answer = approver.post(f"{LIST}{row.pk}/decide/", given, headers={"x-mcp-live": "1"})
     assert answer.content.decode().strip().startswith('<p class="success">You denied')
     answer = approver.post(f"{LIST}{row.pk}/decide/", given, headers={"x-mcp-live": "1"})
-    assert answer.content.decode().strip().startswith('<p class="warning">Too late: You yourself denied')
+    assert answer.content.decode().strip().startswith('<p class="warning">Already decided: You denied')
 
 
 def test_further_calls_are_approved_with_the_arguments_that_were_ticked(approver: Browser, row: Approval) -> None:
@@ -419,10 +419,10 @@ def test_what_no_form_sends_decides_nothing(approver: Browser, row: Approval) ->
     headers = {"x-mcp-live": "1"}  # what is said alone
     for each in wrong:
         answer = approver.post(f"{LIST}{row.pk}/decide/", {**given, **each}, headers=headers)
-        assert "Nothing was decided." in words(answer.content.decode()), each
+        assert "Not decided." in words(answer.content.decode()), each
         assert state(row) == "pending", each
     assert not AutoApprovalRule.objects.exists()
-    assert "Nothing was decided." in send(approver, row, {**given, **wrong[0]})
+    assert "Not decided." in send(approver, row, {**given, **wrong[0]})
 
 
 def test_approved_is_what_was_seen(approver: Browser, row: Approval) -> None:
@@ -548,8 +548,8 @@ def test_whoever_has_no_session_decides_nothing(approver: Browser, row: Approval
 @pytest.mark.parametrize(
     ("first", "said"),
     [
-        ("approve", "Too late: dora approved this call of pay_bill before you."),
-        ("deny", "Too late: dora denied this call of pay_bill before you. “No.”"),
+        ("approve", "Already decided: dora approved this call of pay_bill."),
+        ("deny", "Already decided: dora denied this call of pay_bill. “No.”"),
     ],
 )
 def test_the_second_of_two_approvers_is_told_who_was_first(
@@ -621,7 +621,7 @@ def standing(ada: User, row: Approval) -> AutoApprovalRule:
 def test_standing_approvals_say_whom_they_let_do_what(approver: Browser, standing: AutoApprovalRule) -> None:
     for url in (STANDING, f"{STANDING}{standing.pk}/change/"):
         shown = words(page(approver, url))
-        for said in ("pay_bill", "ada-the-caller", "to the-landlord", "good", "cleo-who-approved"):
+        for said in ("pay_bill", "ada-the-caller", "to the-landlord", "active", "cleo-who-approved"):
             assert said in shown
     assert STANDING in page(approver, LIST)
     assert 'name="_save"' not in page(approver, f"{STANDING}{standing.pk}/change/")

@@ -127,7 +127,7 @@ def test_a_page_counts_no_further_than_it_can_be_turned(browser: Browser, owner:
     fill(12_000, [owner.pk])
     html = page(browser)
     assert re.search(r"10,?000 request log entries", html)
-    assert "Only the newest 10,000" in html or "Only the newest 10000" in html
+    assert "limited to the newest 10,000" in html or "limited to the newest 10000" in html
     assert rows_of(html) == 100
 
 

@@ -173,7 +173,7 @@ def test_data_stay_inside_of_the_picture(values: list[int]) -> None:
 
 def test_a_sparkline_says_what_it_shows() -> None:
     assert [each.text for each in parsed(sparkline([1, 0, 3])).iter("title")] == [
-        "4 in 3 steps; the most in one: 3; in the last: 3."
+        "Total 4 over 3 intervals; maximum 3, latest 3."
     ]
 
 
@@ -184,7 +184,7 @@ def test_a_sparkline_can_be_given_its_words() -> None:
 
 @pytest.mark.parametrize("values", [[], [0, 0, 0]])
 def test_a_sparkline_of_nothing_says_so(values: list[int]) -> None:
-    assert parsed(sparkline(values)).get("aria-label") == "Nothing."
+    assert parsed(sparkline(values)).get("aria-label") == "No data."
 
 
 def test_a_day_with_one_call_among_days_with_thousands_is_no_day_without() -> None:

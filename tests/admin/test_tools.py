@@ -130,8 +130,8 @@ def test_the_list_says_what_a_tool_is_who_may_call_it_and_what_counts(browser: B
     assert shown.startswith("pay Pay somebody · desk · tests.admin.test_tools.furnished.<locals>.pay Pay money.")
     assert "It is gone then, <b>really</b>." in shown
     assert "permission travel.add_booking group Office" in shown
-    assert "require approval default, because it is destructive" in shown
-    assert "reads only closed world" in line(listed, "desk.look")
+    assert "require approval default for destructive tools" in shown
+    assert "read-only closed world" in line(listed, "desk.look")
     assert "everyone who may call the endpoint" in line(listed, "desk.look")
     assert "block default, from the tool’s policy option" in line(listed, "desk.hide")
     assert "scope travel:write" in line(listed, "desk.hide")
@@ -198,7 +198,7 @@ def test_hundreds_of_tools_take_no_more_queries_than_a_few(
 
 
 def test_one_press_of_a_button_decides(browser: Browser, desk: MCPServer) -> None:
-    assert "desk.pay: block." in told(browser, f"{TOOLS}?endpoint=desk", decide="block desk.pay")
+    assert "Policy of desk.pay is now: block." in told(browser, f"{TOOLS}?endpoint=desk", decide="block desk.pay")
     row = ToolPolicy.objects.get()
     assert (row.server, row.tool, row.decision) == ("desk", "pay", "block")
     assert row.changed_by is not None
@@ -206,13 +206,13 @@ def test_one_press_of_a_button_decides(browser: Browser, desk: MCPServer) -> Non
     shown = page(browser)
     assert "block decided by owner-of-the-site on" in line(shown, "desk.pay")
     assert re.search(r'value="block desk\.pay" aria-pressed="true"', shown)
-    assert "For everybody: block." in words(page(browser, PAY))
+    assert "General policy: block." in words(page(browser, PAY))
 
-    assert "desk.pay: default." in told(browser, TOOLS, decide="default desk.pay")
+    assert "Policy of desk.pay is now: default." in told(browser, TOOLS, decide="default desk.pay")
     assert not ToolPolicy.objects.exists()
     assert [each.get_change_message() for each in LogEntry.objects.order_by("pk")] == [
-        "For everybody: block.",
-        "For everybody: default.",
+        "General policy: block.",
+        "General policy: default.",
     ]
 
 
@@ -347,7 +347,7 @@ def test_the_page_of_a_tool_has_all_there_is_to_know(browser: Browser, desk: MCP
         "destructive",
         '"amount"',
         "It is gone then, <b>really</b>.",
-        "as it was first seen, on",
+        "automatically when first seen, on",
         "OK ada",
         "permission travel.add_booking",
     ):
@@ -390,7 +390,7 @@ def test_a_tool_that_changed_is_marked_and_shows_what_is_another(browser: Browse
     assert "changed since" not in words(page(browser))
     change(desk)
     listed = page(browser)
-    assert "1 changed since it was accepted" in words(listed)
+    assert "1 changed definition" in words(listed)
     assert "pay changed" in line(listed, "desk.pay")
     assert names(page(browser, f"{TOOLS}?changed=yes")) == ["desk.pay"]
     raw = page(browser, PAY)
@@ -401,7 +401,7 @@ def test_a_tool_that_changed_is_marked_and_shows_what_is_another(browser: Browse
     assert "\u202e" not in raw
     assert "\\u202etax office" in raw
     assert 'class="mcp-removed"' in raw
-    assert "Clients may call it all the same" in shown
+    assert "Clients may still call it" in shown
 
 
 def test_it_is_accepted_as_it_was_shown(browser: Browser, desk: MCPServer) -> None:
@@ -418,7 +418,7 @@ def test_it_is_accepted_as_it_was_shown(browser: Browser, desk: MCPServer) -> No
 
     desk.tools["pay"].definition = {**desk.tools["pay"].definition, "title": "Pay all"}
     assert "has changed again" in told(browser, PAY, accept=digest[1])
-    assert "Changed since it was accepted" in words(page(browser, PAY))
+    assert "Definition changed since approval" in words(page(browser, PAY))
 
 
 def test_with_change_toolsnapshot_alone_one_accepts_and_decides_nothing(desk: MCPServer) -> None:
@@ -435,7 +435,7 @@ def test_where_changed_tools_are_held_the_page_says_that_it_is_not_there(browser
     page(browser)
     change(desk)
     with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "BLOCK_CHANGED_TOOLS": True}):
-        assert "block changed; hidden from clients" in line(page(browser), "desk.pay")
+        assert "block definition changed; hidden from clients" in line(page(browser), "desk.pay")
         assert "is hidden from clients until its new definition is approved" in words(page(browser, PAY))
 
 
@@ -460,12 +460,12 @@ def test_decisions_about_tools_that_are_not_there_are_shown_and_can_be_taken_bac
     gone = ToolPolicy.objects.create(server="desk", tool="sell", decision="block")
     other = ToolPolicy.objects.create(server="closed", tool="pay", decision="ask", client_id=CLIENT)
     page = browser.get(TOOLS).content.decode()
-    assert "2 decisions about tools that are not there" in page
+    assert "2 policies of missing tools" in page
     assert f"Client {CLIENT}" in page
     browser.post(TOOLS, {"forget": gone.pk})
-    assert "1 decision about a tool that is not there" in browser.get(TOOLS).content.decode()
+    assert "1 policy of a missing tool" in browser.get(TOOLS).content.decode()
     assert {(row.server, row.tool) for row in ToolPolicy.objects.all()} == {("desk", "look"), ("closed", "pay")}
-    assert LogEntry.objects.get(object_id="desk.sell").get_change_message() == "Everybody: policy removed."
+    assert LogEntry.objects.get(object_id="desk.sell").get_change_message() == "Everyone: policy removed."
     browser.post(TOOLS, {"forget": other.pk})
     assert "not there" not in browser.get(TOOLS).content.decode()
 

@@ -207,7 +207,7 @@ def test_what_there_is_can_be_chosen_and_searched(browser: Browser, server: MCPS
 
     shown = look(browser, f"{HOME}?endpoint=test")
     read = words(shown)
-    assert "Tools 2 add_stars Add stars reads only sub" in read
+    assert "Tools 2 add_stars Add stars read-only sub" in read
     assert all(
         each in read for each in ("Prompts 1 greet", "Resources 1 note://me", "Resource templates 1 note://{name}")
     )
@@ -328,7 +328,7 @@ def test_what_is_typed_is_sent_as_what_the_schema_wants(browser: Browser, taken:
 def test_what_is_wrong_is_said_in_the_words_for_the_model(browser: Browser, taken: list[Any]) -> None:
     for typed_number in ("soon", "1e999", "nan", "１２x", "--1"):
         said = sees(typed(browser, "everything", count=typed_number))
-        assert "isError – the model reads this as an error:" in said, typed_number
+        assert "isError – the model receives this as an error:" in said, typed_number
         assert "count" in said, typed_number
     assert taken == []
 
@@ -342,7 +342,7 @@ def test_bounds_are_the_tools_own_to_keep(browser: Browser, taken: list[Any]) ->
 
 def test_json_that_is_none_is_not_sent(browser: Browser, taken: list[Any]) -> None:
     page = typed(browser, "everything", place='{"city": ', name="Ada")
-    assert "Not called: correct the marked fields." in words(page)
+    assert "Not called: correct the fields with errors." in words(page)
     assert "This is not valid JSON: EOF" in words(page)
     assert "{&quot;city&quot;: " in page
     assert 'value="Ada"' in page
@@ -438,8 +438,8 @@ def test_a_result_is_shown_with_how_long_it_took_and_how_long_it_is(browser: Bro
     said = sees(typed(browser, "add", a="41"))
     assert re.search(r"What the model sees \d+ ms · \d+ bytes", said)
     assert 'structuredContent { "result": 42 }' in said
-    assert 'The arguments that were sent { "a": 41 }' in said
-    assert '"structuredContent": { "result": 42 }' in said.partition("The whole answer as JSON")[2]
+    assert 'Arguments sent { "a": 41 }' in said
+    assert '"structuredContent": { "result": 42 }' in said.partition("Full response as JSON")[2]
 
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)> \u202eabc\x07 \"'>"
@@ -500,7 +500,7 @@ def test_images_are_shown_and_sound_is_named(browser: Browser, server: MCPServer
 
     page = typed(browser, "paint")
     assert '<img src="data:image/gif;base64,R0lGODlhAQABAAAAACw="' in page
-    assert "Sound: audio/wav, 2.0" in sees(page)
+    assert "Audio: audio/wav, 2.0" in sees(page)
     assert f'<a href="{html.escape(address("note://far/away", "uri"))}"' in page
     assert "Link to a resource: note://far/away – Far away (text/plain)" in sees(page)
     assert "note://near text/plain near" in sees(page)
@@ -525,7 +525,7 @@ def test_what_fails_is_told_as_the_model_hears_it(browser: Browser, server: MCPS
         """Fail."""
         raise {"tool": ToolError("It rains."), "bug": ZeroDivisionError("secret words")}[how]
 
-    assert "the model reads this as an error: It rains." in sees(typed(browser, "fail", how="tool"))
+    assert "the model receives this as an error: It rains." in sees(typed(browser, "fail", how="tool"))
     said = sees(typed(browser, "fail", how="bug"))
     assert "server's log under reference" in said
     assert "secret words" not in said
@@ -566,7 +566,7 @@ def test_progress_and_messages_are_shown(browser: Browser, server: MCPServer) ->
         return "done"
 
     said = sees(typed(browser, "talk"))
-    assert 'What it told meanwhile progress 1 / 3 one warning weather: {"cold": true}' in said
+    assert 'Messages and progress progress 1 / 3 one warning weather: {"cold": true}' in said
 
 
 def test_an_async_tool_is_called_too(browser: Browser, server: MCPServer) -> None:
@@ -677,7 +677,7 @@ def answer(browser: Browser, page: str, key: str = "book", **fields: Any) -> str
 
 def test_a_tool_that_asks_is_answered_on_the_page(browser: Browser, booked: list[Any]) -> None:
     asked = typed(browser, "book", city="Rome")
-    assert "It asks Which room in Rome?" in sees(asked)
+    assert "Input requested Which room in Rome?" in sees(asked)
     assert re.search(r'name="q0.beds"[^>]* value="2"', asked)
     assert re.search(r'<option value="&quot;sea&quot;" selected>sea', asked)
     again = answer(browser, asked, **{"q0.beds": "3", "q0.view": '"street"', "q0.late": "on"})
@@ -704,7 +704,9 @@ def test_answers_are_good_once(browser: Browser, booked: list[Any]) -> None:
     asked = typed(browser, "book", city="Rome")
     really = answer(browser, asked, **{"q0.late": "on"})
     answer(browser, really, **{"q0.confirm": "on"})
-    assert "These answers are too late" in words(answer(browser, really, **{"q0.confirm": "on"}))
+    assert "These questions have expired or were already answered" in words(
+        answer(browser, really, **{"q0.confirm": "on"})
+    )
     assert len(booked) == 1
 
 
@@ -713,11 +715,11 @@ def test_answers_are_good_for_the_same_arguments_endpoint_and_person(
 ) -> None:
     asked = typed(browser, "book", city="Rome")
     state = hidden(asked)
-    assert "too late" in words(answer(browser, asked, arguments='{"city": "Oslo"}'))
-    assert "too late" in words(answer(browser, asked, state=state["state"][:-1]))
-    assert "too late" in words(answer(browser, asked, questions="x"))
+    assert "already answered" in words(answer(browser, asked, arguments='{"city": "Oslo"}'))
+    assert "already answered" in words(answer(browser, asked, state=state["state"][:-1]))
+    assert "already answered" in words(answer(browser, asked, questions="x"))
     ben = browser_of(person("ben", "try_tool"))
-    assert "too late" in words(answer(ben, asked))
+    assert "already answered" in words(answer(ben, asked))
     assert "Really?" in sees(answer(browser, asked))  # none of these used it up
 
 
@@ -727,7 +729,7 @@ def test_answers_come_too_late_after_a_while(
     asked = typed(browser, "book", city="Rome")
     now = time.time()
     monkeypatch.setattr("django.core.signing.time.time", lambda: now + 2 * settings.ELICITATION_TTL)
-    assert "too late" in words(answer(browser, asked))
+    assert "already answered" in words(answer(browser, asked))
 
 
 def test_a_page_to_visit_is_a_link(browser: Browser, server: MCPServer) -> None:
@@ -763,7 +765,7 @@ def test_a_call_that_needs_approval_waits_and_runs_when_it_is_made_again(browser
         paid.append(amount)
         return f"Paid {amount}."
 
-    assert "needs approval" in words(look(browser, address("pay")))
+    assert "requires approval" in words(look(browser, address("pay")))
     page = typed(browser, "pay", amount="7")
     ticket = Approval.objects.get()
     assert f"Pending approval Approval request {ticket.public_id}." in sees(page)
@@ -856,8 +858,8 @@ def test_a_tool_with_tasks_gives_one(browser: Browser, server: MCPServer, gate: 
 
     url = task_page(browser, "report", year="2026")
     shown = words(look(browser, url))
-    assert "It runs as a task" in shown
-    assert "Look again" in shown
+    assert "Running as a task" in shown
+    assert "Refresh" in shown
     gate.open()
     ended()
     assert "What the model sees The year 2026." in words(look(browser, url))

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = "/admin/django_mcp/"
 SHOWN = {
-    "overview/": ['class="mcp-overview"', "django_mcp/overview.css", "Nobody called in this time."],
+    "overview/": ['class="mcp-overview"', "django_mcp/overview.css", "No calls in this period."],
     "tools/": ['class="mcp-tools"', "django_mcp/tools.css", "book_hotel", "mcp-decision mcp-ask"],
     "tools/default.book_5Fhotel/change/": ["Policy of book_hotel", "Input schema"],
     "approval/": ["django_mcp/approvals.css", "django_mcp/approvals.js"],

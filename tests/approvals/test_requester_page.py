@@ -108,7 +108,7 @@ def test_a_caller_is_led_to_a_page_that_they_can_open(client: Client, people: Pe
     sent = Browser().get(address(url))
     assert (sent.status_code, sent["Location"]) == (302, f"/accounts/login/?next={address(url)}")
     said = words(signed_in(people["ann"]).get(address(url)))
-    assert "Waiting for approval" in said
+    assert "Pending approval" in said
     assert "Tool pay" in said
     assert "amount 5" in said
 
@@ -119,7 +119,7 @@ def test_a_client_that_shows_pages_shows_this_one(client: Client, people: People
     asked = client.request("tools/call", params, headers=as_user(people["ann"])).result
     (question,) = asked["inputRequests"].values()
     assert question["params"]["mode"] == "url"
-    assert "Waiting for approval" in words(signed_in(people["ann"]).get(address(question["params"]["url"])))
+    assert "Pending approval" in words(signed_in(people["ann"]).get(address(question["params"]["url"])))
 
 
 def test_a_task_that_waits_names_this_page(client: Client, people: People) -> None:
@@ -172,9 +172,9 @@ def test_while_it_waits_the_page_loads_itself_anew_and_says_until_when(client: C
     page = signed_in(people["ann"]).get(address(link(client, people["ann"])))
     assert b'http-equiv="refresh"' in page.content
     said = words(page)
-    assert "Asked for" in said
-    assert "Waits until" in said
-    assert "send them the address of this page" in said
+    assert "Requested" in said
+    assert "Expires" in said
+    assert "send them the URL of this page" in said
     assert "script-src" not in page["Content-Security-Policy"]
     assert page["Content-Security-Policy"].startswith("default-src 'none'")
     assert (page["X-Frame-Options"], page["Cache-Control"]) == ("DENY", "no-store")
@@ -187,7 +187,7 @@ def test_it_says_whether_anybody_was_notified(client: Client, people: People) ->
     assert "notified" not in look(client, people)
     Notice.objects.filter(pk=notice.pk).update(delivered=timezone.now())
     said = look(client, people)
-    assert "People who can approve it have been notified." in said
+    assert "Approvers have been notified." in said
     assert "cleo" not in said
 
 
@@ -251,7 +251,7 @@ def test_of_a_task_that_is_over_without_an_outcome_the_page_says_that_it_was_int
     Approval.objects.update(outcome="", task=make(None, status=status, **fields))
     said = look(client, people)
     assert "Interrupted" in said
-    assert "Check what it did" in said
+    assert "check before retrying" in said
     assert "Started" not in said
 
 
@@ -315,4 +315,4 @@ def test_whoever_may_approve_it_is_taken_to_the_admin(client: Client, people: Pe
 
 def test_an_approver_who_made_the_call_sees_that_it_waits_for_somebody_else(client: Client, people: People) -> None:
     dora = staff(people["dora"])
-    assert "Waiting for approval" in words(signed_in(dora).get(address(link(client, dora))))
+    assert "Pending approval" in words(signed_in(dora).get(address(link(client, dora))))

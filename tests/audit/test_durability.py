@@ -292,7 +292,7 @@ def test_one_row_that_cannot_be_written_keeps_no_other_from_it(
     entries = [writer._Entry(each) for each in (facts, {**facts, "outcome": None}, facts)]
     writer.writer._waiting.extend(entries)
     writer.writer._write_some()
-    assert caplog.text.count("a call could not be written to the request log") == 1
+    assert caplog.text.count("A request log entry could not be written") == 1
     assert len(call_log()) == 2
 
 
@@ -308,7 +308,7 @@ def test_a_row_that_cannot_be_written_after_its_loop_was_closed_is_in_pythons_lo
         writer.writer._waiting.append(writer._Entry({**_facts(site), "name": "of nobody"}, asyncio.run(call())))
         writer.writer._call()
         writer.log_pool().close()
-    assert "a call could not be written to the request log (the database is away)" in caplog.text
+    assert "A request log entry could not be written (the database is away)" in caplog.text
 
 
 def test_a_row_that_cannot_be_written_after_its_caller_left_is_in_pythons_log(
@@ -326,7 +326,7 @@ def test_a_row_that_cannot_be_written_after_its_caller_left_is_in_pythons_log(
 
     with caplog.at_level(logging.ERROR, "django_mcp"):
         asyncio.run(call())
-    assert "a call could not be written to the request log (the database is away)" in caplog.text
+    assert "A request log entry could not be written (the database is away)" in caplog.text
 
 
 def test_a_user_who_is_gone_is_left_out(call_log: Log, site: MCPServer) -> None:

@@ -74,7 +74,7 @@ def test_the_form_offers_endpoints_and_scopes_in_words(browser: Browser, make_se
     page = browser.get(f"{KEYS}add/").content.decode()
     assert re.search(r'name="endpoints" value="guarded"[^>]* checked', page)
     assert "guarded (/guarded/mcp)" in page
-    assert "lobby (/lobby/mcp) – takes no API keys now" in page
+    assert "lobby (/lobby/mcp) – does not accept API keys" in page
     assert "Look &lt;things&gt; up (read)" in page
     assert re.search(r'name="days" value="90"', page)
     assert "_addanother" not in page
@@ -273,14 +273,14 @@ def test_limits_are_ticked_and_taken_back(browser: Browser, ada: User) -> None:
 def test_a_limit_to_what_is_gone_stays_one(browser: Browser) -> None:
     policy = ClientPolicy.objects.create(client_id=CLIENT, tools=["gone"], scopes=["old"])
     page = browser.get(f"{POLICIES}{policy.pk}/change/").content.decode()
-    assert "gone – does not exist now" in page
+    assert "gone – no longer exists" in page
     saved = save(browser, f"{policy.pk}/change/", tools=["gone"], scopes=["old"])
     assert (saved.tools, saved.scopes) == (["gone"], ["old"])
 
 
 def test_an_empty_limit_does_not_become_none_by_saving(browser: Browser) -> None:
     policy = ClientPolicy.objects.create(client_id=CLIENT, tools=[], scopes=[])
-    assert "nothing" in browser.get(POLICIES).content.decode()
+    assert ">none<" in browser.get(POLICIES).content.decode()
     saved = save(browser, f"{policy.pk}/change/", blocked="on")
     assert (saved.tools, saved.scopes, saved.blocked) == ([], [], True)
 

@@ -45,7 +45,7 @@ def test_a_call_under_way_is_answered_when_it_is_recorded_and_new_ones_are_not_m
     gate.shut()
     under_way = modern.start("count", label=f"{label}-made", to=1)
     worker.saw(f"counted {label}-made")
-    until(lambda: "the request log cannot be written" in worker.log(0), "the failure is in the log")
+    until(lambda: "The request log cannot be written" in worker.log(0), "the failure is in the log")
 
     started = time.monotonic()
     refused = modern.call("count", label=f"{label}-refused", to=1)

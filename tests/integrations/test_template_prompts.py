@@ -200,7 +200,7 @@ def test_outside_of_prompts_a_message_is_its_words_and_a_resource_cannot_be_read
         "bad.md": "{% load django_mcp %}{% resource 'test://x' %}",
     })  # fmt: skip
     assert render_to_string("page.md") == "words"
-    with pytest.raises(Exception, match="for templates of prompts"):
+    with pytest.raises(Exception, match="only in templates of prompts"):
         render_to_string("bad.md")
 
 
@@ -291,8 +291,8 @@ def test_a_template_that_cannot_be_a_prompt_stops_the_start(
     for source, options, says in [
         (None, {}, r"prompt_template\('plan.md'\): there is no template plan.md"),
         ("{% if %}", {}, r"prompt_template\('plan.md'\): Unexpected end of expression in if tag"),
-        ("{% load django_mcp %}{% message user %}{% endmessage %}", {}, r'takes who speaks, "user" or "assistant"'),
-        ("{% load django_mcp %}{% message 'model' %}{% endmessage %}", {}, r'takes who speaks, "user" or "assistant"'),
+        ("{% load django_mcp %}{% message user %}{% endmessage %}", {}, r'takes a role: "user" or "assistant"'),
+        ("{% load django_mcp %}{% message 'model' %}{% endmessage %}", {}, r'takes a role: "user" or "assistant"'),
         (PLAN, {}, "its comment describes 'city', 'nights', but arguments= does not name them"),
         (
             PLAN,

@@ -53,9 +53,9 @@ def test_an_application_is_listed_with_host_endpoint_scopes_and_dates(site: Site
     for words in (
         "These applications may act for ada .",
         "Claude registered itself; nobody at this site has checked it",
-        "Takes you to a program on this computer",
-        "At alpha",
-        "It may Change your trips Look up your trips",
+        "Redirects to a program on this computer",
+        "Endpoints alpha",
+        "Permissions Change your trips Look up your trips",
         "Since",
         "Last renewed",
     ):
@@ -75,7 +75,7 @@ def test_two_logins_of_one_application_are_one_entry_with_both_endpoints(site: S
     site.tokens_for(site.beta, scope="travel:write")
     text = text_of(site.browser().get(PAGE))
     assert text.count("Revoke access") == 1
-    assert re.search(r"At (alpha, beta|beta, alpha) ", text)
+    assert re.search(r"Endpoints (alpha, beta|beta, alpha) ", text)
     assert "Change your trips" in text
 
 
@@ -162,7 +162,7 @@ def test_the_buttons_need_the_token_against_forged_requests(site: Site) -> None:
 def test_api_keys_are_listed_and_can_be_revoked(site: Site) -> None:
     key, kept = make_key(site.user), make_key(site.user, name="Other")
     text = text_of(site.browser().get(PAGE))
-    assert "Nightly job mcp_key_abc… At alpha It may Look up your trips" in text
+    assert "Nightly job mcp_key_abc… Endpoints alpha Permissions Look up your trips" in text
     assert "Last used never Expires" in text
     with TestCase.captureOnCommitCallbacks(execute=True):
         press(site, key=key.pk)
@@ -204,7 +204,7 @@ def test_an_endpoint_that_is_gone_is_named_by_its_address(site: Site) -> None:
     site.tokens_for()
     for model in (get_access_token_model(), get_refresh_token_model()):
         model.objects.update(resource=[f"{BASE_URL}/gone", "not a url"])
-    assert f"At {BASE_URL}/gone, not a url It may" in text_of(site.browser().get(PAGE))
+    assert f"Endpoints {BASE_URL}/gone, not a url Permissions" in text_of(site.browser().get(PAGE))
 
 
 def test_the_page_says_where_it_was_agreed_to_that_it_can_be_taken_back(site: Site) -> None:

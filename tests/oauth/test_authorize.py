@@ -39,7 +39,7 @@ def is_refused(response: HttpResponse, status: int = 400) -> bool:
     return (
         response.status_code == status
         and "Location" not in response
-        and "This request cannot be used" in text_of(response)
+        and "Invalid authorization request" in text_of(response)
     )
 
 
@@ -487,9 +487,9 @@ def test_the_page_names_client_host_endpoint_scopes_and_user(site: Site) -> None
     client = site.make_client("c", name="Claude", redirect_uris="https://evil.example/cb", registration_source="dcr")
     text = text_of(site.ask(client, redirect_uri="https://evil.example/cb", scope="travel:write"))
     for words in (
-        "Calls itself Claude registered itself; nobody at this site has checked it",
+        "Application name (self-reported) Claude registered itself; nobody at this site has checked it",
         "Redirects to evil.example",
-        f"On alpha, it could {BASE_URL}/alpha/mcp",
+        f"Requested access to alpha {BASE_URL}/alpha/mcp",
         "Change your trips Look up your trips",
         "You are logged in as ada . Use another account",
     ):

@@ -139,7 +139,7 @@ def test_the_slower_of_two_approvers_is_told_that_she_is_late(
     press(dora, amount, "Approve")
     expect(dora.locator(".mcp-said")).to_contain_text("You approved")
     press(cleo, amount, second)
-    expect(cleo.locator(".mcp-said")).to_contain_text("Too late: dora approved this call of pay before you.")
+    expect(cleo.locator(".mcp-said")).to_contain_text("Already decided: dora approved this call of pay.")
     assert client.end() == f"Paid {amount} to {TO}."
     assert paid(site, amount) == 1
 
@@ -204,7 +204,7 @@ def test_a_call_whose_server_died_is_made_again_and_runs(
 def test_the_page_outlives_its_server(site: Site, at_list: Open, amount: int) -> None:
     page = at_list("cleo")
     site.kill(1)
-    expect(page.locator(".mcp-lost")).to_contain_text("cannot be reached just now", timeout=SOON)
+    expect(page.locator(".mcp-lost")).to_contain_text("Connection lost", timeout=SOON)
     client = WithTasks(site[0])
     client.begin(amount=amount, to=TO)
     site.restart(1)
@@ -245,10 +245,10 @@ def test_further_calls_like_it_are_approved_with_it(site: Site, at_list: Open, a
     page = at_list("cleo")
     mine = card(page, amount)
     mine.locator("summary").click()
-    mine.get_by_label("How many further calls").fill("2")
+    mine.get_by_label("Number of further calls").fill("2")
     mine.get_by_role("checkbox", name="amount").check()
     mine.get_by_role("checkbox", name="to").uncheck()
-    press(page, amount, "Approve this one and those")
+    press(page, amount, "Approve and add rule")
     expect(page.locator(".mcp-said")).to_contain_text("and similar calls")
     said = [client.end(), *(text(Declared(site[0]).call("pay", amount=amount, to=name)) for name in ("x", "y"))]
     assert said == [f"Paid {amount} to {name}." for name in (TO, "x", "y")]
@@ -266,7 +266,7 @@ def test_enter_in_a_field_decides_nothing(site: Site, at_list: Open, amount: int
     page = at_list("cleo")
     mine = card(page, amount)
     mine.locator("summary").click()
-    mine.get_by_label("How many further calls").press("Enter")
+    mine.get_by_label("Number of further calls").press("Enter")
     mine.get_by_label("Reason").press("Enter")
     page.locator("[data-mcp-live]:not([data-settling])").wait_for()
     press(page, amount, "Deny")

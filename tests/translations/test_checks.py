@@ -76,7 +76,7 @@ WRONG: dict[str, tuple[Any, str, str]] = {
     "OAUTH_PATH": ("/o", "E019", "会产生 '//oauthorize/' 这样的 URL。"),
     "API_KEYS_IN_URL": (True, "W003", "已开启：代理、浏览器和日志"),
     "APPROVAL_WEBHOOK": ("ftp://a", "E032", "缺少 DJANGO_MCP['APPROVAL_WEBHOOK_SECRET']。"),
-    "APPROVAL_EMAILS": (["nobody"], "E033", "'nobody' 不是电子邮件地址。"),
+    "APPROVAL_EMAILS": (["nobody"], "E033", "'nobody' 不是有效的电子邮件地址。"),
     "TASK_BACKEND": ("lost", "E030", "它不是 TASKS 中的别名。"),
 }
 

@@ -126,15 +126,15 @@ def site(settings: Any, make_server: Callable[..., MCPServer]) -> Iterator[Site]
 
 def test_the_page_of_tools_is_in_chinese(browser: Client, desk: MCPServer) -> None:
     found = texts_of(browser.get(f"{ADMIN}tools/"))
-    assert {"工具", "谁可以调用", "策略", "需审批", "默认，因为它具有破坏性", "组 Office"} <= found
+    assert {"工具", "允许的调用者", "策略", "需审批", "破坏性工具的默认值", "组 Office"} <= found
     found = texts_of(browser.get(f"{ADMIN}tools/desk.pay/change/"))
-    assert {"pay 的策略", "针对组和客户端的覆盖规则", "还没有人调用过它。"} <= found
+    assert {"pay 的策略", "针对组和客户端的覆盖规则", "尚无调用。"} <= found
 
 
 def test_the_page_of_approvals_is_in_chinese(browser: Client, approval: Approval) -> None:
     found = texts_of(browser.get(f"{ADMIN}approval/"))
-    assert {"1 个请求待审批。", "批准", "拒绝", "请求者", "调用者发送的原始参数"} <= found
-    assert {"事件经过", "审批请求"} <= texts_of(browser.get(f"{ADMIN}approval/{approval.pk}/change/"))
+    assert {"1 个请求待审批。", "批准", "拒绝", "请求者", "参数（原样）"} <= found
+    assert {"历史", "审批请求"} <= texts_of(browser.get(f"{ADMIN}approval/{approval.pk}/change/"))
 
 
 def test_the_other_pages_of_the_admin_are_too(browser: Client, desk: MCPServer, subtests: pytest.Subtests) -> None:
@@ -161,7 +161,7 @@ def test_what_was_called_is_told_in_chinese_with_its_units(browser: Client, desk
     told = {"server": "desk", "method": "tools/call", "principal_kind": "oauth", "principal_id": "1:7"}
     RequestLog.objects.create(**told, name="pay", started_at=timezone.now(), outcome="error", duration=12.5)
     assert {"工具错误", "12.5 毫秒"} <= texts_of(browser.get(f"{ADMIN}requestlog/"))
-    assert {"工具失败频率", "调用最多的工具"} <= texts_of(browser.get(f"{ADMIN}overview/"))
+    assert {"各工具的错误率", "调用最多的工具"} <= texts_of(browser.get(f"{ADMIN}overview/"))
     assert {"工具错误", "13 毫秒"} <= texts_of(browser.get(f"{ADMIN}tools/desk.pay/change/"))
 
 
@@ -189,7 +189,7 @@ def test_a_site_that_names_no_scopes_has_even_those_in_chinese(site: Site) -> No
 def test_what_cannot_be_agreed_to_is_said_in_chinese(site: Site) -> None:
     answer = site.ask(redirect_uri="https://evil.example.com/")
     assert answer.status_code == 400
-    assert "此请求无法使用" in Texts(answer.content.decode()).found
+    assert "无效的授权请求" in Texts(answer.content.decode()).found
 
 
 def test_the_page_of_applications_with_access_is_in_chinese(site: Site) -> None:

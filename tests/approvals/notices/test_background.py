@@ -107,7 +107,9 @@ def test_where_nobody_is_to_be_told_no_thread_is_started(committed: None, config
     assert idle()
 
 
-@pytest.mark.parametrize(("error", "words"), [(DatabaseError, "cannot be read just now"), (KeyError, "Traceback")])
+@pytest.mark.parametrize(
+    ("error", "words"), [(DatabaseError, "could not be read from the database"), (KeyError, "Traceback")]
+)
 def test_after_an_error_it_goes_on(
     site: Receiver, monkeypatch: pytest.MonkeyPatch, caplog: Any, error: type[Exception], words: str
 ) -> None:

@@ -155,7 +155,7 @@ def test_while_nobody_may_approve_it_somebody_is_looked_for_again(configure: Con
     configure(APPROVAL_EMAILS=["approvers"])
     asked(person("annika", may=True))
     assert notices.deliver_due() == 0
-    assert Notice.objects.get().error.endswith("Nobody who may approve it has an e-mail address.")
+    assert Notice.objects.get().error.endswith("No user who may approve this call has an e-mail address.")
     person("cleo", may=True)
     time_passes()
     assert notices.deliver_due() == 1

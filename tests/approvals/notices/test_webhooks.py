@@ -78,7 +78,7 @@ def test_a_receiver_that_fails_twice_gets_the_same_message_until_it_accepts(
     approval = asked()
 
     assert notices.deliver_due() == 0
-    assert error() == "Unanswered: It answered 500: Internal Server Error"
+    assert error() == "Unanswered: The receiver responded with status 500: Internal Server Error"
     assert notices.deliver_due() == 0, "nobody is asked again at once"
     time_passes()
     assert notices.deliver_due() == 0
@@ -92,7 +92,7 @@ def test_a_receiver_that_fails_twice_gets_the_same_message_until_it_accepts(
     assert len({each.body for each in receiver.received}) == 1
     assert Notice.objects.get().attempts == 3
     assert error() == ""
-    assert caplog.text.count("was not delivered (webhook to http://127.0.0.1:") == 2
+    assert caplog.text.count("could not be delivered (webhook to http://127.0.0.1:") == 2
     assert "from=mcp" not in caplog.text
 
 
@@ -104,7 +104,8 @@ def test_a_redirect_is_not_followed(receiver: Receiver, configure: Configure) ->
         made = asked()
         assert notices.deliver_due() == 0, status
         assert len(receiver.received) == number, status
-        assert made.notices.get().error == f"Unanswered: It answered {status}: a redirect, which is not followed"
+        words = f"Unanswered: The receiver responded with status {status}: a redirect, which is not followed"
+        assert made.notices.get().error == words
 
 
 @pytest.mark.parametrize("how", ["silent", "dripping"])
