@@ -95,21 +95,21 @@ def test_the_page_on_asking_does_what_it_says(site: Site) -> None:
         call("pay_fee", {"action": "accept"}),
         call("pay_fee", CANCEL),
     )
-    assert ordered["text"] == "Ordered, 1 of it."
+    assert ordered["text"] == "Copies ordered: 1."
     assert ordered["asked"][0]["params"]["message"] == "Order “Emma” by Jane Austen for €20?"
     assert ordered["asked"][0]["params"]["requestedSchema"]["required"] == ["confirm"]
-    assert twice["text"] == "Ordered, 2 of it."
-    assert "does not want it" in declined["text"]
+    assert twice["text"] == "Copies ordered: 2."
+    assert "the user declined" in declined["text"]
     assert "may be asked again" in cancelled["text"]
     assert len(wrong["asked"]) == 3
     assert "do not fit" in wrong["text"]
     assert lent["text"] == "Ada has Persuasion for 7 days."
     assert [each["title"] for each in lent["asked"][0]["params"]["requestedSchema"]["properties"]["book"]["oneOf"]]
-    assert kept["text"] == "They stay."
-    assert kept["asked"][0]["params"]["message"] == "Throw away 5 books by Jane Austen?"
-    assert gone["text"] == "They are gone."
+    assert kept["text"] == "Nothing was deleted."
+    assert kept["asked"][0]["params"]["message"] == "Delete 5 books by Jane Austen?"
+    assert gone["text"] == "Deleted."
     assert paid["asked"][0]["params"]["url"] == "http://testserver/admin/"
-    assert "call again when it is paid" in paid["text"]
+    assert "Call again after the payment" in paid["text"]
     assert unpaid["text"] == "The fee is not paid."
     assert json.loads(site.run("-c", BOOKS)) == []
 
@@ -129,11 +129,11 @@ def test_the_page_on_asking_asks_models_and_asks_several_things_and_acts_once(si
     )
     assert chosen["text"] == "Emma"
     assert talkative["text"] == "The model named none of the books: All are lovely."
-    assert alone["text"] == "Your client's model cannot be asked. Choose yourself: Emma, Persuasion"
+    assert alone["text"] == "Your client does not support sampling. Choose one yourself: Emma, Persuasion"
     assert welcomed["text"] == "Welcome! (Ada, 1 roots)"
     assert card["text"] == "Ada has card 3."
     assert json.loads(site.run("-c", BOOKS)) == ["Emma", "Persuasion", "Card of Ada"], "a card was made in each round"
-    assert "the user's own yes" in refused["text"]
+    assert "which your client does not support" in refused["text"]
     assert missing["text"] == (
         "This call requires a client that supports 'elicitation'. Your client did not declare this capability."
     )
