@@ -152,7 +152,7 @@ def test_the_page_on_telling_does_what_it_says(site: Site) -> None:
     assert counted["told"][-1]["params"] == {"level": "info", "data": {"books": 2, "pages": 723}}
     assert counted["text"] == "723"
     assert found["text"] == '["Emma"]'
-    assert renamed["text"] == "It is called Mansfield Park now."
+    assert renamed["text"] == "The book is now called Mansfield Park."
     uris = [each["params"]["uri"] for each in json.loads(site.run("-c", EVENTS))]
     assert uris[-1] == "library://books/1"
 
@@ -242,9 +242,9 @@ def test_the_page_on_tasks_does_what_it_says(site: Site) -> None:
         call("add_books", accept(confirm=True), titles="Sanditon\nLady Susan"),
     )
     assert counted["text"] == "216900"
-    assert refused["text"] == "Lines 2 have more than 100 characters."
+    assert refused["text"] == "Titles may have 100 characters. Shorten lines 2."
     assert added["text"] == "1 added."
-    assert twice["asked"][0]["params"]["message"] == "1 of these are there already. Add them again?"
+    assert twice["asked"][0]["params"]["message"] == "1 of these books exist. Add them again?"
     assert twice["text"] == "2 added."
     made, ended = json.loads(site.run("-c", COUNTS))
     assert (made["resultType"], made["status"]) == ("task", "working")
