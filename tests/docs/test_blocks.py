@@ -558,7 +558,7 @@ def test_the_page_on_views_does_what_it_says(site: Site) -> None:
     )
     schemas = {each["name"]: each["inputSchema"]["properties"] for each in listed["result"]["tools"]}
     assert schemas["library_detail"] == {"pk": {"type": "integer", "minimum": 0}}
-    assert schemas["list_books"]["page"]["description"] == "Ten books are on each."
+    assert schemas["list_books"]["page"]["description"] == "Page number; a page has ten books."
     assert "title" in data(one)
     assert books["result"]["content"][0]["text"] == "# Books\n\n- Emma\n- Persuasion"
     assert none["result"]["content"][0]["text"] == "Not found."
