@@ -459,7 +459,7 @@ def test_the_page_on_forms_does_what_it_says(site: Site) -> None:
         "Argument 'copies': Ensure this value is less than or equal to 9."
     )
     assert made["error"]["message"] == "Unknown tool: 'create_book'."
-    assert sent["result"]["content"][0]["text"] == "Sent in the name of nobody."
+    assert sent["result"]["content"][0]["text"] == "Sent in the name of an anonymous user."
     assert enrolled["result"]["content"][0]["text"] == "Welcome, Ann and Bob."
     assert young["result"]["content"][0]["text"] == "Argument 'readers[1].age': Enter a whole number."
 
@@ -558,7 +558,7 @@ def test_the_page_on_views_does_what_it_says(site: Site) -> None:
     )
     schemas = {each["name"]: each["inputSchema"]["properties"] for each in listed["result"]["tools"]}
     assert schemas["library_detail"] == {"pk": {"type": "integer", "minimum": 0}}
-    assert schemas["list_books"]["page"]["description"] == "Ten books are on each."
+    assert schemas["list_books"]["page"]["description"] == "Page number; a page has ten books."
     assert "title" in data(one)
     assert books["result"]["content"][0]["text"] == "# Books\n\n- Emma\n- Persuasion"
     assert none["result"]["content"][0]["text"] == "Not found."
@@ -691,7 +691,10 @@ print(json.dumps([json.loads(data) for data in Event.objects.order_by("pk").valu
 
 
 def test_the_page_on_limits_does_what_it_says(site: Site) -> None:
+    throttling, settings = (code for code in code_of("limits.md") if code.startswith("# "))
+    site.append("library/throttling.py", throttling)
     prepare(site, "limits.md")
+    site.append("mysite/settings.py", settings.replace("DJANGO_MCP = ", "DJANGO_MCP |= "))
     method, params = call("lend_book", title="Emma")
     keyed = (method, {**params, "_meta": {"django-mcp/idempotencyKey": "8e03978e"}})
     other = (method, {**keyed[1], "arguments": {"title": "Persuasion"}})

@@ -95,21 +95,21 @@ def test_the_page_on_asking_does_what_it_says(site: Site) -> None:
         call("pay_fee", {"action": "accept"}),
         call("pay_fee", CANCEL),
     )
-    assert ordered["text"] == "Ordered, 1 of it."
+    assert ordered["text"] == "Copies ordered: 1."
     assert ordered["asked"][0]["params"]["message"] == "Order “Emma” by Jane Austen for €20?"
     assert ordered["asked"][0]["params"]["requestedSchema"]["required"] == ["confirm"]
-    assert twice["text"] == "Ordered, 2 of it."
-    assert "does not want it" in declined["text"]
+    assert twice["text"] == "Copies ordered: 2."
+    assert "the user declined" in declined["text"]
     assert "may be asked again" in cancelled["text"]
     assert len(wrong["asked"]) == 3
     assert "do not fit" in wrong["text"]
     assert lent["text"] == "Ada has Persuasion for 7 days."
     assert [each["title"] for each in lent["asked"][0]["params"]["requestedSchema"]["properties"]["book"]["oneOf"]]
-    assert kept["text"] == "They stay."
-    assert kept["asked"][0]["params"]["message"] == "Throw away 5 books by Jane Austen?"
-    assert gone["text"] == "They are gone."
+    assert kept["text"] == "Nothing was deleted."
+    assert kept["asked"][0]["params"]["message"] == "Delete 5 books by Jane Austen?"
+    assert gone["text"] == "Deleted."
     assert paid["asked"][0]["params"]["url"] == "http://testserver/admin/"
-    assert "call again when it is paid" in paid["text"]
+    assert "Call again after the payment" in paid["text"]
     assert unpaid["text"] == "The fee is not paid."
     assert json.loads(site.run("-c", BOOKS)) == []
 
@@ -129,11 +129,11 @@ def test_the_page_on_asking_asks_models_and_asks_several_things_and_acts_once(si
     )
     assert chosen["text"] == "Emma"
     assert talkative["text"] == "The model named none of the books: All are lovely."
-    assert alone["text"] == "Your client's model cannot be asked. Choose yourself: Emma, Persuasion"
+    assert alone["text"] == "Your client does not support sampling. Choose one yourself: Emma, Persuasion"
     assert welcomed["text"] == "Welcome! (Ada, 1 roots)"
     assert card["text"] == "Ada has card 3."
     assert json.loads(site.run("-c", BOOKS)) == ["Emma", "Persuasion", "Card of Ada"], "a card was made in each round"
-    assert "the user's own yes" in refused["text"]
+    assert "which your client does not support" in refused["text"]
     assert missing["text"] == (
         "This call requires a client that supports 'elicitation'. Your client did not declare this capability."
     )
@@ -152,7 +152,7 @@ def test_the_page_on_telling_does_what_it_says(site: Site) -> None:
     assert counted["told"][-1]["params"] == {"level": "info", "data": {"books": 2, "pages": 723}}
     assert counted["text"] == "723"
     assert found["text"] == '["Emma"]'
-    assert renamed["text"] == "It is called Mansfield Park now."
+    assert renamed["text"] == "The book is now called Mansfield Park."
     uris = [each["params"]["uri"] for each in json.loads(site.run("-c", EVENTS))]
     assert uris[-1] == "library://books/1"
 
@@ -242,9 +242,9 @@ def test_the_page_on_tasks_does_what_it_says(site: Site) -> None:
         call("add_books", accept(confirm=True), titles="Sanditon\nLady Susan"),
     )
     assert counted["text"] == "216900"
-    assert refused["text"] == "Lines 2 have more than 100 characters."
+    assert refused["text"] == "Titles may have 100 characters. Shorten lines 2."
     assert added["text"] == "1 added."
-    assert twice["asked"][0]["params"]["message"] == "1 of these are there already. Add them again?"
+    assert twice["asked"][0]["params"]["message"] == "1 of these books exist. Add them again?"
     assert twice["text"] == "2 added."
     made, ended = json.loads(site.run("-c", COUNTS))
     assert (made["resultType"], made["status"]) == ("task", "working")
