@@ -227,10 +227,10 @@ def test_a_form_view_books_and_refuses_for_browsers_as_it_did_before(site: MCPSe
 class TestDeclarations:
     def test_a_declaration_that_cannot_work_is_refused(self, site: MCPServer, subtests: pytest.Subtests) -> None:
         for view, options, words in [
-            (7, {}, "takes the name of a URL, or a view"),
-            ("echo", {"method": "FETCH"}, "there is no method 'FETCH'"),
-            ("echo", {"query": ["x"]}, "query names x"),
-            (views_site.AsyncBoard, {"path": "x/", "method": "POST"}, "AsyncBoard does not take POST"),
+            (7, {}, "takes the name of a URL or a view"),
+            ("echo", {"method": "FETCH"}, "unknown method 'FETCH'"),
+            ("echo", {"query": ["x"]}, "query contains x"),
+            (views_site.AsyncBoard, {"path": "x/", "method": "POST"}, "AsyncBoard does not support POST"),
         ]:
             with (
                 subtests.test(view=view, options=options, words=words),
@@ -243,11 +243,11 @@ class TestDeclarations:
     ) -> None:
         wrong: dict[str, tuple[Any, dict[str, Any], str]] = {
             "nowhere": ("nowhere", {}, "No URL has the name 'nowhere'"),
-            "elsewhere": (lambda request: None, {}, "The URLconf has no"),
+            "elsewhere": (lambda request: None, {}, "The URLconf does not contain"),
             "several": (views_site.echo, {}, "Several URLs lead to"),
-            "unnamed": ("unnamed", {}, "groups without a name"),
-            "mixed": ("mixed", {}, "groups without a name"),
-            "posted": ("board-async", {"method": "POST"}, "AsyncBoard does not take POST"),
+            "unnamed": ("unnamed", {}, "unnamed groups"),
+            "mixed": ("mixed", {}, "unnamed groups"),
+            "posted": ("board-async", {"method": "POST"}, "AsyncBoard does not support POST"),
         }
         view_tool("board", server=site, name="good")
         for name, (view, options, _) in wrong.items():

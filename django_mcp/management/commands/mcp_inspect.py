@@ -241,7 +241,7 @@ class _Entry:
         if isinstance(primitive, Tool):
             told |= self._of_tool(primitive, definition, schemas=schemas)
             if failure is not None:
-                told["problems"] = [_("it cannot be described: %(why)r.") % {"why": failure}, *told["problems"]]
+                told["problems"] = [_("its definition cannot be built: %(why)r.") % {"why": failure}, *told["problems"]]
         elif definition.get("arguments"):
             told["arguments"] = definition["arguments"]
         return told
