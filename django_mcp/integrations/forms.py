@@ -239,7 +239,7 @@ class WritePermission:
         self.also: Callable[[Context], Any] | None = None
 
     def __call__(self, ctx: Context) -> bool:
-        """Return True if the caller may perform all actions on some row."""
+        """Return True if the caller may perform these actions, apart from checks of single rows."""
         if not all(_allows(ctx, model, verb) for model, verb in self._writes):
             return False
         return self.also is None or bool(self.also(ctx))
