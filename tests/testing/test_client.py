@@ -69,7 +69,7 @@ def test_a_tool_that_ends_otherwise_in_another_era_is_found(site: MCPServer, ann
 
     with mock.patch("django_mcp.core.failures.logger"):
         said = failing(lambda: MCPClient(ann, server=site).call("whine"))
-    assert "A client of protocol 2025-11-25 has another answer than one of 2026-07-28." in said
+    assert "The outcome in protocol 2025-11-25 differs from the one in 2026-07-28." in said
     assert "Internal server error" in said
     assert "well" in said
 
@@ -359,7 +359,7 @@ def test_form_answers_that_do_not_fit_say_so(site: MCPServer, ann: Any) -> None:
         return str(ctx.ask(Elicitation("Both, please.", schema)).data)
 
     said = failing(lambda: MCPClient(ann, server=site).call("fill", answers=["one"]))
-    assert "'one' answers one field, and 'Both, please.' asks for ['a', 'b']" in said
+    assert "'one' answers one field, but 'Both, please.' asks for ['a', 'b']" in said
 
 
 def test_answers_may_be_given_in_three_ways(site: MCPServer, ann: Any, subtests: pytest.Subtests) -> None:
