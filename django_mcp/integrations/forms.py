@@ -261,7 +261,7 @@ class WritePermission:
     @property
     def words(self) -> str:
         """The required permissions as text, for ``mcp_inspect``."""
-        return "wants the permission " + " and ".join(_permission(model, verb) for model, verb in self._writes)
+        return "requires the permission " + " and ".join(_permission(model, verb) for model, verb in self._writes)
 
 
 def is_predicate(given: object) -> bool:

@@ -86,7 +86,8 @@ def test_an_endpoint_that_takes_no_keys_is_pointed_out(ada: User, make_server: C
     make_server("lobby", authentication=[AllowAny()])
     printed, _ = create("--endpoint", "lobby")
     assert (
-        "https://travel.example.com/lobby/mcp  (takes no API keys now: add 'django_mcp.APIKeyAuthentication'" in printed
+        "https://travel.example.com/lobby/mcp  (does not accept API keys: add 'django_mcp.APIKeyAuthentication'"
+        in printed
     )
 
 
@@ -130,11 +131,11 @@ def test_the_list_says_all_but_the_key(ada: User) -> None:
 
 
 def test_the_list_can_be_that_of_one_user(ada: User) -> None:
-    assert run("list") == "There is no API key.\n"
+    assert run("list") == "There are no API keys.\n"
     create_key(ada, "hers", endpoints=["guarded"])
     User.objects.create_user("bob")
     assert "hers" in run("list", "--user", "ada")
-    assert run("list", "--user", "bob") == "There is no API key.\n"
+    assert run("list", "--user", "bob") == "There are no API keys.\n"
     User.objects.filter(username="bob").delete()
     with pytest.raises(CommandError, match="There is no user 'bob'"):
         run("list", "--user", "bob")
@@ -153,7 +154,7 @@ def test_a_revoked_key_opens_nothing_from_the_next_request_on(
             body, headers = client.compose("tools/list", {})
             assert client.post(str(body).encode(), {**headers, "x-api-key": key}).status == 401
             assert "revoked" in run("list")
-            with pytest.raises(CommandError, match="was revoked before"):
+            with pytest.raises(CommandError, match="is already revoked"):
                 run("revoke", given)
 
 

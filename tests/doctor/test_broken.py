@@ -510,8 +510,8 @@ def test_a_database_that_is_not_the_servers(look: Look, tmp_path: Path, deployme
     ("arguments", "words"),
     [
         (["--server", "nobody"], "There is no endpoint 'nobody'"),
-        (["ftp://example.com/mcp"], "is no http or https URL"),
-        (["http://example.com:port/mcp"], "is no http or https URL"),
+        (["ftp://example.com/mcp"], "is not an http or https URL"),
+        (["http://example.com:port/mcp"], "is not an http or https URL"),
         (["--as", "nobody"], "There is no user 'nobody'"),
         (["--server", "staff", "--as", "ada"], "The endpoint 'staff' is not for the user 'ada'."),
         (["--timeout", "0"], "--timeout takes a number of seconds above 0."),

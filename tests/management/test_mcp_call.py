@@ -93,13 +93,13 @@ def test_json_is_given_as_it_is_and_from_a_file(run: Run, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["text=a", "numbr=3"], "echo takes no 'numbr'."),
+        (["text=a", "numbr=3"], "echo has no argument 'numbr'."),
         ([], "text is missing."),
         (["text=a", "number=three"], "number=three: number must be a whole number."),
         (["text=a", "size=huge"], "size=huge: size must be one of small, large."),
         (["text=a", "loud=perhaps"], "loud=perhaps: loud must be yes or no."),
-        (["text"], "'text': arguments look like name=text or name:=JSON."),
-        (["text=a", "number:=x"], "number:=x is no JSON. Text is given as number=x."),
+        (["text"], "'text': write arguments as name=text or name:=JSON."),
+        (["text=a", "number:=x"], "number:=x is not valid JSON. For text, write number=x."),
     ],
 )
 def test_arguments_that_do_not_fit_are_named_with_what_would(run: Run, arguments: list[str], words: str) -> None:
@@ -110,7 +110,7 @@ def test_arguments_that_do_not_fit_are_named_with_what_would(run: Run, arguments
 def test_what_a_tool_takes_is_listed_with_the_error(run: Run) -> None:
     said = refused(run, "echo")
     assert "text=<string>  What to say." in said
-    assert 'size=<small|large> (optional, "small" if left out)' in said
+    assert 'size=<small|large> (optional, default: "small")' in said
 
 
 def test_a_tool_that_fails_ends_with_1(shop: MCPServer, run: Run) -> None:
@@ -309,5 +309,5 @@ def test_a_tool_that_is_always_a_task_is_waited_for(shop: MCPServer, run: Run) -
 
 def test_an_endpoint_that_is_not_open_wants_a_name(make_server: Callable[..., MCPServer], run: Run) -> None:
     make_server("closed", authentication=["django_mcp.APIKeyAuthentication"])
-    with pytest.raises(CommandError, match="is not open to everybody: say who calls with --as NAME"):
+    with pytest.raises(CommandError, match="requires a user: use --as USERNAME"):
         run("mcp_call", "work", "--server", "closed")
