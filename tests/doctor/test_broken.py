@@ -228,8 +228,8 @@ def test_a_header_that_a_proxy_takes_out(look: Look, fault: Fault, finding: str)
 @pytest.mark.parametrize(
     ("method", "finding", "says"),
     [
-        ("initialize", "legacy.error", "initialize of 2025-11-25 is answered with 500"),
-        ("subscriptions/listen", "streams.error", "A stream is answered with 500 <html><body>Oops</body></html>"),
+        ("initialize", "legacy.error", "initialize of protocol 2025-11-25 returned 500"),
+        ("subscriptions/listen", "streams.error", "Opening a stream returned 500 <html><body>Oops</body></html>"),
     ],
 )
 def test_a_method_that_fails(look: Look, method: str, finding: str, says: str) -> None:
@@ -248,7 +248,7 @@ def test_a_proxy_that_knows_no_method_of_the_newest_version(look: Look) -> None:
 
     report = look(fault=Fault(instead=asked_for("server/discover", unknown)))
     assert report.bad == {"modern.error"}
-    assert "server/discover of 2026-07-28 is answered with 404" in report.message("modern.error")
+    assert "server/discover of protocol 2026-07-28 returned 404" in report.message("modern.error")
 
 
 def test_an_endpoint_that_opens_no_session(look: Look) -> None:

@@ -160,5 +160,5 @@ def test_what_cannot_be_is_said(run: Run, arguments: tuple[str, ...], words: str
 
 
 def test_a_site_that_has_not_said_its_address_is_asked_for_it(run: Run) -> None:
-    with override_settings(DJANGO_MCP={"AUTHENTICATION": []}), pytest.raises(CommandError, match="give it with --url"):
+    with override_settings(DJANGO_MCP={"AUTHENTICATION": []}), pytest.raises(CommandError, match="pass --url"):
         run("mcp_config", "cursor", "--server", "shop")

@@ -118,7 +118,7 @@ def test_an_app_without_models_gets_a_tool(site: Site) -> None:
 def test_what_is_there_is_not_overwritten() -> None:
     path = Path(apps.get_app_config("travel").path) / "mcp.py"
     before = path.read_text()
-    with pytest.raises(CommandError, match="already; nothing was written"):
+    with pytest.raises(CommandError, match="already exists; nothing was written"):
         call_command("startmcp", "travel")
     assert path.read_text() == before
 
