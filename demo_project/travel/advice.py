@@ -1,4 +1,4 @@
-"""Having a model choose among flights: the question it gets, and what can be made of its answer."""
+"""The request that lets a model choose a flight, and the interpretation of its answer."""
 
 import re
 from collections.abc import Sequence

@@ -80,7 +80,7 @@ def check_day(city: City, check_in: datetime.date) -> None:
     now = today(city)
     last = now + datetime.timedelta(days=DAYS_AHEAD)
     if not now <= check_in <= last:
-        raise NotAvailableError(f"One can check in from {now} to {last}, not on {check_in}.")
+        raise NotAvailableError(f"Check-in is possible from {now} to {last}, not on {check_in}.")
 
 
 def free_hotels(city: City, check_in: datetime.date, nights: int, travellers: int) -> list[Hotel]:
@@ -108,8 +108,8 @@ def hotel_called(name: str, hotels: list[Hotel]) -> Hotel:
     if len(found) == 1:
         return found[0]
     names = ", ".join(each.name for each in found or hotels)
-    which = "Several hotels are" if found else "No hotel with rooms for those nights is"
-    raise NotAvailableError(f"{which} called ‘{name[:60]}’. Choose one of: {names}.")
+    which = "Several hotels match" if found else "No hotel with rooms for those nights matches"
+    raise NotAvailableError(f"{which} ‘{name[:60]}’. Choose one of: {names}.")
 
 
 def flight_there(city: City, number: str, day: datetime.date, travellers: int) -> Flight:
@@ -167,11 +167,11 @@ def cancel(found: QuerySet[Booking], reference: str) -> Booking:
     with transaction.atomic():
         booking = found.select_for_update(of=("self",)).filter(reference__iexact=reference.strip()).first()
         if booking is None:
-            raise NotAvailableError(f"There is no booking ‘{reference[:20]}’ here. A reference has six characters.")
+            raise NotAvailableError(f"There is no booking ‘{reference[:20]}’. A reference has six characters.")
         if booking.status == Booking.Status.CANCELLED:
-            raise NotAvailableError(f"{booking.reference} was cancelled before.")
+            raise NotAvailableError(f"{booking.reference} is already cancelled.")
         if has_begun(booking):
-            raise NotAvailableError(f"{booking.reference} has begun, so it cannot be cancelled.")
+            raise NotAvailableError(f"{booking.reference} has already begun and cannot be cancelled.")
         booking.status = Booking.Status.CANCELLED
         booking.save(update_fields=["status"])
         if booking.flight_id:

@@ -1,7 +1,7 @@
-"""Arithmetic on expressions that strangers write.
+"""Evaluation of untrusted arithmetic expressions.
 
-``simpleeval`` walks the syntax tree and runs no Python. Left to it here are numbers, operators and a few functions,
-each bounded, so that no expression takes long or fills the memory.
+``simpleeval`` walks the syntax tree and runs no Python. It may use numbers, operators and some functions here, each
+bounded, so that no expression takes long or fills the memory.
 """
 
 import ast
@@ -64,9 +64,9 @@ def calculate(expression: str) -> Number:
 def _explained(error: Exception) -> str:
     match error:
         case NameNotDefined():
-            return f"Unknown name ‘{error.name}’. Known are {', '.join(NAMES)}."
+            return f"Unknown name ‘{error.name}’. Available: {', '.join(NAMES)}."
         case FunctionNotDefined():
-            return f"Unknown function ‘{error.func_name}’. Known are {', '.join(FUNCTIONS)}."
+            return f"Unknown function ‘{error.func_name}’. Available: {', '.join(FUNCTIONS)}."
     return next(message for kinds, message in EXPLANATIONS.items() if isinstance(error, kinds))
 
 

@@ -47,9 +47,9 @@ def search(keyword: str, page_index: int = 1) -> Page:
     """
     words = list(dict.fromkeys(fold(keyword).replace("\0", " ").split()))
     if not words:
-        raise ValueError("Give at least one word to look for.")
+        raise ValueError("Enter at least one search term.")
     if len(words) > MAX_KEYWORDS:
-        raise ValueError(f"Give at most {MAX_KEYWORDS} words; every one of them must occur.")
+        raise ValueError(f"Enter at most {MAX_KEYWORDS} search terms.")
     if not 1 <= page_index <= LAST_PAGE:
         raise ValueError(f"Pages are numbered from 1 to {LAST_PAGE}.")
     found = Document.objects.all()

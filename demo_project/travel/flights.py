@@ -23,7 +23,7 @@ def flights_on(origin: City, destination: City, day: date) -> list[Flight]:
         flights = _between(origin, destination).filter(departs__gte=start, departs__lt=end)
         return list(flights.order_by("price", "departs")[:MAX_FLIGHTS])
     except OverflowError:
-        raise ValueError(f"{day} is too far away.") from None
+        raise ValueError(f"{day} is out of range.") from None
 
 
 def next_day(origin: City, destination: City, day: date) -> date | None:

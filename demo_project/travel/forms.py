@@ -21,7 +21,7 @@ class HotelField(forms.ModelChoiceField):
 
 
 class BookingForm(forms.Form):
-    """Hold rooms in a hotel until the agency has called back. Nothing is paid yet, and the booking can be cancelled."""
+    """Hold rooms in a hotel until the agency calls back. No payment is due yet, and the booking can be cancelled."""
 
     hotel = HotelField(Hotel.objects.select_related("city").order_by("city__name", "name"))
     check_in = forms.DateField(

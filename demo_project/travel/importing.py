@@ -1,4 +1,4 @@
-"""Flights from a table: checked while the client waits, and brought in while it does something else."""
+"""Import of flights from CSV: validated immediately, and imported in the background."""
 
 import csv
 import datetime
@@ -49,7 +49,7 @@ class Line(BaseModel):
             ValueError: it cannot fly.
         """
         if unknown := {self.origin, self.destination} - cities.keys():
-            raise ValueError(f"no airport {' and no '.join(sorted(unknown))} is known here")
+            raise ValueError(f"unknown airport: {', '.join(sorted(unknown))}")
         if cities[self.origin] == cities[self.destination]:
             raise ValueError("origin and destination are in the same city")
         if self.arrives <= self.departs:
@@ -58,19 +58,19 @@ class Line(BaseModel):
 
 
 class WhatToDo(BaseModel):
-    """What is to become of flights that are there already."""
+    """The user's choice for flights that already exist."""
 
     existing: Literal["replace", "leave"] = Field(
-        title="Flights that are there already", description="Replace them by those of the table, or leave them."
+        title="Existing flights", description="Replace them with those of the table, or leave them unchanged."
     )
 
 
 class Imported(BaseModel):
-    """What an import did."""
+    """The result of an import."""
 
     added: int
     replaced: int
-    left: int = Field(description="Flights of the table that were there already and stay as they were.")
+    left: int = Field(description="Flights of the table that already existed and were left unchanged.")
 
 
 def flights_in(table: str) -> list[Flight]:
@@ -90,7 +90,7 @@ def flights_in(table: str) -> list[Flight]:
         except ValueError as error:
             wrong.append(f"Line {number}: {words(error)}.")
     if wrong:
-        more = [f"There are {len(wrong) - MAX_TOLD} more like these."] if len(wrong) > MAX_TOLD else []
+        more = [f"{len(wrong) - MAX_TOLD} more errors."] if len(wrong) > MAX_TOLD else []
         raise ToolError("\n".join(["Nothing was imported.", *wrong[:MAX_TOLD], *more]))
     return list(found.values())
 
@@ -107,9 +107,9 @@ def rows_of(table: str) -> list[tuple[int, dict[str, str]]]:
     except csv.Error as error:
         raise ToolError(f"This cannot be read as CSV: {error}.") from None
     if missing := Line.model_fields.keys() - set(reader.fieldnames or ()):
-        raise ToolError(f"The first line must name the columns; {', '.join(sorted(missing))} is missing.")
+        raise ToolError(f"The first line must name the columns. Missing: {', '.join(sorted(missing))}.")
     if not 1 <= len(rows) <= MAX_LINES:
-        raise ToolError(f"A table has 1 to {MAX_LINES} flights, not {len(rows)}.")
+        raise ToolError(f"The table must have 1 to {MAX_LINES} flights, not {len(rows)}.")
     return rows
 
 
@@ -139,11 +139,12 @@ def key_of(flight: Flight) -> tuple[Any, ...]:
     server=staff,
 )
 def import_flights(ctx: Context, table: Annotated[str, Field(max_length=1_000_000)]) -> ToolResult[Imported]:
-    """Bring flights into the timetable, all or none. Where some are there already, it asks what to do with them.
+    """Import flights into the timetable, all or none. If some already exist, the user is asked whether to replace them.
 
     Args:
-        table: CSV with the columns number, airline, origin, destination, departs, arrives, cabin, price and seats_left:
-            IATA codes, times with an offset such as 2030-05-01T15:00+02:00, economy or business, euros.
+        table: CSV with the columns number, airline, origin, destination, departs, arrives, cabin, price and seats_left.
+            Airports are IATA codes, times have an offset such as 2030-05-01T15:00+02:00, cabins are economy or
+            business, prices are in euros.
     """
     flights = flights_in(table)
     known = set(Flight.objects.filter(number__in={each.number for each in flights}).values_list(*KEY))
@@ -166,8 +167,8 @@ def to_be_replaced(ctx: Context, there: int, total: int) -> bool:
     """
     if not ctx.supports("elicitation"):
         return False
-    question = f"In the timetable already: {there} of {count(total, 'flight')}. What is to be done?"
+    question = f"Already in the timetable: {there} of {count(total, 'flight')}. Replace or leave them?"
     answer = ctx.elicit(question, WhatToDo)
     if not answer.accepted:
-        raise ToolError("Nothing was imported: the user did not say what to do with flights that are there already.")
+        raise ToolError("Nothing was imported: the user did not choose what to do with existing flights.")
     return answer.data.existing == "replace"

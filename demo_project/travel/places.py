@@ -19,7 +19,7 @@ def find_city(text: str) -> City:
     """
     city = City.objects.called(text).first()
     if city is None:
-        raise UnknownCityError(f"There is no city ‘{text[:60]}’ here. {_advice(text)}")
+        raise UnknownCityError(f"There is no city ‘{text[:60]}’. {_advice(text)}")
     return city
 
 

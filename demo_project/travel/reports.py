@@ -1,4 +1,4 @@
-"""The agency's year in figures: a long report that goes on in the background, and a table to fetch afterwards."""
+"""Annual report of bookings, made in the background, with a table to download afterwards."""
 
 import csv
 import datetime
@@ -51,8 +51,8 @@ class YearReport(BaseModel):
     bookings: int
     turnover: Euros
     months: list[Month]
-    destinations: list[Destination] = Field(description="The five that were booked most, the first one first.")
-    table: str = Field(description="URI of the bookings one by one, as CSV. It is kept for a day, for you alone.")
+    destinations: list[Destination] = Field(description="The five most booked, in descending order.")
+    table: str = Field(description="URI of a CSV table of all bookings. Available for one day, only to you.")
 
 
 @tool(
@@ -67,12 +67,10 @@ class YearReport(BaseModel):
 def year_report(
     ctx: Context, year: Annotated[int, Field(ge=2000, le=2100)]
 ) -> Generator[Progress | ResourceLink, None, ToolResult[YearReport]]:
-    """Everybody's bookings of one year: by month, where they went, and a table of them all to fetch.
-
-    It reports its progress after each month.
+    """Report all bookings of one year: by month, by destination, and as a table to download.
 
     Args:
-        year: In which they were made, by UTC.
+        year: Year in which the bookings were made (UTC).
     """
     booked = Booking.objects.filter(created__gte=first_moment(year), created__lt=first_moment(year + 1))
     months, lines = [], []
@@ -104,7 +102,7 @@ def year_report(
     server=staff,
 )
 def report_table(ctx: Context, report: UUID) -> str:
-    """A table that year_report made for you, as CSV, for as long as it is kept."""
+    """A CSV table made by year_report for you, available for one day."""
     return Report.objects.kept_for(ctx.user).get(pk=report).text
 
 
@@ -168,6 +166,6 @@ def in_markdown(report: YearReport) -> str:
             *rows,
             "",
             f"Most booked: {destinations}.",
-            f"All of them, as CSV, until tomorrow: {report.table}",
+            f"All bookings as CSV, available until tomorrow: {report.table}",
         ]
     )

@@ -74,7 +74,7 @@ class SignIn(LoginView):
 @require_safe
 @login_required
 def outbox(request: HttpRequest) -> HttpResponse:
-    """The mail that the agency sent last, for its staff."""
+    """The agency's latest sent mail, for its staff."""
     if not request.user.is_staff:
         raise PermissionDenied
     return render(request, "travel/outbox.html", {"mails": SentEmail.objects.all()[:50]})
@@ -82,15 +82,15 @@ def outbox(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def departures(request: HttpRequest, airport: str) -> JsonResponse:
-    """The next departures of an airport, as the board on the agency's own pages asks for them.
+    """List the next departures of an airport.
 
     Args:
-        airport: The IATA code of a city's airport, such as BCN.
-        hours: How far ahead to look.
+        airport: IATA code of a city's airport, such as BCN.
+        hours: Number of hours ahead.
     """
     hours = request.GET.get("hours", "24")
     if not re.fullmatch("[0-9]{1,3}", hours) or not 1 <= int(hours) <= flights.MAX_HOURS:
-        return JsonResponse({"hours": [f"Give a number from 1 to {flights.MAX_HOURS}."]}, status=400)
+        return JsonResponse({"hours": [f"Enter a number from 1 to {flights.MAX_HOURS}."]}, status=400)
     city = get_object_or_404(City, airport=airport.upper())
     leaving = flights.next_departures(city, timezone.now(), timedelta(hours=int(hours)))
     rows = [
@@ -109,7 +109,7 @@ def departures(request: HttpRequest, airport: str) -> JsonResponse:
 
 @login_required
 def book(request: HttpRequest) -> HttpResponse:
-    """The form by which people hold rooms."""
+    """The form to hold rooms."""
     form, held = BookingForm(request.POST or None), None
     if form.is_valid():
         try:

@@ -62,7 +62,7 @@ def test_other_pages_do_not_exist():
 
 def test_nothing_is_not_searched_for():
     for keyword in ("", "   ", "\n\t", "\0"):
-        with pytest.raises(ValueError, match="at least one word"):
+        with pytest.raises(ValueError, match="at least one search term"):
             documents.search(keyword)
 
 

@@ -90,7 +90,7 @@ def test_it_asks_what_to_do_with_flights_that_are_there_already(
     outcome = import_(talk, FIRST.replace("99.50", "55"), SECOND, answers=[accept(existing=choice)])
 
     (question,) = outcome.asked
-    assert question["params"]["message"] == "In the timetable already: 1 of 2 flights. What is to be done?"
+    assert question["params"]["message"] == "Already in the timetable: 1 of 2 flights. Replace or leave them?"
     assert outcome.result["structuredContent"] == done
     assert ours() == [("ZZT1", price, 40), ("ZZT2", "399.00", 8)]
 
@@ -149,10 +149,10 @@ def test_what_is_no_such_table_is_refused_in_words(room: Room) -> None:
     refused = [
         ("", "The first line must name the columns"),
         (HEADER.removesuffix(",seats_left"), "seats_left is missing"),
-        (HEADER, "A table has 1 to 5000 flights, not 0."),
+        (HEADER, "The table must have 1 to 5000 flights, not 0."),
         (table(*[FIRST] * 5001), "not 5001"),
         (f'{HEADER}\n"{"x" * 200_000}"', "This cannot be read as CSV"),
-        (table(*["nonsense"] * 13), "There are 3 more like these."),
+        (table(*["nonsense"] * 13), "3 more errors."),
     ]
     wrong = []
     for text, words in refused:

@@ -513,8 +513,8 @@ def test_a_database_that_is_not_the_servers(look: Look, tmp_path: Path, deployme
         (["ftp://example.com/mcp"], "is not an http or https URL"),
         (["http://example.com:port/mcp"], "is not an http or https URL"),
         (["--as", "nobody"], "There is no user 'nobody'"),
-        (["--server", "staff", "--as", "ada"], "The endpoint 'staff' is not for the user 'ada'."),
-        (["--timeout", "0"], "--timeout takes a number of seconds above 0."),
+        (["--server", "staff", "--as", "ada"], "The endpoint 'staff' does not admit the user 'ada'."),
+        (["--timeout", "0"], "--timeout must be a positive number of seconds."),
     ],
 )
 def test_what_makes_no_sense_is_said_at_once(deployment: Deployment, arguments: list[str], words: str) -> None:

@@ -324,9 +324,9 @@ def test_what_cannot_work_is_said_at_the_start(server: MCPServer, subtests: pyte
         (NoSave, {"handle": "send"}, "has no method 'send'"),
         (NoSave, {"handle": later}, "handle must be a synchronous function"),
         (object, {}, "expected a form class"),
-        (NoSave, {"handle": print, "lookup": "pk"}, "are for a ModelForm"),
-        (NoSave, {"handle": print, "instance": print}, "are for a ModelForm"),
-        (NoSave, {"handle": print, "queryset": print}, "say lookup='pk' too"),
+        (NoSave, {"handle": print, "lookup": "pk"}, "require a ModelForm"),
+        (NoSave, {"handle": print, "instance": print}, "require a ModelForm"),
+        (NoSave, {"handle": print, "queryset": print}, "add lookup='pk'"),
     ]:
         with subtests.test(made=made, options=options, words=words), pytest.raises(ImproperlyConfigured, match=words):
             form_tool(made, server=server, **options)

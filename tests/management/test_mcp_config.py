@@ -144,8 +144,8 @@ def test_the_address_can_be_given(run: Run, given: str) -> None:
     [
         (("emacs",), "There is no client 'emacs'; choose one of claude-code,"),
         (("chatgpt", "--key"), "ChatGPT sends no API keys: use --oauth"),
-        (("claude-ai", "--url", "http://localhost:8000"), "give the site's public address with --url https://…"),
-        (("claude-desktop", "--url", "http://localhost:8000"), "start the site on this machine with --stdio"),
+        (("claude-ai", "--url", "http://localhost:8000"), "pass the site's public address with --url https://…"),
+        (("claude-desktop", "--url", "http://localhost:8000"), "use --stdio to let the app start the site"),
         (("cursor", "--url", "shop.example"), "--url 'shop.example' is not a URL such as https://site.example."),
         (("cursor", "--stdio"), "requires a user: use --user USERNAME"),
         (("cursor", "--user", "ann"), "--user requires --stdio"),

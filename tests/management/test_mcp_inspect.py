@@ -209,7 +209,7 @@ def test_the_document_has_the_keys_that_the_docs_name(shop: MCPServer, run: Run)
         (("--server", "shpo"), "There is no endpoint 'shpo'; --server takes one of"),
         (("--as", "nobody"), "There is no user 'nobody'; --as takes a username."),
         (("--client", "acme"), "--client requires the user that the client acts for: add --as USERNAME."),
-        (("--scope", "shop:read"), "say which with --client CLIENT_ID."),
+        (("--scope", "shop:read"), "add --client CLIENT_ID."),
         (("fnid", "--server", "shop"), "There is no 'fnid' at shop; 'manage.py mcp_inspect' lists all names."),
     ],
 )

@@ -126,8 +126,8 @@ def test_what_is_there_is_not_overwritten() -> None:
 @pytest.mark.parametrize(
     ("app", "words"),
     [
-        ("lirbary", "There is no app 'lirbary' in INSTALLED_APPS; APP is one of"),
-        ("auth", "The app 'auth' is not yours but installed"),
+        ("lirbary", "There is no app 'lirbary' in INSTALLED_APPS; choose one of"),
+        ("auth", "The app 'auth' is an installed package"),
     ],
 )
 def test_an_app_that_is_none_of_the_site_is_refused(app: str, words: str) -> None:

@@ -183,7 +183,7 @@ def test_a_pipe_is_refused_and_not_waited_for(write: Write) -> None:
     where = write("a")
     os.mkfifo(where / "pipe")
 
-    with pytest.raises(ImproperlyConfigured, match="neither file nor folder"):
+    with pytest.raises(ImproperlyConfigured, match="neither a file nor a folder"):
         read(where)
 
 

@@ -258,7 +258,7 @@ class TestOtherViews:
         assert ann.call("plain").text == "Plain words."
 
     def test_what_is_no_view_stops_the_start(self, server: MCPServer) -> None:
-        with pytest.raises(ImproperlyConfigured, match="a router, a view set, or a view"):
+        with pytest.raises(ImproperlyConfigured, match="expected a router, a viewset or a view"):
             drf_tools(lambda request: None, server=server)
 
     def test_who_may_not_is_told_so_and_the_tool_stays(self, server: MCPServer, ann: Reader) -> None:

@@ -408,7 +408,7 @@ def test_errors_about_several_fields_are_told_without_a_field(server: MCPServer,
 def test_what_cannot_work_is_said_at_the_start(server: MCPServer, subtests: pytest.Subtests) -> None:
     made = forms.modelform_factory(Publisher, fields=("secret_terms",))
     for options, words in [
-        ({"lookup": "pk"}, "Publisher is not registered .* say queryset"),
+        ({"lookup": "pk"}, "Publisher is not registered .* set queryset"),
         ({"lookup": "colour", "queryset": print}, "is no field of library.Publisher"),
         ({"lookup": "name", "queryset": print}, "not unique"),
     ]:
