@@ -275,7 +275,7 @@ def test_nobody_subscribes_to_what_they_may_not_see(site: MCPServer, people: dic
     tag = Tag.objects.create(word="red")
     uri = next(each for each in MCPClient(people["ann"], server=site).names("resource") if each.endswith(f"/{tag.pk}"))
     said = failing(lambda: MCPClient(people["bob"], server=site).subscribe(uri).__enter__())
-    assert f"There is no resource {uri} for this caller" in said
+    assert f"there is no resource {uri} for this caller" in said
 
 
 def test_a_token_without_the_scope_is_refused(make_server: Callable[..., MCPServer], ann: Any) -> None:
