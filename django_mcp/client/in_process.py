@@ -36,10 +36,9 @@ class Received(NamedTuple):
     """A response.
 
     Attributes:
-        headers: headers by lower-case name.
-        messages: JSON-RPC messages in order.
+        headers: by lower-case name.
         last: id of the last event, if the stream can be resumed after it.
-        raised: unexpected exception in the site's code. The client only receives an error number.
+        raised: unexpected exception in the site's code, of which the client only receives an error number.
     """
 
     status: int
@@ -50,8 +49,6 @@ class Received(NamedTuple):
 
 
 class _Raised(logging.Handler):
-    """Captures the last logged exception."""
-
     found: BaseException | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -60,8 +57,6 @@ class _Raised(logging.Handler):
 
 
 class _ListeningResponse(BufferedResponse):
-    """Passes on notifications while the call runs."""
-
     def __init__(self, listen: Listen | None) -> None:
         super().__init__(takes_events=True, can_hold=False)
         self._listen = listen
@@ -86,11 +81,9 @@ def send(
     """Send a request and return the response.
 
     Args:
-        server: the endpoint.
         principal: the caller; None to authenticate by the headers.
         verb: HTTP method.
-        headers: headers by lower-case name.
-        body: JSON.
+        headers: by lower-case name.
         request: the Django request for tools; None to build it from the headers.
         listen: receives notifications as they are sent.
         waits: True if the call may wait for other processes and threads, for example for an approval or a task.
@@ -145,11 +138,7 @@ def head_of(
 
 
 def caller(server: MCPServer, headers: Mapping[str, str]) -> Principal:
-    """Return the caller authenticated by the headers.
-
-    Raises:
-        AssertionError: authentication failed.
-    """
+    """Return the caller authenticated by the headers, or raise AssertionError."""
     try:
         return run_inline(find_caller(head_of(server, "GET", headers), server, INLINE))
     except Refusal as refusal:
@@ -181,7 +170,6 @@ def _admitted(endpoint: Endpoint, principal: Principal, head: RequestHead) -> Au
 
 
 def _events(text: str) -> tuple[list[Message], str]:
-    """Return the messages of an event stream, and the id of its last event."""
     messages, last = [], ""
     for block in text.replace("\r\n", "\n").split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.split("\n") if ": " in line and not line.startswith(":"))

@@ -29,9 +29,8 @@ class Ended(NamedTuple):
     """The outcome of a request.
 
     Attributes:
-        status: HTTP status.
         response: JSON-RPC response, empty if there was none.
-        told: notifications received before the response.
+        told: notifications received before it.
         challenge: ``WWW-Authenticate`` (RFC 9110, section 11.6.1).
         raised: unexpected exception in the site's code.
     """
@@ -69,13 +68,9 @@ class ClientSession:
     Attributes:
         principal: the caller; None to authenticate by ``credentials``.
         credentials: additional headers.
-        capabilities: declared client capabilities.
         client: its ``Implementation``.
         level: minimum level of log messages.
-        request: the Django request for tools; None to build it from the headers.
-        listen: receives notifications as they are sent.
-        waits: see ``send``.
-        session_id: id of the open session.
+        request, listen, waits: see ``send``.
     """
 
     server: MCPServer
@@ -117,13 +112,9 @@ class ClientSession:
     def call(
         self, method: str, params: Mapping[str, Any], respond: Respond, schema: Mapping[str, Any] | None = None
     ) -> Ended:
-        """Send a request, answer its questions, and return the outcome.
+        """Send a request, answer its questions with *respond*, and return the outcome.
 
-        Args:
-            method: JSON-RPC method.
-            params: its parameters.
-            respond: answers questions.
-            schema: schema of a tool's arguments, some of which may be mirrored in headers.
+        Arguments of a tool that *schema* marks are mirrored in headers.
         """
         self.open()
         if self.is_modern:

@@ -65,11 +65,10 @@ class Published:
     """One operation of an API.
 
     Attributes:
-        operation: the operation, with the decorators, throttles and tags of its API and routers.
-        method: HTTP method.
+        operation: with the decorators, throttles and tags of its API and routers.
         route: URL pattern below the API.
         name: its ``operation_id``, or the name of its function.
-        prefix: prefix that distinguishes names if a router is included twice.
+        prefix: distinguishes names if a router is included twice.
         router: the router that declares it.
     """
 
@@ -104,7 +103,7 @@ def operations(api: NinjaAPI) -> Iterator[Published]:
 def _bound(api: NinjaAPI) -> Any:
     """Return copies of an API's bound routers, so that changes for tools do not affect the API.
 
-    Binding closes routers, but a site that has not loaded its URLconf may still add to them; so they are reopened.
+    Binding closes routers; they are reopened, because the site may still add operations.
     """
     own: Any = copy.copy(api)
     own._bound_routers_cache = None  # noqa: SLF001 - ninja has no other way to its operations
@@ -127,8 +126,7 @@ def within(router: Router) -> Iterator[Router]:
 def callbacks(operation: Operation, auth: Callable[[Any], Any] | None) -> list[Callable[[Any], Any]] | None:
     """Return the authentication callbacks of a tool, or None if *auth* is required.
 
-    Callbacks that read a credential from the request are replaced by *auth*, or dropped if there are others. Other
-    callbacks, such as those that check the request's user, are kept.
+    Callbacks that read a credential are replaced by *auth*, or dropped if there are others; all others are kept.
     """
     kept: list[Callable[[Any], Any]] = []
     for each in operation.auth_callbacks:
@@ -145,10 +143,7 @@ def _wants_credential(callback: Any) -> bool:
 
 
 class _Description(OpenAPISchema):
-    """The OpenAPI description of a single operation.
-
-    One object per operation: in a shared document, schemas with the same name overwrite each other.
-    """
+    """The OpenAPI description of one operation: in a shared one, schemas with the same name overwrite each other."""
 
     def get_paths(self) -> dict[str, Any]:
         return {}
@@ -158,12 +153,10 @@ class _Description(OpenAPISchema):
 
 
 def places(operation: Operation, headers: Mapping[str, str], label: str) -> list[Place]:
-    """Return the location of each argument of an operation in the request.
+    """Return the location of each argument in the request.
 
     Args:
-        operation: the operation.
-        headers: headers of every request, by lower-case name with hyphens. No others are sent.
-        label: name of the operation in errors.
+        headers: headers of every request, by lower-case name with hyphens.
 
     Raises:
         ImproperlyConfigured: the operation requires a header or cookie that is not sent.
@@ -193,14 +186,14 @@ def _is_form(operation: Operation) -> bool:
 
 
 def _body_name(operation: Operation) -> str | None:
-    """Return the name of the parameter that is the whole body; None if each parameter is a member of the body."""
+    """Return the parameter that is the whole body, if there is one."""
     models = [] if _is_form(operation) else [each for each in operation.models if issubclass(each, BodyModel)]
     names = [field.alias or name for model in models for name, field in model.model_fields.items()]
     return names[0] if len(names) == 1 else None
 
 
 def output(operation: Operation) -> dict[str, Any] | None:
-    """Return the schema of structured content, if there is exactly one.
+    """Return the schema of structured content.
 
     None if the response is undeclared, may be empty, is a stream or not JSON, or has several schemas.
     """
@@ -216,23 +209,14 @@ _VARIABLE = re.compile(r"<(?:[^>:]+:)?([^>]+)>")
 
 @dataclass(frozen=True)
 class Endpoint:
-    """The function of a tool: a call of one operation.
-
-    Attributes:
-        arguments: arguments of the tool.
-        headers: headers of every request.
-    """
+    """The function of a tool: a call of one operation."""
 
     published: Published
     arguments: OperationArguments
     headers: Mapping[str, str]
 
     def __call__(self, ctx: Context, keywords: Mapping[str, Any]) -> ToolResult[Any]:
-        """Call the operation as the caller and return its response as a result.
-
-        Raises:
-            ToolError: the operation returned an error.
-        """
+        """Call the operation as the caller and return its response as a result."""
         given = keywords["given"]
         sent = self.arguments.sent(given)
         path, variables = self._place(sent.path)
@@ -246,7 +230,6 @@ class Endpoint:
         return tool_result(response, request, ctx=ctx)
 
     def _place(self, values: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-        """Return the percent-encoded path, and the URL variables as Django parses them."""
         published = self.published
         try:
             root = published.operation.api.get_root_path({})
@@ -272,7 +255,7 @@ class Endpoint:
         return Call(self.published.method, path, sent.query, body, kind, self.headers, sent.files)
 
     def _view(self, variables: Mapping[str, Any]) -> Callable[[Any], Any]:
-        """Return the operation as a view, with the only middleware that ninja needs, for files of PUT and PATCH."""
+        """Return the operation as a view, with ninja's middleware for files if the site uses it."""
         run: Callable[..., Any] = partial(self.published.operation.run, **variables)
 
         async def aview(request: Any) -> Any:
@@ -285,7 +268,7 @@ class Endpoint:
         return fix_request_files_middleware(chosen) if FIX_MIDDLEWARE_PATH in settings.MIDDLEWARE else chosen
 
     def _problems(self, response: Any, given: Mapping[str, Any]) -> list[str]:
-        """Return a sentence for each invalid argument, or [] if the API has its own error format."""
+        """Return a sentence for each invalid argument; [] if the API has its own error format."""
         if media_type(response) != JSON:
             return []
         match from_json(response.content):
@@ -294,7 +277,7 @@ class Endpoint:
         return []
 
     def _detail(self, detail: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-        """Translate the location of one of ninja's errors from the request to the argument."""
+        """Translate one of ninja's errors from the request to the argument."""
         source, *location = detail["loc"]
         if source == "body" and location[:1] == [_body_name(self.published.operation)]:
             location = location[1:]

@@ -28,10 +28,9 @@ _EXCLUSIVE = {"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"}
 
 @dataclass(frozen=True)
 class Document:
-    """The components of an OpenAPI document, for conversion of its schemas to JSON Schema 2020-12.
+    """The components of an OpenAPI document, for conversion to JSON Schema 2020-12.
 
     Attributes:
-        components: schemas by name.
         hidden: keyword of properties to leave out: ``"readOnly"`` in requests, ``"writeOnly"`` in responses.
     """
 
@@ -113,12 +112,7 @@ def words_of(*notes: Any) -> Any:
 
 
 def output_schema(responses: Mapping[Any, Any], document: Document) -> Schema | None:
-    """Return the schema of structured content, or None unless there is exactly one success response, of JSON.
-
-    Args:
-        responses: responses of an operation by status.
-        document: components that they refer to.
-    """
+    """Return the schema of structured content, or None unless there is exactly one success response, of JSON."""
     successes = [each for status, each in responses.items() if str(status).startswith("2")]
     content = [each.get("content", {}).get(JSON, {}).get("schema") for each in successes]
     return None if len(content) != 1 or not content[0] else document.schema(content[0])
@@ -152,9 +146,6 @@ class Place:
 
     Attributes:
         source: ``"path"``, ``"query"``, ``"body"`` (a member of the body) or ``"whole"`` (the body itself).
-        name: name at that location.
-        schema: JSON Schema of its value.
-        required: True if it is required.
         is_file: True for a file or a list of files.
         joined: True if the values of a list are joined by commas.
     """
@@ -183,11 +174,7 @@ def parameter_places(
 def body_places(schema: Schema, document: Document, *, required: bool, name: str | None = None) -> list[Place]:
     """Return the places of a body's members, or one place if the body is not an object or accepts other members.
 
-    Args:
-        schema: schema of the body.
-        document: components that it refers to.
-        required: the body is required.
-        name: argument for a whole body. Default: ``items`` for a list, otherwise ``body``.
+    *name* is the argument of a whole body. Default: ``items`` for a list, otherwise ``body``.
     """
     shown = document.schema(schema)
     if "properties" not in shown or "additionalProperties" in shown or "default" in schema:
@@ -206,12 +193,7 @@ def _is_file(schema: Schema) -> bool:
 
 @dataclass
 class Sent:
-    """The values of one call by location in the request.
-
-    Attributes:
-        body: the body, or ``LEFT_OUT`` for none.
-        files: files of the body by name.
-    """
+    """The values of one call by location in the request. ``body`` may be ``LEFT_OUT``."""
 
     path: dict[str, Any] = field(default_factory=dict)
     query: dict[str, Any] = field(default_factory=dict)
@@ -223,13 +205,6 @@ class OperationArguments(Arguments):
     """Arguments whose names are validated here, and whose values are validated by the operation.
 
     A body member with the name of a path or query parameter is renamed to ``new_…``.
-
-    Args:
-        places: places of the arguments.
-        label: name of the tool in errors.
-
-    Attributes:
-        places: places by argument name.
 
     Raises:
         ImproperlyConfigured: two arguments have the same name.
@@ -271,22 +246,14 @@ class OperationArguments(Arguments):
         return self.whole is not None and self.places[self.whole].schema.get("type") == "array"
 
     def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments under the single key ``given``, because their names are arbitrary.
-
-        Raises:
-            ArgumentError: an argument is unknown, or one that the request needs is missing.
-        """
+        """Return the arguments under the single key ``given``, because their names are arbitrary."""
         given = {name: value for name, value in super().validate(values).items() if value is not LEFT_OUT}
         if missing := [name for name in self._needed if given.get(name) in (None, "")]:
             raise ArgumentError([missing_argument([name]) for name in missing])
         return {"given": given}
 
     def sent(self, given: Mapping[str, Any]) -> Sent:
-        """Return the values by location.
-
-        Raises:
-            ArgumentError: a file argument is not a file.
-        """
+        """Return the values by location."""
         sent = Sent()
         if any(place.source == "body" for place in self.places.values()):
             sent.body = {}
@@ -321,7 +288,6 @@ class OperationArguments(Arguments):
 
 
 def _named(place: Place, argument: str) -> Schema:
-    """Return the schema of an argument, with its API name in the description if that differs."""
     name, schema = place.name, place.schema
     if argument == name:
         return schema

@@ -96,11 +96,7 @@ def layer(_: Visit) -> str:
 
 
 async def through(shared: Any) -> None:
-    """Send a message to this process.
-
-    Raises:
-        TimeoutError: it did not arrive.
-    """
+    """Send a message to this process."""
     async with asyncio.timeout(LAYER_SECONDS):
         channel = await shared.new_channel("django_mcp.doctor")
         await shared.send(channel, {"type": "look"})
@@ -118,7 +114,7 @@ class Check(NamedTuple):
     Attributes:
         look: runs the check, adds findings, and returns a sentence for success.
         needs: checks that must succeed first.
-        calls: True if it makes calls, which may need a credential.
+        calls: True if it may need a credential.
     """
 
     name: str

@@ -36,12 +36,7 @@ _TIME_CODES = {9, 10}
 
 @dataclass(frozen=True)
 class HTTPResponse:
-    """A complete response.
-
-    Attributes:
-        headers: headers by lower-case name; repeated ones are joined.
-        seconds: duration of the request.
-    """
+    """A complete response. ``headers`` are by lower-case name; repeated ones are joined."""
 
     status: int
     headers: Mapping[str, str]
@@ -123,13 +118,7 @@ class Stream:
 
 
 class Web:
-    """Requests to one URL, and to URLs that it refers to.
-
-    Args:
-        url: URL of the endpoint.
-        timeout: timeout of each operation in seconds.
-        insecure: do not verify certificates.
-    """
+    """Requests to the endpoint's URL, and to URLs that it refers to. *timeout* is in seconds."""
 
     def __init__(self, url: str, timeout: float, *, insecure: bool = False) -> None:
         self.url = url
@@ -151,11 +140,7 @@ class Web:
         return context
 
     def connect(self, parts: SplitResult) -> http.client.HTTPConnection:
-        """Return a connection to the host of a URL.
-
-        Raises:
-            Stop: the connection failed.
-        """
+        """Return a connection to the host of a URL; raises ``Stop`` on failure."""
         host, port = place(parts)
         connection = (
             http.client.HTTPSConnection(host, port, timeout=self.timeout, context=self.context())
@@ -172,11 +157,7 @@ class Web:
     def send(
         self, method: str, headers: Mapping[str, str] | None = None, body: bytes | None = None, url: str | None = None
     ) -> HTTPResponse:
-        """Send a request and read its response.
-
-        Raises:
-            Stop: the request failed.
-        """
+        """Send a request and read its response; raises ``Stop`` on failure."""
         parts = urlsplit(url or self.url)
         with contextlib.closing(self.connect(parts)) as connection:
             return self.on(connection, method, headers, body, parts)
@@ -189,11 +170,7 @@ class Web:
         body: bytes | None = None,
         parts: SplitResult | None = None,
     ) -> HTTPResponse:
-        """Send a request on an open connection, which stays open if the server allows it.
-
-        Raises:
-            Stop: the request failed.
-        """
+        """Send a request on an open connection, which stays open if the server allows it."""
         parts = parts or self.parts
         began = time.monotonic()
         try:
@@ -207,11 +184,7 @@ class Web:
         return HTTPResponse(response.status, joined(response), content, time.monotonic() - began)
 
     def open(self, method: str, headers: Mapping[str, str], body: bytes | None = None) -> Stream | None:
-        """Send a request and read only the head of its response; None after a timeout.
-
-        Raises:
-            Stop: the request failed.
-        """
+        """Send a request and read only the head of its response; None after a timeout."""
         connection = self.connect(self.parts)
         sock = connection.sock
         try:
@@ -289,14 +262,10 @@ class Visit:
     """The state of one run.
 
     Attributes:
-        server: the endpoint in this process.
         key: bearer token to send.
         is_ours: True if this process's database has the key.
         is_open: True if calls are allowed, with the credential or without.
-        session: id of the legacy session.
-        row: row of the session in this process's database, if found.
-        listening: the open stream.
-        began: start of this run.
+        row: row of the legacy session in this process's database, if found.
         name: unique client name of this run.
     """
 

@@ -458,13 +458,7 @@ class Severity(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """A problem or a hint.
-
-    Attributes:
-        id: key in ``FINDINGS``.
-        message: what was observed.
-        remedy: the setting or directive that helps.
-    """
+    """A problem or a hint."""
 
     id: str
     severity: Severity
@@ -478,12 +472,7 @@ class Finding:
 
 @dataclass
 class Checked:
-    """The result of one check.
-
-    Attributes:
-        seen: a sentence for success.
-        skipped: why the check was skipped, or "".
-    """
+    """The result of one check. ``seen`` is a sentence for success."""
 
     name: str
     title: str
@@ -504,12 +493,7 @@ class Checked:
 
 
 class Stop(Exception):
-    """Raised by a check that cannot continue.
-
-    Args:
-        finding_id: key in ``FINDINGS``.
-        values: values for its texts.
-    """
+    """Raised by a check that cannot continue."""
 
     def __init__(self, finding_id: str, **values: Any) -> None:
         super().__init__(finding_id)

@@ -126,11 +126,7 @@ def pages(visit: Visit) -> str:
 
 
 def preflight(visit: Visit, origin: str) -> None:
-    """Send a CORS preflight request.
-
-    Raises:
-        Stop: the response does not allow the call.
-    """
+    """Send a CORS preflight request."""
     asked = {
         "Origin": origin,
         "Access-Control-Request-Method": "POST",
@@ -183,11 +179,7 @@ def answer(visit: Visit) -> str:
 
 
 def recognise(visit: Visit, reply: HTTPResponse) -> None:
-    """Check that the endpoint itself sent a response.
-
-    Raises:
-        Stop: something else did, or the endpoint rejected the host.
-    """
+    """Check that the endpoint itself responded and accepted the host."""
     if reply.status in _REDIRECTS:
         raise redirected(visit, reply)
     if reply.status in _BY_STATUS:
@@ -201,11 +193,7 @@ def recognise(visit: Visit, reply: HTTPResponse) -> None:
 
 
 def look_at_challenge(visit: Visit, reply: HTTPResponse) -> None:
-    """Check that a 401 asks for a bearer token, as the endpoint's does.
-
-    Raises:
-        Stop: it does not, or the header was removed.
-    """
+    """Check that a 401 asks for a bearer token, as the endpoint's does."""
     challenge = reply.headers.get("www-authenticate", "")
     if challenge and "bearer" not in challenge.lower():
         raise Stop("answer.proxy-auth", status=401, challenge=challenge, path=visit.path)
@@ -290,9 +278,6 @@ def gets_through(visit: Visit, reply: HTTPResponse) -> bool:
     """Distinguish a rejected credential from a lost header; return True if another header works.
 
     The endpoint's 401 has ``error=`` only if it received a credential.
-
-    Raises:
-        Stop: the credential was rejected.
     """
     if "error=" not in reply.headers.get("www-authenticate", ""):
         visit.found("headers.authorization")
@@ -334,11 +319,7 @@ def legacy(visit: Visit) -> str:
 
 
 def greet(visit: Visit) -> None:
-    """Open a session, and find it in this process's database by its unique client name.
-
-    Raises:
-        Stop: the response is an error.
-    """
+    """Open a session, and find it in this process's database by its unique client name."""
     client = {"name": visit.name, "version": "1"}
     params = {"protocolVersion": OLDER, "capabilities": {}, "clientInfo": client}
     reply = expect(visit.say("initialize", params), "initialize")
@@ -347,11 +328,7 @@ def greet(visit: Visit) -> None:
 
 
 def expect(reply: HTTPResponse, method: str) -> HTTPResponse:
-    """Return the response if it is a result.
-
-    Raises:
-        Stop: it is not.
-    """
+    """Return the response if it is a result."""
     if "result" not in reply.json:
         raise Stop("legacy.error", method=method, version=OLDER, evidence=reply.said)
     return reply
@@ -395,8 +372,7 @@ def deployment(visit: Visit) -> str:
 def bell(visit: Visit) -> str:
     """End this run's session from this process, and measure how soon the server ends its stream.
 
-    A server without the notification polls, possibly at this moment; so a slow first result is measured again right
-    after a poll.
+    A slow first result is measured again: a server that only polls may have polled just then.
     """
     if visit.session is None or visit.row is None or not visit.holds_streams:
         return "not measured, because there is no stream or session"
@@ -410,11 +386,7 @@ def bell(visit: Visit) -> str:
 
 
 def ring(visit: Visit) -> float:
-    """Open the session's stream, end the session, and return the seconds until the stream ends.
-
-    Raises:
-        Stop: it did not end.
-    """
+    """Open the session's stream, end the session, and return the seconds until the stream ends."""
     assert visit.row is not None  # noqa: S101
     asked = {**visit.named(visit.session), **visit.credential, "Accept": "text/event-stream"}
     stream = visit.web.open("GET", asked)
@@ -472,11 +444,7 @@ def streams(visit: Visit) -> str:
 
 
 def open_one(visit: Visit, more: dict[str, str]) -> Stream:
-    """Open a stream.
-
-    Raises:
-        Stop: the head of the response did not arrive.
-    """
+    """Open a stream."""
     given, body = visit.compose("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
     timeout, visit.web.timeout = visit.web.timeout, FIRST_SECONDS
     try:
@@ -564,11 +532,7 @@ def is_same(one: str, other: str) -> bool:
 
 
 def fetch(visit: Visit, url: str) -> dict[str, Any]:
-    """Return a JSON document.
-
-    Raises:
-        Stop: it does not exist, or is not a JSON object.
-    """
+    """Return a JSON document."""
     reply = visit.web.send("GET", {"Accept": "application/json"}, url=url)
     if reply.status != 200:  # noqa: PLR2004
         raise Stop("metadata.not-found", url=url, status=reply.status)

@@ -57,11 +57,8 @@ from django_mcp.primitives.validation_errors import missing_argument
 def accepted(ctx: Context, done: Any, filled: Iterable[forms.BaseForm], *, change: bool) -> Any:
     """Return the tool's result after a form was handled.
 
-    Rows are returned as their ModelResource shows them to the caller; other values unchanged.
-
     Args:
-        ctx: the call.
-        done: what the handler returned: a row, a list of rows, None, or any result of a tool.
+        done: the handler's result. Rows are returned as their ModelResource shows them, other values unchanged.
         filled: the valid form, or the forms of a formset.
         change: True if an existing row was changed.
     """
@@ -84,10 +81,7 @@ def _told(words: str, data: dict[str, Any] | None) -> Any:
 
 
 def _row(ctx: Context, obj: Any, form: forms.BaseForm) -> dict[str, Any] | None:
-    """Return a row as its ModelResource at the endpoint shows it, or its key and submitted values without one.
-
-    None means that the caller may not view the row.
-    """
+    """Return a row as its ModelResource shows it (None if hidden from the caller), or its key and submitted values."""
     bound = ctx.server.model_resources.get(type(obj))
     if bound is None:
         return {"pk": to_json_value(obj.pk), **given_values(form)}
@@ -98,11 +92,10 @@ def _row(ctx: Context, obj: Any, form: forms.BaseForm) -> dict[str, Any] | None:
 def filled_in(verb: str, name: str, filled: Sequence[tuple[forms.BaseForm, Mapping[str, Any]]]) -> dict[str, Any]:
     """Return a preview of the submitted values with their labels.
 
-    Stored values are not read here: ``changes_of`` adds those that a ModelResource lets the caller view.
+    Stored values are added by ``changes_of``, if a ModelResource lets the caller view them.
 
     Args:
         verb: ``"create"``, ``"update"``, or ``"submit"`` for a form without a row.
-        name: name of the object or form.
         filled: valid forms, each with its arguments.
     """
     changes = []
@@ -117,10 +110,7 @@ def filled_in(verb: str, name: str, filled: Sequence[tuple[forms.BaseForm, Mappi
 
 
 def given_values(form: forms.BaseForm) -> dict[str, Any]:
-    """Return the cleaned values of the fields callers can set, without passwords.
-
-    Rows are represented by the argument that selected them, or by their key.
-    """
+    """Return the cleaned values that callers can set, without passwords. Rows are represented by argument or key."""
     return {
         name: field.mcp_given if hasattr(field, "mcp_given") else _plain(form, name)
         for name, field in asked(form).items()
@@ -223,9 +213,7 @@ def form_tool(form_class: Any = None, /, *, server: Where = None, **options: Any
 
 
 class WritePermission:
-    """A ``visible`` predicate that checks write permissions of models.
-
-    The model's ModelResource decides, or Django's permissions if there is none.
+    """A ``visible`` predicate that checks write permissions by ModelResource, or else by Django's permissions.
 
     Args:
         writes: pairs of a model and the action on its rows, ``"create"`` or ``"update"``.
@@ -245,11 +233,7 @@ class WritePermission:
         return self.also is None or bool(self.also(ctx))
 
     def require(self, ctx: Context, obj: Any) -> None:
-        """Check that the caller may create or update this row.
-
-        Raises:
-            ToolError: permission denied.
-        """
+        """Raise ToolError unless the caller may create or update this row."""
         options, is_new = obj._meta, obj._state.adding  # noqa: SLF001 - Django's documented API
         if not _allows(ctx, type(obj), "create" if is_new else "update"):
             words = f"add {options.verbose_name_plural}" if is_new else f"update this {options.verbose_name}"
@@ -284,11 +268,7 @@ def _permission(model: type[Model], verb: str) -> str:
 
 
 class DeclaredForm:
-    """A form class with the options of ``form_tool``.
-
-    Attributes:
-        tool: the resulting tool.
-    """
+    """A form class with the options of ``form_tool``, and the resulting ``tool``."""
 
     def __init__(
         self,
@@ -344,7 +324,7 @@ class DeclaredForm:
         return ImproperlyConfigured(f"{self._label}: {words}.")
 
     def _hints(self, options: Mapping[str, Any], handle: Any) -> dict[str, Any]:
-        """Return the hints of the same write through ``ModelResource``, so that the same approval rules apply."""
+        """Return the same hints as ``ModelResource``, so that the same approval rules apply."""
         if options.get("read_only"):
             return {}
         if self._changes:
@@ -393,12 +373,7 @@ class DeclaredForm:
     # Definition
 
     def schema(self, server: Any) -> dict[str, Any]:
-        """Return the JSON Schema of the arguments at an endpoint. Creates the form, which may query the database.
-
-        Raises:
-            ImproperlyConfigured: the form cannot be created, or has a field with the name of ``lookup``.
-            DatabaseError, InterfaceError: creating the form failed in the database.
-        """
+        """Return the JSON Schema of the arguments at an endpoint. Creates the form, which may query the database."""
         schema = self._source.schema(server)
         if self._lookup is None:
             return schema
@@ -462,12 +437,7 @@ class DeclaredForm:
             return shown
 
     def _filled(self, ctx: Context, given: dict[str, Any]) -> tuple[Any, Any]:
-        """Return the row to write, or None, and the bound, valid form, which is not saved yet.
-
-        Raises:
-            ToolError: the caller may not write this row.
-            ArgumentError: invalid arguments or form errors.
-        """
+        """Return the row to write, or None, and the bound, valid form."""
         obj = self._row(ctx, given)
         if self._permission is not None and obj is not None:
             self._permission.require(ctx, obj)
@@ -477,7 +447,7 @@ class DeclaredForm:
         return obj, form
 
     def _rows_of(self, ctx: Context, keywords: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the rows that the arguments of a call refer to: the one to change, and those chosen in fields."""
+        """Return the rows that arguments refer to: the one to change, and those chosen in fields."""
         given = dict(keywords["given"])
 
         def look() -> dict[str, Any]:
@@ -493,11 +463,7 @@ class DeclaredForm:
         return nullcontext() if self._written is None else in_database(self._written)
 
     def _row(self, ctx: Context, given: dict[str, Any]) -> Any:
-        """Return the row to change, or None if the form creates one or has none.
-
-        Raises:
-            ToolError: the caller cannot access such a row.
-        """
+        """Return the row to change, or None if the form creates one or has none."""
         if self._lookup is not None:
             if self._lookup.name not in given:
                 raise ArgumentError([missing_argument([self._lookup.name])])
@@ -517,12 +483,6 @@ class DeclaredForm:
 
 class FormTool(LateTool):
     """A form tool, completed when first listed or called, because creating some forms queries the database.
-
-    Args:
-        call: the function it runs.
-        declared: the form and its options.
-        server: the endpoint.
-        options: options of ``Tool``.
 
     Attributes:
         server: the endpoint that offers the tool, whose ModelResources define how rows are selected.
@@ -554,7 +514,6 @@ def set_server(*, sender: Any, primitive: Primitive, **_: Any) -> None:
 
 
 def _returns(*calls: Any) -> Any:
-    """Return the first usable return annotation of *calls*."""
     for call in calls:
         if call is None or isinstance(call, str):
             continue

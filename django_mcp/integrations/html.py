@@ -124,7 +124,7 @@ def _is_left_out(tag: Tag, names: frozenset[str]) -> bool:
 
 
 def _outermost(root: Tag, is_wanted: Callable[[Tag], bool], left_out: frozenset[str] = frozenset()) -> Iterator[Tag]:
-    """Yield the wanted elements in document order, without those nested in another one or in one left out."""
+    """Yield the outermost wanted elements in document order."""
     waiting: list[PageElement] = [root]
     while waiting:
         each = waiting.pop()
@@ -243,7 +243,6 @@ class _Converter(_Base):  # type: ignore[misc]
         return re.sub(r"[\s()]", lambda found: f"%{ord(found[0]):02X}", whole.geturl())
 
     def convert_blockquote(self, el: Any, text: str, parent_tags: Any) -> str:
-        """Convert a quotation. Nested quotations are not quoted twice."""
         if "blockquote" in parent_tags:
             return str(self.convert_div(el, text, parent_tags))
         return str(super().convert_blockquote(el, text, parent_tags))
@@ -262,7 +261,6 @@ class _Converter(_Base):  # type: ignore[misc]
         return f"{mark}{indented}\n" if text else ""
 
     def convert_td(self, el: Any, text: str, parent_tags: Any) -> str:  # noqa: ARG002
-        """Convert a cell. A nested table becomes text of its cell."""
         words = " ".join(text.split())
         return f" {words} " if "_inline" in parent_tags else " " + words.replace("|", "\\|") + " |"
 

@@ -85,7 +85,7 @@ def refused(response: Any, body: bytes, request: Any) -> ToolError:
     """Return the error for a response with a status of 400 or more.
 
     Raises:
-        ServerError: the status is 405 or 5xx (except 503), which no caller can correct.
+        ServerError: no caller can correct it: 405, or 5xx except 503.
     """
     status = response.status_code
     if status == HTTPStatus.METHOD_NOT_ALLOWED:
@@ -207,12 +207,10 @@ class Call:
     """A request to send to a view.
 
     Attributes:
-        method: ``"GET"``, ``"POST"``, …
         path: URL path, percent-encoded, with the script prefix and without the query.
         query: query parameters. A list repeats its key; None is left out.
         body: a JSON-serializable value, or a dict for forms. None for no body.
-        content_type: media type of the body.
-        headers: additional headers by name; ``Accept`` may be replaced.
+        headers: additional headers; ``Accept`` may be replaced.
         files: files by form field name, several in a list. The body is then ``multipart/form-data``.
     """
 
@@ -310,14 +308,13 @@ def _copied() -> Iterator[str]:
 def _caller(ctx: Context) -> str:
     """Return a cookie value that separates cached pages varying on ``Cookie`` by caller.
 
-    It is not a credential, and is an HMAC so that a page cannot be planted under another caller's key.
+    It is no credential, but an HMAC, so that no page can be planted for another caller.
     """
     who = f"{ctx.principal.kind}\n{ctx.principal.id}"
     return salted_hmac("django_mcp.adapters.requests", who, algorithm="sha256").hexdigest()[:32]
 
 
 def _completed(request: SiteRequest, ctx: Context) -> HttpRequest:
-    """Set what the site's middleware would set."""
     made: Any = request
     set_user(request, ctx.user)
     made.session = EmptySession()
@@ -389,7 +386,7 @@ def _with_quoted_head(file: "UploadedFile[Any]") -> "UploadedFile[Any]":
 
 
 def _quoted(text: str) -> str:
-    """Percent-encode, as browsers do, the characters that Django does not escape in a part's header."""
+    """Percent-encode what Django does not escape in a part's header, as browsers do."""
     return text.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
 
 
@@ -398,12 +395,9 @@ def run_view(
 ) -> HttpResponseBase:
     """Return the response of a view, as Django's handler would without middleware.
 
-    Call it from synchronous code; the view may be async. Templates are rendered, and ``ATOMIC_REQUESTS`` and
-    ``LoginRequiredMiddleware`` (if installed) are respected. ``Http404``, ``PermissionDenied``, ``SuspiciousOperation``
-    and ``BadRequest`` become responses without a body.
-
-    Raises:
-        Exception: any other exception of the view.
+    The view may be async; call this from synchronous code. ``ATOMIC_REQUESTS`` and an installed
+    ``LoginRequiredMiddleware`` are respected. ``Http404``, ``PermissionDenied``, ``SuspiciousOperation`` and
+    ``BadRequest`` become empty responses; other exceptions propagate.
     """
     keywords = kwargs or {}
     error: Exception | None = None
@@ -431,7 +425,6 @@ def _respond(view: Any, request: HttpRequest, args: Sequence[Any], keywords: Map
 
 
 def _kept_out(view: Any, request: HttpRequest, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """Return the redirect of ``LoginRequiredMiddleware``, or None if the view may run."""
     from django.contrib.auth.middleware import LoginRequiredMiddleware  # noqa: PLC0415 - needs settings
 
     for each in map(import_string, settings.MIDDLEWARE):
@@ -475,11 +468,9 @@ def target(response: HttpResponseBase, request: HttpRequest) -> str | None:
 
 
 def require_no_login(url: str, request: Any) -> None:
-    """Raise an error if a redirect leads to the login page.
+    """Raise ToolError if a redirect leads to the login page.
 
-    Raises:
-        ToolError: *url* has the current URL as a query parameter to return to, or the user is anonymous and *url* is
-            the login page.
+    That is: *url* has the current URL as a query parameter, or the user is anonymous and *url* is the login page.
     """
     parts = _split(url)
     own = {request.get_full_path(), request.build_absolute_uri()}
@@ -584,7 +575,7 @@ def _follow(request: Any, ctx: Context, call: Call, most: int, redirects: int) -
 
 
 def _after(request: HttpRequest, ctx: Context, call: Call, follow: Callable[[], ToolResult[Any]]) -> ToolResult[Any]:
-    """Return the page that a response redirects to. If that page fails, the first request has still succeeded."""
+    """Return the page that a response redirects to. If it fails, the first request has still succeeded."""
     if request.method in SAFE:
         return follow()
     try:

@@ -42,12 +42,7 @@ class LateTool(Tool):
 
     Its definition may need other apps, the URLconf (which contains the endpoint itself), or the database, which does
     not exist yet during the first ``migrate``. A tool that cannot be completed is left out of lists and fails when
-    called; other tools are not affected. A system check reports declaration errors; after other errors, completion is
-    retried on each use.
-
-    Args:
-        call: the function, as for ``Tool``, as far as known.
-        options: options of ``Tool``.
+    called. A system check reports declaration errors; after other errors, completion is retried on each use.
 
     Attributes:
         reads_database: True if completing may query the database, and so must not run in an event loop.
@@ -71,12 +66,7 @@ class LateTool(Tool):
             self._waiting.add(self)
 
     def made(self) -> Tool:
-        """Return the complete tool, with the options of this one.
-
-        Raises:
-            ImproperlyConfigured: the declaration is wrong.
-            Exception: it cannot be completed now.
-        """
+        """Return the complete tool, with the options of this one. May raise any error."""
         raise NotImplementedError
 
     @property
@@ -92,8 +82,7 @@ class LateTool(Tool):
     def complete_now(self) -> None:
         """Complete the tool if apps are ready and the database is available.
 
-        Raises:
-            Exception: it cannot be completed. Raised here, at its declaration, rather than when first listed.
+        Errors are raised here, at its declaration, rather than when first listed.
         """
         if apps.ready:
             with suppress(Error), _savepoints():
@@ -168,7 +157,7 @@ SHOWN = ("description", "inputSchema")
 
 @contextmanager
 def _savepoints() -> Iterator[None]:
-    """Keep a database error from breaking the transactions that are open."""
+    """Keep a database error from breaking open transactions."""
     with ExitStack() as stack:
         for each in connections.all(initialized_only=True):
             if each.in_atomic_block:
@@ -193,7 +182,7 @@ def _complete_all(wanted: LateTool, waiting: list[LateTool]) -> None:
 
 
 class Undescribed(Arguments):
-    """Arguments of a tool that could not be completed; validation always raises the cause."""
+    """Arguments of a tool that could not be completed. Validation raises the cause."""
 
     def __init__(self, failure: Exception) -> None:
         super().__init__([], "")

@@ -123,8 +123,6 @@ def prompt_template(
 
 
 class _Template:
-    """A template as the function of a prompt."""
-
     __signature__ = inspect.Signature([inspect.Parameter(CONTEXT, inspect.Parameter.KEYWORD_ONLY)])
 
     def __init__(self, template: str, name: str) -> None:
@@ -164,12 +162,6 @@ class _Template:
         return template.render(values, context.request)
 
     def parameters(self, arguments: Mapping[str, Any]) -> list[Parameter]:
-        """Return the parameters of the prompt.
-
-        Raises:
-            ImproperlyConfigured: the comment describes an argument that *arguments* does not name, or a name is not
-                valid for a template variable.
-        """
         if wrong := [name for name in arguments if not name.isidentifier() or name.startswith("_")]:
             msg = f"{self.label}: {wrong[0]!r} is not a valid name of a template variable."
             raise ImproperlyConfigured(msg)

@@ -74,12 +74,12 @@ class Address:
     """A URL pattern that leads to a view, with the resolvers that include it.
 
     Attributes:
-        names: names for ``reverse``, with namespaces. Empty if the pattern has no name.
-        namespaces: the namespaces that include it, outermost first.
-        lookup: argument of ``reverse`` for exactly this pattern, or None if there is none.
-        variables: variable parts with their converters; None for a group of a regular expression. Unnamed groups are
-            called ``_0``, ``_1`` and so on.
-        required: variables that every form of the pattern needs.
+        names: names for ``reverse``, with namespaces.
+        namespaces: those that include it, outermost first.
+        lookup: argument of ``reverse`` for exactly this pattern, or None.
+        variables: converters of the variable parts; None for a group of a regular expression. Unnamed groups are called
+            ``_0``, ``_1`` and so on.
+        required: variables without which no URL matches.
     """
 
     names: frozenset[str]
@@ -139,9 +139,6 @@ class Route:
     Args:
         view: the name of its URL, or the view: a function or a ``View`` class.
         pattern: a path such as ``"bookings/<int:pk>/"``. Default: from the site's URLconf.
-
-    Raises:
-        ImproperlyConfigured: no URL leads to the view, or several do and none was chosen.
     """
 
     def __init__(self, view: Any, pattern: str | None = None) -> None:
@@ -175,11 +172,9 @@ class Route:
         raise ImproperlyConfigured(msg)
 
     def _named_groups(self, view: Any) -> Mapping[str, str]:
-        """Return the callers' names of unnamed groups: the names of the view's parameters.
+        """Return the names of unnamed groups for callers, which are those of the view's parameters.
 
-        Raises:
-            ImproperlyConfigured: the view has no such parameters, or the URL also has named groups, in which case
-                Django ignores the unnamed ones.
+        Named groups must not be mixed with them: Django then ignores the unnamed ones.
         """
         every = {name for each in self.addresses for name in each.variables}
         unnamed = sorted(filter(is_unnamed, every), key=lambda name: int(name[1:]))
@@ -246,15 +241,12 @@ class Route:
 
 
 def fits_into_path(value: Any) -> bool:
-    """Return True if a value is safe in a URL path.
-
-    Dot segments, which browsers and proxies resolve (RFC 3986, section 5.2.4), and control characters are not.
-    """
+    """Return True if a value has no control characters and no dot segments (RFC 3986, section 5.2.4)."""
     return not _UNFIT.search(str(value))
 
 
 def _arguments_of(view: Callable[..., Any], count: int) -> list[str]:
-    """Return the names of a view's first *count* parameters after the request, or [] if it takes fewer.
+    """Return the names of a view's first *count* parameters after the request, or [].
 
     For a single argument of a view with ``*args`` the name is ``value``.
     """
@@ -287,13 +279,12 @@ def _parameter(name: str, converter: Any, is_required: bool) -> Parameter:
 
 
 def _text(regex: str | None) -> Any:
-    """Return the annotation of text that must match a converter's regular expression. Numbers are accepted."""
+    """Return the annotation of text that matches a regular expression. Numbers are accepted."""
     schema = {"type": "string"} | ({"pattern": f"^(?:{regex})$"} if regex else {})
     return Annotated[str, Field(coerce_numbers_to_str=True), WithJsonSchema(schema)]
 
 
 def _as_url(name: str, converter: Any, value: Any) -> Any:
-    """Return the value that the site's converter produces from the text, as ``reverse`` expects it."""
     if converter is None or type(converter) in _ANNOTATIONS:
         return str(value)
     try:
@@ -349,18 +340,13 @@ class Published:
         vars(self).pop("route", None)
 
     def _check(self) -> None:
-        """Raise ImproperlyConfigured if the view does not exist or does not support the method."""
         cls = getattr(self.route.callback, "view_class", None)
         if cls is not None and not hasattr(cls, self.method.lower()) and self.method != "HEAD":
             msg = f"view_tool({self.view!r}): {cls.__name__} does not support {self.method}."
             raise ImproperlyConfigured(msg)
 
     def parameters(self) -> list[Parameter]:
-        """Return the parameters: path variables first, then the declared arguments.
-
-        Raises:
-            ImproperlyConfigured: no URL leads to the view, or the view does not support the method.
-        """
+        """Return the parameters: path variables first, then the declared arguments."""
         self._check()
         variables = [self._declared(each.name, each) for each in self.route.parameters()]
         names = {each.name for each in variables}
@@ -415,19 +401,11 @@ class Published:
 
 
 def _inherited(cls: type) -> str | None:
-    """Return the inherited docstring, which says nothing about this view."""
     return next((base.__doc__ for base in cls.__mro__[1:] if base.__doc__), None)
 
 
 class ViewTool(LateTool):
-    """A view tool, completed when the URLconf is available.
-
-    Args:
-        published: the view.
-        output: JSON Schema of the structured content, or None.
-        description: replaces the view's docstring.
-        options: options of ``Tool``.
-    """
+    """A view tool, completed when the URLconf is available."""
 
     def __init__(
         self, published: Published, output: dict[str, Any] | None, *, description: str | None, **options: Any
@@ -536,7 +514,6 @@ def _name(view: Any) -> str:
 
 
 def _wrapped(given: Any) -> dict[str, Any]:
-    """Return an output schema of type object, as clients require."""
     schema = dict(given) if isinstance(given, Mapping) else json_schema(TypeAdapter(given), "serialization")
     if schema.get("type") == "object":
         return schema

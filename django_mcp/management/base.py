@@ -14,11 +14,7 @@ from django_mcp.core.server import MCPServer, servers
 
 
 def find_server(name: str) -> MCPServer:
-    """Return the endpoint with this name.
-
-    Raises:
-        CommandError: it does not exist.
-    """
+    """Return the endpoint with this name."""
     found = {each.name: each for each in servers()}
     if name not in found:
         raise CommandError(f"There is no endpoint {name!r}; --server takes one of {', '.join(sorted(found))}.")
@@ -26,15 +22,7 @@ def find_server(name: str) -> MCPServer:
 
 
 def find_user(name: str, option: str = "--user") -> Any:
-    """Return the user with this username, active or not.
-
-    Args:
-        name: the username.
-        option: the command-line option, for the error.
-
-    Raises:
-        CommandError: the user does not exist.
-    """
+    """Return the user with this username, active or not. *option* is named in errors."""
     from django.contrib.auth import get_user_model  # noqa: PLC0415 - needs the app
 
     model = get_user_model()
@@ -45,11 +33,7 @@ def find_user(name: str, option: str = "--user") -> Any:
 
 
 def find_principal(name: str, option: str = "--user") -> Principal:
-    """Return the caller for a user.
-
-    Raises:
-        CommandError: the user does not exist or is inactive.
-    """
+    """Return the caller for an active user."""
     user = find_user(name, option)
     if not user.is_active:
         raise CommandError(f"The user {name!r} is not active; {option} takes the username of an active user.")
@@ -57,15 +41,7 @@ def find_principal(name: str, option: str = "--user") -> Principal:
 
 
 def everybody(server: MCPServer, option: str = "--user") -> Principal:
-    """Return the anonymous caller of a public endpoint.
-
-    Args:
-        server: the endpoint.
-        option: the option that sets the user, for the error.
-
-    Raises:
-        CommandError: the endpoint is not public.
-    """
+    """Return the anonymous caller of a public endpoint. *option* is named in errors."""
     for each in authenticators(server):
         if isinstance(each, AllowAny):
             return each.everybody
@@ -73,16 +49,7 @@ def everybody(server: MCPServer, option: str = "--user") -> Principal:
 
 
 def caller_of(server: MCPServer, name: str | None, option: str = "--user") -> Principal:
-    """Return a user, or the anonymous caller, of an endpoint.
-
-    Args:
-        server: the endpoint.
-        name: the username; None for the anonymous caller.
-        option: the option that sets the user, for errors.
-
-    Raises:
-        CommandError: the user does not exist, or may not use the endpoint.
-    """
+    """Return a user, or the anonymous caller if *name* is None, who may use the endpoint."""
     principal = everybody(server, option) if name is None else find_principal(name, option)
     if server.user_passes_test is not None and not server.user_passes_test(principal.user):
         raise CommandError(f"This user may not use the endpoint {server.name!r}.")

@@ -89,14 +89,9 @@ def declared_of(path: str, app: str) -> Declared:
 
 
 def check_declared(found: dict[str, Found], wrong: Collection[str] = ()) -> None:
-    """Raise an error for options of skills that do not exist: the site may rely on them being hidden.
+    """Raise ImproperlyConfigured for options of skills that do not exist: the site may rely on them being hidden.
 
-    Args:
-        found: the served skills.
-        wrong: paths of skills with errors.
-
-    Raises:
-        ImproperlyConfigured: a declared skill does not exist.
+    *wrong* are paths of skills with errors.
     """
     apps = {each.app for each in found.values()}
     for key in _declared:

@@ -29,12 +29,7 @@ from django_mcp.skills.skill import SKILL_FILE, File, Folder, Found, Root, app_r
 
 
 class SkillResource(Resource):
-    """The ``SKILL.md`` of a skill, which represents the skill.
-
-    Args:
-        folder: the skill's files.
-        options: access options; see ``Primitive``.
-    """
+    """The ``SKILL.md`` of a skill, which represents the skill."""
 
     def __init__(self, folder: Folder, **options: Any) -> None:
         self.folder = folder
@@ -168,7 +163,6 @@ def _directory(folder: Folder, uri: str) -> str | None:
 
 
 def _children(skill: SkillResource, path: str) -> Iterator[dict[str, Any]]:
-    """Yield the files, then the directories, directly in *path*."""
     folder = skill.folder
     for file in folder.files.values():
         if file.path.rpartition("/")[0] != path:
@@ -192,11 +186,7 @@ logger = logging.getLogger("django_mcp")
 
 
 class Skills:
-    """The skills of a site.
-
-    Args:
-        roots: returns the folders that contain skills.
-    """
+    """The skills in the folders that *roots* returns."""
 
     def __init__(self, roots: Callable[[], Sequence[Root]]) -> None:
         self._roots = roots
@@ -299,14 +289,14 @@ def _tell(uris: Iterable[str]) -> None:
 
 @receiver(server_made, dispatch_uid="django_mcp.skills")
 def _place_late(sender: MCPServer, **_: Any) -> None:
-    """Serve skills at an endpoint created after startup, for example in ``urls.py``."""
+    """Serve skills at an endpoint created after startup."""
     if skills.started:
         skills.place(sender)
 
 
 @receiver(autoreload_started, dispatch_uid="django_mcp.skills")
 def _watch(sender: Any, **_: Any) -> None:
-    """Have ``runserver`` watch skill folders, so that subscribed clients are notified of changes immediately."""
+    """Watch skill folders with ``runserver``, so that clients are notified immediately."""
     for root in app_roots():
         sender.watch_dir(root.path, "**/*")
 

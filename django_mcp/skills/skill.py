@@ -48,13 +48,7 @@ def published() -> mimetypes.MimeTypes:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of a skill.
-
-    Attributes:
-        path: path below the skill's folder, with ``/``.
-        data: its bytes.
-        digest: digest of the bytes, as sent to clients.
-    """
+    """A file of a skill. ``path`` is relative to the skill's folder."""
 
     path: str
     data: bytes = field(repr=False)
@@ -91,8 +85,7 @@ class Folder:
     Attributes:
         path: path of the skill, such as ``plan-a-trip`` or ``billing/refunds``.
         where: its location on disk.
-        front_matter: front matter of ``SKILL.md``.
-        files: files by path, ``SKILL.md`` first.
+        files: by path, ``SKILL.md`` first.
         directories: paths of subfolders.
     """
 
@@ -127,12 +120,7 @@ class Folder:
 
 
 def read_folder(path: str, where: Path) -> Folder:
-    """Read the skill in the folder *where*.
-
-    Raises:
-        ImproperlyConfigured: the skill does not conform to the specification; the message names the file and the
-            problem.
-    """
+    """Read the skill in the folder *where*, or raise ImproperlyConfigured naming the file and the problem."""
     paths, directories = _walk(where)
     if (size := sum(each.stat().st_size for each in paths.values())) > MAX_BYTES:
         raise _error(where, f"has {size:,} bytes in its files; a skill has at most {MAX_BYTES:,}.")
@@ -161,11 +149,7 @@ def is_left_out(name: str) -> bool:
 
 
 def check_inside(path: Path, root: Path, where: Path) -> None:
-    """Reject a link that leads out of *root*.
-
-    Raises:
-        ImproperlyConfigured: it does.
-    """
+    """Raise ImproperlyConfigured for a link that leads out of *root*."""
     if path.is_symlink() and not path.resolve().is_relative_to(root.resolve()):
         raise _error(where, f"has a link that leads out of it: {path}. Copy the target into the folder.")
 
@@ -281,12 +265,7 @@ def _error(where: Path, words: str) -> ImproperlyConfigured:
 
 
 class Root(NamedTuple):
-    """A folder of skills.
-
-    Attributes:
-        app: label of its app.
-        path: path of the folder.
-    """
+    """A folder of skills in an app."""
 
     app: str
     path: Path

@@ -347,7 +347,6 @@ class MCPClient:
         return session.call(method, params, person, schema)
 
     def _check(self, called: CallResult) -> None:
-        """Check that a result matches the tool's output schema."""
         definition = self.definition(called.name)
         for member in ("inputSchema", "outputSchema"):
             if wrong := broken(definition.get(member, {})):
@@ -367,7 +366,6 @@ class MCPClient:
         return found
 
     def _pages(self, kind: str) -> tuple[list[dict[str, Any]], Ended]:
-        """Return all entries, and the outcome of the last page."""
         method, member, _ = LISTS[kind]
         found: list[dict[str, Any]] = []
         params: dict[str, Any] = {}

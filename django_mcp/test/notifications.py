@@ -36,7 +36,7 @@ class Notifications:
 
 
 class _TestSubscriptionFilter(SubscriptionFilter):
-    """Queries in the test's thread, because other threads do not see its transaction."""
+    """Queries in the test's thread: other threads do not see its transaction."""
 
     __slots__ = ()
 
@@ -55,9 +55,6 @@ def hearing(
     """Subscribe to resources and to list changes.
 
     Callbacks on commit run at the end, because a ``TestCase`` never commits.
-
-    Raises:
-        AssertionError: a resource does not exist for the caller.
     """
     head = head_of(server, "GET", headers)
     mcp_request = MCPRequest(

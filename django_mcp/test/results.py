@@ -320,7 +320,7 @@ def _indented(text: str) -> str:
 
 
 def _difference(expected: Any, found: Any) -> str:
-    """Return a diff as unittest shows it: expected lines with minus, found lines with plus."""
+    """Return a diff as unittest shows it."""
     before, after = (pprint.pformat(each, width=60, sort_dicts=True).splitlines() for each in (expected, found))
     return "\n".join(f"    {line}" for line in difflib.ndiff(before, after) if not line.startswith("?"))
 

@@ -30,7 +30,7 @@ def check_addresses(app_configs: Sequence[Any] | None, **options: Any) -> list[C
 
 
 def _unreachable(endpoint: Endpoint) -> Iterator[Any]:
-    """Yield the URLs of a view if all of them need a version that ``drf_tools`` was not given."""
+    """Yield the URLs of a view if all of them need a version that is not set."""
     try:
         known = addresses(endpoint.operation, endpoint.version)
     except ImproperlyConfigured:  # the URLconf cannot be imported; other checks report it

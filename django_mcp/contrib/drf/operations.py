@@ -52,14 +52,13 @@ class Operation:
     """One HTTP method of a view.
 
     Attributes:
-        view: the view class.
         method: HTTP method in upper case.
         handler: name of the view's method.
         action: one of ``STANDARD``, or *handler*.
         detail: True if it concerns one row, named in the URL. A guess for views with their own handlers.
         mapping: for viewsets, names of the view's methods by HTTP method.
         initkwargs: arguments of ``as_view``.
-        variables: names of URL variables, if known, without the row's.
+        variables: known URL variables other than the row's.
         callback: the result of ``as_view``, if the site passed it; only its own URLs are used then.
     """
 
@@ -75,7 +74,7 @@ class Operation:
 
     @property
     def decorated(self) -> Any:
-        """The handler with attributes set by decorators."""
+        """The handler with its decorators."""
         return getattr(self.view, self.handler)
 
     @property
@@ -89,7 +88,7 @@ class Operation:
 
     @property
     def is_extra(self) -> bool:
-        """True if it is not a standard action."""
+        """True unless it is a standard action."""
         return self.action not in STANDARD
 
     @property
@@ -209,12 +208,7 @@ class NoSuchURLError(Exception):
 
 
 def place(operation: Operation, values: Mapping[str, Any], version: str | None) -> tuple[str, Any]:
-    """Return the percent-encoded path of an operation, and its resolver match.
-
-    Args:
-        operation: an operation of a view in the URLconf.
-        values: URL variables.
-        version: API version.
+    """Return the percent-encoded path of an operation in the URLconf, and its resolver match.
 
     Raises:
         NoSuchURLError: no URL of the view matches these values.
@@ -283,7 +277,6 @@ def _leads_to(callback: Any, operation: Operation) -> bool:
 
 @lru_cache(maxsize=8)
 def _by_view(resolver: URLResolver) -> Mapping[type, Sequence[Address]]:
-    """Return the entries that ``reverse`` can find by view class."""
     found: defaultdict[type, list[Address]] = defaultdict(list)
     for each in views.addresses(resolver):
         if each.lookup is not None and hasattr(each.callback, "cls"):
@@ -292,5 +285,4 @@ def _by_view(resolver: URLResolver) -> Mapping[type, Sequence[Address]]:
 
 
 def _plain(path: str) -> str:
-    """Return a path as resolvers expect it: decoded, without the script prefix."""
     return "/" + unquote(path).removeprefix(get_script_prefix())

@@ -99,7 +99,7 @@ _OF_JSON = {
 
 
 def answered(result: ToolResult[Any], arguments: APIArguments, output: Schema | None) -> ToolResult[Any]:
-    """Add the arguments of the next and previous page to a result, and keep only the data that match *output*.
+    """Return a result with the arguments of the next and previous page, and only data that matches *output*.
 
     The text still has the complete response.
     """
@@ -195,7 +195,6 @@ def _body(response: Any) -> Any:
 
 
 def _lines(body: Any, place: tuple[Any, ...], arguments: APIArguments, given: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence for each error in a body."""
     match body:
         case dict():
             for key, inner in body.items():
@@ -222,7 +221,7 @@ def _lines(body: Any, place: tuple[Any, ...], arguments: APIArguments, given: Ma
 def _is_general(
     key: str, inner: Any, place: tuple[Any, ...], arguments: APIArguments, given: Mapping[str, Any]
 ) -> bool:
-    """Return True if an error concerns the whole request, and its key is not a field."""
+    """Return True unless the key of an error is a field."""
     if key in (api_settings.NON_FIELD_ERRORS_KEY, NON_FIELD_ERRORS):
         return True
     if key == _DETAIL and isinstance(inner, str):  # a field of that name would have a list
@@ -240,7 +239,7 @@ def _items(arguments: APIArguments, given: Mapping[str, Any]) -> list[Any] | Non
 
 
 def _item(told: Any, arguments: APIArguments, given: Mapping[str, Any]) -> int | None:
-    """Return the index of the item that errors belong to, found by its index or by the values that identify its row."""
+    """Return the index of the item that errors belong to, from its index or its identifying values."""
     items = _items(arguments, given)
     if items is None or not isinstance(told, dict) or not isinstance(told.get("errors"), dict):
         return None
@@ -268,11 +267,7 @@ MAX_ROWS = 100
 
 
 class Description(Protocol):
-    """The parts of a described operation that calls need.
-
-    Attributes:
-        view: the view instance used for schema generation.
-    """
+    """What calls need to know of an operation."""
 
     view: Any
 
@@ -301,7 +296,6 @@ class Endpoint:
     """The function of a tool: a call of one operation.
 
     Attributes:
-        described: description of the operation.
         version: API version, for versioned views.
         mounted: True if the view is in the URLconf.
         done: text of the result for a response without a body.
@@ -314,12 +308,7 @@ class Endpoint:
     done: str
 
     def __call__(self, ctx: Context, keywords: Mapping[str, Any]) -> ToolResult[Any]:
-        """Call the view as the caller and return its response as a result.
-
-        Raises:
-            ToolError: the view returned an error.
-            ArgumentError: the arguments match no URL.
-        """
+        """Call the view as the caller and return its response as a result."""
         given, arguments, output = keywords["given"], self.described.arguments, self.described.output
         request, view, args, variables = self._asked(ctx, arguments.sent(given))
         response: Any = run_view(view, request, args, variables)
@@ -331,13 +320,10 @@ class Endpoint:
         return answered(result, arguments, output)
 
     def rows(self, ctx: Context, keywords: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the rows that a call refers to, by argument: the one in the URL and those in the body.
+        """Return the rows that a call refers to in its URL and body, by argument.
 
-        The view and its serializer look them up with the request of the call and its permissions. Rows the caller
-        cannot access are left out. Writes of the lookup are rolled back.
-
-        Raises:
-            ToolError, ArgumentError: as for the call itself.
+        The view and its serializer look them up with the request and permissions of the call. Rows the caller cannot
+        access are left out. Writes during the lookup are rolled back.
         """
         sent = self.described.arguments.sent(keywords["given"])
         name = self.operation.lookup if self.operation.lookup in sent.path else None
@@ -371,7 +357,7 @@ class Endpoint:
 
     @cached_property
     def _looking(self) -> Any:
-        """The view class with a handler that only looks up rows. Lookups do not count against throttles."""
+        """The view class with a handler that only looks up rows, and without throttles."""
 
         def handle(view: Any, request: Any, *args: Any, **kwargs: Any) -> Response:  # noqa: ARG001
             view.mcp_look(view)
@@ -394,11 +380,6 @@ class Endpoint:
             return None
 
     def _asked(self, ctx: Context, sent: Sent) -> tuple[Any, Any, Any, Mapping[str, Any]]:
-        """Return the request, the view, and its positional and keyword arguments.
-
-        Raises:
-            ToolError, ArgumentError: no such URL.
-        """
         path, view, args, variables, match = self._place(sent)
         request: Any = site_request(ctx, self._call(path, sent))
         request.resolver_match = match
@@ -409,7 +390,6 @@ class Endpoint:
         return request, view, args, variables
 
     def _place(self, sent: Sent) -> tuple[str, Any, Any, Mapping[str, Any], Any]:
-        """Return the path, the view, its arguments, and the resolver match."""
         values = dict(sent.path)
         if (variable := self.operation.version_variable) and self.version is not None:
             values[variable] = self.version
@@ -447,7 +427,6 @@ class Endpoint:
 
     @cached_property
     def _content_type(self) -> str:
-        """The media type for bodies without files: JSON if the view accepts it."""
         parsers: list[BaseParser] = self.operation.instance().get_parsers()
         taken = [each.media_type for each in parsers]
         return next((each for each in (JSON, MULTIPART, FORM) if each in taken), JSON)

@@ -122,7 +122,7 @@ def _is_sites(method: Any) -> bool:
 
 
 def is_read_by_the_site(field: Field) -> bool:
-    """Return True for a relation whose input is parsed by the site's code, and so may be a key, an object or either.
+    """Return True for a relation whose input is parsed by the site's code, and so may be a key or an object.
 
     The serializer of a whole body is excluded: its members are the arguments.
     """
@@ -181,13 +181,13 @@ def _choices(field: Any) -> Schema:
 
 
 def _kind_of_choices(field: Any) -> Schema:
-    """Return only the type: stored values may predate the current choices."""
+    """Return only the type: stored values may predate the choices."""
     kind = choice_schema(field.choices).get("type")
     return {"type": kind} if isinstance(kind, str) else {}
 
 
 def _shown(field: Any) -> Schema | None:  # noqa: PLR0911 - one line for each kind
-    """Return the output schema of a field; None leaves it to drf-spectacular."""
+    """Return the output schema of a field, likewise."""
     method = type(field).to_representation
     if not is_serializer(field) and _is_sites(method):
         return _returned(method) or {}
@@ -206,7 +206,6 @@ def _shown(field: Any) -> Schema | None:  # noqa: PLR0911 - one line for each ki
 
 
 def _may_be_null(field: Field) -> bool:
-    """Return True if the model field of a serializer field may be null."""
     if field.source in (None, "*") or field.parent is None:
         return False
     column = column_of(getattr(getattr(field.parent, "Meta", None), "model", None), field.source)
@@ -214,7 +213,6 @@ def _may_be_null(field: Field) -> bool:
 
 
 def _untyped(field: Any, schema: Schema) -> Schema:
-    """Return *schema* without ``type``, ``required`` and other restrictions."""
     kept = {key: schema[key] for key in ("description", "properties", "items") if schema.get(key)}
     model = getattr(getattr(getattr(field, "child", field), "Meta", None), "model", None)
     if model is None or "properties" not in kept:
@@ -229,10 +227,7 @@ def _untyped(field: Any, schema: Schema) -> Schema:
 
 
 class _ForTools:
-    """Overrides of drf-spectacular's schema class for tools.
-
-    They apply after annotations and before all other classes.
-    """
+    """Overrides of drf-spectacular's schema class, applied after annotations and before all else."""
 
     operation: Operation
     registry: Any
@@ -260,7 +255,6 @@ class _ForTools:
         return FREE if found is None and not is_sites else found
 
     def get_response_serializers(self) -> Any:
-        """Return ``NOTHING`` for all but the standard actions."""
         if self.operation.is_extra or self.operation.action == "destroy":
             return NOTHING
         found = super().get_response_serializers()  # type: ignore[misc]
@@ -333,7 +327,6 @@ class _ForTools:
 
 
 def _with_meta(schema: Schema, meta: Schema) -> Schema:
-    """Return *schema* with *meta*, and both descriptions joined."""
     words = words_of(meta.get("description"), schema.get("description"))
     found = {key: value for key, value in {**schema, **meta}.items() if key != "description"}
     return {**found, "description": words} if words else found
@@ -359,12 +352,7 @@ def _kind(noted: Any) -> Any:
 
 
 def inspector(operation: Operation, view: Any) -> Any:
-    """Return drf-spectacular's schema object for one operation.
-
-    Args:
-        operation: an operation of the view.
-        view: a view instance.
-    """
+    """Return drf-spectacular's schema object for one operation."""
     noted: Any = getattr(operation.decorated, "kwargs", {}).get("schema") or inspect.getattr_static(
         type(view), "schema", None
     )
@@ -390,17 +378,12 @@ def default_serializer(operation: Operation, view: Any) -> Any:
 
 
 def request_of(schema: Any, given: Any) -> Any:
-    """Return the declaration of the body: a serializer, a field or other type, or a schema; None for no body.
-
-    Args:
-        schema: schema object of the operation.
-        given: the site's ``request=`` for it, or ``NOTHING``.
-    """
+    """Return the declaration of the body: *given*, or the schema's. None for no body."""
     return _made(_of_media_types(schema.get_request_serializer() if given is NOTHING else given), schema)
 
 
 def response_of(schema: Any, given: Any) -> Any:
-    """Return the declaration of a success response; ``NOTHING`` if there is none. Arguments as for ``request_of``."""
+    """Return the declaration of a success response; ``NOTHING`` if there is none."""
     return _made(_of_statuses(schema.get_response_serializers() if given is NOTHING else given), schema)
 
 
@@ -427,7 +410,6 @@ def instance_of(note: Any) -> Any:
 
 
 def _of_media_types(note: Any) -> Any:
-    """Return the JSON declaration of ``OpenApiRequest`` or of a dict by media type, else the first."""
     if isinstance(note, OpenApiRequest):
         return note.request
     if isinstance(note, Mapping) and any("/" in str(key) for key in note):
@@ -436,7 +418,6 @@ def _of_media_types(note: Any) -> Any:
 
 
 def _of_statuses(note: Any) -> Any:
-    """Return the first success declaration of ``OpenApiResponse`` or of a dict by status."""
     if isinstance(note, OpenApiResponse):
         return note.response
     if isinstance(note, Mapping) and note and all(_status(key) is not None for key in note):
@@ -454,7 +435,6 @@ def note_schema(schema: Any, note: Any, direction: str) -> tuple[Schema, Documen
     """Return the schema of a declaration, and the document it refers to.
 
     Args:
-        schema: schema object of the operation.
         note: a serializer or field, a Python type, ``OpenApiTypes``, or a schema.
         direction: ``"request"`` or ``"response"``.
     """
@@ -542,8 +522,6 @@ def query_places(schema: Any, model: Any, filters: Collection[str] | None = None
     """Return the places of an operation's query parameters.
 
     Args:
-        schema: schema object of the operation.
-        model: the model of the view's rows.
         filters: offer only these filters of filter sets. None offers all; above ``MANY_FILTERS`` without those made
             from lookups.
 
@@ -562,7 +540,6 @@ def query_places(schema: Any, model: Any, filters: Collection[str] | None = None
 
 
 def _left_out(schema: Any, backend: Any, model: Any, filters: Collection[str] | None) -> Iterator[str]:
-    """Yield the parameters of a filter set that are not offered."""
     extension: Any = OpenApiFilterExtension.get_match(backend())
     if extension is None or not hasattr(backend, "get_filterset_class"):
         return
@@ -585,7 +562,6 @@ def _left_out(schema: Any, backend: Any, model: Any, filters: Collection[str] | 
 
 
 def _better_words(backend: Any, view: Any, model: Any) -> Iterator[tuple[str, str]]:
-    """Yield better descriptions of the search and ordering parameters."""
     if isinstance(backend, SearchFilter) and (fields := backend.get_search_fields(view, view.request)):
         words = ", ".join(str(each).lstrip("^=@$").replace("__", " ").replace("_", " ") for each in fields)
         yield backend.search_param, f"Search terms, matched against: {words}."

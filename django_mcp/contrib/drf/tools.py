@@ -124,7 +124,7 @@ def _is_sites(written: Any) -> bool:
 
 
 def _sections(text: str | None) -> Mapping[str, str]:
-    """Split a view's docstring into sections by method, such as ``list:`` on its own line."""
+    """Split a view's docstring at method names such as ``list:`` on their own line."""
     parts = _SECTION.split(text or "")
     first, *rest = parts
     found = {"": first.strip()}
@@ -281,12 +281,7 @@ class Described:
         return addresses_rows(self._body(self.view))
 
     def rows_in(self, view: Any, sent: Sent) -> dict[str, Any]:
-        """Return the rows that a body refers to, by argument.
-
-        Args:
-            view: the view instance that serves the call.
-            sent: the values of the call.
-        """
+        """Return the rows that a body refers to, by argument, as looked up by the view that serves the call."""
         body, arguments = self._body(view), self.arguments
         if arguments.whole is not None:
             is_plain = isinstance(sent.body, list) and not isinstance(body, ListSerializer)
@@ -300,7 +295,7 @@ class Described:
         }
 
     def _body(self, view: Any) -> Any:
-        """Return the serializer of the body or its items; the view's default one if only a schema is declared."""
+        """Return the body's serializer; the view's default one if only a schema is declared."""
         body = instance_of(request_of(inspector(self.operation, view), self._given))
         return default_serializer(self.operation, view) if isinstance(body, dict) else body
 
@@ -345,7 +340,7 @@ class Described:
         return made
 
     def _variables(self) -> Iterator[Place]:
-        """Yield the URL variables with their types if known; without a URL, the view's own parameters."""
+        """Yield the URL variables; without a URL, the view's own parameters."""
         operation, signature = self.operation, self.operation.parameters()
         is_known = operation.mapping is not None or not operation.is_extra
         lookup = [operation.lookup] if operation.lookup and is_known else []
@@ -382,7 +377,6 @@ class Described:
         return schema if schema.get("properties") else None
 
     def _several(self, schema: Schema) -> Schema:
-        """Return the schema of a list, inside the paginator's schema."""
         is_many = isinstance(instance_of(self._response), ListSerializer)
         if self.operation.action == "list" and isinstance(self._response, BaseSerializer) and not is_many:
             schema = {"type": "array", "items": schema}

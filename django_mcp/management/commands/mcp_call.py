@@ -30,12 +30,7 @@ LEAST = 0.1
 
 
 class Aside:
-    """Prints progress and log messages.
-
-    Args:
-        out: writes text and flushes it.
-        is_terminal: True for a terminal, where a bar can be drawn.
-    """
+    """Prints progress and log messages. *is_terminal* allows a progress bar."""
 
     def __init__(self, out: Callable[[str], object], *, is_terminal: bool) -> None:
         self._out, self._is_terminal = out, is_terminal
@@ -85,12 +80,7 @@ def _bar(part: float) -> str:
 
 
 def content_lines(result: Mapping[str, Any], folder: Path | None) -> Iterator[str]:
-    """Yield the content of a result as text.
-
-    Args:
-        result: the result of a call.
-        folder: folder to save images, audio and files in, or None.
-    """
+    """Yield the content of a result as text. Images, audio and files are saved in *folder* if it is given."""
     for number, block in enumerate(result.get("content", ()), start=1):
         match block.get("type"):
             case "text":
@@ -112,7 +102,6 @@ def content_lines(result: Mapping[str, Any], folder: Path | None) -> Iterator[st
 
 
 def _readable(text: str) -> str:
-    """Return JSON text indented; other text unchanged."""
     try:
         value = json.loads(text)
     except ValueError:
@@ -135,7 +124,6 @@ def _binary(data: str, mime_type: str, name: str, folder: Path | None) -> str:
 
 
 def _free(path: Path) -> Path:
-    """Return a path that does not exist yet."""
     found, number = path, 1
     while found.exists():
         number += 1
@@ -152,11 +140,7 @@ class BadValue(Exception):
 
 
 def typed(schema: Any, text: str, root: Schema) -> Any:
-    """Return the value of an input according to a schema.
-
-    Raises:
-        BadValue: it fits no alternative of the schema.
-    """
+    """Return the value of an input according to a schema."""
     found = alternatives(schema, root)
     problems = []
     # Strings accept any input, so they are tried last: 3 becomes a number if the schema allows one.
@@ -248,10 +232,6 @@ def read_arguments(given: Sequence[str], source: str | None, schema: Schema, too
         given: ``name=text``, converted by the schema, or ``name:=JSON``.
         source: a file with a JSON object to start from; ``"-"`` for standard input.
         schema: input schema of the tool, or {} if unknown.
-        tool: name of the tool.
-
-    Raises:
-        CommandError: an argument is missing, unknown or invalid.
     """
     arguments = {} if source is None else _from_file(source)
     for each in given:
@@ -338,11 +318,7 @@ Write = Callable[[str], object]
 
 
 def read_answers(given: Sequence[str]) -> dict[str, str]:
-    """Parse ``--answer name=text``.
-
-    Raises:
-        CommandError: one has another form.
-    """
+    """Parse ``--answer name=text``."""
     answers = {}
     for each in given:
         name, equals, text = each.partition("=")
@@ -356,10 +332,9 @@ class Responder:
     """Answers elicitation requests from options or the terminal.
 
     Args:
-        answers: given answers: name of a field -> text.
+        answers: given answers by field name.
         yes: confirm questions and use defaults, unless an answer was given.
         is_there: True if a person is at the terminal.
-        write: prints a line.
         ask: reads a line; raises ``EOFError`` at the end of input.
     """
 
@@ -375,11 +350,7 @@ class Responder:
         return self._is_there or self._yes
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the result of an elicitation.
-
-        Raises:
-            CommandError: an answer is missing and there is no terminal.
-        """
+        """Return the result of an elicitation."""
         params = request.get("params", {})
         self._write(f"\n{params.get('message', '')}")
         if params.get("mode") == "url":
@@ -433,7 +404,6 @@ class Responder:
         return value
 
     def _asked(self, name: str, field: Schema, schema: Schema) -> Any:
-        """Prompt until the input is valid."""
         is_needed = name in schema.get("required", ())
         options = choices_of(_items(field, schema)) or []
         if words := field.get("description"):
@@ -510,12 +480,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *_: Any, **options: Any) -> None:
-        """Call the tool and print its result.
-
-        Raises:
-            CommandError: the call could not be made, or the endpoint returned an error.
-            SystemExit: the tool failed.
-        """
+        """Call the tool and print its result. Exits with 1 if the tool failed."""
         server = find_server(options["server"])
         principal = caller_of(server, options["user"], "--as")
         tool = self._visible(server, principal, options["tool"])
@@ -529,13 +494,13 @@ class Command(BaseCommand):
         self._show(result, options)
 
     def _say(self, text: str) -> None:
-        """Write text to standard error without the style of errors and without a line ending."""
+        """Write text to standard error, unstyled and without a line ending."""
         self.stderr.write(text, str, ending="")
         self.stderr.flush()
 
     @staticmethod
     def _visible(server: MCPServer, principal: Principal, name: str) -> Tool | None:
-        """Return the tool if it is visible to the caller. If not, the call itself reports the error."""
+        """Return the tool if visible to the caller. If not, the call itself reports the error."""
         bring_up_to_date(server)
         tool = server.tools.get(name)
         return (

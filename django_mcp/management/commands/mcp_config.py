@@ -29,8 +29,7 @@ class Target(NamedTuple):
 
     Attributes:
         name: its name in the client.
-        url: its URL, or "" if the client starts the site.
-        command: command that starts the site, for clients on the same machine.
+        url: its URL, or "" if the client starts the site with ``command``.
         auth: ``"oauth"``, ``"key"`` or ``"none"``.
         key: the API key, if given.
         variable: name of the environment variable for the key, if not.
@@ -313,11 +312,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, *_: Any, **options: Any) -> None:
-        """Print the settings.
-
-        Raises:
-            CommandError: the client or the endpoint does not support this configuration.
-        """
+        """Print the configuration."""
         if options["client"] is None:
             self._list(as_json=options["json"])
             return
@@ -421,7 +416,6 @@ def _url(server: MCPServer, given: str | None) -> str:
 
 
 def _command(server: MCPServer, user: str | None) -> tuple[str, ...]:
-    """Return the command that starts the site from any folder."""
     script = Path(sys.argv[0]).resolve()
     if script.name != "manage.py" or not script.is_file():
         script = Path(str(getattr(django_settings, "BASE_DIR", "."))).resolve() / "manage.py"

@@ -39,12 +39,7 @@ class Command(BaseCommand):
         parser.add_argument("--insecure", action="store_true", help="do not verify the TLS certificate")
 
     def handle(self, *_: Any, **options: Any) -> None:
-        """Run all checks.
-
-        Raises:
-            CommandError: the URL, endpoint or user is missing or invalid.
-            SystemExit: 1 if a check found an error.
-        """
+        """Run all checks. Exits with 1 if one found an error."""
         server = find_server(options["server"])
         url = find_url(options["url"], server)
         if not options["timeout"] > 0:
@@ -72,11 +67,7 @@ class Command(BaseCommand):
 
 
 def find_url(given: str | None, server: MCPServer) -> str:
-    """Return the endpoint's URL.
-
-    Raises:
-        CommandError: no URL is given or known, or it is not an http URL.
-    """
+    """Return the endpoint's URL: the given one, or that of ``BASE_URL``."""
     try:
         url = given or base_url() + path_of(server)
     except ImproperlyConfigured:
@@ -95,11 +86,7 @@ def find_url(given: str | None, server: MCPServer) -> str:
 
 @contextmanager
 def credential(visit: Visit, key: str | None, username: str | None) -> Iterator[None]:
-    """Set the key of *visit*: the given one, or a temporary one of a user.
-
-    Raises:
-        CommandError: the user does not exist, or the endpoint does not accept API keys.
-    """
+    """Set the key of *visit*: the given one, or a temporary one of a user."""
     if username is None:
         visit.key = key
         visit.is_ours = key is not None and is_good_here(key, visit.server)

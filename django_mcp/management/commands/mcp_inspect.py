@@ -104,13 +104,7 @@ def with_client(server: MCPServer, principal: Principal, client_id: str, scopes:
     """Return the caller as a user of an OAuth client, restricted by the client's policy.
 
     Args:
-        server: the endpoint.
-        principal: the user.
-        client_id: id of the client. Without a policy, it may do what its users authorize.
         scopes: scopes of its token. None for those that the endpoint requires.
-
-    Raises:
-        CommandError: a scope does not exist.
     """
     known = declared()
     if strange := [each for each in scopes or () if known and each not in known]:
@@ -132,10 +126,8 @@ def described(
     """Describe an endpoint as JSON values. May query the database.
 
     Args:
-        server: the endpoint.
         principal: the caller. None for the operator, who sees everything.
         names: only these primitives; all if empty.
-        schemas: include the schemas of tools.
     """
     context = None if principal is None else looking(server, principal, django_request(server))
     refused = "" if principal is None else refusal(server, principal)
@@ -213,7 +205,6 @@ class _Entry:
         self.server, self.context, self.primitive, self.refused = server, context, primitive, refused
 
     def told(self, listed: Collection[str] | None, *, schemas: bool) -> dict[str, Any]:
-        """Return its description as JSON values."""
         primitive = self.primitive
         failure = primitive.find_failure()
         try:
@@ -245,7 +236,6 @@ class _Entry:
         return told
 
     def _seen(self, listed: Collection[str] | None) -> dict[str, Any]:
-        """Return its visibility to the caller; None values without a caller."""
         if self.context is None:
             return {"listed": None, "usable": None, "hidden_because": []}
         if self.refused:
@@ -298,13 +288,7 @@ HINTS = {
 
 
 class Text:
-    """Formats the description of an endpoint as text.
-
-    Args:
-        heading: style of headings.
-        hidden: style of hidden entries.
-        whole: print descriptions and schemas in full.
-    """
+    """Formats the description of an endpoint as text."""
 
     def __init__(self, heading: Style, hidden: Style, *, whole: bool) -> None:
         self._heading, self._hidden, self._whole = heading, hidden, whole
@@ -420,11 +404,7 @@ class Command(BaseCommand):
         parser.add_argument("--schemas", action="store_true", help="include the schemas of tools")
 
     def handle(self, *_: Any, **options: Any) -> None:
-        """Print the description.
-
-        Raises:
-            CommandError: the endpoint, the user or a name does not exist.
-        """
+        """Print the description."""
         if options["client"] is None and options["scope"]:
             raise CommandError("--scope requires an OAuth client: add --client CLIENT_ID.")
         if options["client"] is not None and options["user"] is None:

@@ -48,11 +48,7 @@ class Command(BaseCommand):
         revoke.add_argument("key", metavar="PREFIX_OR_ID", help="prefix or id, as printed by 'list'")
 
     def handle(self, *_: Any, **options: Any) -> None:
-        """Run the chosen action.
-
-        Raises:
-            CommandError: the user, endpoint, scope or key does not exist, or the lifetime exceeds the limit.
-        """
+        """Run the chosen action."""
         {"create": self.create, "list": self.list, "revoke": self.revoke}[options["action"]](options)
 
     def create(self, options: dict[str, Any]) -> None:
@@ -105,11 +101,7 @@ _TAKES_NONE = "  (does not accept API keys: add 'django_mcp.APIKeyAuthentication
 
 
 def find_row(given: str) -> APIKey:
-    """Return the key with this id, prefix, or full key.
-
-    Raises:
-        CommandError: no key or several keys match.
-    """
+    """Return the key with this id, prefix, or full key."""
     meant = Q(prefix__startswith=given) | Q(key_hash=hash_of(given))
     if given.isdecimal() and len(given) < 19:  # noqa: PLR2004 - digits of a 64-bit integer
         meant |= Q(pk=int(given))
@@ -122,12 +114,11 @@ def find_row(given: str) -> APIKey:
 
 
 def _moment(value: datetime.datetime) -> str:
-    """Return a time with its UTC offset, which is missing without ``USE_TZ``."""
+    """Return a time with its UTC offset, even without ``USE_TZ``."""
     return (timezone.make_aware(value) if timezone.is_naive(value) else value).isoformat()
 
 
 def _members(row: APIKey) -> dict[str, Any]:
-    """Return a key's data as JSON values. Times are in RFC 3339 format."""
     return {
         "id": row.pk,
         "prefix": row.prefix,

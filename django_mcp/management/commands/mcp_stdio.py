@@ -28,10 +28,6 @@ class Command(BaseCommand):
         parser.add_argument("--server", default="default", help="name of the endpoint (default: 'default')")
 
     def handle(self, *_: Any, **options: Any) -> None:
-        """Serve until the client closes its end.
-
-        Raises:
-            CommandError: the endpoint or user does not exist.
-        """
+        """Serve until the client closes its end."""
         server = find_server(options["server"])
         serve(server, caller_of(server, options["user"]), *(self.streams or take_streams()))

@@ -69,19 +69,17 @@ def searchable(model: type[models.Model]) -> list[str]:
 
 
 def _fields(model: type[models.Model]) -> Iterator[Any]:
-    """Yield the fields: titles, then the model's own, then inherited ones."""
     fields = model._meta.concrete_fields  # noqa: SLF001 - likewise
     yield from sorted(fields, key=lambda field: (field.name not in TITLES, field.model is not model, *_rank(field)))
 
 
 def _rank(field: Any) -> tuple[bool, bool]:
-    """Sort fields of the class itself before those of abstract parents, and editable fields first."""
+    """Rank fields of the class itself before those of abstract parents, and editable ones first."""
     abstract = [each for each in field.model.__mro__ if getattr(getattr(each, "_meta", None), "abstract", False)]
     return any(field.name in {own.name for own in each._meta.local_fields} for each in abstract), not field.editable  # noqa: SLF001
 
 
 def _of_tree(model: type[models.Model]) -> frozenset[str]:
-    """Return the names of tree structure fields."""
     names = {field.name for field in _fields(model)}
     return frozenset[str]().union(*(each for each in TREES if each <= names))
 
@@ -206,11 +204,7 @@ class Command(BaseCommand):
         parser.add_argument("app", metavar="APP", help="label of an installed app, as for makemigrations")
 
     def handle(self, *_: Any, **options: Any) -> None:
-        """Write the file and print the next steps.
-
-        Raises:
-            CommandError: the app does not exist, or already has an ``mcp.py``.
-        """
+        """Write the file and print the next steps."""
         app = self._app(options["app"])
         path = Path(app.path) / "mcp.py"
         if {"site-packages", "dist-packages"} & set(path.parts):
