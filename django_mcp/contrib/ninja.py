@@ -106,7 +106,7 @@ def _bound(api: NinjaAPI) -> Any:
     Binding closes routers; they are reopened, because the site may still add operations.
     """
     own: Any = copy.copy(api)
-    own._bound_routers_cache = None  # noqa: SLF001 - ninja has no other way to its operations
+    own._bound_routers_cache = None  # noqa: SLF001 - there is no public API for operations
     known = [each for _, router, *_ in own._router_registrations for each in within(router)]  # noqa: SLF001
     before = [(router, router._frozen) for router in known]  # noqa: SLF001
     try:

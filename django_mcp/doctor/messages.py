@@ -56,7 +56,7 @@ CLIENTS: Mapping[str, tuple[str, str, str]] = {
         "Last-Event-ID does not reach the endpoint: clients that reconnect to a stream miss the events in between.",
         "Let the proxy pass it: nginx `proxy_set_header Last-Event-ID $http_last_event_id;`",
     ),
-    # The protocol
+    # Protocol versions and sessions
     "modern.error": (
         "error",
         "{method} of protocol 2026-07-28 returned {evidence}.",
@@ -77,7 +77,7 @@ CLIENTS: Mapping[str, tuple[str, str, str]] = {
         "The session just opened is unknown in the next request (404).",
         "All workers must share one database: compare their `DATABASES`.",
     ),
-    # Where tokens come from
+    # OAuth metadata
     "challenge.missing": (
         "error",
         "A 401 response has no WWW-Authenticate header: clients cannot find the login.",
@@ -133,7 +133,7 @@ CLIENTS: Mapping[str, tuple[str, str, str]] = {
         "{name} of {issuer} is {url}, which is not https.",
         "`DJANGO_MCP['BASE_URL'] = 'https://…'`",
     ),
-    # Pages
+    # Origin and CORS
     "origin.unchecked": (
         "warning",
         "A request from a page of {origin} was accepted: the Origin header does not reach the endpoint.",
@@ -225,7 +225,7 @@ SITE: Mapping[str, tuple[str, str, str]] = {
         "The connection is closed after each response, so each call needs a new connection.",
         "nginx: `keepalive_timeout 75s;`; gunicorn: a worker class with keep-alive (`--threads 8`).",
     ),
-    # Inside
+    # The site's settings and services
     "migrations.pending": (
         "error",
         "Migrations are not applied to the database {alias}: {names}.",
@@ -274,7 +274,7 @@ SITE: Mapping[str, tuple[str, str, str]] = {
         "The channel layer does not respond: {why}. Streams receive events up to {seconds} s later.",
         "Start Redis, or correct `CHANNEL_LAYERS['default']['CONFIG']['hosts']`.",
     ),
-    # The same site
+    # Shared database and notifications
     "deployment.other": (
         "error",
         "The running server does not use this process's database: {evidence}.",
@@ -294,7 +294,7 @@ SITE: Mapping[str, tuple[str, str, str]] = {
 
 
 WAYS: Mapping[str, tuple[str, str, str]] = {
-    # Reaching it
+    # Network and TLS
     "reach.dns": (
         "error",
         "The host name {host} does not resolve: {why}.",
@@ -341,7 +341,7 @@ WAYS: Mapping[str, tuple[str, str, str]] = {
         "Correct scheme and port of the URL, or enable TLS (nginx: `listen 443 ssl`).",
     ),
     "tls.unverified": ("hint", "The TLS certificate was not verified.", "Leave out `--insecure`: clients verify it."),
-    # What answers there
+    # Responses of something other than the endpoint
     "redirect.slash": (
         "error",
         "A POST is redirected with {status} to {location}, and clients lose its body and Authorization.",

@@ -110,7 +110,7 @@ def readable(response: Any, body: bytes) -> str:
         except ValueError:
             return ""
     elif "html" in kind:
-        from django_mcp.integrations.html import read_page  # noqa: PLC0415 - Beautiful Soup, which only pages need
+        from django_mcp.integrations.html import read_page  # noqa: PLC0415 - imports Beautiful Soup
 
         page = read_page(decoded(response, body))
         told = "\n".join(page.errors) or page.text.lstrip("# ")
@@ -158,7 +158,7 @@ def _forms(value: Any) -> list[BaseForm]:
 
 def _lines(value: Any, where: str) -> Iterator[str]:
     match value:
-        case {"loc": [*steps], "msg": str(words)}:  # as pydantic has it
+        case {"loc": [*steps], "msg": str(words)}:  # pydantic's format
             yield from _lines(words, written(step for step in steps if step not in _PLACES))
         case dict():
             for key, each in value.items():
@@ -368,7 +368,7 @@ def _multipart(fields: Iterable[tuple[str, str]], files: Files) -> tuple[str, by
 
     The boundary is random for each request: a view may show the one it received, and no value may end its own part.
     """
-    from django.test.client import encode_multipart  # noqa: PLC0415 - 50 modules that only forms with files need
+    from django.test.client import encode_multipart  # noqa: PLC0415 - imports 50 modules
 
     boundary = secrets.token_hex(24)
     data: dict[str, list[Any]] = {}
@@ -463,7 +463,7 @@ def target(response: HttpResponseBase, request: HttpRequest) -> str | None:
         return None
     try:
         return urlsplit(urljoin(request.build_absolute_uri(), location))._replace(fragment="").geturl()
-    except ValueError:  # as of "http://["
+    except ValueError:  # such as "http://["
         return location
 
 
@@ -655,7 +655,7 @@ def _structured(response: Any, request: HttpRequest, body: bytes) -> ToolResult[
 
 
 def _page(response: Any, request: HttpRequest, body: bytes) -> str:
-    from django_mcp.integrations.html import read_page  # noqa: PLC0415 - Beautiful Soup, which only pages need
+    from django_mcp.integrations.html import read_page  # noqa: PLC0415 - imports Beautiful Soup
 
     page = read_page(decoded(response, body), request.build_absolute_uri())
     if request.method not in SAFE and (errors := form_errors(response) or page.errors):

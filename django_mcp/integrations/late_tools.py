@@ -144,7 +144,7 @@ class LateTool(Tool):
 
     def _fill(self, whole: Tool) -> None:
         self.description = whole.description
-        # A new dict: caches are keyed by the identity of the old one.
+        # A new dict, because values derived from the old one may be cached.
         self._definition = {
             **self._definition,
             **{key: whole.definition[key] for key in SHOWN if key in whole.definition},
