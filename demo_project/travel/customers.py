@@ -34,7 +34,7 @@ class Booked(BaseModel):
 
     @classmethod
     def of(cls, booking: models.Booking) -> Self:
-        """From the database, as ``BookingQuerySet.in_full`` gives it."""
+        """Create it from a row of ``BookingQuerySet.in_full``."""
         hotel, flight = booking.hotel, booking.flight
         return cls(
             reference=booking.reference,

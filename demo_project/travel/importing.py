@@ -19,7 +19,7 @@ MAX_LINES = 5000
 MAX_TOLD = 10
 BATCH = 100
 KEY = ["number", "departs", "cabin"]
-"""What tells a flight from all others."""
+"""Fields that identify a flight."""
 CHANGED = ["airline", "origin", "destination", "arrives", "price", "seats_left"]
 
 Code = Annotated[str, Field(pattern="^[A-Z]{3}$")]
@@ -30,7 +30,7 @@ Moment = Annotated[
 
 
 class Line(BaseModel):
-    """A flight as a line of the table has it."""
+    """A flight in a line of the table."""
 
     number: str = Field(pattern="^[A-Z0-9]{3,8}$")
     airline: Annotated[str, PLAIN, Field(min_length=1, max_length=60)]
@@ -43,10 +43,10 @@ class Line(BaseModel):
     seats_left: int = Field(ge=0, le=1000)
 
     def flight(self, cities: dict[str, City]) -> Flight:
-        """The flight, unsaved.
+        """Return the flight, unsaved.
 
         Raises:
-            ValueError: it cannot fly.
+            ValueError: the line is inconsistent.
         """
         if unknown := {self.origin, self.destination} - cities.keys():
             raise ValueError(f"unknown airport: {', '.join(sorted(unknown))}")
@@ -74,10 +74,10 @@ class Imported(BaseModel):
 
 
 def flights_in(table: str) -> list[Flight]:
-    """The flights of a table, unsaved.
+    """Return the flights of a table, unsaved.
 
     Raises:
-        ToolError: it is no such table, or some of its lines are wrong, and it names them.
+        ToolError: the table or some of its lines are invalid; the message names them.
     """
     cities = {each.code: each.city for each in Airport.objects.select_related("city")}
     found: dict[tuple[Any, ...], Flight] = {}
@@ -96,10 +96,10 @@ def flights_in(table: str) -> list[Flight]:
 
 
 def rows_of(table: str) -> list[tuple[int, dict[str, str]]]:
-    """The lines below the names of the columns, with their numbers.
+    """Return the lines below the header with their numbers.
 
     Raises:
-        ToolError: it is no such table.
+        ToolError: it is not such a table.
     """
     reader = csv.DictReader(io.StringIO(table.strip()), restkey="")
     try:
@@ -114,14 +114,13 @@ def rows_of(table: str) -> list[tuple[int, dict[str, str]]]:
 
 
 def words(error: ValueError) -> str:
-    """What is wrong with a line."""
+    """Return the errors of a line as text."""
     if not isinstance(error, ValidationError):
         return str(error)
     return "; ".join(f"{each['loc'][0]}: {each['msg'][:1].lower()}{each['msg'][1:]}" for each in error.errors())
 
 
 def key_of(flight: Flight) -> tuple[Any, ...]:
-    """What tells it from all others."""
     return tuple(getattr(flight, each) for each in KEY)
 
 
@@ -160,10 +159,10 @@ def import_flights(ctx: Context, table: Annotated[str, Field(max_length=1_000_00
 
 
 def to_be_replaced(ctx: Context, there: int, total: int) -> bool:
-    """Whether what is there already is to be replaced; a client that cannot ask its user leaves it.
+    """Ask the user whether to replace existing flights. Without elicitation, leave them.
 
     Raises:
-        ToolError: the user wants no import.
+        ToolError: the user declined the import.
     """
     if not ctx.supports("elicitation"):
         return False

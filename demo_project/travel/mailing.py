@@ -13,17 +13,17 @@ from django_mcp import Context, ToolError, ToolResult, tool
 
 
 class Sent(BaseModel):
-    """A mail that was sent."""
+    """A sent e-mail."""
 
     to: str
     subject: str
 
 
 def message(ctx: Context, to: str, subject: str, body: str) -> EmailMessage:
-    """The mail, unsent.
+    """Return the e-mail, unsent.
 
     Raises:
-        ToolError: it cannot be sent like this.
+        ToolError: the address is invalid.
     """
     try:
         validate_email(to)

@@ -20,15 +20,15 @@ from django_mcp import Context, Progress, ResourceLink, ToolResult, resource, to
 
 MAX_CITIES = 5
 STEPS = 13
-"""The months, and the cities."""
+"""Twelve months, and the destinations."""
 KEPT = datetime.timedelta(days=1)
 COLUMNS = ["reference", "created", "status", "city", "check_in", "nights", "travellers", "total"]
 CITY = Coalesce("flight__destination__name", "hotel__city__name")
-"""To which people flew, or else in which they slept."""
+"""Destination of the flight, or else the hotel's city."""
 
 
 class Month(BaseModel):
-    """What was booked in one month."""
+    """Bookings of one month."""
 
     month: str = Field(description="YYYY-MM")
     bookings: int
@@ -38,14 +38,14 @@ class Month(BaseModel):
 
 
 class Destination(BaseModel):
-    """A city, and how often it was booked."""
+    """A city and its number of bookings."""
 
     city: str
     bookings: int
 
 
 class YearReport(BaseModel):
-    """All that was booked in one year."""
+    """Bookings of one year."""
 
     year: int
     bookings: int
@@ -107,7 +107,7 @@ def report_table(ctx: Context, report: UUID) -> str:
 
 
 def keep(ctx: Context, title: str, lines: list[tuple[object, ...]]) -> Report:
-    """A table for the caller to fetch; tables that nobody may fetch any more go."""
+    """Store a table for the caller, and delete expired ones."""
     file = io.StringIO()
     csv.writer(file).writerows([COLUMNS, *lines])
     now = timezone.now()
@@ -116,18 +116,16 @@ def keep(ctx: Context, title: str, lines: list[tuple[object, ...]]) -> Report:
 
 
 def first_moment(year: int, month: int = 1) -> datetime.datetime:
-    """Of a month."""
     return datetime.datetime(year, month, 1, tzinfo=datetime.UTC)
 
 
 def in_month(booked: QuerySet[Booking], year: int, number: int) -> QuerySet[Booking]:
-    """What was booked in one month of the year."""
     after = first_moment(year + number // 12, number % 12 + 1)
     return booked.filter(created__gte=first_moment(year, number), created__lt=after)
 
 
 def summed(of_month: QuerySet[Booking], name: str) -> Month:
-    """A month in figures; what was cancelled brings no turnover."""
+    """Return the figures of a month. Cancelled bookings have no turnover."""
     kept = ~Q(status=Booking.Status.CANCELLED)
     found = of_month.aggregate(
         bookings=Count("pk"),
@@ -139,19 +137,17 @@ def summed(of_month: QuerySet[Booking], name: str) -> Month:
 
 
 def lines_of(of_month: QuerySet[Booking]) -> Iterator[tuple[object, ...]]:
-    """The bookings of a month as lines of the table, the oldest first."""
+    """Yield the bookings of a month as lines of the table, oldest first."""
     columns = [CITY if each == "city" else F(each) for each in COLUMNS]
     return of_month.order_by("created", "reference").values_list(*columns).iterator()
 
 
 def most_booked(booked: QuerySet[Booking]) -> list[Destination]:
-    """Cities people flew to, or else slept in."""
     counted = booked.exclude(status=Booking.Status.CANCELLED).values(city=CITY).annotate(bookings=Count("pk"))
     return [Destination(**each) for each in counted.order_by("-bookings", "city")[:MAX_CITIES]]
 
 
 def in_markdown(report: YearReport) -> str:
-    """The report as a reader wants it."""
     rows = [
         f"| {each.month} | {each.bookings} | {each.cancelled} | {each.travellers} | {each.turnover:.2f} |"
         for each in report.months

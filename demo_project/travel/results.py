@@ -13,7 +13,7 @@ Euros = Annotated[Decimal, PlainSerializer(float, return_type=float), Field(desc
 
 
 def count(number: int, noun: str) -> str:
-    """``1 night``, ``2 nights``."""
+    """Return a number with its noun: ``1 night``, ``2 nights``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
@@ -33,7 +33,7 @@ class Flight(BaseModel):
 
     @classmethod
     def of(cls, flight: models.Flight) -> Self:
-        """From the database."""
+        """Create it from a row."""
         return cls(
             number=flight.number,
             airline=flight.airline,
@@ -111,7 +111,7 @@ class Booking(BaseModel):
 
     @classmethod
     def of(cls, booking: models.Booking) -> Self:
-        """From the database."""
+        """Create it from a row."""
         return cls(
             reference=booking.reference,
             hotel=booking.hotel.name,
@@ -159,7 +159,7 @@ class DayForecast(BaseModel):
 
     @classmethod
     def of(cls, city: models.City, day: datetime.date, weather: DayWeather) -> Self:
-        """From what was computed."""
+        """Create it from computed weather."""
         return cls(
             city=str(city),
             date=day,
@@ -242,7 +242,7 @@ class Event(BaseModel):
 
     @classmethod
     def of(cls, event: models.CalendarEvent) -> Self:
-        """From the database."""
+        """Create it from a row."""
         return cls(
             id=event.pk,
             title=event.title,

@@ -234,13 +234,13 @@ class _ForTools:
     view: Any
 
     def get_operation_id(self) -> None:
-        pass
+        """Use names made from actions and models."""
 
     def get_summary(self) -> None:
-        pass
+        """Use the tool's default title."""
 
     def get_description(self) -> None:
-        pass
+        """Use the tool's default description."""
 
     def get_request_serializer(self) -> Any:
         """Return ``FREE`` for extra actions without their own serializer: the view's may not apply."""
