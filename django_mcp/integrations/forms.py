@@ -168,40 +168,39 @@ def form_tool(
     **options: Any,
 ) -> Callable[[F], F]: ...
 def form_tool(form_class: Any = None, /, *, server: Where = None, **options: Any) -> Any:
-    """Offer a form as a tool: ``form_tool(BookingForm)``, or ``@form_tool`` on the class, with or without options.
+    """Offer a form as a tool: ``form_tool(BookingForm)``, or as decorator of the class, with or without options.
 
     Returns the class unchanged. Its fields are the arguments; a formset is one array argument. A ModelForm requires the
-    same permissions and approval as the same write through ``ModelResource``. Any other form has no permissions of its
-    own: set ``permission=``, ``groups=``, ``scopes=`` or ``visible=`` as for its view.
+    same permissions and approval as the same write through ``ModelResource``. Any other form needs ``permission=``,
+    ``groups=``, ``scopes=`` or ``visible=``, as its view does.
 
     Args:
-        form_class: a ``Form``, a ``ModelForm``, or a class made by ``formset_factory`` or a similar function.
+        form_class: a ``Form``, a ``ModelForm``, or a formset class, such as ``formset_factory`` makes.
         name: tool name. Default: from the class name; for a ModelForm ``create_booking`` or ``update_booking``.
         description: description for the model. Default: the docstring of the class.
-        handle: function that takes the context and the valid form and processes it, or the name of a method of the
-            form. Default: ``"save"``. Its return value is the result of the tool. Rows are shown as their ModelResource
-            at the endpoint shows them, or otherwise with their submitted values.
-        result: function that takes the context and the return value of ``handle`` and returns the result. Its return
-            annotation defines the output schema.
-        form_kwargs: function that takes the context and returns additional keyword arguments for the form class, such
-            as ``{"user": ctx.user}``; for a formset, for each of its forms. An ``instance`` among them is a new object
-            with initial values.
-        instance: function that takes the context and returns the row to change.
+        handle: ``handle(ctx, form)`` processes the valid form; or the name of a method of the form. Default:
+            ``"save"``. It returns the result of the tool. Rows are shown as their ModelResource at the endpoint shows
+            them, or otherwise with their submitted values.
+        result: ``result(ctx, returned)`` converts the return value of ``handle``. Its return annotation defines the
+            output schema.
+        form_kwargs: ``form_kwargs(ctx)`` returns additional arguments of the form class, such as ``{"user":
+            ctx.user}``; for a formset, of each form. An ``instance`` among them is a new object with initial values.
+        instance: ``instance(ctx)`` returns the row to change.
         lookup: unique field, such as ``"pk"``, with which callers select the row to change.
-        queryset: function that takes the context and returns the rows for ``lookup``. Default: the rows that the
-            model's ModelResource at the endpoint lets the caller view.
+        queryset: ``queryset(ctx)`` returns the rows for ``lookup``. Default: the rows that the model's ModelResource at
+            the endpoint lets the caller view.
         argument: name of a formset's array argument. Default: from the model or the form.
         max_file_bytes: maximum size of a file in bytes.
-        permission: permission such as ``"library.add_book"``, a list of them, or None to require none. Default for a
-            ModelForm: the permissions and scopes that the model's ModelResource at the endpoint requires, or otherwise
-            Django's add or change permission; for an inline formset, change on the parent and add on its rows. Default
-            for any other form: none.
+        permission: permission such as ``"library.add_book"``, a list of them, or None for none. Default for a
+            ModelForm: the permissions and scopes that the model's ModelResource requires, or otherwise Django's add or
+            change permission; for an inline formset, change on the parent and add on its rows. Default for other forms:
+            none.
         server: one or several endpoints or namespaces to register at. Default: ``django_mcp.server``.
         **options: options of ``tool``: ``title``, ``groups``, ``scopes``, ``atomic``, ``rate_limit``, …. Without
-            ``preview``, the approver of a call sees its submitted values once the form has validated them.
+            ``preview``, approvers see the submitted values of a valid form.
 
     Raises:
-        ImproperlyConfigured: nothing would process the form, the form cannot be created, or an option does not apply.
+        ImproperlyConfigured: nothing would process the form, it cannot be created, or an option does not apply.
     """
 
     def register(made: F) -> F:

@@ -473,14 +473,14 @@ def view_tool(
         view: the name of its URL; or the view, a function or a ``View`` class, if exactly one URL leads to it.
         name: tool name. Default: the name of the URL or view in snake case.
         description: description for the model. Default: the docstring, whose parameter section describes the arguments.
-        method: HTTP method of the request. GET, HEAD and OPTIONS make the tool ``read_only``.
+        method: HTTP method. GET, HEAD and OPTIONS make the tool ``read_only``.
         path: a path such as ``"bookings/<int:pk>/"``, for a view that is not in the URLconf.
-        arguments: arguments in addition to the path variables: names with an annotation, or with a pair of annotation
-            and default. GET, HEAD, OPTIONS and DELETE send them in the query, other methods in the body. An argument
-            with the name of a variable refines it. ``bytes`` are sent as a file.
-        query: names of arguments that are sent in the query for any method.
+        arguments: further arguments: names with an annotation, or with a pair of annotation and default. GET, HEAD,
+            OPTIONS and DELETE send them in the query, other methods in the body. The name of a path variable refines
+            that variable. ``bytes`` are sent as a file.
+        query: names of arguments to send in the query with any method.
         content_type: media type of the body: a form type or ``"application/json"``.
-        output_schema: a JSON Schema, or a type that has one, of a JSON response. Responses are not validated.
+        output_schema: JSON Schema of a JSON response, or a type that has one. Responses are not validated.
         follow: follow redirects within the site.
         max_response_bytes: maximum size of a response in bytes.
         server: one or several endpoints or namespaces to register at. Default: ``django_mcp.server``.

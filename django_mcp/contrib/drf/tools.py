@@ -429,14 +429,13 @@ def drf_tools(
         request: serializers of request bodies by action, if the view does not declare them; None for no body. For GET,
             of the query.
         responses: serializers of responses by action.
-        path_arguments: types of URL variables by name, if the view does not declare them; None for any type. Without a
+        path_arguments: types of URL variables that the view does not declare, by name; None for any type. Without a
             URL, also their names.
         filters: offer only these filters of a ``filterset_class``. Default: all; above 60, only those declared on the
-            class and those without a lookup (``__``) in their name, because each filter is an argument that a model has
-            to read.
+            class or without a lookup (``__``) in their name, because a model reads every argument.
         version: version to request, for a versioned API.
         mounted: True if the view is in the URLconf. False calls it without a URL.
-        scopes: OAuth scopes that the tools require in addition to the endpoint's.
+        scopes: OAuth scopes required in addition to the endpoint's.
         write_scopes: additional scopes of tools that are not read-only.
         server: one or several endpoints or namespaces to register at. Default: ``django_mcp.server``.
         **options: options of ``tool`` for each tool: ``permission``, ``groups``, ``visible``, ``rate_limit``, ….
