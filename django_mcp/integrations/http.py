@@ -260,7 +260,7 @@ class EmptySession(SessionBase):
 
 
 class Messages(BaseStorage):
-    """Storage of ``django.contrib.messages`` for one request."""
+    """Message storage that lasts for one request."""
 
     def _get(self, *args: Any, **kwargs: Any) -> tuple[list[Message], bool]:  # noqa: ARG002
         return [], True

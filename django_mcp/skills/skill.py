@@ -22,7 +22,7 @@ FrontMatter = dict[str, Any]
 SKILL_FILE = "SKILL.md"
 MAX_FILES = 512
 MAX_BYTES = 16 * 1024 * 1024
-"""Minimum limit of all hosts (Skills extension, Limits)."""
+"""Limits that every host supports (Skills extension, Limits)."""
 NAME = re.compile(r"(?=.{1,64}\Z)[a-z0-9]+(-[a-z0-9]+)*")
 LONGEST = {"description": 1024, "compatibility": 500}
 """Limits in characters (Agent Skills, Frontmatter)."""
