@@ -103,7 +103,7 @@ class TestRefusals:
     ) -> None:
         view_tool("write", server=site)
         assert visitor.problem("write").startswith("Internal server error.")
-        assert "/write/ takes POST, and the tool sends GET" in caplog.text
+        assert "/write/ allows POST, but the tool sends GET" in caplog.text
 
 
 class TestLogin:
