@@ -67,7 +67,7 @@ def test_nothing_is_not_searched_for():
 
 
 def test_too_many_words_are_refused():
-    with pytest.raises(ValueError, match="at most 10 words"):
+    with pytest.raises(ValueError, match="at most 10 search terms"):
         documents.search(" ".join(f"word{number}" for number in range(11)))
 
 

@@ -292,7 +292,7 @@ class TestCustomers:
             "cancel_booking", reference=booking.reference
         )
 
-        assert "has begun" in answer.text
+        assert "has already begun" in answer.text
         booking.refresh_from_db()
         assert booking.status == Booking.Status.CONFIRMED
 

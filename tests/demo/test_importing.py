@@ -119,7 +119,7 @@ def test_bad_lines_are_named_before_there_is_a_task(talk: Conversation) -> None:
     assert outcome.text.splitlines() == [
         "Nothing was imported.",
         "Line 3: price: input should be a valid decimal.",
-        "Line 4: no airport QQQ is known here.",
+        "Line 4: unknown airport: QQQ.",
         "Line 5: the same flight is in the table twice.",
     ]
     assert not Task.objects.exists()
@@ -148,7 +148,7 @@ def test_a_line_that_is_no_flight_is_refused_in_words(room: Room) -> None:
 def test_what_is_no_such_table_is_refused_in_words(room: Room) -> None:
     refused = [
         ("", "The first line must name the columns"),
-        (HEADER.removesuffix(",seats_left"), "seats_left is missing"),
+        (HEADER.removesuffix(",seats_left"), "Missing: seats_left"),
         (HEADER, "The table must have 1 to 5000 flights, not 0."),
         (table(*[FIRST] * 5001), "not 5001"),
         (f'{HEADER}\n"{"x" * 200_000}"', "This cannot be read as CSV"),

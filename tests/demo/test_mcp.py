@@ -103,7 +103,7 @@ class TestSearchFlights:
         answer = client.call("search_flights", origin="Barcelone", destination="Paris", date="2026-07-15")
 
         assert answer.result["isError"]
-        assert answer.text == "There is no city ‘Barcelone’ here. Did you mean Barcelona (BCN)?"
+        assert answer.text == "There is no city ‘Barcelone’. Did you mean Barcelona (BCN)?"
 
     def test_names_the_next_day_where_nothing_flies(self, client):
         days = [f"2026-07-{day:02}" for day in range(1, 8)]

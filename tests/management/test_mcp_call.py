@@ -126,7 +126,7 @@ def test_a_tool_that_is_hidden_is_refused_like_one_that_is_not_there(shop: MCPSe
     tool(server=shop, name="refund", permission=users.PERMISSION)(lambda: "done")
     ann, bob = make_user(), make_user(permissions=(users.PERMISSION,))
     said = refused(run, "refund", "--as", ann.username)
-    assert said.startswith("Unknown tool: 'refund'. 'manage.py mcp_inspect --server shop --as ")
+    assert said.startswith("Unknown tool: 'refund'. Run 'manage.py mcp_inspect --server shop --as ")
     assert call(run, "refund", "--as", bob.username).out == "done\n"
 
 

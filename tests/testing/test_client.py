@@ -117,7 +117,7 @@ def test_a_question_without_an_answer_says_what_was_asked(site: MCPServer, ann: 
 
 def test_an_answer_that_nobody_asked_for_is_found(site: MCPServer, ann: Any) -> None:
     said = failing(lambda: MCPClient(ann, server=site).call("add", a=1, b=2, answers=["never"]))
-    assert "nobody asked for ['never']" in said
+    assert "unused answers: ['never']" in said
 
 
 def test_progress_and_what_is_logged_come_with_the_outcome(site: MCPServer, ann: Any) -> None:
@@ -192,7 +192,7 @@ def test_structured_content_that_differs_is_shown_line_by_line(site: MCPServer, 
     assert "    + {'result': 3}\n" in said
     assert "The structured content differs" in failing(lambda: called.assert_structured({"result": 3, "more": 1}))
     assert "should have failed" in failing(called.assert_error_mentions)
-    assert "should have 'four'" in failing(lambda: called.assert_text("four"))
+    assert "should contain 'four'" in failing(lambda: called.assert_text("four"))
     assert "should have asked" in failing(lambda: called.assert_asked("Sure?"))
 
 
@@ -345,7 +345,7 @@ def test_what_there_is_not_is_said_so(site: MCPServer, ann: Any, subtests: pytes
     for options, error, words in [
         ({"server": "nowhere"}, ImproperlyConfigured, "There is no endpoint 'nowhere'"),
         ({"protocol_version": "stone"}, ValueError, "takes one of legacy, modern, 2026-07-28"),
-        ({"answers": True}, TypeError, r"give \[True\]"),
+        ({"answers": True}, TypeError, r"use \[True\]"),
     ]:
         with subtests.test(options=options, error=error, words=words), pytest.raises(error, match=words):
             MCPClient(ann, **{"server": site, **options}).call("add", a=1, b=2)

@@ -158,7 +158,7 @@ def test_what_cannot_be_published_stops_the_start_in_words(server: MCPServer, su
         (make_api, {"auth": None}, r"GET /whoami \(.*whoami\) requires Token, but a tool has no such credential"),
         (make_api, {"headers": None}, "requires the header 'x-tenant', which MCP clients do not send"),
         (make_api, {"api": NinjaAPI(urls_namespace="x")}, "takes a NinjaAPI, or a Router with api="),
-        (Router, {}, r"say which: ninja_tools\(router, api=api\)"),
+        (Router, {}, r"belongs to: ninja_tools\(router, api=api\)"),
         (Router, {"api": NinjaAPI(urls_namespace="x")}, "the router has no operations in 'NinjaAPI', or is not part"),
         (lambda: "shelf", {}, "takes a NinjaAPI, or a Router with api=, not 'shelf'"),
         (lambda: operation(named_twice), {}, "two parameters are named 'pk'; give one of them an alias"),
