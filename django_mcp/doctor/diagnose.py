@@ -181,4 +181,5 @@ def make(check: Check, visit: Visit, checked: Checked) -> None:
 
 
 def title_of(name: str) -> str:
+    """Return the title of a check."""
     return next(each.title for each in CHECKS if each.name == name)

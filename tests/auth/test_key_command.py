@@ -62,7 +62,13 @@ def create(*words: str) -> tuple[str, str]:
 def test_a_key_is_printed_once_and_says_where_it_opens_what(ada: User) -> None:
     printed, key = create("--endpoint", "guarded", "--scope", "read", "--scope", "write", "--days", "7")
     assert printed.splitlines()[0] == key
-    for words in ("not shown again", "X-API-Key", "authenticates as ada", "read write", "https://travel.example.com/guarded/mcp"):
+    for words in (
+        "not shown again",
+        "X-API-Key",
+        "authenticates as ada",
+        "read write",
+        "https://travel.example.com/guarded/mcp",
+    ):
         assert words in printed
     row = APIKey.objects.get()
     assert (row.user, row.name, row.endpoints, row.scopes) == (ada, "nightly job", ["guarded"], ["read", "write"])

@@ -335,7 +335,7 @@ class TestFindBestFlight:
         ("answer", "words"),
         [
             (said("They are all lovely."), "chose none of the flights. Its answer: They are all lovely."),
-            (ClientError("The user said no."), "did not choose a flight. The client could not answer: The user said no."),
+            (ClientError("The user said no."), "choose a flight. The client could not answer: The user said no."),
         ],
     )
     def test_gives_the_cheapest_where_the_model_does_not_choose(self, talk, answer, words):
