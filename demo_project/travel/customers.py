@@ -78,5 +78,5 @@ def cancelled(found: models.BookingQuerySet, reference: str) -> ToolResult[Booke
     scopes=["travel:write"],
 )
 def cancel_booking(ctx: Context, reference: Reference) -> ToolResult[Booked]:
-    """Cancel one of your own bookings that has not begun. This cannot be undone: the room may be booked by another customer."""
+    """Cancel one of your own bookings that has not begun. This cannot be undone: another customer may book the room."""
     return cancelled(models.Booking.objects.made_by(ctx.user), reference)
