@@ -298,7 +298,7 @@ def _as_url(name: str, converter: Any, value: Any) -> Any:
 def nothing_with(values: Mapping[str, Any]) -> str:
     """Return the error text for values that match no URL."""
     named = ", ".join(f"{name} {shown(value)}" for name, value in values.items())
-    return f"Nothing with {named} found." if values else "Not found. Give an argument that identifies the object."
+    return f"No object found with {named}." if values else "Not found. Give an argument that identifies the object."
 
 
 class Published:

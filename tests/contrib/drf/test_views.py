@@ -99,8 +99,8 @@ class TestViewSets:
     ) -> None:
         """DELETE /books/sold_out/ is not the deletion of a book."""
         drf_tools(shop.BookViewSet, actions=["destroy"], server=server)
-        assert ann.problem("delete_book", slug="sold_out") == "Nothing with slug 'sold_out' found."
-        assert ann.problem("delete_book", slug="../echo") == "Nothing with slug '../echo' found."
+        assert ann.problem("delete_book", slug="sold_out") == "No object found with slug 'sold_out'."
+        assert ann.problem("delete_book", slug="../echo") == "No object found with slug '../echo'."
         assert Book.objects.count() == len(books)
 
     def test_a_part_of_the_actions_is_offered(self, server: MCPServer, ann: Reader) -> None:
