@@ -128,11 +128,10 @@ DEFAULT_FROM_EMAIL = "Travel agency <trips@travel.example>"
 REST_FRAMEWORK = {"DEFAULT_AUTHENTICATION_CLASSES": ["rest_framework.authentication.SessionAuthentication"]}
 
 DJANGO_MCP = {
-    # Who may call the endpoints that do not say it themselves: people, through a client that they let in with their
-    # own login, and programs with a key that somebody made for them.
+    # Authentication of endpoints without their own: users through an OAuth client, and programs with an API key.
     "AUTHENTICATION": ["django_mcp.OAuth2Authentication", "django_mcp.APIKeyAuthentication"],
     "BASE_URL": BASE_URL,
-    # What a client may be allowed to do, in words for whoever is asked to allow it.
+    # Scopes, with descriptions for the consent page.
     "SCOPES": {
         "travel:read": "Look up flights, hotels, weather and documents, and see your bookings and your calendar",
         "travel:write": {
@@ -150,10 +149,10 @@ DJANGO_MCP = {
     "NAME": "travel-agency",
     "TITLE": "Travel agency",
     "INSTRUCTIONS": (
-        "You are connected to a travel agency: flights, hotels, weather, activities, past trips, documents and a "
-        "calendar for some seventy cities. The resource travel://guide says what there is, and travel://cities lists "
-        "the cities. Cities are given by name, slug or IATA code; dates as YYYY-MM-DD; prices are in euros. Look "
-        "things up rather than guess, and ask before you write into the calendar or cancel a booking; book_hotel asks "
+        "This is a travel agency's server: flights, hotels, weather, activities, past trips, documents and a "
+        "calendar for about seventy cities. Read the resource travel://guide for an overview, and travel://cities for "
+        "the cities. Cities are names, slugs or IATA codes; dates are YYYY-MM-DD; prices are in euros. Look up facts "
+        "instead of guessing, and ask the user before you create calendar events or cancel a booking. book_hotel asks "
         "the traveller itself."
     ),
 }

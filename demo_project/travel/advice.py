@@ -1,4 +1,4 @@
-"""Having a model choose among flights: the question it gets, and what can be made of its answer."""
+"""The request that lets a model choose a flight, and the interpretation of its answer."""
 
 import re
 from collections.abc import Sequence
@@ -7,18 +7,18 @@ from demo_project.travel.results import Flight
 
 ROLE = "You are a travel expert who helps people to find the flight that suits them."
 MAX_FLIGHTS = 40
-"""What a model is asked to compare."""
+"""Limit of flights a model compares."""
 MAX_WORDS = 1000
-"""Characters of a reason that are passed on."""
+"""Limit of characters of a reason."""
 
 
 def code_of(flight: Flight) -> str:
-    """Tells a flight from all others that are compared with it: ``CRL104-0715``, in business ``CRL104-0715B``."""
+    """Return a code for a flight, such as ``CRL104-0715``, or ``CRL104-0715B`` in business class."""
     return f"{flight.number}-{flight.departs:%m%d}{'B' if flight.cabin == 'business' else ''}"
 
 
 def question(flights: Sequence[Flight], wishes: str) -> str:
-    """What the model is asked."""
+    """Return the prompt for the model."""
     offers = "\n".join(f"{code_of(each)}: {each}" for each in flights)
     return (
         f"Choose the best of these {len(flights)} flights for a traveller.\n\n{offers}\n\n"
@@ -30,10 +30,9 @@ def question(flights: Sequence[Flight], wishes: str) -> str:
 
 
 def choice(answer: str, flights: Sequence[Flight]) -> tuple[Flight | None, str]:
-    """The flight an answer names, or None, and the reason it gives.
+    """Return the flight that an answer names, or None, and its reason.
 
-    Models do not always keep to two lines. What counts is the first code after ``FLIGHT:``, or else the only one
-    that occurs anywhere.
+    Models do not always answer in two lines. The first code after ``FLIGHT:`` counts, or the only one in the answer.
     """
     by_code = {code_of(each): each for each in flights}
     pattern = rf"\b({'|'.join(map(re.escape, by_code))})\b"

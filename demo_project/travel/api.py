@@ -1,4 +1,4 @@
-"""The agency's REST API, which its own pages and apps use: the calendar of whoever is signed in."""
+"""The agency's REST API for its own pages and apps: the user's calendar."""
 
 from typing import Any
 
@@ -9,23 +9,23 @@ from demo_project.travel.models import CalendarEvent
 
 
 class EventSerializer(serializers.ModelSerializer):
-    """An entry in a traveller's calendar."""
+    """An event in a traveller's calendar."""
 
     class Meta:
         model = CalendarEvent
         fields = ["id", "title", "starts", "ends", "location", "notes"]
         extra_kwargs = {
-            "title": {"help_text": "What it is, in a few words."},
-            "location": {"help_text": "Where it is."},
-            "notes": {"help_text": "Anything else worth knowing."},
-            "starts": {"help_text": "With an offset, such as 2030-05-01T15:00+02:00; UTC where it has none."},
-            "ends": {"help_text": "Not before it starts."},
+            "title": {"help_text": "Short title of the event."},
+            "location": {"help_text": "Place of the event."},
+            "notes": {"help_text": "Further notes."},
+            "starts": {"help_text": "ISO 8601, such as 2030-05-01T15:00+02:00. Without an offset, UTC."},
+            "ends": {"help_text": "ISO 8601. Not before starts."},
         }
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         starts, ends = (attrs.get(name) or getattr(self.instance, name) for name in ("starts", "ends"))
         if ends < starts:
-            raise serializers.ValidationError({"ends": "It must not end before it starts."})
+            raise serializers.ValidationError({"ends": "The event must not end before it starts."})
         return attrs
 
 
@@ -36,7 +36,7 @@ class TwentyEach(pagination.PageNumberPagination):
 
 
 class EventViewSet(viewsets.ModelViewSet):
-    """Your own calendar. Nobody else sees it, and the agency's events are not in it."""
+    """Your own calendar events, which only you can see. The agency's events are not included."""
 
     queryset = CalendarEvent.objects.order_by("starts", "pk")
     serializer_class = EventSerializer

@@ -1,4 +1,4 @@
-"""What several tools and resources take: cities, slugs, and text that can be stored."""
+"""Argument types shared by tools and resources: cities, slugs, and text."""
 
 from typing import Annotated
 
@@ -10,7 +10,10 @@ from demo_project.travel.places import UnknownCityError, find_city
 from django_mcp import ToolError
 
 CityName = Annotated[
-    str, Field(min_length=1, max_length=100, description="Name, slug or IATA code: Barcelona, new-york or BCN.")
+    str,
+    Field(
+        min_length=1, max_length=100, description="City name, slug or IATA code, such as Barcelona, new-york or BCN."
+    ),
 ]
 
 Slug = Annotated[str, Field(pattern="^[a-z0-9-]+$")]
@@ -18,7 +21,7 @@ PLAIN = AfterValidator(lambda text: text.replace("\0", "").strip())  # PostgreSQ
 
 
 def city_or_tool_error(text: str) -> City:
-    """The city, or words from which the model can mend its call."""
+    """Return the city, or raise an error that helps the model correct its call."""
     try:
         return find_city(text)
     except UnknownCityError as error:
@@ -26,7 +29,7 @@ def city_or_tool_error(text: str) -> City:
 
 
 def way_or_tool_error(origin: str, destination: str) -> tuple[City, City]:
-    """Two cities, or words from which the model can mend its call."""
+    """Return two different cities, or raise an error that helps the model correct its call."""
     start, end = city_or_tool_error(origin), city_or_tool_error(destination)
     if start == end:
         raise ToolError(f"Origin and destination are both {start.name}.")
@@ -34,7 +37,7 @@ def way_or_tool_error(origin: str, destination: str) -> tuple[City, City]:
 
 
 def city_or_404(text: str) -> City:
-    """The city, or no such resource."""
+    """Return the city, or raise Http404."""
     try:
         return find_city(text)
     except UnknownCityError as error:

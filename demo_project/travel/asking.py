@@ -1,6 +1,6 @@
-"""The tools that ask: a traveller before they book, and a model before they recommend.
+"""Tools that ask the traveller before booking, and a model before recommending.
 
-A tool that asks is run again from the top with each answer, so what it does comes after what it asks.
+A tool that asks runs again from the top with each answer, so side effects come after the last question.
 """
 
 import datetime
@@ -23,23 +23,23 @@ MAX_DAYS = 14
 
 
 class Confirmation(BaseModel):
-    """What a traveller says to an offer."""
+    """The traveller's answer to an offer."""
 
-    confirm: bool = Field(title="Confirm the booking", description="Without a yes nothing is booked.")
-    room: Booking.Room = Field(Booking.Room.CITY, title="Room type", description="Where the house has such rooms.")
+    confirm: bool = Field(title="Confirm the booking", description="Nothing is booked without your confirmation.")
+    room: Booking.Room = Field(Booking.Room.CITY, title="Room type", description="If the hotel has such rooms.")
     insurance: bool = Field(
-        default=False, title="Travel insurance", description=f"€{bookings.INSURANCE} more per person and night."
+        default=False, title="Travel insurance", description=f"€{bookings.INSURANCE} per person and night."
     )
 
 
 class ConfirmationWithSeat(Confirmation):
-    """The same where there is a flight in it."""
+    """The answer to an offer with a flight."""
 
-    seat: Booking.Seat = Field(Booking.Seat.ANY, title="Seat preference", description="On the flight there.")
+    seat: Booking.Seat = Field(Booking.Seat.ANY, title="Seat preference", description="For the outbound flight.")
 
 
 class NotWantedError(Exception):
-    """The traveller did not say yes; *action* is what they did."""
+    """The traveller did not confirm. *action* is the elicitation's action."""
 
     def __init__(self, action: str) -> None:
         super().__init__(action)
@@ -49,7 +49,7 @@ class NotWantedError(Exception):
 def what_is_booked(
     ctx: Context, city: str, check_in: datetime.date, nights: int, travellers: int, hotel: str, flight: str
 ) -> str:
-    """For the person of the agency who is asked first: what the traveller is then asked to confirm.
+    """Return the preview for the approver at the agency.
 
     Raises:
         ToolError: it cannot be booked.
@@ -67,7 +67,7 @@ def what_is_booked(
     prices = [Offer(each, check_in, nights, travellers, there).total(insured=False) for each in free]
     return (
         f"For {ctx.user.get_username()}, in {place.name}: {results.count(nights, 'night')} from {check_in} for "
-        f"{results.count(travellers, 'traveller')}, in a hotel they choose: €{min(prices):.2f} to €{max(prices):.2f}."
+        f"{results.count(travellers, 'traveller')}, hotel to be chosen: €{min(prices):.2f} to €{max(prices):.2f}."
     )
 
 
@@ -91,19 +91,19 @@ def book_hotel(
     hotel: Annotated[str, Field(max_length=120), PLAIN] = "",
     flight: Annotated[str, Field(max_length=8), PLAIN] = "",
 ) -> ToolResult[results.BookingAnswer]:
-    """Book rooms, and the flight there if one is given. It asks the traveller, and without a yes nothing is booked.
+    """Book hotel rooms, and optionally the outbound flight. Nothing is booked without the traveller's confirmation.
 
     Args:
-        check_in: The first night: YYYY-MM-DD.
-        nights: How many nights.
-        travellers: How many people; they sleep two to a room.
-        hotel: Its name; where it is not given, the traveller is asked to choose.
-        flight: The number of a flight that arrives on the day of check_in, as search_flights finds it.
+        check_in: First night: YYYY-MM-DD.
+        nights: Number of nights.
+        travellers: Number of people. Two share a room.
+        hotel: Name of the hotel. If omitted, the traveller is asked to choose.
+        flight: Number of a flight that arrives on the day of check_in, from search_flights.
     """
     if not ctx.supports("elicitation"):
         raise ToolError(
-            "Nothing was booked. A booking needs the traveller's own yes, and this client cannot ask for it: it does "
-            "not support elicitation. Use a client that does."
+            "Nothing was booked. A booking requires the traveller's confirmation, but this client does not support "
+            "elicitation. Use a client that does."
         )
     place = city_or_tool_error(city)
     try:
@@ -121,10 +121,10 @@ def book_hotel(
 
 
 def chosen_hotel(ctx: Context, place: City, free: Sequence[Hotel]) -> str:
-    """The name of the one that the traveller likes best.
+    """Ask the traveller for a hotel and return its name.
 
     Raises:
-        NotWantedError: none.
+        NotWantedError: the traveller did not choose.
     """
     offers = [
         {
@@ -142,11 +142,11 @@ def chosen_hotel(ctx: Context, place: City, free: Sequence[Hotel]) -> str:
 
 
 def confirmed(ctx: Context, offer: Offer) -> Booking:
-    """The booking of what the traveller says yes to.
+    """Ask the traveller to confirm the offer, and book it.
 
     Raises:
-        NotWantedError: they did not.
-        NotAvailableError: it is gone.
+        NotWantedError: the traveller did not confirm.
+        NotAvailableError: the offer is no longer available.
     """
     form = ConfirmationWithSeat if offer.flight else Confirmation
     answer = ctx.elicit(f"Confirm your {offer.hotel.city.name} trip\n\n{offer}", form)
@@ -156,16 +156,16 @@ def confirmed(ctx: Context, offer: Offer) -> Booking:
     if not wishes.confirm:
         raise NotWantedError("decline")
     seat = wishes.seat if offer.flight else ""
-    # Only here, after the last question, is anything done: so it is done once.
+    # The only side effect, after the last question, so that it happens once.
     return bookings.book(offer, ctx.user, room=wishes.room, seat=seat, insured=wishes.insurance)
 
 
 def not_booked(action: str) -> ToolResult[results.BookingAnswer]:
-    """What the model is told, so that it knows whether it makes sense to ask again."""
+    """Return the result for the model, with whether it may ask again."""
     if action == "cancel":
-        words = "Nothing was booked: the traveller closed the question without an answer, and may be asked again."
+        words = "Nothing was booked: the traveller closed the form without an answer. You may ask again."
         return ToolResult(results.BookingAnswer(outcome="cancelled", booking=None), text=words)
-    words = "Nothing was booked: the traveller declined. Do not ask again unless they want something else."
+    words = "Nothing was booked: the traveller declined. Do not ask again unless they request it."
     return ToolResult(results.BookingAnswer(outcome="declined", booking=None), text=words)
 
 
@@ -178,23 +178,23 @@ def find_best_flight(
     days: Annotated[int, Field(ge=1, le=MAX_DAYS)] = 3,
     wishes: Annotated[str, Field(max_length=500), PLAIN] = "",
 ) -> ToolResult[results.FlightChoice]:
-    """Look at the flights of several days, and have the client's own model choose the best one for the traveller.
+    """Compare the flights of several days and let the client's model choose the best one for the traveller.
 
-    Where the client has no model to ask, it gives the cheapest and says so.
+    If the client does not support sampling, the result has the cheapest flights and no choice.
 
     Args:
-        date: The first day of departure, by the clocks of the origin: YYYY-MM-DD.
-        days: How many days to look at.
-        wishes: What the traveller wants: mornings only, business, the lowest price.
+        date: First departure date, in the origin's local time: YYYY-MM-DD.
+        days: Number of days to compare.
+        wishes: The traveller's preferences, such as mornings only, business class or lowest price.
     """
     start, end = way_or_tool_error(origin, destination)
     try:
         wanted = [date + datetime.timedelta(days=each) for each in range(days)]
         found = flights_of(ctx, start, end, wanted)
     except (OverflowError, ValueError):
-        raise ToolError(f"{date} is too far away.") from None
+        raise ToolError(f"{date} is out of range.") from None
     if not found:
-        raise ToolError(f"No flights from {start.name} to {end.name} in these days. Try more days, or search_flights.")
+        raise ToolError(f"No flights from {start.name} to {end.name} on these days. Try more days, or search_flights.")
     best, reason = advised(ctx, found, wishes)
     cheapest = found[:MAX_SHOWN]
     answer = results.FlightChoice(best=best, reason=reason, considered=len(found), cheapest=cheapest)
@@ -205,7 +205,7 @@ def find_best_flight(
 
 
 def flights_of(ctx: Context, start: City, end: City, days: Sequence[datetime.date]) -> list[results.Flight]:
-    """What leaves on *days*, the cheapest first; the client hears how far the search is."""
+    """Return the flights on *days*, cheapest first, and report progress."""
     found: list[results.Flight] = []
     for done, day in enumerate(days, start=1):
         on_day = flights.flights_on(start, end, day)
@@ -215,16 +215,16 @@ def flights_of(ctx: Context, start: City, end: City, days: Sequence[datetime.dat
 
 
 def advised(ctx: Context, found: Sequence[results.Flight], wishes: str) -> tuple[results.Flight | None, str]:
-    """The flight that the client's model chooses, and why; or None, and why not."""
+    """Return the flight chosen by the client's model and its reason; None and an explanation if there is no choice."""
     if not ctx.supports("sampling"):
-        return None, "Your client has no model that could be asked to choose (it does not support sampling)."
+        return None, "No flight was chosen, because your client does not support sampling."
     try:
         said = ctx.sample(advice.question(found, wishes), max_tokens=300, system_prompt=advice.ROLE)
-    except ToolError as error:  # the person said no, or the model could not be reached
-        return None, f"Your client's model was asked to choose and did not. {error}"
+    except ToolError as error:  # the user declined, or the model is unavailable
+        return None, f"Your client's model did not choose a flight. {error}"
     best, reason = advice.choice(said.text, found)
     if best is None:
-        return None, f"Your client's model was asked to choose and named none of the flights. It said: {reason}"
-    # After the question: what stands before it is said again in each round.
+        return None, f"Your client's model chose none of the flights. Its answer: {reason}"
+    # After the question: messages before it would be repeated in each round.
     ctx.log("info", f"{said.model} chose {advice.code_of(best)}.", logger="flights")
     return best, reason

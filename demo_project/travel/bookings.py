@@ -1,4 +1,4 @@
-"""Booking rooms, and a flight with them."""
+"""Booking of rooms, with or without a flight."""
 
 import datetime
 import math
@@ -23,12 +23,12 @@ INSURANCE = Decimal("4.50")
 
 
 class NotAvailableError(Exception):
-    """It cannot be booked; the message says why, and what can."""
+    """It cannot be booked; the message has the reason and alternatives."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What somebody may book, with its price."""
+    """A possible booking with its price."""
 
     hotel: Hotel
     check_in: datetime.date
@@ -38,21 +38,17 @@ class Offer:
 
     @property
     def rooms(self) -> int:
-        """Two to a room."""
         return math.ceil(self.travellers / 2)
 
     @property
     def lodging(self) -> Decimal:
-        """All rooms, all nights."""
         return self.hotel.price * self.nights * self.rooms
 
     @property
     def air(self) -> Decimal:
-        """All seats."""
         return self.flight.price * self.travellers if self.flight else Decimal(0)
 
     def total(self, *, insured: bool) -> Decimal:
-        """What it all costs."""
         insurance = INSURANCE * self.nights * self.travellers if insured else Decimal(0)
         return self.lodging + self.air + insurance
 
@@ -71,24 +67,20 @@ class Offer:
 
 
 def today(city: City) -> datetime.date:
-    """The day it is there."""
+    """Return the current date in a city."""
     return timezone.now().astimezone(city.zone).date()
 
 
 def check_day(city: City, check_in: datetime.date) -> None:
-    """Raises NotAvailableError unless one may check in on that day."""
+    """Raise NotAvailableError unless check-in is possible on that day."""
     now = today(city)
     last = now + datetime.timedelta(days=DAYS_AHEAD)
     if not now <= check_in <= last:
-        raise NotAvailableError(f"One can check in from {now} to {last}, not on {check_in}.")
+        raise NotAvailableError(f"Check-in is possible from {now} to {last}, not on {check_in}.")
 
 
 def free_hotels(city: City, check_in: datetime.date, nights: int, travellers: int) -> list[Hotel]:
-    """Those with rooms enough, the best rated first.
-
-    Raises:
-        NotAvailableError: there are none.
-    """
+    """Return the hotels with enough rooms, best rated first; NotAvailableError if there are none."""
     hotels = city.hotels.order_by("-rating", "price")
     free = [each for each in hotels if _is_free(Offer(each, check_in, nights, travellers))]
     if not free:
@@ -97,10 +89,10 @@ def free_hotels(city: City, check_in: datetime.date, nights: int, travellers: in
 
 
 def hotel_called(name: str, hotels: list[Hotel]) -> Hotel:
-    """The one of *hotels* with this name, whatever the case and accents; a part of it will do if no other has it.
+    """Return the hotel with this name, ignoring case and accents. A unique part of a name is enough.
 
     Raises:
-        NotAvailableError: none has, or several have.
+        NotAvailableError: no hotel or several hotels match.
     """
     wanted = fold(name).strip()
     exact = [each for each in hotels if fold(each.name) == wanted]
@@ -108,12 +100,12 @@ def hotel_called(name: str, hotels: list[Hotel]) -> Hotel:
     if len(found) == 1:
         return found[0]
     names = ", ".join(each.name for each in found or hotels)
-    which = "Several hotels are" if found else "No hotel with rooms for those nights is"
-    raise NotAvailableError(f"{which} called ‘{name[:60]}’. Choose one of: {names}.")
+    which = "Several hotels match" if found else "No hotel with rooms for those nights matches"
+    raise NotAvailableError(f"{which} ‘{name[:60]}’. Choose one of: {names}.")
 
 
 def flight_there(city: City, number: str, day: datetime.date, travellers: int) -> Flight:
-    """The flight of that number which arrives on *day*, in its cheapest cabin with seats enough.
+    """Return the flight that arrives on *day*, in its cheapest cabin with enough seats.
 
     Raises:
         NotAvailableError: there is none.
@@ -130,13 +122,13 @@ def flight_there(city: City, number: str, day: datetime.date, travellers: int) -
 
 
 def book(offer: Offer, user: Any, *, room: str, seat: str, insured: bool) -> Booking:
-    """Take rooms and seats, and write it down. All of it or nothing.
+    """Book rooms and seats in one transaction.
 
     Raises:
-        NotAvailableError: somebody else was quicker.
+        NotAvailableError: they were booked meanwhile.
     """
     with transaction.atomic():
-        Hotel.objects.select_for_update().get(pk=offer.hotel.pk)  # others who book there wait here
+        Hotel.objects.select_for_update().get(pk=offer.hotel.pk)  # concurrent bookings wait here
         if not _is_free(offer):
             raise NotAvailableError(f"{offer.hotel.name} has no room left for those nights.")
         if offer.flight and not _take_seats(offer.flight, offer.travellers):
@@ -159,19 +151,19 @@ def book(offer: Offer, user: Any, *, room: str, seat: str, insured: bool) -> Boo
 
 
 def cancel(found: QuerySet[Booking], reference: str) -> Booking:
-    """Cancel the one of *found* that has this reference; its rooms and seats can be booked again.
+    """Cancel the booking with this reference, and release its rooms and seats.
 
     Raises:
-        NotAvailableError: there is none, or it is too late.
+        NotAvailableError: it does not exist, is cancelled, or has begun.
     """
     with transaction.atomic():
         booking = found.select_for_update(of=("self",)).filter(reference__iexact=reference.strip()).first()
         if booking is None:
-            raise NotAvailableError(f"There is no booking ‘{reference[:20]}’ here. A reference has six characters.")
+            raise NotAvailableError(f"There is no booking ‘{reference[:20]}’. A reference has six characters.")
         if booking.status == Booking.Status.CANCELLED:
-            raise NotAvailableError(f"{booking.reference} was cancelled before.")
+            raise NotAvailableError(f"{booking.reference} is already cancelled.")
         if has_begun(booking):
-            raise NotAvailableError(f"{booking.reference} has begun, so it cannot be cancelled.")
+            raise NotAvailableError(f"{booking.reference} has already begun and cannot be cancelled.")
         booking.status = Booking.Status.CANCELLED
         booking.save(update_fields=["status"])
         if booking.flight_id:
@@ -180,14 +172,14 @@ def cancel(found: QuerySet[Booking], reference: str) -> Booking:
 
 
 def has_begun(booking: Booking) -> bool:
-    """Whether the flight has left or, where there is none, the first night has come."""
+    """Return True if the flight has departed or, without a flight, the first night has come."""
     if booking.flight:
         return booking.flight.departs <= timezone.now()
     return booking.check_in <= today(booking.hotel.city)
 
 
 def rooms_taken(city: City, night: datetime.date) -> dict[int, int]:
-    """How many rooms of each hotel of a city, by its key, are booked for a night."""
+    """Return the number of booked rooms by hotel key, for one night."""
     taken: Counter[int] = Counter()
     staying = Booking.objects.filter(
         hotel__city=city, check_in__lte=night, check_in__gt=night - datetime.timedelta(days=DAYS_AHEAD)
@@ -204,7 +196,6 @@ def _take_seats(flight: Flight, seats: int) -> bool:
 
 
 def _is_free(offer: Offer) -> bool:
-    """Whether on each of the nights there are rooms enough."""
     others = offer.hotel.bookings.exclude(status=Booking.Status.CANCELLED).filter(
         check_in__lt=offer.check_in + datetime.timedelta(days=offer.nights),
         check_in__gt=offer.check_in - datetime.timedelta(days=DAYS_AHEAD),

@@ -1,7 +1,7 @@
-"""Arithmetic on expressions that strangers write.
+"""Evaluation of untrusted arithmetic expressions.
 
-``simpleeval`` walks the syntax tree and runs no Python. Left to it here are numbers, operators and a few functions,
-each bounded, so that no expression takes long or fills the memory.
+``simpleeval`` walks the syntax tree and runs no Python. It may use numbers, operators and some functions here, each
+bounded, so that no expression takes long or fills the memory.
 """
 
 import ast
@@ -27,10 +27,10 @@ LARGEST_FACTORIAL = 100
 
 
 class CalculationError(ValueError):
-    """The expression has no value here; the message says why."""
+    """The expression cannot be evaluated; the message has the reason."""
 
 
-# In this order: the first that fits explains the error.
+# The first match explains the error.
 EXPLANATIONS: dict[tuple[type[Exception], ...], str] = {
     (ZeroDivisionError,): "Division by zero.",
     (OverflowError,): "The result is too large.",
@@ -42,10 +42,10 @@ FAULTS = tuple(kind for kinds in EXPLANATIONS for kind in kinds)
 
 
 def calculate(expression: str) -> Number:
-    """The value of an arithmetic *expression*, such as ``2 * (3 + sqrt(16))``.
+    """Return the value of an arithmetic *expression*, such as ``2 * (3 + sqrt(16))``.
 
     Raises:
-        CalculationError: it is no arithmetic, it has no finite real value, or it is too large.
+        CalculationError: it is not arithmetic, has no finite real value, or is too large.
     """
     if not expression.strip():
         raise CalculationError("The expression is empty.")
@@ -64,9 +64,9 @@ def calculate(expression: str) -> Number:
 def _explained(error: Exception) -> str:
     match error:
         case NameNotDefined():
-            return f"Unknown name ‘{error.name}’. Known are {', '.join(NAMES)}."
+            return f"Unknown name ‘{error.name}’. Available: {', '.join(NAMES)}."
         case FunctionNotDefined():
-            return f"Unknown function ‘{error.func_name}’. Known are {', '.join(FUNCTIONS)}."
+            return f"Unknown function ‘{error.func_name}’. Available: {', '.join(FUNCTIONS)}."
     return next(message for kinds, message in EXPLANATIONS.items() if isinstance(error, kinds))
 
 
@@ -81,7 +81,7 @@ def _checked(value: Any) -> Number:
 
 
 def _bounded(function: Callable[..., Any]) -> Callable[..., Number]:
-    """*function* with a result that is checked; each step is small, so no later one can be expensive."""
+    """Return *function* with its result checked, so that no later step can be expensive."""
 
     def bounded(*values: Number) -> Number:
         return _checked(function(*values))

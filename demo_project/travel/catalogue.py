@@ -1,6 +1,6 @@
-"""The agency's data as resources: which fields, which rows, and what may be asked of them. Nothing else is shown.
+"""The agency's models as MCP resources and tools: their fields, rows and queries. Nothing else is visible.
 
-``view_permission = None`` lets everybody who may call the endpoint; without it, it takes Django's own permission.
+``view_permission = None`` admits all callers of the endpoint; the default is Django's view permission.
 """
 
 from typing import Any
@@ -12,14 +12,14 @@ from django_mcp import Context, ModelResource, register, server
 
 
 class Catalogue(ModelResource):
-    """What the agency shows to everybody who is signed in."""
+    """Data that every signed-in user may view."""
 
     view_permission = None
 
 
 @register(models.City, server=SIGNED_IN)
 class Cities(Catalogue):
-    """A place with an airport, a climate and things to do."""
+    """A city with an airport, climate data and activities."""
 
     uri, lookup_field, title_field = "travel://cities", "slug", "name"
     fields = ["name", "country", "region", "airport", "airport_name", "timezone", "airports", "trips"]
@@ -30,7 +30,7 @@ class Cities(Catalogue):
 
 @register(models.Airport, server=SIGNED_IN)
 class Airports(Catalogue):
-    """An airport, by its IATA code."""
+    """An airport, identified by its IATA code."""
 
     uri, lookup_field, title_field = "travel://airports", "code", "name"
     fields = ["code", "name", "city", "city__name"]
@@ -39,7 +39,7 @@ class Airports(Catalogue):
 
 @register(models.Flight, server=SIGNED_IN)
 class Flights(Catalogue):
-    """One departure in one cabin, with the fare of today. To find flights for a day, use search_flights."""
+    """One departure in one cabin, with today's fare. To find flights on a day, use search_flights."""
 
     fields = ["number", "airline", "origin", "destination", "departs", "arrives", "cabin", "price", "seats_left"]
     title_field, icons, max_list_size = "number", [PLANE], 0
@@ -50,7 +50,7 @@ class Flights(Catalogue):
 
 @register(models.Hotel, server=SIGNED_IN)
 class Hotels(Catalogue):
-    """A house the agency has rooms in. Prices are in euros, per room and night."""
+    """A hotel that the agency books. Prices are in euros per room and night."""
 
     fields = ["name", "city", "city__name", "district", "stars", "rating", "price", "breakfast"]
     uri, title_field, icons = "travel://hotels", "name", [BED]
@@ -62,7 +62,7 @@ class Hotels(Catalogue):
 
 @register(models.Activity, server=SIGNED_IN)
 class Activities(Catalogue):
-    """Something to do in a city. Prices are in euros, per person."""
+    """An activity in a city. Prices are in euros per person."""
 
     fields = ["name", "city", "city__name", "category", "description", "price", "duration"]
     title_field, max_list_size = "name", 0
@@ -73,7 +73,7 @@ class Activities(Catalogue):
 
 @register(models.Trip, server=SIGNED_IN)
 class Trips(Catalogue):
-    """A trip that the agency planned and somebody came home from."""
+    """A past trip planned by the agency."""
 
     uri, lookup_field, title_field = "trips://history", "slug", "title"
     fields = ["title", "city", "city__name", "starts", "ends", "travellers", "cost", "rating", "itinerary"]
@@ -83,7 +83,7 @@ class Trips(Catalogue):
 
 @register(models.RegionPreference, server=SIGNED_IN)
 class Preferences(Catalogue):
-    """What the agency's customers like in a part of the world: pace, lodging, interests, months to avoid."""
+    """Preferences of the agency's customers in a region: pace, lodging, interests, months to avoid."""
 
     uri, lookup_field, name, plural, tools = "travel://preferences", "region", "preferences", "preferences", ["get"]
     fields = ["region", "summary", "preferences"]
@@ -91,7 +91,7 @@ class Preferences(Catalogue):
 
 @register(models.Document, server=SIGNED_IN)
 class Documents(Catalogue):
-    """A guide, a policy or a list, in Markdown. search_documents finds them."""
+    """A guide, policy or list in Markdown. Use search_documents to find one."""
 
     uri, lookup_field, title_field, modified_field = "travel://documents", "slug", "title", "updated"
     fields, content_fields, tools = ["title", "category", "text", "updated"], {"text": "text/markdown"}, ["get"]
@@ -99,7 +99,7 @@ class Documents(Catalogue):
 
 @register(models.CalendarEvent, server=SIGNED_IN)
 class CalendarEvents(Catalogue):
-    """An entry in the agency's calendar, or in your own."""
+    """An event in the agency's calendar or in your own."""
 
     fields = ["title", "starts", "ends", "location", "notes"]
     title_field, max_list_size = "title", 0
@@ -112,7 +112,7 @@ class CalendarEvents(Catalogue):
 
 @register(models.Booking, server=server)
 class OwnBookings(Catalogue):
-    """Your own bookings of flights and hotels, the newest first. Nobody else's are shown."""
+    """Your own flight and hotel bookings, newest first."""
 
     fields = [
         *("reference", "status", "flight", "flight__number", "flight__departs", "hotel", "hotel__name"),
@@ -129,11 +129,11 @@ class OwnBookings(Catalogue):
 
 @register(models.Booking, server=staff)
 class AllBookings(OwnBookings):
-    """Everybody's bookings, the newest first."""
+    """The bookings of all customers, newest first."""
 
     view_permission = "travel.view_booking"
     fields = [*OwnBookings.fields, "user__username"]
     filterset_fields = [*OwnBookings.filterset_fields, "user__username", "hotel__city__name"]
 
-    def get_queryset(self, ctx: Context) -> Any:  # noqa: ARG002 - all of them, for whoever may view bookings
+    def get_queryset(self, ctx: Context) -> Any:  # noqa: ARG002 - all rows, given the permission to view bookings
         return models.Booking.objects.all()

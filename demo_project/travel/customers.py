@@ -1,4 +1,4 @@
-"""What customers do with their own bookings, and how a booking is told."""
+"""Tools for customers' own bookings."""
 
 import datetime
 from typing import Annotated, Self
@@ -18,23 +18,23 @@ Reference = Annotated[
 
 
 class Booked(BaseModel):
-    """A booking as a list shows it."""
+    """A booking as listed."""
 
     reference: str
     status: models.Booking.Status
-    customer: str | None = Field(description="Their username; None for a guest.")
+    customer: str | None = Field(description="Username; null for a guest.")
     hotel: str | None
-    city: str = Field(description="Where it goes to.")
+    city: str = Field(description="Destination.")
     check_in: datetime.date | None
     nights: int
-    flight: str | None = Field(description="Its number.")
-    departs: datetime.datetime | None = Field(description="Local time of the origin.")
+    flight: str | None = Field(description="Flight number.")
+    departs: datetime.datetime | None = Field(description="In the origin's local time.")
     travellers: int
     total: Euros
 
     @classmethod
     def of(cls, booking: models.Booking) -> Self:
-        """From the database, as ``BookingQuerySet.in_full`` gives it."""
+        """Create it from a row of ``BookingQuerySet.in_full``."""
         hotel, flight = booking.hotel, booking.flight
         return cls(
             reference=booking.reference,
@@ -60,7 +60,7 @@ class Booked(BaseModel):
 
 
 def cancelled(found: models.BookingQuerySet, reference: str) -> ToolResult[Booked]:
-    """The one of *found* that was cancelled, or words from which the model can mend its call."""
+    """Cancel the booking with this reference, or raise an error that helps the model correct its call."""
     try:
         answer = Booked.of(bookings.cancel(found.in_full(), reference))
     except NotAvailableError as error:
@@ -78,5 +78,5 @@ def cancelled(found: models.BookingQuerySet, reference: str) -> ToolResult[Booke
     scopes=["travel:write"],
 )
 def cancel_booking(ctx: Context, reference: Reference) -> ToolResult[Booked]:
-    """Cancel one of your own bookings that has not begun. It cannot be taken back: the room may go to somebody else."""
+    """Cancel one of your own bookings that has not begun. This cannot be undone: another customer may book the room."""
     return cancelled(models.Booking.objects.made_by(ctx.user), reference)

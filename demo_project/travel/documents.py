@@ -1,4 +1,4 @@
-"""Searching the agency's documents."""
+"""Search of the agency's documents."""
 
 import math
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ WORDS_BEFORE, WORDS_AFTER = 12, 28
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A document and the words around what was looked for."""
+    """A document and the passage that matches."""
 
     document: Document
     snippet: str
@@ -25,8 +25,8 @@ class Page:
     """One page of hits.
 
     Attributes:
-        total: how many documents match in all.
-        pages: how many pages they fill; no more than ten can be turned.
+        total: number of matching documents.
+        pages: number of pages, at most ten.
     """
 
     hits: list[Hit]
@@ -35,21 +35,20 @@ class Page:
 
     @property
     def pages(self) -> int:
-        """How many pages can be read."""
         return min(math.ceil(self.total / PAGE_SIZE), LAST_PAGE)
 
 
 def search(keyword: str, page_index: int = 1) -> Page:
-    """Documents in which every word of *keyword* occurs, whatever its case and accents, by title.
+    """Return the documents that contain every word of *keyword*, ignoring case and accents, by title.
 
     Raises:
-        ValueError: there is no word to look for, there are too many, or the page is not one of 1 to 10.
+        ValueError: no word, too many words, or a page outside of 1 to 10.
     """
     words = list(dict.fromkeys(fold(keyword).replace("\0", " ").split()))
     if not words:
-        raise ValueError("Give at least one word to look for.")
+        raise ValueError("Enter at least one search term.")
     if len(words) > MAX_KEYWORDS:
-        raise ValueError(f"Give at most {MAX_KEYWORDS} words; every one of them must occur.")
+        raise ValueError(f"Enter at most {MAX_KEYWORDS} search terms.")
     if not 1 <= page_index <= LAST_PAGE:
         raise ValueError(f"Pages are numbered from 1 to {LAST_PAGE}.")
     found = Document.objects.all()
@@ -61,7 +60,7 @@ def search(keyword: str, page_index: int = 1) -> Page:
 
 
 def snippet(document: Document, words: list[str]) -> str:
-    """The passage in which most of the folded *words* stand, cut to some forty words."""
+    """Return the passage with the most of *words*, about forty words long."""
     paragraphs = [paragraph.split() for paragraph in document.text.split("\n\n")]
     folded = [[fold(word) for word in paragraph] for paragraph in paragraphs]
     best = max(range(len(paragraphs)), key=lambda at: sum(any(word in each for each in folded[at]) for word in words))

@@ -1,7 +1,7 @@
-"""The agency's three endpoints: who may call each, and what for.
+"""The agency's three endpoints, with their callers and purpose.
 
-``/mcp`` is the default one, for everybody with an account: the ``DJANGO_MCP`` setting speaks of it. Decorators name the
-endpoints on which a tool or resource is offered; without ``server=`` it is offered on the default one alone.
+``/mcp`` is the default endpoint, for every user, and is configured by ``DJANGO_MCP``. Decorators name the endpoints
+that offer a tool or resource; without ``server=`` only the default endpoint does.
 """
 
 from django_mcp import AllowAny, MCPServer, server
@@ -11,10 +11,10 @@ staff = MCPServer(
     path="staff/mcp",
     title="Travel agency, staff",
     instructions=(
-        "You are connected to a travel agency as one of its staff: you see everybody's bookings and how full the "
-        "hotels are, and may cancel a booking for a customer who asks for it. Look up flights, weather and documents "
-        "as customers do. Cities are given by name, slug or IATA code; dates as YYYY-MM-DD; prices are in euros. Name "
-        "the booking and its customer, and have a yes, before you cancel."
+        "This is a travel agency's server for its staff. It shows the bookings of all customers and the occupancy of "
+        "hotels, and cancels bookings at a customer's request. Flights, weather and documents are available as for "
+        "customers. Cities are names, slugs or IATA codes; dates are YYYY-MM-DD; prices are in euros. Before you "
+        "cancel, name the booking and its customer, and get the user's confirmation."
     ),
     scopes=["travel:staff"],
     user_passes_test=lambda user: user.is_staff,
@@ -23,11 +23,11 @@ staff = MCPServer(
 open_ = MCPServer(
     "open",
     path="open/mcp",
-    title="Travel agency, open to everybody",
+    title="Travel agency, public",
     instructions=(
-        "You are connected to what a travel agency shows to everybody: flights, weather, activities and documents for "
-        "some seventy cities. Cities are given by name, slug or IATA code; dates as YYYY-MM-DD; prices are in euros. "
-        "Nothing can be booked here; for that, people connect to the agency's endpoint for customers."
+        "This is a travel agency's public server: flights, weather, activities and documents for about seventy "
+        "cities. Cities are names, slugs or IATA codes; dates are YYYY-MM-DD; prices are in euros. It is read-only: "
+        "to book, users connect to the agency's endpoint for customers."
     ),
     authentication=[AllowAny()],
 )

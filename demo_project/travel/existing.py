@@ -1,4 +1,4 @@
-"""What the agency's site had before it had an MCP endpoint, published as it is: a form, a view, an API, a template."""
+"""Existing parts of the agency's site as tools and prompts: a form, a view, an API, a template."""
 
 from collections.abc import Iterable
 from typing import Annotated
@@ -17,7 +17,7 @@ from django_mcp.contrib.drf import drf_tools
 
 
 def complete_city(value: str) -> Iterable[str]:
-    """Names of cities that somebody may be typing."""
+    """Complete the name of a city."""
     return City.objects.starting_with(value).values_list("name", flat=True)
 
 
@@ -30,14 +30,14 @@ prompt_template(
 
 
 def hold(ctx: Context, form: BookingForm) -> ToolResult[Booked]:
-    """What the page does with the form, and what a model is told of it."""
+    """Save the form, as its page does, and return the booking."""
     booked = Booked.of(form.save(ctx.user))
     return ToolResult(booked, text=f"Held: {booked}")
 
 
 form_tool(BookingForm, name="hold_rooms", title="Hold rooms", handle=hold, scopes=["travel:write"], read_only=False)
 
-# Making events is a tool already, with words of its own; the API adds looking after them.
+# create_calendar_event already creates events; the API adds the other operations.
 drf_tools(EventViewSet, name="own_event", exclude=["create", "update"], write_scopes=["travel:write"])
 
 view_tool(

@@ -1,4 +1,4 @@
-"""The form by which people hold rooms, on the page and through a model."""
+"""The form that holds rooms, for the site's page and as a tool."""
 
 import datetime
 from typing import Any
@@ -13,15 +13,14 @@ from demo_project.travel.models import Booking, Hotel
 
 
 class HotelField(forms.ModelChoiceField):
-    """A hotel, shown with its city."""
+    """A hotel, labelled with its city."""
 
     def label_from_instance(self, obj: Hotel) -> str:
-        """Like ``Barcelona: Casa Blau``."""
         return f"{obj.city.name}: {obj.name}"
 
 
 class BookingForm(forms.Form):
-    """Hold rooms in a hotel until the agency has called back. Nothing is paid yet, and the booking can be cancelled."""
+    """Hold rooms in a hotel until the agency calls back. No payment is due yet, and the booking can be cancelled."""
 
     hotel = HotelField(Hotel.objects.select_related("city").order_by("city__name", "name"))
     check_in = forms.DateField(
@@ -33,7 +32,6 @@ class BookingForm(forms.Form):
     insurance = forms.BooleanField(label="Travel insurance", required=False, help_text="€4.50 per person and night.")
 
     def clean_check_in(self) -> datetime.date:
-        """A day on which one can check in there."""
         check_in: datetime.date = self.cleaned_data["check_in"]
         if hotel := self.cleaned_data.get("hotel"):
             try:
@@ -43,10 +41,10 @@ class BookingForm(forms.Form):
         return check_in
 
     def save(self, user: Any) -> Booking:
-        """The booking, held for *user*.
+        """Book for *user* with the status "held".
 
         Raises:
-            ValidationError: there is no room left.
+            ValidationError: no rooms are left.
         """
         given = self.cleaned_data
         offer = Offer(given["hotel"], given["check_in"], given["nights"], given["travellers"])

@@ -1,4 +1,4 @@
-"""Pictures that clients may show beside the names of tools and resources."""
+"""Icons of tools and resources."""
 
 from urllib.parse import quote
 
@@ -6,7 +6,7 @@ from django_mcp import Icon
 
 
 def drawing(shapes: str) -> Icon:
-    """An icon drawn in a square of 24 by 24."""
+    """Return an icon from SVG shapes in a 24 by 24 square."""
     svg = f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'>{shapes}</svg>"
     return Icon(f"data:image/svg+xml,{quote(svg)}", mime_type="image/svg+xml", sizes=["any"])
 

@@ -1,4 +1,4 @@
-"""Flights from a table: checked while the client waits, and brought in while it does something else."""
+"""Import of flights from CSV: validated immediately, and imported in the background."""
 
 import csv
 import datetime
@@ -19,7 +19,7 @@ MAX_LINES = 5000
 MAX_TOLD = 10
 BATCH = 100
 KEY = ["number", "departs", "cabin"]
-"""What tells a flight from all others."""
+"""Fields that identify a flight."""
 CHANGED = ["airline", "origin", "destination", "arrives", "price", "seats_left"]
 
 Code = Annotated[str, Field(pattern="^[A-Z]{3}$")]
@@ -30,7 +30,7 @@ Moment = Annotated[
 
 
 class Line(BaseModel):
-    """A flight as a line of the table has it."""
+    """A flight in a line of the table."""
 
     number: str = Field(pattern="^[A-Z0-9]{3,8}$")
     airline: Annotated[str, PLAIN, Field(min_length=1, max_length=60)]
@@ -43,13 +43,13 @@ class Line(BaseModel):
     seats_left: int = Field(ge=0, le=1000)
 
     def flight(self, cities: dict[str, City]) -> Flight:
-        """The flight, unsaved.
+        """Return the flight, unsaved.
 
         Raises:
-            ValueError: it cannot fly.
+            ValueError: the line is inconsistent.
         """
         if unknown := {self.origin, self.destination} - cities.keys():
-            raise ValueError(f"no airport {' and no '.join(sorted(unknown))} is known here")
+            raise ValueError(f"unknown airport: {', '.join(sorted(unknown))}")
         if cities[self.origin] == cities[self.destination]:
             raise ValueError("origin and destination are in the same city")
         if self.arrives <= self.departs:
@@ -58,26 +58,26 @@ class Line(BaseModel):
 
 
 class WhatToDo(BaseModel):
-    """What is to become of flights that are there already."""
+    """The user's choice for flights that already exist."""
 
     existing: Literal["replace", "leave"] = Field(
-        title="Flights that are there already", description="Replace them by those of the table, or leave them."
+        title="Existing flights", description="Replace them with those of the table, or leave them unchanged."
     )
 
 
 class Imported(BaseModel):
-    """What an import did."""
+    """The result of an import."""
 
     added: int
     replaced: int
-    left: int = Field(description="Flights of the table that were there already and stay as they were.")
+    left: int = Field(description="Flights of the table that already existed and were left unchanged.")
 
 
 def flights_in(table: str) -> list[Flight]:
-    """The flights of a table, unsaved.
+    """Return the flights of a table, unsaved.
 
     Raises:
-        ToolError: it is no such table, or some of its lines are wrong, and it names them.
+        ToolError: the table or some of its lines are invalid; the message names them.
     """
     cities = {each.code: each.city for each in Airport.objects.select_related("city")}
     found: dict[tuple[Any, ...], Flight] = {}
@@ -90,16 +90,16 @@ def flights_in(table: str) -> list[Flight]:
         except ValueError as error:
             wrong.append(f"Line {number}: {words(error)}.")
     if wrong:
-        more = [f"There are {len(wrong) - MAX_TOLD} more like these."] if len(wrong) > MAX_TOLD else []
+        more = [f"{len(wrong) - MAX_TOLD} more errors."] if len(wrong) > MAX_TOLD else []
         raise ToolError("\n".join(["Nothing was imported.", *wrong[:MAX_TOLD], *more]))
     return list(found.values())
 
 
 def rows_of(table: str) -> list[tuple[int, dict[str, str]]]:
-    """The lines below the names of the columns, with their numbers.
+    """Return the lines below the header with their numbers.
 
     Raises:
-        ToolError: it is no such table.
+        ToolError: it is not such a table.
     """
     reader = csv.DictReader(io.StringIO(table.strip()), restkey="")
     try:
@@ -107,21 +107,20 @@ def rows_of(table: str) -> list[tuple[int, dict[str, str]]]:
     except csv.Error as error:
         raise ToolError(f"This cannot be read as CSV: {error}.") from None
     if missing := Line.model_fields.keys() - set(reader.fieldnames or ()):
-        raise ToolError(f"The first line must name the columns; {', '.join(sorted(missing))} is missing.")
+        raise ToolError(f"The first line must name the columns. Missing: {', '.join(sorted(missing))}.")
     if not 1 <= len(rows) <= MAX_LINES:
-        raise ToolError(f"A table has 1 to {MAX_LINES} flights, not {len(rows)}.")
+        raise ToolError(f"The table must have 1 to {MAX_LINES} flights, not {len(rows)}.")
     return rows
 
 
 def words(error: ValueError) -> str:
-    """What is wrong with a line."""
+    """Return the errors of a line as text."""
     if not isinstance(error, ValidationError):
         return str(error)
     return "; ".join(f"{each['loc'][0]}: {each['msg'][:1].lower()}{each['msg'][1:]}" for each in error.errors())
 
 
 def key_of(flight: Flight) -> tuple[Any, ...]:
-    """What tells it from all others."""
     return tuple(getattr(flight, each) for each in KEY)
 
 
@@ -139,11 +138,12 @@ def key_of(flight: Flight) -> tuple[Any, ...]:
     server=staff,
 )
 def import_flights(ctx: Context, table: Annotated[str, Field(max_length=1_000_000)]) -> ToolResult[Imported]:
-    """Bring flights into the timetable, all or none. Where some are there already, it asks what to do with them.
+    """Import flights into the timetable, all or none. If some already exist, the user is asked whether to replace them.
 
     Args:
-        table: CSV with the columns number, airline, origin, destination, departs, arrives, cabin, price and seats_left:
-            IATA codes, times with an offset such as 2030-05-01T15:00+02:00, economy or business, euros.
+        table: CSV with the columns number, airline, origin, destination, departs, arrives, cabin, price and seats_left.
+            Airports are IATA codes, times have an offset such as 2030-05-01T15:00+02:00, cabins are economy or
+            business, prices are in euros.
     """
     flights = flights_in(table)
     known = set(Flight.objects.filter(number__in={each.number for each in flights}).values_list(*KEY))
@@ -159,15 +159,15 @@ def import_flights(ctx: Context, table: Annotated[str, Field(max_length=1_000_00
 
 
 def to_be_replaced(ctx: Context, there: int, total: int) -> bool:
-    """Whether what is there already is to be replaced; a client that cannot ask its user leaves it.
+    """Ask the user whether to replace existing flights. Without elicitation, leave them.
 
     Raises:
-        ToolError: the user wants no import.
+        ToolError: the user declined the import.
     """
     if not ctx.supports("elicitation"):
         return False
-    question = f"In the timetable already: {there} of {count(total, 'flight')}. What is to be done?"
+    question = f"Already in the timetable: {there} of {count(total, 'flight')}. Replace or leave them?"
     answer = ctx.elicit(question, WhatToDo)
     if not answer.accepted:
-        raise ToolError("Nothing was imported: the user did not say what to do with flights that are there already.")
+        raise ToolError("Nothing was imported: the user did not choose what to do with existing flights.")
     return answer.data.existing == "replace"

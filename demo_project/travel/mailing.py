@@ -1,4 +1,4 @@
-"""Mail to travellers. What is sent cannot be taken back, so somebody of the agency sees it first."""
+"""E-mail to travellers. It cannot be recalled, so the agency's staff approve it first."""
 
 from typing import Annotated
 
@@ -13,28 +13,28 @@ from django_mcp import Context, ToolError, ToolResult, tool
 
 
 class Sent(BaseModel):
-    """A mail that was sent."""
+    """A sent e-mail."""
 
     to: str
     subject: str
 
 
 def message(ctx: Context, to: str, subject: str, body: str) -> EmailMessage:
-    """The mail, unsent.
+    """Return the e-mail, unsent.
 
     Raises:
-        ToolError: it cannot be sent like this.
+        ToolError: the address is invalid.
     """
     try:
         validate_email(to)
     except ValidationError:
-        raise ToolError(f"{to[:100]!r} is no e-mail address.") from None
+        raise ToolError(f"{to[:100]!r} is not an e-mail address.") from None
     signed = f"{body.rstrip()}\n\n-- \nWritten for {ctx.user.get_username()} at the travel agency.\n"
     return EmailMessage(subject, signed, settings.DEFAULT_FROM_EMAIL, [to])
 
 
 def as_it_would_be_sent(ctx: Context, to: str, subject: str, body: str) -> str:
-    """For the person who is asked."""
+    """Return the preview for the approver."""
     mail = message(ctx, to, subject, body)
     return f"From: {mail.from_email}\nTo: {to}\nSubject: {subject}\n\n{mail.body}"
 
@@ -55,12 +55,12 @@ def send_email(
     subject: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\r\n]+$"), PLAIN],
     body: Annotated[str, Field(min_length=1, max_length=10_000), PLAIN],
 ) -> ToolResult[Sent]:
-    """Send an e-mail in the agency's name, such as an itinerary to a traveller. The agency approves it first.
+    """Send an e-mail in the agency's name, such as an itinerary to a traveller. Requires the agency's approval.
 
     Args:
-        to: One address.
-        subject: One line.
-        body: Plain text; the agency's signature is added.
+        to: One e-mail address.
+        subject: Subject, one line.
+        body: Plain text. The agency's signature is added.
     """
     message(ctx, to, subject, body).send()
     return ToolResult(Sent(to=to, subject=subject), text=f"Sent to {to}: {subject}")

@@ -1,6 +1,6 @@
-"""What the agency offers to AI clients: tools, resources and a prompt.
+"""The agency's MCP tools, resources and prompts.
 
-The work is done in the modules beside this one; here it is given names, words and types.
+The work is done in the other modules of this folder; here it gets names, descriptions and types.
 """
 
 import datetime
@@ -43,23 +43,23 @@ from demo_project.travel.models import (
 from demo_project.travel.places import UnknownCityError, find_city
 from django_mcp import Context, PromptMessage, ToolError, ToolResult, prompt, resource, tool
 
-# What may be meant by what somebody is typing into a prompt or a resource template
+# Completions of arguments of prompts and resource templates
 
 
 def names_and_codes(cities: CityQuerySet, text: str) -> list[str]:
-    """Names of those of the cities that begin like *text*, and codes of airports."""
+    """Return the names and airport codes of matching cities."""
     found, code = cities.starting_with(text), slugify(text).upper()
     codes = found.filter(airport__startswith=code) if code else found.none()
     return [*found.values_list("name", flat=True), *codes.values_list("airport", flat=True)]
 
 
 def complete_city(value: str) -> list[str]:
-    """Any city."""
+    """Complete any city."""
     return names_and_codes(City.objects.all(), value)
 
 
 def complete_destination(value: str, arguments: Mapping[str, str]) -> list[str]:
-    """A city with flights from the origin, once that is chosen."""
+    """Complete a city with flights from the origin, once that is known."""
     try:
         origin = find_city(arguments.get("origin", ""))
     except UnknownCityError:
@@ -72,12 +72,12 @@ def complete_destination(value: str, arguments: Mapping[str, str]) -> list[str]:
 
 @tool(title="Search flights", icons=[PLANE], read_only=True, open_world=False, server=EVERYWHERE)
 def search_flights(origin: CityName, destination: CityName, date: datetime.date) -> ToolResult[results.FlightList]:
-    """Find flights from one city to another on one day, the cheapest first.
+    """Find flights from one city to another on one day, cheapest first.
 
-    Fares are in euros and for one person. Where nothing flies that day, the next day with a flight is named.
+    Fares are in euros per person. If there is no flight on that day, the result has the next day with one.
 
     Args:
-        date: The day of departure, by the clocks of the origin: YYYY-MM-DD.
+        date: Departure date, in the origin's local time: YYYY-MM-DD.
     """
     start, end = way_or_tool_error(origin, destination)
     try:
@@ -92,7 +92,7 @@ def search_flights(origin: CityName, destination: CityName, date: datetime.date)
     if found:
         lines = [f"{len(found)} flight{'s' if len(found) > 1 else ''} {way} on {date}:", *map(str, found)]
     elif following:
-        lines = [f"No flights {way} on {date}. The next day with one is {following}."]
+        lines = [f"No flights {way} on {date}. The next flight is on {following}."]
     else:
         lines = [f"No flights {way} on {date} or later. Try a connection through a larger city."]
     return ToolResult(answer, text="\n".join(lines))
@@ -100,7 +100,7 @@ def search_flights(origin: CityName, destination: CityName, date: datetime.date)
 
 @tool(title="Check the weather", icons=[SUN], read_only=True, idempotent=True, open_world=False, server=EVERYWHERE)
 def check_weather(city: CityName, date: datetime.date) -> ToolResult[results.DayForecast]:
-    """The weather to expect in a city on one day: temperatures, sky, chance of rain, humidity and wind.
+    """Get the weather forecast of a city for one day: temperatures, sky, chance of rain, humidity and wind.
 
     Args:
         date: YYYY-MM-DD; any day, past or future.
@@ -114,10 +114,10 @@ def check_weather(city: CityName, date: datetime.date) -> ToolResult[results.Day
 def weather_current(
     location: CityName, units: Literal["metric", "imperial", "kelvin"] = "metric"
 ) -> ToolResult[results.CurrentConditions]:
-    """The weather in a city at this hour.
+    """Get the current weather in a city.
 
     Args:
-        units: metric gives °C and km/h, imperial °F and mph, kelvin K and km/h.
+        units: metric: °C and km/h; imperial: °F and mph; kelvin: K and km/h.
     """
     place = city_or_tool_error(location)
     now = weather.current(place, timezone.now(), units)
@@ -138,13 +138,13 @@ def weather_current(
 async def calculator_arithmetic(
     expression: Annotated[str, Field(max_length=calculator.MAX_CHARACTERS)],
 ) -> ToolResult[results.Calculation]:
-    """Work out an arithmetic expression, such as a budget: ``2 * 4 * 135 + 389.5``.
+    """Evaluate an arithmetic expression, such as a budget: ``2 * 4 * 135 + 389.5``.
 
-    There are + - * / // % ** and brackets, the constants pi, e and tau, and functions such as sqrt, sin, cos, tan,
+    Supports + - * / // % ** and parentheses, the constants pi, e and tau, and functions such as sqrt, sin, cos, tan,
     asin, log, exp, round, min and max. Angles are in radians.
 
     Args:
-        expression: What to work out.
+        expression: The expression to evaluate.
     """
     try:
         answer = results.Calculation(expression=expression, result=calculator.calculate(expression))
@@ -160,11 +160,11 @@ def search_documents(
 ) -> ToolResult[results.DocumentPage]:
     """Search the agency's documents: city guides, visa notes, packing lists, insurance, health and policies.
 
-    A document is found if all the words occur in it. There are ten on a page; read one at its URI.
+    A document matches if it contains every word. Results have ten documents per page; read one by its URI.
 
     Args:
         keyword: One or more words, in any order and case.
-        page_index: Which page of the results, from 1 to 10.
+        page_index: Page of the results, from 1 to 10.
     """
     try:
         page = documents.search(keyword, page_index)
@@ -207,22 +207,22 @@ def create_calendar_event(
     location: Annotated[str, Field(max_length=200), PLAIN] = "",
     notes: Annotated[str, Field(max_length=5000), PLAIN] = "",
 ) -> ToolResult[results.Event]:
-    """Write an event into the calendar: your own if you are signed in, else the agency's, which everybody sees.
+    """Create a calendar event: in your own calendar if you are signed in, otherwise in the agency's public one.
 
     Args:
-        title: What it is, in a few words.
-        starts: ISO 8601, such as 2030-05-01T15:00+02:00; UTC where no offset is given.
-        ends: Like starts; an hour later where it is not given.
-        location: Where it is.
-        notes: Anything else worth knowing.
+        title: Short title of the event.
+        starts: ISO 8601, such as 2030-05-01T15:00+02:00. Without an offset, UTC.
+        ends: ISO 8601. Default: one hour after starts.
+        location: Place of the event.
+        notes: Further notes.
     """
     try:
         start = aware(starts)
         end = start + datetime.timedelta(hours=1) if ends is None else aware(ends)
     except OverflowError:
-        raise ToolError("This is outside the calendar, which has the years 1 to 9999.") from None
+        raise ToolError("The date is out of range: use the years 1 to 9999.") from None
     if end < start:
-        raise ToolError(f"The event would end ({end.isoformat()}) before it starts ({start.isoformat()}).")
+        raise ToolError(f"ends ({end.isoformat()}) must not be before starts ({start.isoformat()}).")
     event = CalendarEvent.objects.create(
         title=title,
         starts=start,
@@ -244,7 +244,7 @@ def aware(moment: datetime.datetime) -> datetime.datetime:
 
 @receiver([post_save, post_delete], sender=CalendarEvent)
 def calendar_changed(instance: CalendarEvent, **_: Any) -> None:
-    """Tell clients that subscribed to that year, whoever changed it: a tool or somebody in the admin."""
+    """Notify subscribed clients of a change, made by a tool or in the admin."""
     for endpoint in SIGNED_IN:
         endpoint.notify_resource_updated(f"calendar://events/{instance.starts.astimezone(datetime.UTC).year}")
 
@@ -252,22 +252,22 @@ def calendar_changed(instance: CalendarEvent, **_: Any) -> None:
 # Resources
 
 
-@resource("travel://guide", title="What this agency offers", mime_type="text/markdown")
+@resource("travel://guide", title="Guide to this server", mime_type="text/markdown")
 def guide() -> str:
-    """Where to begin: the data there is, and how to ask for it."""
+    """The available data, and how to query it. Read this first."""
     regions = ", ".join(Region.values)
     categories = ", ".join(Activity.Category.values)
     return (
         "# The travel agency\n\n"
-        f"There are {City.objects.count()} cities (`travel://cities`). Wherever a city is asked for, give its name, "
-        "slug or IATA code. Prices are in euros.\n\n"
+        f"There are {City.objects.count()} cities (`travel://cities`). A city argument is a name, slug or IATA code. "
+        "Prices are in euros.\n\n"
         "* Flights: the tool `search_flights`, or `travel://flights/{origin}/{destination}` for the next ones. "
-        "`find_best_flight` looks at several days and lets your model choose. "
-        "`departures_board` has what leaves an airport soon.\n"
-        "* Hotels: `search_hotels`. The tool `book_hotel` asks the agency, and then the traveller, before it books; "
-        "`hold_rooms` holds them until the agency has called back.\n"
+        "`find_best_flight` compares several days and lets your model choose. "
+        "`departures_board` lists the next departures of an airport.\n"
+        "* Hotels: `search_hotels`. The tool `book_hotel` requires the agency's approval and the traveller's "
+        "confirmation; `hold_rooms` holds rooms until the agency calls back.\n"
         "* Your own bookings: `search_bookings`, and `cancel_booking` for one that has not begun. "
-        "`send_email` writes to travellers, once the agency has approved it.\n"
+        "`send_email` writes to travellers after the agency's approval.\n"
         "* Weather: `check_weather` for a day, `weather_current` for now, `weather://forecast/{city}/{date}`.\n"
         f"* Things to do: `travel://activities/{{city}}/{{category}}`, with category one of {categories}.\n"
         f"* What customers like: `travel://preferences/{{region}}`, with region one of {regions}.\n"
@@ -275,11 +275,11 @@ def guide() -> str:
         "* The calendar: `calendar://events/{year}`, `search_calendar_events`, and the tool `create_calendar_event`. "
         "Your own entries: `list_own_events`, `get_own_event`, `update_own_event`, `delete_own_event`.\n"
         "* Guides, visa notes, packing lists and policies: the tool `search_documents`.\n"
-        "* Sums: the tool `calculator_arithmetic`.\n"
+        "* Arithmetic: the tool `calculator_arithmetic`.\n"
         "* Cities, airports, hotels, activities, trips, calendar events and bookings can be searched (`search_cities` "
         "and so on) and read one by one (`get_city`; also `get_flight`, `get_document`, `get_preferences`); some can "
-        "be counted and added up (`aggregate_hotels`). `schema://travel/city` and its like say what there is.\n\n"
-        "The prompt `plan-vacation` puts them together.\n"
+        "be aggregated (`aggregate_hotels`). Resources such as `schema://travel/city` describe their fields.\n\n"
+        "The prompt `plan-vacation` combines these.\n"
     )
 
 
@@ -332,7 +332,7 @@ def next_flights(origin: str, destination: str) -> list[results.Flight]:
     server=EVERYWHERE,
 )
 def weather_forecast(city: str, date: datetime.date) -> results.DayForecast:
-    """The weather of one city on one day, YYYY-MM-DD."""
+    """The weather forecast of a city for one day, YYYY-MM-DD."""
     place = city_or_404(city)
     return results.DayForecast.of(place, date, weather.forecast(place, date))
 
@@ -347,13 +347,13 @@ def plan_vacation(
     budget: Annotated[Decimal, Field(gt=0)],
     interests: str = "",
 ) -> list[PromptMessage]:
-    """Plan a vacation with the agency's own flights, weather, activities and experience.
+    """Plan a vacation with the agency's flights, weather, activities and past trips.
 
     Args:
-        destination: The city to go to.
-        duration: How many days.
-        budget: For the whole trip, in euros.
-        interests: What the travellers like, separated by commas: museums, food, outdoors.
+        destination: City to travel to.
+        duration: Number of days.
+        budget: Total budget in euros.
+        interests: The travellers' interests, comma-separated: museums, food, outdoors.
     """
     liked = ", ".join(word.strip() for word in interests.split(",") if word.strip()) or "a bit of everything"
     request = (
@@ -362,19 +362,19 @@ def plan_vacation(
         "Ask me where I start from and when, if I have not said. Then use this agency's tools and resources: "
         "search_flights for the way there and back, check_weather for each day, search_hotels for where to stay, "
         "travel://activities for what to "
-        "do, search_trips for what went well before, and search_documents for entry rules and packing. "
-        "Give a plan day by day that suits the weather, with a price for each part, and add the parts up with "
-        "calculator_arithmetic so that the total stays within the budget. Put nothing into the calendar before I agree."
+        "do, search_trips for past trips, and search_documents for entry rules and packing. "
+        "Give a plan day by day that suits the weather, with a price for each part, and add up the prices with "
+        "calculator_arithmetic so that the total stays within the budget. Create no calendar events before I agree."
     )
     try:
         facts = known_facts(find_city(destination))
     except UnknownCityError as error:
         return [PromptMessage(f"{request}\n\n{error} Say so before you plan.")]
-    return [PromptMessage(f"{request}\n\nWhat the agency knows of the place: {json.dumps(facts, ensure_ascii=False)}")]
+    return [PromptMessage(f"{request}\n\nThe agency's data on this city: {json.dumps(facts, ensure_ascii=False)}")]
 
 
 def known_facts(city: City) -> dict[str, Any]:
-    """What is worth knowing of a city before planning."""
+    """Return facts about a city for planning."""
     return {
         "city": str(city),
         "airport": f"{city.airport} ({city.airport_name})",

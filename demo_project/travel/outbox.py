@@ -1,4 +1,4 @@
-"""Where the demo's mail goes: into a table, and from there onto a page. Nobody's post box is needed."""
+"""E-mail backend of the demo: mail is stored in a table and shown on a page."""
 
 from collections.abc import Sequence
 
@@ -9,10 +9,9 @@ from demo_project.travel.models import SentEmail
 
 
 class OutboxBackend(BaseEmailBackend):
-    """Keeps what Django's mail sends."""
+    """Stores e-mail instead of sending it."""
 
     def send_messages(self, email_messages: Sequence[EmailMessage]) -> int:
-        """Keep them; how many."""
         rows = [
             SentEmail(
                 sender=each.from_email[:200],

@@ -1,4 +1,4 @@
-"""From what somebody wrote to a city."""
+"""City lookup by name, slug or code."""
 
 import difflib
 
@@ -8,18 +8,18 @@ from demo_project.travel.models import City
 
 
 class UnknownCityError(LookupError):
-    """There is no such city; the message says which ones may be meant."""
+    """The city does not exist; the message suggests similar ones."""
 
 
 def find_city(text: str) -> City:
-    """The city with this name, slug or IATA code, whatever the case and accents.
+    """Return the city with this name, slug or IATA code, ignoring case and accents.
 
     Raises:
         UnknownCityError: there is none.
     """
     city = City.objects.called(text).first()
     if city is None:
-        raise UnknownCityError(f"There is no city ‘{text[:60]}’ here. {_advice(text)}")
+        raise UnknownCityError(f"There is no city ‘{text[:60]}’. {_advice(text)}")
     return city
 
 
@@ -31,7 +31,7 @@ def _advice(text: str) -> str:
 
 
 def similar_cities(text: str, limit: int = 3) -> list[City]:
-    """Cities whose name begins like *text* or is spelt much like it, the likeliest first."""
+    """Return cities whose name begins with *text* or is spelled similarly, most likely first."""
     slug = slugify(text[:60])
     if not slug:
         return []

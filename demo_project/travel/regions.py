@@ -1,10 +1,10 @@
-"""The parts of the world."""
+"""Regions of the world."""
 
 from django.db import models
 
 
 class Region(models.TextChoices):
-    """Parts of the world that customers have preferences about."""
+    """Regions with customer preferences."""
 
     AFRICA = "africa", "Africa"
     ASIA = "asia", "Asia"

@@ -1,4 +1,4 @@
-"""The agency's year in figures: a long report that goes on in the background, and a table to fetch afterwards."""
+"""Annual report of bookings, made in the background, with a table to download afterwards."""
 
 import csv
 import datetime
@@ -20,15 +20,15 @@ from django_mcp import Context, Progress, ResourceLink, ToolResult, resource, to
 
 MAX_CITIES = 5
 STEPS = 13
-"""The months, and the cities."""
+"""Twelve months, and the destinations."""
 KEPT = datetime.timedelta(days=1)
 COLUMNS = ["reference", "created", "status", "city", "check_in", "nights", "travellers", "total"]
 CITY = Coalesce("flight__destination__name", "hotel__city__name")
-"""To which people flew, or else in which they slept."""
+"""Destination of the flight, or else the hotel's city."""
 
 
 class Month(BaseModel):
-    """What was booked in one month."""
+    """Bookings of one month."""
 
     month: str = Field(description="YYYY-MM")
     bookings: int
@@ -38,21 +38,21 @@ class Month(BaseModel):
 
 
 class Destination(BaseModel):
-    """A city, and how often it was booked."""
+    """A city and its number of bookings."""
 
     city: str
     bookings: int
 
 
 class YearReport(BaseModel):
-    """All that was booked in one year."""
+    """Bookings of one year."""
 
     year: int
     bookings: int
     turnover: Euros
     months: list[Month]
-    destinations: list[Destination] = Field(description="The five that were booked most, the first one first.")
-    table: str = Field(description="URI of the bookings one by one, as CSV. It is kept for a day, for you alone.")
+    destinations: list[Destination] = Field(description="The five most booked, in descending order.")
+    table: str = Field(description="URI of a CSV table of all bookings. Available for one day, only to you.")
 
 
 @tool(
@@ -67,12 +67,10 @@ class YearReport(BaseModel):
 def year_report(
     ctx: Context, year: Annotated[int, Field(ge=2000, le=2100)]
 ) -> Generator[Progress | ResourceLink, None, ToolResult[YearReport]]:
-    """Everybody's bookings of one year: by month, where they went, and a table of them all to fetch.
-
-    It reports its progress after each month.
+    """Report all bookings of one year: by month, by destination, and as a table to download.
 
     Args:
-        year: In which they were made, by UTC.
+        year: Year in which the bookings were made (UTC).
     """
     booked = Booking.objects.filter(created__gte=first_moment(year), created__lt=first_moment(year + 1))
     months, lines = [], []
@@ -104,12 +102,12 @@ def year_report(
     server=staff,
 )
 def report_table(ctx: Context, report: UUID) -> str:
-    """A table that year_report made for you, as CSV, for as long as it is kept."""
+    """A CSV table made by year_report for you, available for one day."""
     return Report.objects.kept_for(ctx.user).get(pk=report).text
 
 
 def keep(ctx: Context, title: str, lines: list[tuple[object, ...]]) -> Report:
-    """A table for the caller to fetch; tables that nobody may fetch any more go."""
+    """Store a table for the caller, and delete expired ones."""
     file = io.StringIO()
     csv.writer(file).writerows([COLUMNS, *lines])
     now = timezone.now()
@@ -118,18 +116,16 @@ def keep(ctx: Context, title: str, lines: list[tuple[object, ...]]) -> Report:
 
 
 def first_moment(year: int, month: int = 1) -> datetime.datetime:
-    """Of a month."""
     return datetime.datetime(year, month, 1, tzinfo=datetime.UTC)
 
 
 def in_month(booked: QuerySet[Booking], year: int, number: int) -> QuerySet[Booking]:
-    """What was booked in one month of the year."""
     after = first_moment(year + number // 12, number % 12 + 1)
     return booked.filter(created__gte=first_moment(year, number), created__lt=after)
 
 
 def summed(of_month: QuerySet[Booking], name: str) -> Month:
-    """A month in figures; what was cancelled brings no turnover."""
+    """Return the figures of a month. Cancelled bookings have no turnover."""
     kept = ~Q(status=Booking.Status.CANCELLED)
     found = of_month.aggregate(
         bookings=Count("pk"),
@@ -141,19 +137,17 @@ def summed(of_month: QuerySet[Booking], name: str) -> Month:
 
 
 def lines_of(of_month: QuerySet[Booking]) -> Iterator[tuple[object, ...]]:
-    """The bookings of a month as lines of the table, the oldest first."""
+    """Yield the bookings of a month as lines of the table, oldest first."""
     columns = [CITY if each == "city" else F(each) for each in COLUMNS]
     return of_month.order_by("created", "reference").values_list(*columns).iterator()
 
 
 def most_booked(booked: QuerySet[Booking]) -> list[Destination]:
-    """Cities people flew to, or else slept in."""
     counted = booked.exclude(status=Booking.Status.CANCELLED).values(city=CITY).annotate(bookings=Count("pk"))
     return [Destination(**each) for each in counted.order_by("-bookings", "city")[:MAX_CITIES]]
 
 
 def in_markdown(report: YearReport) -> str:
-    """The report as a reader wants it."""
     rows = [
         f"| {each.month} | {each.bookings} | {each.cancelled} | {each.travellers} | {each.turnover:.2f} |"
         for each in report.months
@@ -168,6 +162,6 @@ def in_markdown(report: YearReport) -> str:
             *rows,
             "",
             f"Most booked: {destinations}.",
-            f"All of them, as CSV, until tomorrow: {report.table}",
+            f"All bookings as CSV, available until tomorrow: {report.table}",
         ]
     )

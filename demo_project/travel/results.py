@@ -1,4 +1,4 @@
-"""What the tools and resources give back, as pydantic models: the output schemas that clients see."""
+"""Results of tools and resources as pydantic models, which define the output schemas."""
 
 import datetime
 from decimal import Decimal
@@ -13,7 +13,7 @@ Euros = Annotated[Decimal, PlainSerializer(float, return_type=float), Field(desc
 
 
 def count(number: int, noun: str) -> str:
-    """``1 night``, ``2 nights``."""
+    """Return a number with its noun: ``1 night``, ``2 nights``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
@@ -24,8 +24,8 @@ class Flight(BaseModel):
     airline: str
     origin: str = Field(description="IATA code.")
     destination: str = Field(description="IATA code.")
-    departs: datetime.datetime = Field(description="Local time of the origin.")
-    arrives: datetime.datetime = Field(description="Local time of the destination.")
+    departs: datetime.datetime = Field(description="In the origin's local time.")
+    arrives: datetime.datetime = Field(description="In the destination's local time.")
     duration_minutes: int
     cabin: Literal["economy", "business"]
     price: Euros
@@ -33,7 +33,7 @@ class Flight(BaseModel):
 
     @classmethod
     def of(cls, flight: models.Flight) -> Self:
-        """From the database."""
+        """Create it from a row."""
         return cls(
             number=flight.number,
             airline=flight.airline,
@@ -62,15 +62,15 @@ class FlightList(BaseModel):
     origin: str
     destination: str
     date: datetime.date
-    flights: list[Flight] = Field(description="The cheapest first; twenty at most.")
-    next_date: datetime.date | None = Field(description="Where none flies that day: the next day with one, if any.")
+    flights: list[Flight] = Field(description="Cheapest first, at most twenty.")
+    next_date: datetime.date | None = Field(description="If there is no flight on that day, the next day with one.")
 
 
 class Departure(BaseModel):
-    """A line of the departures board."""
+    """An entry of the departures board."""
 
     number: str
-    departs: str = Field(description="By the clocks of the airport.")
+    departs: str = Field(description="In the airport's local time.")
     destination: str
     cabin: str
     price: str = Field(description="In euros.")
@@ -86,16 +86,16 @@ class Departures(BaseModel):
 
 
 class FlightChoice(BaseModel):
-    """The flight that the client's model chose."""
+    """The flight chosen by the client's model."""
 
-    best: Flight | None = Field(description="None where nobody chose.")
-    reason: str = Field(description="The model's, or why there is no choice.")
-    considered: int = Field(description="How many flights were found.")
-    cheapest: list[Flight] = Field(description="The cheapest of them; five at most.")
+    best: Flight | None = Field(description="Null if no flight was chosen.")
+    reason: str = Field(description="The model's reason, or why no flight was chosen.")
+    considered: int = Field(description="Number of flights found.")
+    cheapest: list[Flight] = Field(description="The cheapest of them, at most five.")
 
 
 class Booking(BaseModel):
-    """A stay that was booked, and perhaps the flight to it."""
+    """A booked stay, with the outbound flight if there is one."""
 
     reference: str
     hotel: str
@@ -111,7 +111,7 @@ class Booking(BaseModel):
 
     @classmethod
     def of(cls, booking: models.Booking) -> Self:
-        """From the database."""
+        """Create it from a row."""
         return cls(
             reference=booking.reference,
             hotel=booking.hotel.name,
@@ -137,16 +137,16 @@ class Booking(BaseModel):
 
 
 class BookingAnswer(BaseModel):
-    """What became of a booking."""
+    """The outcome of a booking."""
 
     outcome: Literal["booked", "declined", "cancelled"] = Field(
-        description="Declined: the traveller said no. Cancelled: the traveller did not say."
+        description="declined: the traveller refused. cancelled: the traveller did not answer."
     )
     booking: Booking | None
 
 
 class DayForecast(BaseModel):
-    """The weather of one day."""
+    """The weather forecast of one day."""
 
     city: str
     date: datetime.date
@@ -159,7 +159,7 @@ class DayForecast(BaseModel):
 
     @classmethod
     def of(cls, city: models.City, day: datetime.date, weather: DayWeather) -> Self:
-        """From what was computed."""
+        """Create it from computed weather."""
         return cls(
             city=str(city),
             date=day,
@@ -179,7 +179,7 @@ class DayForecast(BaseModel):
 
 
 class CurrentConditions(BaseModel):
-    """The weather of this hour."""
+    """The current weather."""
 
     location: str
     local_time: datetime.datetime
@@ -206,10 +206,10 @@ class Calculation(BaseModel):
 
 
 class DocumentHit(BaseModel):
-    """A document that was found."""
+    """A document found by a search."""
 
     title: str
-    uri: str = Field(description="The resource to read for the whole text.")
+    uri: str = Field(description="URI of the resource with the full text.")
     category: str
     updated: datetime.date
     snippet: str
@@ -225,13 +225,13 @@ class DocumentPage(BaseModel):
 
     keyword: str
     page_index: int = Field(alias="pageIndex")
-    page_count: int = Field(alias="pageCount", description="How many pages can be read.")
-    total_count: int = Field(alias="totalCount", description="How many documents match, on all pages together.")
+    page_count: int = Field(alias="pageCount", description="Number of pages available.")
+    total_count: int = Field(alias="totalCount", description="Number of matching documents on all pages.")
     documents: list[DocumentHit]
 
 
 class Event(BaseModel):
-    """An entry in the calendar."""
+    """A calendar event."""
 
     id: int
     title: str
@@ -242,7 +242,7 @@ class Event(BaseModel):
 
     @classmethod
     def of(cls, event: models.CalendarEvent) -> Self:
-        """From the database."""
+        """Create it from a row."""
         return cls(
             id=event.pk,
             title=event.title,
@@ -262,7 +262,7 @@ class Event(BaseModel):
 
 
 class ActivityOffer(BaseModel):
-    """Something to do."""
+    """An activity."""
 
     name: str
     description: str

@@ -1,4 +1,4 @@
-"""The people who can sign in to the demo, written down once for whoever creates or prints them."""
+"""Sample users of the demo."""
 
 from typing import NamedTuple
 

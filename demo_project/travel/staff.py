@@ -1,7 +1,6 @@
-"""What staff do for customers, at an endpoint of their own.
+"""Tools for staff, at their own endpoint.
 
-Two things are asked of a caller there: to be staff, which the endpoint asks, and the permission that the tool names.
-A tool for which somebody has no permission does not exist for them.
+The endpoint requires staff status, and each tool a permission. A tool is hidden from users without its permission.
 """
 
 import datetime
@@ -18,7 +17,7 @@ from django_mcp import ToolResult, tool
 
 
 class Fullness(BaseModel):
-    """How full one hotel is."""
+    """Occupancy of one hotel."""
 
     hotel: str
     rooms: int
@@ -26,11 +25,11 @@ class Fullness(BaseModel):
 
 
 class Occupancy(BaseModel):
-    """How full the hotels of a city are on one night."""
+    """Occupancy of a city's hotels on one night."""
 
     city: str
     night: datetime.date
-    hotels: list[Fullness] = Field(description="The fullest first.")
+    hotels: list[Fullness] = Field(description="Highest occupancy first.")
 
 
 @tool(
@@ -45,7 +44,7 @@ class Occupancy(BaseModel):
     server=staff,
 )
 def cancel_any_booking(reference: Reference) -> ToolResult[Booked]:
-    """Cancel anybody's booking that has not begun, for a customer who asks for it. It cannot be taken back."""
+    """Cancel any customer's booking that has not begun, at the customer's request. This cannot be undone."""
     return cancelled(Booking.objects.all(), reference)
 
 
@@ -59,10 +58,10 @@ def cancel_any_booking(reference: Reference) -> ToolResult[Booked]:
     server=staff,
 )
 def hotel_occupancy(city: CityName, night: datetime.date) -> ToolResult[Occupancy]:
-    """How many rooms of each hotel of a city are taken on one night.
+    """Get the number of occupied rooms in each hotel of a city on one night.
 
     Args:
-        night: The day on which it begins: YYYY-MM-DD.
+        night: Date on which the night begins: YYYY-MM-DD.
     """
     place = city_or_tool_error(city)
     taken = rooms_taken(place, night)

@@ -1,4 +1,4 @@
-"""The pages that this site has for people."""
+"""The site's pages."""
 
 import re
 from datetime import timedelta
@@ -25,7 +25,7 @@ from django_mcp import MCPServer, server
 
 
 class Endpoint(NamedTuple):
-    """An endpoint as people are told of it."""
+    """An endpoint as shown on the front page."""
 
     url: str
     who: str
@@ -33,22 +33,21 @@ class Endpoint(NamedTuple):
 
     @classmethod
     def of(cls, endpoint: MCPServer, who: str, what: str) -> "Endpoint":
-        """Under the address that tokens are issued for, whatever address the reader came by."""
+        """Use the address that tokens are issued for, rather than the request's."""
         return cls(settings.BASE_URL + reverse(f"django_mcp:{endpoint.name}"), who, what)
 
 
 def endpoints() -> list[Endpoint]:
-    """All three, the one for customers first."""
     return [
-        Endpoint.of(server, "Everybody who can sign in", "flights, hotels, weather, your own bookings and calendar"),
-        Endpoint.of(staff, "Staff, who are anna, tim and admin", "everybody's bookings, and how full the hotels are"),
-        Endpoint.of(open_, "Anybody, without signing in", "flights, weather, activities and documents, to read only"),
+        Endpoint.of(server, "All users", "flights, hotels, weather, your own bookings and calendar"),
+        Endpoint.of(staff, "Staff: anna, tim and admin", "bookings of all customers, and the occupancy of hotels"),
+        Endpoint.of(open_, "Public, without signing in", "flights, weather, activities and documents, read-only"),
     ]
 
 
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
-    """What the site is, where its endpoints are, and how much there is behind them."""
+    """The front page: the endpoints, sample users, and amount of data."""
     models = apps.get_app_config("travel").get_models()
     counts = [(model._meta.verbose_name_plural, f"{model._default_manager.count():,}") for model in models]  # noqa: SLF001
     host = urlsplit(settings.BASE_URL).netloc
@@ -74,7 +73,7 @@ class SignIn(LoginView):
 @require_safe
 @login_required
 def outbox(request: HttpRequest) -> HttpResponse:
-    """The mail that the agency sent last, for its staff."""
+    """The agency's latest sent mail, for its staff."""
     if not request.user.is_staff:
         raise PermissionDenied
     return render(request, "travel/outbox.html", {"mails": SentEmail.objects.all()[:50]})
@@ -82,15 +81,15 @@ def outbox(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def departures(request: HttpRequest, airport: str) -> JsonResponse:
-    """The next departures of an airport, as the board on the agency's own pages asks for them.
+    """List the next departures of an airport.
 
     Args:
-        airport: The IATA code of a city's airport, such as BCN.
-        hours: How far ahead to look.
+        airport: IATA code of a city's airport, such as BCN.
+        hours: Number of hours ahead.
     """
     hours = request.GET.get("hours", "24")
     if not re.fullmatch("[0-9]{1,3}", hours) or not 1 <= int(hours) <= flights.MAX_HOURS:
-        return JsonResponse({"hours": [f"Give a number from 1 to {flights.MAX_HOURS}."]}, status=400)
+        return JsonResponse({"hours": [f"Enter a number from 1 to {flights.MAX_HOURS}."]}, status=400)
     city = get_object_or_404(City, airport=airport.upper())
     leaving = flights.next_departures(city, timezone.now(), timedelta(hours=int(hours)))
     rows = [
@@ -109,7 +108,7 @@ def departures(request: HttpRequest, airport: str) -> JsonResponse:
 
 @login_required
 def book(request: HttpRequest) -> HttpResponse:
-    """The form by which people hold rooms."""
+    """The form to hold rooms."""
     form, held = BookingForm(request.POST or None), None
     if form.is_valid():
         try:

@@ -1,7 +1,7 @@
-"""The weather of any city on any day, computed.
+"""Computed weather of any city on any day.
 
-There is no network and no table: the season comes from the city's climate, and the day's chance from a hash of the
-city and the date. The same question has the same answer in every process, for ever.
+It needs no network and no table: the season comes from the city's climate, and the day's variation from a hash of the
+city and the date, so that every process returns the same result.
 """
 
 import hashlib

@@ -1,1 +1,1 @@
-"""A client of MCP endpoints in this process, for tests, ``mcp_call`` and the playground."""
+"""In-process client of MCP endpoints, for tests, ``mcp_call`` and the playground."""

@@ -1,7 +1,4 @@
-"""Exchange HTTP messages with an endpoint in this process and thread.
-
-The caller is found by the endpoint's authenticators, or is given.
-"""
+"""HTTP exchanges with an endpoint in this process and thread."""
 
 import json
 import logging
@@ -32,7 +29,7 @@ logger = logging.getLogger("django_mcp")
 
 Message = dict[str, Any]
 Listen = Callable[[Message], object]
-"""Takes a notification as soon as it is sent."""
+"""Callback that receives each notification as it is sent."""
 
 
 class Received(NamedTuple):
@@ -40,9 +37,8 @@ class Received(NamedTuple):
 
     Attributes:
         headers: by lower-case name.
-        messages: JSON-RPC, in their order.
-        last: id of the last event, where a stream can be resumed after it.
-        raised: the unexpected exception of the site's code; the client gets no more than a number.
+        last: id of the last event, if the stream can be resumed after it.
+        raised: unexpected exception in the site's code, of which the client only receives an error number.
     """
 
     status: int
@@ -53,25 +49,19 @@ class Received(NamedTuple):
 
 
 class _Raised(logging.Handler):
-    """Keeps the newest exception that is logged."""
-
     found: BaseException | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """See ``Handler``."""
         if record.exc_info and record.exc_info[1] is not None:
             self.found = record.exc_info[1]
 
 
 class _ListeningResponse(BufferedResponse):
-    """Passes notifications on while the call runs."""
-
     def __init__(self, listen: Listen | None) -> None:
         super().__init__(takes_events=True, can_hold=False)
         self._listen = listen
 
     def send(self, event: Event) -> None:
-        """See ``BufferedResponse``."""
         super().send(event)
         if self._listen is not None and event.data and "id" not in (message := decode(event.data)):
             self._listen(message)
@@ -88,19 +78,17 @@ def send(
     listen: Listen | None = None,
     waits: bool = False,
 ) -> Received:
-    """Send a request.
+    """Send a request and return the response.
 
     Args:
-        server: the endpoint.
-        principal: the caller; None for the one whom the headers authenticate.
+        principal: the caller; None to authenticate by the headers.
         verb: HTTP method.
         headers: by lower-case name.
-        body: JSON.
-        request: the Django request that tools get; None for one made of the headers.
-        listen: gets notifications as they are sent.
-        waits: whether the call may wait for other processes and threads, as for an approval or a task.
+        request: the Django request for tools; None to build it from the headers.
+        listen: receives notifications as they are sent.
+        waits: True if the call may wait for other processes and threads, for example for an approval or a task.
     """
-    policy_cache.expire()  # policies that were changed a moment ago count at once
+    policy_cache.expire()  # apply policy changes immediately
     raised = _Raised()
     token = no_waiting.set(not waits)
     logger.addHandler(raised)
@@ -143,34 +131,30 @@ def head_of(
     if request is None:
         given = {"HTTP_" + name.upper().replace("-", "_"): value for name, value in headers.items()}
         kind = headers.get("content-type", "")
-        from django.test import RequestFactory  # noqa: PLC0415 - it brings unittest, and Jinja where that is installed
+        from django.test import RequestFactory  # noqa: PLC0415 - imports unittest, and Jinja if installed
 
         request = RequestFactory().generic(verb, path_of(server), body, kind, **given)  # type: ignore[arg-type]
     return RequestHead(verb, headers, headers.get("host", HOST), lambda: False, lambda: request)
 
 
 def caller(server: MCPServer, headers: Mapping[str, str]) -> Principal:
-    """Return the caller whom an endpoint's authenticators find.
-
-    Raises:
-        AssertionError: they refuse the request.
-    """
+    """Return the caller authenticated by the headers, or raise AssertionError."""
     try:
         return run_inline(find_caller(head_of(server, "GET", headers), server, INLINE))
     except Refusal as refusal:
-        msg = f"The endpoint {server.name!r} does not let this client in: HTTP {refusal.status}, {refusal}"
+        msg = f"The endpoint {server.name!r} denied access to this client: HTTP {refusal.status}, {refusal}"
         raise AssertionError(msg) from None
 
 
 def looking(
     server: MCPServer, principal: Principal, request: HttpRequest, method: str = "tools/list", **params: Any
 ) -> Context:
-    """Return the context of a caller who looks at what there is, for functions that ask who may use what."""
+    """Return a context for permission checks outside of a call."""
     return Context(server, principal, INLINE, lambda: request, 0, method, params, None, {}, Channel())
 
 
 def bring_up_to_date(server: MCPServer) -> None:
-    """Read anew what the endpoint offers and the policies, as before each call."""
+    """Reload the endpoint's primitives and the policies if they changed, as before each call."""
     if server.refresh is not None:
         server.refresh()
     policy_cache.bring_up_to_date()
@@ -179,14 +163,13 @@ def bring_up_to_date(server: MCPServer) -> None:
 def _admitted(endpoint: Endpoint, principal: Principal, head: RequestHead) -> AuthenticatedRequest | MCPResponse:
     server = endpoint.server
     if server.user_passes_test is not None and not server.user_passes_test(principal.user):
-        return Refusal(401, "This endpoint is not for this user (user_passes_test).").answer()
+        return Refusal(401, "This user may not use the endpoint (user_passes_test).").answer()
     if principal.scopes is not None and not covers(principal.scopes, server.scopes):
         return too_little(server, principal, server.scopes).answer()
     return AuthenticatedRequest(endpoint, head, principal, (), Accepts(json=True, events=True), INLINE)
 
 
 def _events(text: str) -> tuple[list[Message], str]:
-    """Return the messages of an event stream, and the id of its last event."""
     messages, last = [], ""
     for block in text.replace("\r\n", "\n").split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.split("\n") if ": " in line and not line.startswith(":"))

@@ -1,4 +1,4 @@
-"""The client side of the protocol, in any version: requests, answers to elicitation, tasks."""
+"""The client side of the protocol in any version: requests, elicitation responses, tasks."""
 
 import itertools
 import json
@@ -19,21 +19,20 @@ from django_mcp.version import __version__
 
 CAPABILITIES: Mapping[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}}
 MAX_ROUNDS = 100
-"""Questions in a call, before it is taken to ask without end."""
+"""Limit of rounds of questions in one call."""
 
 Respond = Callable[[Mapping[str, Any]], dict[str, Any]]
-"""Takes a request of the server, such as ``elicitation/create``, and returns the result that answers it."""
+"""Callback that takes a server request, such as ``elicitation/create``, and returns its result."""
 
 
 class Ended(NamedTuple):
-    """How a request ended.
+    """The outcome of a request.
 
     Attributes:
-        status: of HTTP.
-        response: JSON-RPC; empty where there was none.
-        told: notifications that came before it.
+        response: JSON-RPC response, empty if there was none.
+        told: notifications received before it.
         challenge: ``WWW-Authenticate`` (RFC 9110, section 11.6.1).
-        raised: the unexpected exception of the site's code.
+        raised: unexpected exception in the site's code.
     """
 
     status: int
@@ -44,13 +43,13 @@ class Ended(NamedTuple):
 
     @property
     def result(self) -> dict[str, Any]:
-        """The result; empty for an error."""
+        """The result, or {} for an error."""
         found: dict[str, Any] = self.response.get("result", {})
         return found
 
     @property
     def error(self) -> dict[str, Any]:
-        """The error of the response, or of HTTP alone (RFC 6750, section 3); empty for a result."""
+        """The JSON-RPC or HTTP error (RFC 6750, section 3), or {} for a result."""
         error = self.response.get("error", {})
         if isinstance(error, str):
             error = {"message": self.response.get("error_description", error)}
@@ -58,24 +57,20 @@ class Ended(NamedTuple):
 
 
 def with_tasks(capabilities: Mapping[str, Any]) -> dict[str, Any]:
-    """Return *capabilities* of a client that also knows the Tasks extension."""
+    """Return *capabilities* with the Tasks extension added."""
     return {**capabilities, "extensions": {TASKS: {}}}
 
 
 @dataclass
 class ClientSession:
-    """A client that speaks one version of the protocol.
+    """A client with one protocol version.
 
     Attributes:
-        principal: the caller; None for the one whom ``credentials`` authenticate.
-        credentials: further headers.
-        capabilities: what it declares.
+        principal: the caller; None to authenticate by ``credentials``.
+        credentials: additional headers.
         client: its ``Implementation``.
-        level: the least severe level of log messages it wants.
-        request: the Django request that tools get; None for one made of the headers.
-        listen: gets notifications as they are sent.
-        waits: see ``send``.
-        session_id: of the session it has opened.
+        level: minimum level of log messages.
+        request, listen, waits: see ``send``.
     """
 
     server: MCPServer
@@ -93,11 +88,11 @@ class ClientSession:
 
     @property
     def is_modern(self) -> bool:
-        """Whether each request stands for itself."""
+        """True if the version has no sessions."""
         return self.version in versions.MODERN
 
     def open(self) -> None:
-        """Shake hands, where the version has that and it was not done yet."""
+        """Initialize a session if the version has sessions and none is open."""
         if self.is_modern or self.session_id:
             return
         params = {"protocolVersion": self.version, "capabilities": self.capabilities, "clientInfo": self.client}
@@ -117,26 +112,22 @@ class ClientSession:
     def call(
         self, method: str, params: Mapping[str, Any], respond: Respond, schema: Mapping[str, Any] | None = None
     ) -> Ended:
-        """Send a request, answer what it asks, and come to its end.
+        """Send a request, answer its questions with *respond*, and return the outcome.
 
-        Args:
-            method: of the request.
-            params: of it.
-            respond: answers the questions.
-            schema: of the arguments, some of which may have to be repeated in headers.
+        Arguments of a tool that *schema* marks are mirrored in headers.
         """
         self.open()
         if self.is_modern:
             return self._in_rounds(method, dict(params), respond, schema)
         ended = self._in_session(method, params, respond)
-        if ended.status == 404 and self.session_id:  # noqa: PLR2004 - it is gone, as after a rollback
+        if ended.status == 404 and self.session_id:  # noqa: PLR2004 - session lost, for example by a rollback
             self.session_id = ""
             self.open()
             return self._in_session(method, params, respond)
         return ended
 
     def follow_task(self, task_id: str, respond: Respond) -> Ended:
-        """Wait for a task, answer what it asks, and return how it ended. Its messages go to ``listen``."""
+        """Poll a task, answer its questions, and return its outcome. Status messages are passed to ``listen``."""
         said = None
         while True:
             ended = self.call("tasks/get", {"taskId": task_id}, respond)
@@ -157,10 +148,10 @@ class ClientSession:
                     member = {"completed": "result", "failed": "error"}.get(status or "")
                     return ended._replace(response={member: task[member]}) if member else ended
 
-    # The newest version: a question ends a round, and the answer comes with the request made again
+    # Modern versions: a question ends a round; the request is repeated with the answer
 
     def round(self, method: str, params: Mapping[str, Any], schema: Mapping[str, Any] | None = None) -> Ended:
-        """Send a request once; its result may be questions (2026-07-28, Multi Round-Trip Requests)."""
+        """Send a request once. The result may be questions (2026-07-28, Multi Round-Trip Requests)."""
         number = next(self.ids)
         own = meta.fields(self.version, self.client, self.capabilities, self.level)
         mirrors = [(each.header, each.path) for each in mirrored(schema or {}, "the tool")]
@@ -186,7 +177,7 @@ class ClientSession:
             params["requestState"] = ended.result["requestState"]
         raise _endless(method, ended.response)
 
-    # Before it: questions come on the stream, answers are requests of their own
+    # Legacy versions: questions arrive on the stream; answers are separate requests
 
     def _in_session(self, method: str, params: Mapping[str, Any], respond: Respond) -> Ended:
         number = next(self.ids)
@@ -235,4 +226,4 @@ class ClientSession:
 
 
 def _endless(method: str, last: Any) -> AssertionError:
-    return AssertionError(f"{method} asks without end: {MAX_ROUNDS} rounds, in the last of which came {last}")
+    return AssertionError(f"{method} still asks questions after {MAX_ROUNDS} rounds; the last message was {last}")

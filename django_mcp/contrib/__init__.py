@@ -1,1 +1,1 @@
-"""Other packages' APIs as tools; each is imported only by sites that have it."""
+"""Integrations with other packages' APIs. Each is imported only by sites that use it."""

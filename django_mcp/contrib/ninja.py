@@ -62,15 +62,14 @@ from django_mcp.primitives.validation_errors import sentences
 
 @dataclass(frozen=True)
 class Published:
-    """One operation.
+    """One operation of an API.
 
     Attributes:
-        operation: with the decorators, throttles and tags of the API and the routers above it.
-        method: of the request.
-        route: where it is below the API.
-        name: its ``operation_id``, or that of its function.
-        prefix: what sets names apart where one router is in an API twice.
-        router: that it was declared on.
+        operation: with the decorators, throttles and tags of its API and routers.
+        route: URL pattern below the API.
+        name: its ``operation_id``, or the name of its function.
+        prefix: distinguishes names if a router is included twice.
+        router: the router that declares it.
     """
 
     operation: Operation
@@ -82,13 +81,13 @@ class Published:
 
     @property
     def label(self) -> str:
-        """For messages to the site's owner."""
+        """The name of the operation in errors."""
         function = self.operation.view_func
         return f"{self.method} {self.operation.path} ({function.__module__}.{function.__qualname__})"
 
 
 def operations(api: NinjaAPI) -> Iterator[Published]:
-    """All operations of an API, in the order of its routers."""
+    """Yield all operations of an API in the order of its routers."""
     for bound in _bound(api):
         patterns = iter(bound.urls_paths(bound.prefix))
         for view in bound.path_operations.values():
@@ -102,13 +101,12 @@ def operations(api: NinjaAPI) -> Iterator[Published]:
 
 
 def _bound(api: NinjaAPI) -> Any:
-    """The routers of an API as it binds them itself for its URLs, but bound for us alone.
+    """Return copies of an API's bound routers, so that changes for tools do not affect the API.
 
-    Binding copies operations, so what tools do to theirs does not reach the API. It also closes routers, which those of
-    a site that has not read its URLconf yet must not be: they are opened again.
+    Binding closes routers; they are reopened, because the site may still add operations.
     """
     own: Any = copy.copy(api)
-    own._bound_routers_cache = None  # noqa: SLF001 - ninja has no other way to its operations
+    own._bound_routers_cache = None  # noqa: SLF001 - there is no public API for operations
     known = [each for _, router, *_ in own._router_registrations for each in within(router)]  # noqa: SLF001
     before = [(router, router._frozen) for router in known]  # noqa: SLF001
     try:
@@ -119,17 +117,16 @@ def _bound(api: NinjaAPI) -> Any:
 
 
 def within(router: Router) -> Iterator[Router]:
-    """A router, and all that were added to it."""
+    """Yield a router and all routers added to it, recursively."""
     yield router
     for _, child, *_ in router._routers:  # noqa: SLF001
         yield from within(child)
 
 
 def callbacks(operation: Operation, auth: Callable[[Any], Any] | None) -> list[Callable[[Any], Any]] | None:
-    """What to ask in place of an operation's own ``auth``; None where that cannot be known.
+    """Return the authentication callbacks of a tool, or None if *auth* is required.
 
-    A callback that looks for a credential in the request finds none: *auth* takes its place, or it is left out. All
-    others, which look at the request's user or at anything else, are asked as ever.
+    Callbacks that read a credential are replaced by *auth*, or dropped if there are others; all others are kept.
     """
     kept: list[Callable[[Any], Any]] = []
     for each in operation.auth_callbacks:
@@ -146,30 +143,23 @@ def _wants_credential(callback: Any) -> bool:
 
 
 class _Description(OpenAPISchema):
-    """What ``NinjaAPI.get_openapi_schema`` says of single operations.
-
-    One for each: in a document of several, schemas of one name take each other's place.
-    """
+    """The OpenAPI description of one operation: in a shared one, schemas with the same name overwrite each other."""
 
     def get_paths(self) -> dict[str, Any]:
-        """None; an operation is described when it is asked for."""
         return {}
 
     def document(self) -> Document:
-        """All that what was described refers to."""
         return Document(self.schemas)
 
 
 def places(operation: Operation, headers: Mapping[str, str], label: str) -> list[Place]:
-    """Return where the arguments of an operation go.
+    """Return the location of each argument in the request.
 
     Args:
-        operation: whose they are.
-        headers: what every request has, by lower-case name with hyphens; no others are sent.
-        label: names the operation in errors.
+        headers: headers of every request, by lower-case name with hyphens.
 
     Raises:
-        ImproperlyConfigured: it needs a header or a cookie that nobody sends.
+        ImproperlyConfigured: the operation requires a header or cookie that is not sent.
     """
     described = _Description(operation.api, "")
     parameters = described.operation_parameters(operation)
@@ -178,8 +168,8 @@ def places(operation: Operation, headers: Mapping[str, str], label: str) -> list
         name, kind = each["name"].lower().replace("_", "-"), each["in"]
         if each["required"] and (kind == "cookie" or (kind == "header" and name not in headers)):
             msg = (
-                f"{label}: it needs the {kind} {name!r}, which an MCP client does not send. Give it a "
-                "default, exclude the operation, or say what headers every request has: headers={…}."
+                f"{label}: requires the {kind} {name!r}, which MCP clients do not send. Give it a "
+                "default, exclude the operation, or set headers={…} to send with every request."
             )
             raise ImproperlyConfigured(msg)
     parameters = [{**each, "required": each["required"] or each["in"] == "path"} for each in parameters]
@@ -196,17 +186,16 @@ def _is_form(operation: Operation) -> bool:
 
 
 def _body_name(operation: Operation) -> str | None:
-    """The name of the parameter that is the body as a whole; None where each parameter is a member of it."""
+    """Return the parameter that is the whole body, if there is one."""
     models = [] if _is_form(operation) else [each for each in operation.models if issubclass(each, BodyModel)]
     names = [field.alias or name for model in models for name, field in model.model_fields.items()]
     return names[0] if len(names) == 1 else None
 
 
 def output(operation: Operation) -> dict[str, Any] | None:
-    """Return the schema of structured content; None where no single one is promised.
+    """Return the schema of structured content.
 
-    That is so where nothing was declared, where an answer may be empty, or of several shapes, and where it is a stream
-    or no JSON.
+    None if the response is undeclared, may be empty, is a stream or not JSON, or has several schemas.
     """
     described = _Description(operation.api, "")
     schema = output_schema(described.responses(operation), described.document())
@@ -220,23 +209,14 @@ _VARIABLE = re.compile(r"<(?:[^>:]+:)?([^>]+)>")
 
 @dataclass(frozen=True)
 class Endpoint:
-    """What a tool calls.
-
-    Attributes:
-        arguments: of the tool.
-        headers: of every request.
-    """
+    """The function of a tool: a call of one operation."""
 
     published: Published
     arguments: OperationArguments
     headers: Mapping[str, str]
 
     def __call__(self, ctx: Context, keywords: Mapping[str, Any]) -> ToolResult[Any]:
-        """Call the operation as the caller, and tell what it answered.
-
-        Raises:
-            ToolError: it refused.
-        """
+        """Call the operation as the caller and return its response as a result."""
         given = keywords["given"]
         sent = self.arguments.sent(given)
         path, variables = self._place(sent.path)
@@ -246,15 +226,14 @@ class Endpoint:
             close(response)
             raise ArgumentError(problems)
         if response.streaming and self.published.operation.stream_format is not None:
-            response["Content-Type"] = "text/plain"  # a stream of lines is read whole, as text
+            response["Content-Type"] = "text/plain"  # a stream of lines is returned as text
         return tool_result(response, request, ctx=ctx)
 
     def _place(self, values: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-        """The path of the operation's URL, percent-encoded, and its variables as Django reads them from it."""
         published = self.published
         try:
             root = published.operation.api.get_root_path({})
-        except NoReverseMatch:  # the API is at no URL of its own
+        except NoReverseMatch:  # the API is not in the URLconf
             root = get_script_prefix()
         route = str(published.route)
         plain = _VARIABLE.sub(lambda found: str(values[found[1]]), route)
@@ -276,7 +255,7 @@ class Endpoint:
         return Call(self.published.method, path, sent.query, body, kind, self.headers, sent.files)
 
     def _view(self, variables: Mapping[str, Any]) -> Callable[[Any], Any]:
-        """The operation as a view. Of the site's middleware it has the one that ninja needs for files."""
+        """Return the operation as a view, with ninja's middleware for files if the site uses it."""
         run: Callable[..., Any] = partial(self.published.operation.run, **variables)
 
         async def aview(request: Any) -> Any:
@@ -289,7 +268,7 @@ class Endpoint:
         return fix_request_files_middleware(chosen) if FIX_MIDDLEWARE_PATH in settings.MIDDLEWARE else chosen
 
     def _problems(self, response: Any, given: Mapping[str, Any]) -> list[str]:
-        """A sentence for each argument that is wrong; none where the API answers in words of its own."""
+        """Return a sentence for each invalid argument; [] if the API has its own error format."""
         if media_type(response) != JSON:
             return []
         match from_json(response.content):
@@ -298,7 +277,7 @@ class Endpoint:
         return []
 
     def _detail(self, detail: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-        """One of ninja's details, about an argument instead of a part of the request."""
+        """Translate one of ninja's errors from the request to the argument."""
         source, *location = detail["loc"]
         if source == "body" and location[:1] == [_body_name(self.published.operation)]:
             location = location[1:]
@@ -325,27 +304,27 @@ def ninja_tools(
     server: Where = None,
     **options: Any,
 ) -> None:
-    """Offer the operations of a django-ninja API as tools. The API stays as it was.
+    """Offer the operations of a django-ninja API as tools. The API stays unchanged.
 
-    A call is a request as the calling user, through the operation's decorators, throttles and validation.
+    Each call is a request as the calling user, through the operation's decorators, throttles and validation.
 
     Args:
-        source: the API, or one of its routers with all below it. What is added to it later is not offered.
-        api: for a router, the API it is part of.
-        include: the only operations to offer, by ``operation_id`` or the name of their function; also those that are
-            not in the API's schema.
-        exclude: those not to offer.
-        with_tags: offer what has one of these tags.
-        auth: who may call operations that are guarded by a bearer token, an API key or a password, which a tool does
-            not have: ``ninja.security.django_auth`` for every user that is signed in. Takes the request; what it
-            returns is ``request.auth``. Other guards, such as ``django_auth_superuser``, are asked as they are.
-        headers: of every request.
-        tags: of the tools, besides those of the operations.
-        server: where to register, one endpoint or namespace, or several; by default ``django_mcp.server``.
-        **options: of each tool, those of ``tool``: ``permission``, ``namespace``, ``rate_limit``, ….
+        source: the API, or one of its routers with all routers below it. Operations added later are not included.
+        api: the API of a router.
+        include: offer only these operations, by ``operation_id`` or function name. They may be excluded from the API's
+            schema.
+        exclude: operations to leave out.
+        with_tags: offer only operations with one of these tags.
+        auth: replaces authentication by bearer token, API key or password, which tools cannot provide:
+            ``ninja.security.django_auth`` admits every authenticated user. Takes the request; its return value becomes
+            ``request.auth``. Other callbacks, such as ``django_auth_superuser``, stay in effect.
+        headers: headers of every request.
+        tags: tags of the tools, in addition to those of the operations.
+        server: one or several endpoints or namespaces to register at. Default: ``django_mcp.server``.
+        **options: options of ``tool`` for each tool: ``permission``, ``namespace``, ``rate_limit``, ….
 
     Raises:
-        ImproperlyConfigured: there is no such operation, or one that cannot be called without saying more.
+        ImproperlyConfigured: an operation does not exist, or cannot be called without further options.
     """
     sent = {name.lower().replace("_", "-"): value for name, value in (headers or {}).items()}
     chosen = _chosen(source, api, include, exclude, with_tags)
@@ -389,14 +368,13 @@ def _tool(
 
 
 def _guard(published: Published, auth: Callable[[Any], Any] | None) -> None:
-    """Put what can be asked in place of what reads credentials."""
     operation = published.operation
     asked = callbacks(operation, auth)
     if asked is None:
         guards = ", ".join(type(each).__name__ for each in operation.auth_callbacks)
         msg = (
-            f"ninja_tools: {published.label} is guarded by {guards}, for which a tool has no credential. Say who may "
-            "call it: auth=ninja.security.django_auth for every user that is signed in, or a function of the request."
+            f"ninja_tools: {published.label} requires {guards}, but a tool has no such credential. Set "
+            "auth=ninja.security.django_auth to admit every authenticated user, or auth= to a function of the request."
         )
         raise ImproperlyConfigured(msg)
     operation.auth_callbacks = asked
@@ -416,7 +394,7 @@ def _chosen(
         ("with_tags", with_tags, {tag for each in every for tag in each.operation.tags or ()}),
     ):
         if unknown := set(given or ()) - known:
-            msg = f"ninja_tools: {option} has {', '.join(sorted(unknown))}; there are {', '.join(sorted(known))}."
+            msg = f"ninja_tools: unknown {option}: {', '.join(sorted(unknown))}; known: {', '.join(sorted(known))}."
             raise ImproperlyConfigured(msg)
     return [each for each in every if _is_chosen(each, include, exclude, with_tags)]
 
@@ -446,12 +424,10 @@ def _operations(source: NinjaAPI | Router, api: NinjaAPI | None) -> Iterator[Pub
                 raise ImproperlyConfigured(msg)
             yield from found
         case Router(), None:
-            msg = (
-                "ninja_tools: a router answers as the API that it is part of; say which: ninja_tools(router, api=api)."
-            )
+            msg = "ninja_tools: a router needs the API that it belongs to: ninja_tools(router, api=api)."
             raise ImproperlyConfigured(msg)
         case _:
-            msg = f"ninja_tools takes a NinjaAPI, or a Router and its api, not {source!r}."
+            msg = f"ninja_tools takes a NinjaAPI, or a Router with api=, not {source!r}."
             raise ImproperlyConfigured(msg)
 
 

@@ -1,4 +1,4 @@
-"""An operation as OpenAPI describes it: the arguments of its tool, where each of them goes, and the output schema."""
+"""OpenAPI operations as tools: argument schemas, their location in the request, and output schemas."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -22,29 +22,28 @@ _OPENAPI_ONLY = frozenset(
     | {"writeOnly", "xml"}
 )
 _FORMATS = frozenset({"date", "date-time", "email", "ipv4", "ipv6", "uri", "uuid"})
-"""Others are OpenAPI's own, or mean something else to Django: its times have no offset from UTC."""
+"""Formats kept. Others are OpenAPI's own, or differ in Django, whose times have no UTC offset."""
 _EXCLUSIVE = {"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"}
 
 
 @dataclass(frozen=True)
 class Document:
-    """What schemas of an operation refer to, for reading them as JSON Schema 2020-12.
+    """The components of an OpenAPI document, for conversion to JSON Schema 2020-12.
 
     Attributes:
-        components: the schemas, by name.
-        hidden: the mark of properties to leave out: ``"readOnly"`` in requests, ``"writeOnly"`` in responses.
+        hidden: keyword of properties to leave out: ``"readOnly"`` in requests, ``"writeOnly"`` in responses.
     """
 
     components: Mapping[str, Schema] = field(default_factory=dict)
     hidden: str = "readOnly"
 
     def schema(self, given: Any, name: str = "", within: tuple[str, ...] = ()) -> Any:
-        """Return a schema without references and without what JSON Schema does not know.
+        """Return a schema with references resolved and OpenAPI-only keywords removed.
 
         Args:
             given: a schema of OpenAPI 3.0 or 3.1.
-            name: of its property; a title that only repeats it is left out.
-            within: the components that it stands in. One of itself is just of its type.
+            name: name of its property; a title that repeats it is left out.
+            within: components that contain it. A recursive reference is reduced to its type.
         """
         if isinstance(given, list):
             return [self.schema(each, "", within) for each in given]
@@ -82,7 +81,7 @@ def _but(schema: Mapping[str, Any], key: str) -> Schema:
 
 
 def _dialect(schema: Schema) -> Schema:
-    """Change in place what JSON Schema says otherwise than OpenAPI 3.0, or not at all."""
+    """Convert OpenAPI 3.0 keywords in place, and remove those that JSON Schema lacks."""
     if "oneOf" in schema:
         schema["anyOf"] = schema.pop("oneOf")
     for limit, exclusive in _EXCLUSIVE.items():
@@ -107,25 +106,20 @@ def _joined(*words: str) -> str:
 
 
 def words_of(*notes: Any) -> Any:
-    """Return all *notes* but empty ones as one text, lazy if one of them is; None for none."""
+    """Join the non-empty *notes* to one text, lazy if one of them is; None if there are none."""
     words = [each for each in notes if each]
     return _joined(*words) if len(words) > 1 else next(iter(words), None)
 
 
 def output_schema(responses: Mapping[Any, Any], document: Document) -> Schema | None:
-    """Return the schema of structured content; None unless there is one success, with JSON.
-
-    Args:
-        responses: of an operation, by status.
-        document: with the components that they refer to.
-    """
+    """Return the schema of structured content, or None unless there is exactly one success response, of JSON."""
     successes = [each for status, each in responses.items() if str(status).startswith("2")]
     content = [each.get("content", {}).get(JSON, {}).get("schema") for each in successes]
     return None if len(content) != 1 or not content[0] else document.schema(content[0])
 
 
 def as_object(schema: Schema, *, required: bool = True) -> Schema:
-    """Return the schema of structured content that must be an object: anything else is its ``result``."""
+    """Return a schema of type object; other schemas become its property ``result``."""
     schema.pop("title", None)
     if schema.get("type") == "object":
         return schema
@@ -134,7 +128,7 @@ def as_object(schema: Schema, *, required: bool = True) -> Schema:
 
 
 def without_required(schema: Any) -> Any:
-    """Return a schema for objects from which anything may be left out."""
+    """Remove ``required`` from a schema at all levels."""
     if isinstance(schema, list):
         return [without_required(each) for each in schema]
     if not isinstance(schema, dict):
@@ -148,15 +142,12 @@ LEFT_OUT = object()
 
 @dataclass(frozen=True)
 class Place:
-    """Where an argument goes.
+    """The location of an argument in the request.
 
     Attributes:
-        source: ``"path"``, ``"query"``, ``"body"`` (a member of the body) or ``"whole"`` (the body).
-        name: it has there.
-        schema: of its values.
-        required: it must be given.
-        is_file: it is a file, or a list of files.
-        joined: of a list, the values stand in one text with commas between them.
+        source: ``"path"``, ``"query"``, ``"body"`` (a member of the body) or ``"whole"`` (the body itself).
+        is_file: True for a file or a list of files.
+        joined: True if the values of a list are joined by commas.
     """
 
     source: str
@@ -181,13 +172,9 @@ def parameter_places(
 
 
 def body_places(schema: Schema, document: Document, *, required: bool, name: str | None = None) -> list[Place]:
-    """Return the places of a body's members; of one place where the body is no object, or takes other members too.
+    """Return the places of a body's members, or one place if the body is not an object or accepts other members.
 
-    Args:
-        schema: of the body.
-        document: with the components that it refers to.
-        required: the body must be sent.
-        name: of the argument that is a body as a whole; by default ``items`` of a list, else ``body``.
+    *name* is the argument of a whole body. Default: ``items`` for a list, otherwise ``body``.
     """
     shown = document.schema(schema)
     if "properties" not in shown or "additionalProperties" in shown or "default" in schema:
@@ -206,12 +193,7 @@ def _is_file(schema: Schema) -> bool:
 
 @dataclass
 class Sent:
-    """The values of one call, each where it goes.
-
-    Attributes:
-        body: ``LEFT_OUT`` for none.
-        files: those of the body, by name.
-    """
+    """The values of one call by location in the request. ``body`` may be ``LEFT_OUT``."""
 
     path: dict[str, Any] = field(default_factory=dict)
     query: dict[str, Any] = field(default_factory=dict)
@@ -220,26 +202,19 @@ class Sent:
 
 
 class OperationArguments(Arguments):
-    """Arguments of which only the names are looked at. Whether values fit is for the operation to say.
+    """Arguments whose names are validated here, and whose values are validated by the operation.
 
-    A member of the body that is called like a variable of the URL, or a parameter of the query, is ``new_…``.
-
-    Args:
-        places: of the arguments.
-        label: names the tool in errors.
-
-    Attributes:
-        places: by the name of the argument.
+    A body member with the name of a path or query parameter is renamed to ``new_…``.
 
     Raises:
-        ImproperlyConfigured: two arguments have one name.
+        ImproperlyConfigured: two arguments have the same name.
     """
 
     def __init__(self, places: Sequence[Place], label: str) -> None:
         self.places: dict[str, Place] = {}
         for place in places:
             self.places[self._free(place, label)] = place
-        needed = {"path", "whole"}  # without which there is no request
+        needed = {"path", "whole"}  # no request can be made without them
         self._needed = [name for name, each in self.places.items() if each.required and each.source in needed]
         named = [Parameter(name, Any, EMPTY if name in self._needed else LEFT_OUT, None) for name in self.places]
         super().__init__(named, label)
@@ -256,37 +231,29 @@ class OperationArguments(Arguments):
         while place.source in {"body", "whole"} and name in self.places and self.places[name].source != "body":
             name = f"new_{name}"
         if name in self.places:
-            msg = f"{label}: it takes {name!r} twice; give one of them an alias."
+            msg = f"{label}: two parameters are named {name!r}; give one of them an alias."
             raise ImproperlyConfigured(msg)
         return name
 
     @property
     def whole(self) -> str | None:
-        """The argument that is the body as a whole."""
+        """The argument that is the whole body, or None."""
         return next((name for name, place in self.places.items() if place.source == "whole"), None)
 
     @property
     def is_list(self) -> bool:
-        """Whether the body is an array."""
+        """True if the body is an array."""
         return self.whole is not None and self.places[self.whole].schema.get("type") == "array"
 
     def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments under one name, ``given``: any name may be one of theirs.
-
-        Raises:
-            ArgumentError: one is unknown, or one is missing without which there is no request.
-        """
+        """Return the arguments under the single key ``given``, because their names are arbitrary."""
         given = {name: value for name, value in super().validate(values).items() if value is not LEFT_OUT}
         if missing := [name for name in self._needed if given.get(name) in (None, "")]:
             raise ArgumentError([missing_argument([name]) for name in missing])
         return {"given": given}
 
     def sent(self, given: Mapping[str, Any]) -> Sent:
-        """Each value where it goes.
-
-        Raises:
-            ArgumentError: a file is none.
-        """
+        """Return the values by location."""
         sent = Sent()
         if any(place.source == "body" for place in self.places.values()):
             sent.body = {}
@@ -308,7 +275,7 @@ class OperationArguments(Arguments):
         return sent
 
     def argument(self, location: Sequence[Any]) -> tuple[Any, ...] | None:
-        """Where in the arguments a place in the body or the query is; None where no argument is it."""
+        """Translate a location in the body or query to one in the arguments; None if there is none."""
         whole = () if self.whole is None else (self.whole,)
         if not location or (self.is_list and isinstance(location[0], int)):
             return (*whole, *location) or None
@@ -321,7 +288,6 @@ class OperationArguments(Arguments):
 
 
 def _named(place: Place, argument: str) -> Schema:
-    """The schema of an argument, with the name that the API has for it where that is another."""
     name, schema = place.name, place.schema
     if argument == name:
         return schema
@@ -332,7 +298,7 @@ def _named(place: Place, argument: str) -> Schema:
 
 
 def as_text(value: Any) -> Any:
-    """A value as a form has it. A box that is not ticked is no field to a browser, but it is one here."""
+    """Return a form value. Unlike browsers, False is sent, as text."""
     if isinstance(value, list):
         return [as_text(each) for each in value]
     return value if isinstance(value, str) or value is None else json.dumps(value)

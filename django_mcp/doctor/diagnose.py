@@ -1,4 +1,4 @@
-"""Run all probes of ``mcp_doctor``, and inspect the site's settings."""
+"""The list of checks, its runner, and the checks of the site's settings."""
 
 import asyncio
 import secrets
@@ -29,7 +29,7 @@ LAYER_SECONDS = 5.0
 
 
 def database(visit: Visit) -> str:
-    """It answers, and is one for several workers."""
+    """Check that the database is reachable, and suitable for several workers."""
     alias = router.db_for_write(Session) or "default"
     try:
         connections[alias].ensure_connection()
@@ -41,7 +41,7 @@ def database(visit: Visit) -> str:
 
 
 def migrations(visit: Visit) -> str:
-    """Those of django_mcp, and of the authorization server, are applied."""
+    """Check that migrations of django_mcp and the authorization server are applied."""
     alias = router.db_for_write(Session) or "default"
     executor = MigrationExecutor(connections[alias])
     planned = executor.migration_plan(executor.loader.graph.leaf_nodes())
@@ -52,55 +52,51 @@ def migrations(visit: Visit) -> str:
 
 
 def system_checks(visit: Visit) -> str:
-    """``manage.py check --deploy --database default``, as far as it is about the endpoint."""
+    """Run ``manage.py check --deploy --database default``, limited to django_mcp."""
     for each in checks.run_checks(include_deployment_checks=True, databases=["default"]):
         if str(each.id).startswith("django_mcp.") and not each.is_silenced() and each.level >= checks.WARNING:
             kind = "check.error" if each.level >= checks.ERROR else "check.warning"
             visit.found(kind, id=each.id, message=each.msg, hint=each.hint or "See docs/checks.md.")
-    return "nothing to say about django_mcp"
+    return "no problems of django_mcp"
 
 
 def debug(visit: Visit) -> str:
-    """``DEBUG``, where others than this machine's user may call."""
+    """Check that ``DEBUG`` is off unless the endpoint is local."""
     if django_settings.DEBUG and visit.web.parts.hostname not in THIS_MACHINE:
         visit.found("settings.debug")
     return f"DEBUG is {django_settings.DEBUG}"
 
 
 def caching(visit: Visit) -> str:
-    """The default cache keeps what it is given."""
+    """Check that the default cache stores values."""
     key, value = f"django_mcp.doctor.{secrets.token_hex(8)}", secrets.token_hex(8)
     try:
         cache.set(key, value, 60)
         kept = cache.get(key) == value
         cache.delete(key)
-    except Exception as error:  # noqa: BLE001 - each cache has errors of its own
+    except Exception as error:  # noqa: BLE001 - each cache backend has its own errors
         raise Stop("cache.unreachable", why=first_line(error)) from None
     if not kept and not isinstance(caches[DEFAULT_CACHE_ALIAS], DummyCache):
-        raise Stop("cache.unreachable", why="what was just written is not there")
+        raise Stop("cache.unreachable", why="a value that was just written is missing")
     if settings.RATE_LIMIT and isinstance(caches[DEFAULT_CACHE_ALIAS], LocMemCache):
         visit.found("cache.local")
-    return "it keeps what it is given"
+    return "stores values"
 
 
 def layer(_: Visit) -> str:
-    """A message goes through the channel layer and comes back."""
+    """Send a message through the channel layer."""
     shared: Any = shared_layer()
     if shared is None:
         raise Stop("layer.none", seconds=f"{settings.POLL_INTERVAL:g}")
     try:
         async_to_sync(through)(shared)
-    except Exception as error:  # noqa: BLE001 - each layer has errors of its own
+    except Exception as error:  # noqa: BLE001 - each layer has its own errors
         raise Stop("layer.unreachable", why=first_line(error), seconds=f"{settings.POLL_INTERVAL:g}") from None
-    return f"{type(shared).__name__} carries messages"
+    return f"{type(shared).__name__} delivers messages"
 
 
 async def through(shared: Any) -> None:
-    """Send this process a message.
-
-    Raises:
-        TimeoutError: it did not come.
-    """
+    """Send a message to this process."""
     async with asyncio.timeout(LAYER_SECONDS):
         channel = await shared.new_channel("django_mcp.doctor")
         await shared.send(channel, {"type": "look"})
@@ -108,17 +104,17 @@ async def through(shared: Any) -> None:
 
 
 def first_line(error: BaseException) -> str:
-    """An exception in a line."""
+    """Return the first line of an exception."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
 class Check(NamedTuple):
-    """One of them.
+    """A check.
 
     Attributes:
-        look: notes what it finds, and gives a sentence about what is as it should be.
-        needs: checks without whose success it makes no sense.
-        calls: it makes calls, for which a credential may be needed.
+        look: runs the check, adds findings, and returns a sentence for success.
+        needs: checks that must succeed first.
+        calls: True if it may need a credential.
     """
 
     name: str
@@ -137,32 +133,32 @@ CHECKS = (
     Check("layer", "Channel layer", layer),
     Check("reach", "Reachable", probes.reach),
     Check("answer", "Answers", probes.answer, ("reach",)),
-    Check("challenge", "Where to log in", probes.challenge, ("answer",)),
+    Check("challenge", "OAuth discovery", probes.challenge, ("answer",)),
     Check("credential", "Credential", probes.credential, ("answer",)),
     Check("pages", "Browser clients", probes.pages, ("answer",)),
-    Check("modern", "Newest protocol", probes.modern, ("answer",), calls=True),
-    Check("legacy", "Older protocols", probes.legacy, ("answer",), calls=True),
+    Check("modern", "Modern protocol", probes.modern, ("answer",), calls=True),
+    Check("legacy", "Legacy protocol", probes.legacy, ("answer",), calls=True),
     Check("streams", "Streams", probes.streams, ("modern",), calls=True),
     Check("clock", "Clock", probes.clock, ("answer",)),
     Check("size", "Large bodies", probes.sizes, ("answer",)),
     Check("connection", "Connections", probes.connection, ("answer",)),
-    Check("deployment", "Same site", probes.deployment, ("database", "legacy"), calls=True),
-    Check("bell", "Bell", probes.bell, ("deployment", "legacy", "streams"), calls=True),
+    Check("deployment", "Same database", probes.deployment, ("database", "legacy"), calls=True),
+    Check("bell", "Notifications", probes.bell, ("deployment", "legacy", "streams"), calls=True),
     Check("idle", "Idle streams", probes.idle, ("streams",), calls=True),
 )
 
 
 def run(visit: Visit) -> Iterator[Checked]:
-    """Make all checks, each result as soon as it is known. What was opened is closed at the end."""
+    """Run all checks and yield each result. Open streams and sessions are closed at the end."""
     failed: set[str] = set()
     try:
         for check in CHECKS:
             checked = Checked(check.name, check.title)
             if missing := [each for each in check.needs if each in failed]:
                 failed.add(check.name)
-                checked.skipped = f"not looked at, because of “{title_of(missing[0])}”"
+                checked.skipped = f"skipped because of “{title_of(missing[0])}”"
             elif check.calls and not visit.is_open:
-                checked.skipped = "not looked at: no call is answered"
+                checked.skipped = "skipped because it needs a valid credential"
             else:
                 make(check, visit, checked)
             if checked.severity is Severity.ERROR:
@@ -174,7 +170,7 @@ def run(visit: Visit) -> Iterator[Checked]:
 
 
 def make(check: Check, visit: Visit, checked: Checked) -> None:
-    """Make one."""
+    """Run one check."""
     visit.findings = checked.findings
     try:
         checked.seen = check.look(visit)
@@ -185,5 +181,5 @@ def make(check: Check, visit: Visit, checked: Checked) -> None:
 
 
 def title_of(name: str) -> str:
-    """What people know a check by."""
+    """Return the title of a check."""
     return next(each.title for each in CHECKS if each.name == name)

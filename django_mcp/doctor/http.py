@@ -1,7 +1,7 @@
-"""The HTTP client of ``mcp_doctor``, and one session at an endpoint.
+"""HTTP client and session of ``mcp_doctor``.
 
-It uses ``http.client`` and not ``core.http_client`` because it looks at what that one hides: the socket, a connection
-that stays open, each line of a stream, and what exactly is wrong with a certificate.
+``http.client`` is used instead of ``core.http_client`` for access to the socket, persistent connections, single lines
+of a stream, and certificate errors.
 """
 
 import contextlib
@@ -28,20 +28,15 @@ from django_mcp.protocol import meta as envelope
 from django_mcp.version import __version__
 
 MAX_BYTES = 8 * 1024 * 1024
-"""Of an answer that is read."""
+"""Limit of a response body."""
 _NAME_CODES = {62, 64}
 _TIME_CODES = {9, 10}
-"""What OpenSSL calls a certificate for another name or address, and one that is not valid yet or any more."""
+"""OpenSSL's codes of a certificate for another name or address, and of one outside of its validity period."""
 
 
 @dataclass(frozen=True)
 class HTTPResponse:
-    """A whole answer.
-
-    Attributes:
-        headers: by lower-case name, joined where they came twice.
-        seconds: how long it took.
-    """
+    """A complete response. ``headers`` are by lower-case name; repeated ones are joined."""
 
     status: int
     headers: Mapping[str, str]
@@ -50,17 +45,17 @@ class HTTPResponse:
 
     @property
     def kind(self) -> str:
-        """Its media type."""
+        """The media type."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower() or "no media type"
 
     @property
     def text(self) -> str:
-        """Its body."""
+        """The body as text."""
         return self.body.decode("utf-8", "replace")
 
     @property
     def json(self) -> dict[str, Any]:
-        """Its JSON object, or the last one of an event stream; empty where it is none."""
+        """The JSON object of the body or of the last event of a stream, or {}."""
         text = self.text
         if self.kind == "text/event-stream":
             data = [line[5:] for line in text.splitlines() if line.startswith("data:") and line[5:].strip()]
@@ -73,20 +68,20 @@ class HTTPResponse:
 
     @property
     def error(self) -> str:
-        """What a JSON-RPC error says; empty where it is none."""
+        """The message of a JSON-RPC error, or ""."""
         error = self.json.get("error")
         return str(error.get("message") or error) if isinstance(error, dict) else ""
 
     @property
     def said(self) -> str:
-        """It in short, for people."""
+        """A short description of the response."""
         words = self.error or " ".join(self.text.split())[:100]
         return f"{self.status}, {self.kind}" + (f" ({words[:200]})" if words else "")
 
 
 @dataclass
 class Stream:
-    """An answer whose end is not waited for."""
+    """A response that stays open."""
 
     connection: http.client.HTTPConnection
     response: http.client.HTTPResponse
@@ -96,7 +91,7 @@ class Stream:
     opened: float = field(default_factory=time.monotonic)
 
     def line(self, within: float) -> str | None:
-        """The next line that is not empty; "" at the end of the stream, None where none came in time."""
+        """Return the next non-empty line; "" at the end of the stream, None after a timeout."""
         deadline = time.monotonic() + within
         while True:
             try:
@@ -110,26 +105,20 @@ class Stream:
                 return line.decode("utf-8", "replace")
 
     def rest(self) -> bytes:
-        """What else there is of an answer that turned out to be none."""
+        """Return the rest of a response that is not a stream."""
         with contextlib.suppress(OSError, http.client.HTTPException):
             return self.response.read(MAX_BYTES)
         return b""
 
     def close(self) -> None:
-        """Close the connection, whatever may still come."""
+        """Close the connection."""
         self.response.close()
         self.connection.close()
         self.sock.close()
 
 
 class Web:
-    """Requests to one URL, and to others that it names.
-
-    Args:
-        url: of the endpoint.
-        timeout: seconds for each wait.
-        insecure: do not verify certificates.
-    """
+    """Requests to the endpoint's URL, and to URLs that it refers to. *timeout* is in seconds."""
 
     def __init__(self, url: str, timeout: float, *, insecure: bool = False) -> None:
         self.url = url
@@ -143,7 +132,7 @@ class Web:
         return f"{self.parts.scheme}://{self.parts.netloc}"
 
     def context(self) -> ssl.SSLContext:
-        """How certificates are verified."""
+        """Return the TLS configuration."""
         context = ssl.create_default_context()
         if self.insecure:
             context.check_hostname = False
@@ -151,11 +140,7 @@ class Web:
         return context
 
     def connect(self, parts: SplitResult) -> http.client.HTTPConnection:
-        """A connection to the host of a URL.
-
-        Raises:
-            Stop: there is none, and why.
-        """
+        """Return a connection to the host of a URL; raises ``Stop`` on failure."""
         host, port = place(parts)
         connection = (
             http.client.HTTPSConnection(host, port, timeout=self.timeout, context=self.context())
@@ -172,11 +157,7 @@ class Web:
     def send(
         self, method: str, headers: Mapping[str, str] | None = None, body: bytes | None = None, url: str | None = None
     ) -> HTTPResponse:
-        """Send a request and read its answer.
-
-        Raises:
-            Stop: there is none, and why.
-        """
+        """Send a request and read its response; raises ``Stop`` on failure."""
         parts = urlsplit(url or self.url)
         with contextlib.closing(self.connect(parts)) as connection:
             return self.on(connection, method, headers, body, parts)
@@ -189,15 +170,11 @@ class Web:
         body: bytes | None = None,
         parts: SplitResult | None = None,
     ) -> HTTPResponse:
-        """The same on a connection that is open, and stays so if the other side lets it.
-
-        Raises:
-            Stop: there is none, and why.
-        """
+        """Send a request on an open connection, which stays open if the server allows it."""
         parts = parts or self.parts
         began = time.monotonic()
         try:
-            # Who refuses a body need not read it: the answer may be there all the same.
+            # A server may reject a body without reading it, and still have sent a response.
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 connection.request(method, target(parts), body, dict(headers or {}))
             response = connection.getresponse()
@@ -207,11 +184,7 @@ class Web:
         return HTTPResponse(response.status, joined(response), content, time.monotonic() - began)
 
     def open(self, method: str, headers: Mapping[str, str], body: bytes | None = None) -> Stream | None:
-        """Send a request, and read no more than the head of its answer; None where not even that came in time.
-
-        Raises:
-            Stop: it cannot be sent.
-        """
+        """Send a request and read only the head of its response; None after a timeout."""
         connection = self.connect(self.parts)
         sock = connection.sock
         try:
@@ -226,7 +199,7 @@ class Web:
         return Stream(connection, response, sock, response.status, joined(response))
 
     def failure(self, error: BaseException, parts: SplitResult) -> BaseException:  # noqa: PLR0911 - a table
-        """What an exception means; the exception itself where it is none of the network's."""
+        """Return the finding for a network error; other exceptions unchanged."""
         host, port = place(parts)
         names: dict[str, Any] = {"host": host, "port": port, "why": getattr(error, "strerror", None) or str(error)}
         match error:
@@ -248,7 +221,7 @@ class Web:
         return error
 
     def certified(self, parts: SplitResult) -> str:
-        """For whom a certificate is that is for another name."""
+        """Return the names of a certificate that is for another host."""
         context = ssl.create_default_context()
         context.check_hostname = False
         certificate: Any = {}
@@ -262,17 +235,17 @@ class Web:
 
 
 def place(parts: SplitResult) -> tuple[str, int]:
-    """Host and port of a URL."""
+    """Return host and port of a URL."""
     return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
 
 
 def target(parts: SplitResult) -> str:
-    """What a request line has of a URL."""
+    """Return the request target of a URL."""
     return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
 
 def joined(response: http.client.HTTPResponse) -> dict[str, str]:
-    """Headers by lower-case name."""
+    """Return headers by lower-case name."""
     found: dict[str, str] = {}
     for name, value in response.getheaders():
         key = name.lower()
@@ -286,18 +259,14 @@ OLDER = versions.LEGACY[0]
 
 @dataclass
 class Visit:
-    """See the module.
+    """The state of one run.
 
     Attributes:
-        server: the endpoint, as this process knows it.
-        key: what is sent as ``Authorization: Bearer``.
-        is_ours: this process made the key, or has it in its database.
-        is_open: calls are answered, because of the credential or because none is needed.
-        session: of the protocol with a handshake, while there is one.
-        row: of that session in this process's database, where it is there.
-        listening: the stream that is open.
-        began: when this run began.
-        name: what this run calls itself, unlike any other.
+        key: bearer token to send.
+        is_ours: True if this process's database has the key.
+        is_open: True if calls are allowed, with the credential or without.
+        row: row of the legacy session in this process's database, if found.
+        name: unique client name of this run.
     """
 
     web: Web
@@ -317,18 +286,18 @@ class Visit:
     ids: Any = field(default_factory=lambda: itertools.count(1))
 
     def found(self, finding_id: str, **values: Any) -> None:
-        """Note something."""
+        """Add a finding."""
         self.findings.append(make(finding_id, **values))
 
     @property
     def credential(self) -> dict[str, str]:
-        """The headers of the credential."""
+        """The credential's headers."""
         if self.key is None:
             return {}
         return {"X-API-Key": self.key} if self.by_other_header else {"Authorization": f"Bearer {self.key}"}
 
     def own(self, more: Mapping[str, str]) -> dict[str, str]:
-        """The headers of every POST."""
+        """Return the headers of a POST."""
         return {
             "Content-Type": "application/json",
             "Accept": "application/json, text/event-stream",
@@ -340,7 +309,7 @@ class Visit:
     # Protocol 2026-07-28
 
     def compose(self, method: str, params: Mapping[str, Any] | None = None) -> tuple[dict[str, str], bytes]:
-        """Headers and body of a request that stands for itself."""
+        """Return headers and body of a modern request."""
         meta = envelope.fields(NEWEST, {"name": self.name, "version": __version__}, {})
         message = {
             "jsonrpc": "2.0",
@@ -353,20 +322,20 @@ class Visit:
     def ask(
         self, method: str, params: Mapping[str, Any] | None = None, more: Mapping[str, str] | None = None
     ) -> HTTPResponse:
-        """Send it; *more* are headers."""
+        """Send a modern request, with additional headers *more*."""
         given, body = self.compose(method, params)
         return self.web.send("POST", {**given, **(more or {})}, body)
 
-    # Protocols with a handshake
+    # Legacy protocols
 
     def named(self, session: str | None) -> dict[str, str]:
-        """The headers of a request in a session."""
+        """Return the headers of a request in a session."""
         return {headers.VERSION: OLDER, **({headers.SESSION: session} if session else {})}
 
     def say(
         self, method: str, params: Mapping[str, Any] | None = None, session: str | None = None, *, silent: bool = False
     ) -> HTTPResponse:
-        """Send a request, or a notification where it is *silent*."""
+        """Send a legacy request, or a notification if *silent*."""
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": dict(params or {})}
         if not silent:
             message["id"] = next(self.ids)
@@ -374,7 +343,7 @@ class Visit:
         return self.web.send("POST", self.own(given), json.dumps(message).encode())
 
     def close(self) -> None:
-        """End what is open: the stream, and the session, which is not to live on."""
+        """Close the stream, and delete the session."""
         if self.listening is not None:
             self.listening.close()
             self.listening = None

@@ -1,4 +1,4 @@
-"""Findings of ``mcp_doctor`` and their texts."""
+"""Findings of ``mcp_doctor``: their texts and their output."""
 
 import enum
 import textwrap
@@ -16,7 +16,7 @@ CLIENTS: Mapping[str, tuple[str, str, str]] = {
     "credential.refused": (
         "error",
         "The endpoint rejects the credential: {evidence}.",
-        "See `manage.py mcp_key list`: it may be expired, revoked, or for another endpoint.",
+        "Check `manage.py mcp_key list`: it may be expired, revoked, or for another endpoint.",
     ),
     "credential.scopes": (
         "error",
@@ -56,16 +56,16 @@ CLIENTS: Mapping[str, tuple[str, str, str]] = {
         "Last-Event-ID does not reach the endpoint: clients that reconnect to a stream miss the events in between.",
         "Let the proxy pass it: nginx `proxy_set_header Last-Event-ID $http_last_event_id;`",
     ),
-    # The protocol
+    # Protocol versions and sessions
     "modern.error": (
         "error",
-        "{method} of 2026-07-28 is answered with {evidence}.",
-        "Look into the log of the server.",
+        "{method} of protocol 2026-07-28 returned {evidence}.",
+        "Check the server's log.",
     ),
     "legacy.error": (
         "error",
-        "{method} of {version} is answered with {evidence}.",
-        "Look into the log of the server.",
+        "{method} of protocol {version} returned {evidence}.",
+        "Check the server's log.",
     ),
     "session.none": (
         "warning",
@@ -77,7 +77,7 @@ CLIENTS: Mapping[str, tuple[str, str, str]] = {
         "The session just opened is unknown in the next request (404).",
         "All workers must share one database: compare their `DATABASES`.",
     ),
-    # Where tokens come from
+    # OAuth metadata
     "challenge.missing": (
         "error",
         "A 401 response has no WWW-Authenticate header: clients cannot find the login.",
@@ -86,12 +86,12 @@ CLIENTS: Mapping[str, tuple[str, str, str]] = {
     "challenge.no-metadata": (
         "error",
         "WWW-Authenticate of the 401 has no resource_metadata: {challenge}.",
-        "Restart the server with the settings that this command has, or see which proxy writes the header anew.",
+        "Restart the server with the settings of this command, or find the proxy that replaces the header.",
     ),
     "challenge.origin": (
         "error",
-        "The endpoint takes {theirs} for its public address, and clients reach it at {ours}.",
-        "`DJANGO_MCP['BASE_URL'] = '{ours}'`, if that is its public address; else give the URL that clients use.",
+        "The endpoint's public address is {theirs} in its settings, but clients reach it at {ours}.",
+        "`DJANGO_MCP['BASE_URL'] = '{ours}'` if that is its public address; otherwise pass the URL that clients use.",
     ),
     "metadata.not-found": (
         "error",
@@ -105,7 +105,7 @@ CLIENTS: Mapping[str, tuple[str, str, str]] = {
     ),
     "metadata.resource": (
         "error",
-        "The metadata is for {theirs}, and clients compare that with the URL they were given, {ours}.",
+        "The metadata is for {theirs}, but clients expect the URL they were given, {ours}.",
         "Give clients {theirs}, or correct `DJANGO_MCP['BASE_URL']`.",
     ),
     "metadata.no-issuer": (
@@ -115,49 +115,49 @@ CLIENTS: Mapping[str, tuple[str, str, str]] = {
     ),
     "issuer.not-found": (
         "error",
-        "The authorization server {issuer} has no metadata where clients look: {evidence}.",
-        "Have the proxy pass `/.well-known/oauth-authorization-server`; another server has to follow RFC 8414.",
+        "The authorization server {issuer} has no metadata at the URLs that clients try: {evidence}.",
+        "Have the proxy pass `/.well-known/oauth-authorization-server`; an external server must follow RFC 8414.",
     ),
     "issuer.mismatch": (
         "error",
-        "The metadata of {issuer} says that it is {theirs}; clients refuse that (RFC 8414, section 3.3).",
-        "Write the issuer as its own metadata has it, slash for slash.",
+        "The metadata of {issuer} has the issuer {theirs}; clients reject the difference (RFC 8414, section 3.3).",
+        "Write the issuer exactly as in its metadata, including slashes.",
     ),
     "issuer.no-s256": (
         "error",
-        "The authorization server {issuer} does not say that it takes PKCE with S256; clients refuse that.",
-        "Turn PKCE on there: `code_challenge_methods_supported` has to have `S256`.",
+        "The authorization server {issuer} does not declare PKCE with S256, which clients require.",
+        "Enable PKCE there: `code_challenge_methods_supported` must contain `S256`.",
     ),
     "issuer.http": (
         "error",
         "{name} of {issuer} is {url}, which is not https.",
         "`DJANGO_MCP['BASE_URL'] = 'https://…'`",
     ),
-    # Pages
+    # Origin and CORS
     "origin.unchecked": (
         "warning",
-        "A request from a page of {origin} was answered: Origin does not reach the endpoint.",
-        'Let the proxy pass it (nginx: without `proxy_set_header Origin "";`): it protects from DNS rebinding.',
+        "A request from a page of {origin} was accepted: the Origin header does not reach the endpoint.",
+        'Let the proxy pass it (nginx: without `proxy_set_header Origin "";`). It protects from DNS rebinding.',
     ),
     "cors.refused": (
         "error",
-        "Pages of {origin} are refused, though this site's settings allow them.",
+        "Pages of {origin} are rejected, although this site's settings allow them.",
         "Restart the server with `DJANGO_MCP['ALLOWED_ORIGINS'] = ['{origin}']`.",
     ),
     "cors.preflight": (
         "error",
-        "The preflight of a page of {origin} is answered with {status} and {evidence}.",
-        "Let the proxy pass OPTIONS to the endpoint, without a login and without an answer of its own.",
+        "The preflight request of a page of {origin} returned {status} and {evidence}.",
+        "Let the proxy pass OPTIONS to the endpoint, without a login and without its own response.",
     ),
     "cors.exposed": (
         "error",
         "Pages of {origin} cannot read Mcp-Session-Id: Access-Control-Expose-Headers is {evidence}.",
-        "Take CORS headers out of the proxy: the endpoint sends its own.",
+        "Remove CORS headers from the proxy: the endpoint sends its own.",
     ),
     "cors.twice": (
         "error",
-        "Access-Control-Allow-Origin is there twice, which browsers refuse: {evidence}.",
-        "Take `add_header Access-Control-Allow-Origin` out of the proxy: the endpoint sends its own.",
+        "Access-Control-Allow-Origin is sent twice, which browsers reject: {evidence}.",
+        "Remove `add_header Access-Control-Allow-Origin` from the proxy: the endpoint sends its own.",
     ),
 }
 
@@ -171,8 +171,8 @@ SITE: Mapping[str, tuple[str, str, str]] = {
     ),
     "streams.error": (
         "error",
-        "A stream is answered with {evidence}.",
-        "Look into the log of the server.",
+        "Opening a stream returned {evidence}.",
+        "Check the server's log.",
     ),
     "streams.buffered": (
         "error",
@@ -182,7 +182,7 @@ SITE: Mapping[str, tuple[str, str, str]] = {
     "streams.compressed": (
         "warning",
         "A proxy compresses event streams ({encoding}), which delays events.",
-        "nginx: take `text/event-stream` out of `gzip_types`; others: compress no `text/event-stream`.",
+        "nginx: remove `text/event-stream` from `gzip_types`; others: do not compress `text/event-stream`.",
     ),
     "streams.cacheable": (
         "warning",
@@ -191,7 +191,7 @@ SITE: Mapping[str, tuple[str, str, str]] = {
     ),
     "streams.cut": (
         "error",
-        "A stream in which nothing happened was cut off after {seconds} s.",
+        "An idle stream was closed after {seconds} s.",
         "nginx: `proxy_read_timeout 300s;`; or `DJANGO_MCP['KEEP_ALIVE_INTERVAL']` below the proxy's limit.",
     ),
     "streams.silent": (
@@ -203,29 +203,29 @@ SITE: Mapping[str, tuple[str, str, str]] = {
     "clock.off": (
         "warning",
         "The clock of {whose} is {seconds} s {way} of this machine's: tokens and questions expire {when}.",
-        "Set the clocks by NTP: `timedatectl set-ntp true`.",
+        "Synchronize the clocks with NTP: `timedatectl set-ntp true`.",
     ),
     "size.proxy": (
         "error",
-        "A body of {sent} bytes is refused ({status}) before it reaches the endpoint, which takes {limit}.",
-        "nginx: `client_max_body_size {megabytes}m;`, or `DJANGO_MCP['MAX_BODY_BYTES']` as low as the proxy's limit.",
+        "A body of {sent} bytes is rejected ({status}) before it reaches the endpoint, whose limit is {limit}.",
+        "nginx: `client_max_body_size {megabytes}m;`, or lower `DJANGO_MCP['MAX_BODY_BYTES']` to the proxy's limit.",
     ),
     "size.endpoint": (
         "warning",
-        "The running endpoint refuses a body of {sent} bytes, though its limit is {limit} in the settings here.",
-        "Restart the server, so that it has the settings that this command has.",
+        "The running endpoint rejects a body of {sent} bytes, although the limit in these settings is {limit}.",
+        "Restart the server to apply the settings of this command.",
     ),
     "size.broken": (
         "error",
-        "The connection broke while a body of {sent} bytes was sent; the endpoint takes {limit}.",
-        "See which proxy takes less: nginx `client_max_body_size`, Apache `LimitRequestBody`, a firewall's limit.",
+        "The connection broke while a body of {sent} bytes was sent; the endpoint's limit is {limit}.",
+        "Find the proxy with a lower limit: nginx `client_max_body_size`, Apache `LimitRequestBody`, a firewall.",
     ),
     "connection.closed": (
         "hint",
-        "The connection is closed after each answer, so that each call begins with a handshake.",
-        "nginx: `keepalive_timeout 75s;`; gunicorn: a worker class that keeps connections (`--threads 8`).",
+        "The connection is closed after each response, so each call needs a new connection.",
+        "nginx: `keepalive_timeout 75s;`; gunicorn: a worker class with keep-alive (`--threads 8`).",
     ),
-    # Inside
+    # The site's settings and services
     "migrations.pending": (
         "error",
         "Migrations are not applied to the database {alias}: {names}.",
@@ -246,7 +246,7 @@ SITE: Mapping[str, tuple[str, str, str]] = {
     "database.sqlite": (
         "hint",
         "The database is SQLite: one writer at a time, and one machine.",
-        "Use PostgreSQL for several workers; with one, a write-ahead log: `'init_command': 'PRAGMA journal_mode=WAL'`.",
+        "Use PostgreSQL for several workers. For one, enable WAL: `'init_command': 'PRAGMA journal_mode=WAL'`.",
     ),
     "cache.unreachable": (
         "warning",
@@ -261,8 +261,8 @@ SITE: Mapping[str, tuple[str, str, str]] = {
     "layer.none": (
         "hint",
         (
-            "No channel layer is shared by processes: with several workers, what happens at another one is heard up to "
-            "{seconds} s later, and each worker with streams asks the database that often. Nothing is lost."
+            "No channel layer is shared by processes: with several workers, events of other workers arrive up to "
+            "{seconds} s later, and each worker with streams polls the database at that interval. No event is lost."
         ),
         (
             "`CHANNEL_LAYERS = {{'default': {{'BACKEND': 'channels_redis.core.RedisChannelLayer', 'CONFIG': {{'hosts': "
@@ -271,10 +271,10 @@ SITE: Mapping[str, tuple[str, str, str]] = {
     ),
     "layer.unreachable": (
         "warning",
-        "The channel layer does not answer: {why}. Streams hear of changes up to {seconds} s later.",
+        "The channel layer does not respond: {why}. Streams receive events up to {seconds} s later.",
         "Start Redis, or correct `CHANNEL_LAYERS['default']['CONFIG']['hosts']`.",
     ),
-    # The same site
+    # Shared database and notifications
     "deployment.other": (
         "error",
         "The running server does not use this process's database: {evidence}.",
@@ -288,13 +288,13 @@ SITE: Mapping[str, tuple[str, str, str]] = {
     "bell.unheard": (
         "error",
         "A stream did not receive an event of this process within {seconds} s.",
-        "See whether the server's log says that the log of streams cannot be read; restart it.",
+        "Check the server's log for errors while reading the event log, and restart it.",
     ),
 }
 
 
 WAYS: Mapping[str, tuple[str, str, str]] = {
-    # Reaching it
+    # Network and TLS
     "reach.dns": (
         "error",
         "The host name {host} does not resolve: {why}.",
@@ -308,17 +308,17 @@ WAYS: Mapping[str, tuple[str, str, str]] = {
     "reach.timeout": (
         "error",
         "{host}:{port} did not answer within {seconds} s.",
-        "See whether a firewall drops connections or the server hangs; `--timeout` waits longer.",
+        "Check whether a firewall drops connections or the server hangs, or set a longer `--timeout`.",
     ),
     "reach.broken": (
         "error",
-        "The connection to {host}:{port} broke before there was a whole answer: {why}.",
-        "Look into the log of the proxy and of the server: one of them closes connections.",
+        "The connection to {host}:{port} broke before the response was complete: {why}.",
+        "Check the logs of the proxy and the server: one of them closes connections.",
     ),
     "tls.name": (
         "error",
         "The TLS certificate is for {names}, not for {host}.",
-        "Give the proxy a certificate with {host} in it: `certbot --nginx -d {host}`.",
+        "Install a certificate for {host} on the proxy: `certbot --nginx -d {host}`.",
     ),
     "tls.expired": (
         "error",
@@ -333,21 +333,21 @@ WAYS: Mapping[str, tuple[str, str, str]] = {
     "tls.untrusted": (
         "error",
         "This machine does not trust the issuer of the TLS certificate of {host}: {why}.",
-        "Send the whole chain (nginx: `ssl_certificate fullchain.pem`), or `--insecure` for an authority of your own.",
+        "Send the full chain (nginx: `ssl_certificate fullchain.pem`), or use `--insecure` for a private authority.",
     ),
     "tls.failed": (
         "error",
         "The TLS handshake with {host}:{port} failed: {why}.",
-        "Correct scheme and port of the URL, or turn TLS on (nginx: `listen 443 ssl`).",
+        "Correct scheme and port of the URL, or enable TLS (nginx: `listen 443 ssl`).",
     ),
     "tls.unverified": ("hint", "The TLS certificate was not verified.", "Leave out `--insecure`: clients verify it."),
-    # What answers there
+    # Responses of something other than the endpoint
     "redirect.slash": (
         "error",
         "A POST is redirected with {status} to {location}, and clients lose its body and Authorization.",
         (
-            "Serve both forms, as `django_mcp.urls` does, and take the proxy's redirect away; until then clients need "
-            "{location}. `APPEND_SLASH` never redirects what `django_mcp.urls` has."
+            "Serve both forms, as `django_mcp.urls` does, and remove the proxy's redirect; until then clients need "
+            "{location}. `APPEND_SLASH` does not redirect URLs of `django_mcp.urls`."
         ),
     ),
     "redirect.https": (
@@ -362,12 +362,12 @@ WAYS: Mapping[str, tuple[str, str, str]] = {
     "redirect.host": (
         "error",
         "A POST is redirected with {status} to another host, {location}, and clients lose its body and Authorization.",
-        "Give clients that address: `DJANGO_MCP['BASE_URL'] = '{origin}'`, or take the redirect away (`PREPEND_WWW`).",
+        "Give clients that address: `DJANGO_MCP['BASE_URL'] = '{origin}'`, or remove the redirect (`PREPEND_WWW`).",
     ),
     "redirect.elsewhere": (
         "error",
         "A POST is redirected with {status} to {location}, and clients lose its body and Authorization.",
-        "Give clients that address, if it is the endpoint's, or take the redirect away.",
+        "Give clients that address if it is the endpoint's, or remove the redirect.",
     ),
     "answer.login": (
         "error",
@@ -381,50 +381,50 @@ WAYS: Mapping[str, tuple[str, str, str]] = {
     "answer.proxy-auth": (
         "error",
         "A server in front of the endpoint requires its own login: {status}, WWW-Authenticate {challenge}.",
-        "Take it away for {path} (nginx: `auth_basic off;`): Authorization belongs to the endpoint.",
+        "Disable it for {path} (nginx: `auth_basic off;`): the endpoint needs the Authorization header.",
     ),
     "answer.csrf": (
         "error",
-        "Django's CSRF protection answers with 403.",
+        "Django's CSRF protection rejects requests (403).",
         (
             "Serve the endpoint by `django_mcp.urls` or `mcp_application`, which are exempt from it; a view around it "
-            "has to be `csrf_exempt`."
+            "must be `csrf_exempt`."
         ),
     ),
     "answer.not-found": (
         "error",
         "{url} returns 404 Not Found.",
-        "The endpoint's path is {path} here: give that, or add `path('', include('django_mcp.urls'))` to the URLconf.",
+        "The endpoint's path is {path} here: use that, or add `path('', include('django_mcp.urls'))` to the URLconf.",
     ),
     "answer.method": (
         "error",
-        "{url} takes no POST (405): it is not the endpoint, or a proxy lets no POST through.",
+        "{url} does not allow POST (405): it is not the endpoint, or a proxy blocks POST.",
         "The endpoint's path is {path} here; nginx: `proxy_pass` for it, and no `limit_except GET`.",
     ),
     "answer.bad-gateway": (
         "error",
         "The proxy cannot reach the server (502).",
-        "Start the server, and see that `proxy_pass` names its address.",
+        "Start the server, and check that `proxy_pass` has its address.",
     ),
     "answer.gateway-timeout": (
         "error",
         "The server did not answer the proxy in time (504).",
-        "See whether the server hangs; nginx: `proxy_read_timeout 300s;`",
+        "Check whether the server hangs; nginx: `proxy_read_timeout 300s;`",
     ),
     "answer.unavailable": (
         "error",
-        "The answer is 503: {evidence}.",
-        "End the maintenance; if the endpoint itself says so, its database is away or `MAX_QUEUED_CALLS` is reached.",
+        "The URL returns 503: {evidence}.",
+        "End the maintenance. If the endpoint itself responded, its database is down or `MAX_QUEUED_CALLS` is reached.",
     ),
     "answer.failed": (
         "error",
-        "The answer is {status}: {evidence}.",
-        "Look into the log of the server: it has the traceback.",
+        "The URL returns {status}: {evidence}.",
+        "Check the server's log: it has the traceback.",
     ),
     "answer.other": (
         "error",
         "The URL is not an MCP endpoint: {status}, {kind}.",
-        "The endpoint's path is {path} here: give that as the URL, and pass it to the server.",
+        "The endpoint's path is {path} here: use that in the URL, and let the proxy pass it to the server.",
     ),
     "host.refused": (
         "error",
@@ -433,7 +433,7 @@ WAYS: Mapping[str, tuple[str, str, str]] = {
     ),
     "host.rewritten": (
         "error",
-        "A proxy changes the Host header: the endpoint saw {seen} and refuses it, and clients say {host}.",
+        "A proxy changes the Host header: clients send {host}, but the endpoint received {seen} and rejects it.",
         "nginx: `proxy_set_header Host $http_host;`",
     ),
 }
@@ -443,7 +443,7 @@ FINDINGS: Mapping[str, tuple[str, str, str]] = {**WAYS, **CLIENTS, **SITE}
 
 
 class Severity(enum.IntEnum):
-    """How bad it is, the worst last."""
+    """Severity of a finding, in ascending order."""
 
     OK = 0
     HINT = 1
@@ -452,19 +452,13 @@ class Severity(enum.IntEnum):
 
     @property
     def word(self) -> str:
-        """As it is told."""
+        """The name in output."""
         return self.name.lower()
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is wrong, or worth knowing.
-
-    Attributes:
-        id: its key in the catalogue.
-        message: a sentence that says what was observed.
-        remedy: the exact setting or directive that helps.
-    """
+    """A problem or a hint."""
 
     id: str
     severity: Severity
@@ -472,18 +466,13 @@ class Finding:
     remedy: str
 
     def to_json(self) -> dict[str, str]:
-        """For ``--json``."""
+        """Return the JSON value."""
         return {"id": self.id, "severity": self.severity.word, "message": self.message, "remedy": self.remedy}
 
 
 @dataclass
 class Checked:
-    """What one check came to.
-
-    Attributes:
-        seen: a sentence about what is as it should be.
-        skipped: why nothing was looked at; empty where something was.
-    """
+    """The result of one check. ``seen`` is a sentence for success."""
 
     name: str
     title: str
@@ -493,23 +482,18 @@ class Checked:
 
     @property
     def severity(self) -> Severity:
-        """That of the worst finding."""
+        """The highest severity of the findings."""
         return max((each.severity for each in self.findings), default=Severity.OK)
 
     def to_json(self) -> dict[str, Any]:
-        """For ``--json``. A check that found nothing has one finding that says so."""
+        """Return the JSON value. Without findings it has one finding for success."""
         fine = [] if self.skipped else [Finding(f"{self.name}.ok", Severity.OK, self.seen, "").to_json()]
         findings = [each.to_json() for each in self.findings] or fine
         return {"name": self.name, "severity": self.severity.word, "skipped": self.skipped, "findings": findings}
 
 
 class Stop(Exception):
-    """A check cannot go on: what it found makes the rest of it meaningless.
-
-    Args:
-        finding_id: of the catalogue.
-        values: what its sentence and remedy name.
-    """
+    """Raised by a check that cannot continue."""
 
     def __init__(self, finding_id: str, **values: Any) -> None:
         super().__init__(finding_id)
@@ -518,7 +502,7 @@ class Stop(Exception):
 
 
 def make(finding_id: str, **values: Any) -> Finding:
-    """A finding of the catalogue, with what was observed."""
+    """Return a finding with its values filled in."""
     severity, message, remedy = FINDINGS[finding_id]
     return Finding(finding_id, Severity[severity.upper()], message.format(**values), remedy.format(**values))
 
@@ -531,7 +515,7 @@ _TITLES = 17
 
 
 def marks_for(encoding: str | None) -> dict[Severity, str]:
-    """Signs that a terminal of an encoding can show."""
+    """Return the marks that a terminal with this encoding can print."""
     try:
         "".join(_MARKS.values()).encode(encoding or "utf-8")
     except (UnicodeEncodeError, LookupError):
@@ -540,7 +524,7 @@ def marks_for(encoding: str | None) -> dict[Severity, str]:
 
 
 def shown(checked: Checked, marks: dict[Severity, str]) -> str:
-    """One check."""
+    """Return the text of one check."""
     mark = "-" if checked.skipped else marks[checked.severity]
     worst = max(checked.findings, key=lambda each: each.severity, default=None)
     words = checked.skipped or checked.seen if worst is None else f"{worst.severity.word}: {worst.id}"
@@ -548,13 +532,13 @@ def shown(checked: Checked, marks: dict[Severity, str]) -> str:
         words = checked.seen
     line = f"{mark:<2} {checked.title:<{_TITLES}}{words}".rstrip()
     text = "\n".join([line, *(told(each) for each in checked.findings)])
-    # What servers say may hold anything, also what a terminal takes for commands.
+    # Text from servers may contain terminal control characters.
     text = "".join(each if each.isprintable() or each == "\n" else "?" for each in text)
     return text.translate(_LETTERS).encode("ascii", "replace").decode() if marks is _PLAIN else text
 
 
 def told(finding: Finding) -> str:
-    """One finding, indented."""
+    """Return the indented text of one finding."""
     indent = " " * (_TITLES + 3)
     options = {"width": WIDTH, "break_long_words": False, "break_on_hyphens": False}
     message = f"{finding.severity.word} {finding.id}: {finding.message}"
@@ -569,7 +553,7 @@ def told(finding: Finding) -> str:
 
 
 def summary(all_checked: Iterable[Checked]) -> str:
-    """How many of each kind."""
+    """Return the number of findings by severity."""
     found = [each.severity for checked in all_checked for each in checked.findings]
     count = {kind: found.count(kind) for kind in (Severity.ERROR, Severity.WARNING, Severity.HINT)}
     told = [f"{number} {kind.word}{'' if number == 1 else 's'}" for kind, number in count.items() if number]

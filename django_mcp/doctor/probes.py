@@ -1,4 +1,4 @@
-"""Probes of ``mcp_doctor`` from outside: reachability, tokens, pages, protocol, streaming, measures."""
+"""Checks of ``mcp_doctor`` over the network: reachability, OAuth, CORS, protocol, streams, limits."""
 
 import contextlib
 import datetime
@@ -28,14 +28,14 @@ from django_mcp.pubsub.notify import shared_layer
 from django_mcp.revisions.legacy.sessions import end_session
 
 MAX_SECONDS = 30
-"""Between two clocks."""
+"""Tolerated difference of two clocks."""
 SPARE_BYTES = 2048
-"""By how much the largest body that is tried is below the limit."""
+"""Difference between the limit and the largest body sent."""
 _TOO_LARGE = "The body exceeds"
 
 
 def clock(visit: Visit) -> str:
-    """The Date header against the time of this machine; and the time at which the worker wrote its session."""
+    """Compare this machine's time with the Date header and with the time of the worker's session row."""
     before = timezone.now()
     reply = visit.ask("server/discover")
     date = reply.headers.get("date")
@@ -49,11 +49,11 @@ def clock(visit: Visit) -> str:
         compare(visit, whose, theirs, ours)
         if visit.findings:
             break
-    return f"{' and '.join(whose for whose, *_ in told) or 'nobody'} agrees with this machine"
+    return f"{' and '.join(whose for whose, *_ in told) or 'no other clock'} agrees with this machine"
 
 
 def compare(visit: Visit, whose: str, theirs: datetime.datetime, ours: datetime.datetime) -> None:
-    """Note a difference."""
+    """Add a finding if the times differ too much."""
     if theirs.tzinfo is None:
         theirs = theirs.replace(tzinfo=datetime.UTC)
     off = (theirs - ours).total_seconds()
@@ -63,7 +63,7 @@ def compare(visit: Visit, whose: str, theirs: datetime.datetime, ours: datetime.
 
 
 def sizes(visit: Visit) -> str:
-    """A body almost as large as the endpoint takes."""
+    """Send a body of almost the maximum size."""
     given, body = visit.compose("server/discover")
     message = json.loads(body)
     size = max(len(body) + 1, settings.MAX_BODY_BYTES - SPARE_BYTES)
@@ -77,11 +77,11 @@ def sizes(visit: Visit) -> str:
         raise Stop("size.broken", sent=size, limit=settings.MAX_BODY_BYTES) from None
     if reply.status == 413:  # noqa: PLR2004
         note(visit, reply, size)
-    return f"a body of {size:,} bytes is taken"
+    return f"a body of {size:,} bytes is accepted"
 
 
 def note(visit: Visit, reply: HTTPResponse, sent: int) -> None:
-    """Who refused it."""
+    """Add a finding that tells whether the endpoint or a proxy rejected the body."""
     limit = settings.MAX_BODY_BYTES
     if _TOO_LARGE in reply.error:
         visit.found("size.endpoint", sent=sent, limit=limit)
@@ -91,7 +91,7 @@ def note(visit: Visit, reply: HTTPResponse, sent: int) -> None:
 
 
 def connection(visit: Visit) -> str:
-    """Two requests on one connection."""
+    """Send two requests on one connection."""
     given, body = visit.compose("server/discover")
     with contextlib.closing(visit.web.connect(visit.web.parts)) as opened:
         reply = visit.web.on(opened, "POST", given, body)
@@ -108,7 +108,7 @@ _WANTED = "authorization, content-type, mcp-protocol-version, mcp-session-id, mc
 
 
 def pages(visit: Visit) -> str:
-    """A preflight, a call from a page that may, and one from a page that may not."""
+    """Send a preflight request, and calls from an allowed and a foreign origin."""
     origin = next(iter(settings.ALLOWED_ORIGINS), settings.BASE_URL or visit.web.origin)
     if visit.ask("server/discover", more={"Origin": FOREIGN}).status != 403:  # noqa: PLR2004
         raise Stop("origin.unchecked", origin=FOREIGN)
@@ -126,11 +126,7 @@ def pages(visit: Visit) -> str:
 
 
 def preflight(visit: Visit, origin: str) -> None:
-    """What a browser asks before it calls.
-
-    Raises:
-        Stop: the answer lets it not.
-    """
+    """Send a CORS preflight request."""
     asked = {
         "Origin": origin,
         "Access-Control-Request-Method": "POST",
@@ -143,12 +139,14 @@ def preflight(visit: Visit, origin: str) -> None:
     lacking = sorted(set(_WANTED.split(", ")) - given)
     allowed = reply.headers.get("access-control-allow-origin")
     if not 200 <= reply.status < 300 or allowed is None or lacking:  # noqa: PLR2004
-        evidence = f"no {', '.join(lacking)} in Access-Control-Allow-Headers" if lacking else "no word of the origin"
+        evidence = (
+            f"no {', '.join(lacking)} in Access-Control-Allow-Headers" if lacking else "no Access-Control-Allow-Origin"
+        )
         raise Stop("cors.preflight", origin=origin, status=reply.status, evidence=evidence)
 
 
 SOON_DAYS = 14
-"""In how many days a certificate expires that somebody should look at."""
+"""Days before expiry at which a certificate is reported."""
 _REDIRECTS = {301, 302, 303, 307, 308}
 _PASSWORD = re.compile(r"<input[^>]+type=[\"']?password", re.IGNORECASE)
 _LOGIN = re.compile(r"log-?in|sign-?in|/oauth2/start|/saml", re.IGNORECASE)
@@ -157,7 +155,7 @@ _BY_STATUS = {502: "answer.bad-gateway", 504: "answer.gateway-timeout", 503: "an
 
 
 def reach(visit: Visit) -> str:
-    """DNS, TCP and TLS."""
+    """Check DNS, TCP and TLS."""
     web = visit.web
     host, port = place(web.parts)
     began = time.monotonic()
@@ -170,22 +168,18 @@ def reach(visit: Visit) -> str:
                 visit.found("tls.expiring", host=host, days=int(left))
         elif isinstance(connection.sock, ssl.SSLSocket):
             visit.found("tls.unverified")
-    return f"{host}:{port} takes connections, in {took:.0f} ms"
+    return f"{host}:{port} accepts connections, in {took:.0f} ms"
 
 
 def answer(visit: Visit) -> str:
-    """Something of MCP answers a POST, and not a redirect, a login page or a proxy."""
+    """Check that an MCP endpoint responds to a POST, rather than a redirect, login page or proxy."""
     reply = visit.ask("server/discover")
     recognise(visit, reply)
-    return f"the endpoint answers with {reply.status}, in {reply.seconds * 1000:.0f} ms"
+    return f"the endpoint returns {reply.status}, in {reply.seconds * 1000:.0f} ms"
 
 
 def recognise(visit: Visit, reply: HTTPResponse) -> None:
-    """Whether the endpoint itself answered.
-
-    Raises:
-        Stop: it was somebody else, and who; or it refused the host.
-    """
+    """Check that the endpoint itself responded and accepted the host."""
     if reply.status in _REDIRECTS:
         raise redirected(visit, reply)
     if reply.status in _BY_STATUS:
@@ -199,11 +193,7 @@ def recognise(visit: Visit, reply: HTTPResponse) -> None:
 
 
 def look_at_challenge(visit: Visit, reply: HTTPResponse) -> None:
-    """A 401 is the endpoint's if it asks for a bearer token.
-
-    Raises:
-        Stop: it is not, or somebody took the header away.
-    """
+    """Check that a 401 asks for a bearer token, as the endpoint's does."""
     challenge = reply.headers.get("www-authenticate", "")
     if challenge and "bearer" not in challenge.lower():
         raise Stop("answer.proxy-auth", status=401, challenge=challenge, path=visit.path)
@@ -212,10 +202,10 @@ def look_at_challenge(visit: Visit, reply: HTTPResponse) -> None:
 
 
 def somebody_else(visit: Visit, reply: HTTPResponse) -> Stop:  # noqa: PLR0911 - a table
-    """Who answered, by what they said."""
+    """Return the finding for a response that is not the endpoint's."""
     url, path, status, text = visit.web.url, visit.path, reply.status, reply.text
     if _PASSWORD.search(text):
-        return Stop("answer.login", evidence=f"{status}, a page that asks for a password", path=path)
+        return Stop("answer.login", evidence=f"{status}, a page with a password field", path=path)
     match status:
         case 400 if "Bad Request (400)" in text:
             return foreign_host(visit, visit.web.parts.netloc)
@@ -231,7 +221,7 @@ def somebody_else(visit: Visit, reply: HTTPResponse) -> Stop:  # noqa: PLR0911 -
 
 
 def redirected(visit: Visit, reply: HTTPResponse) -> Stop:
-    """Where a redirect leads."""
+    """Return the finding for a redirect."""
     url = visit.web.url
     location = urljoin(url, reply.headers.get("location", ""))
     there, here = urlsplit(location), urlsplit(url)
@@ -248,7 +238,7 @@ def redirected(visit: Visit, reply: HTTPResponse) -> Stop:
 
 
 def is_login(location: str) -> bool:
-    """Whether a URL is that of a login page."""
+    """Return True if a URL is a login page."""
     parts = urlsplit(location)
     own = ""
     with contextlib.suppress(NoReverseMatch):
@@ -257,7 +247,7 @@ def is_login(location: str) -> bool:
 
 
 def foreign_host(visit: Visit, seen: str) -> Stop:
-    """The host was refused: that of the client, or what a proxy made of it."""
+    """Return the finding for a rejected host: the client's, or one set by a proxy."""
     said = visit.web.parts.netloc
     if seen and seen.lower() != said.lower():
         return Stop("host.rewritten", seen=seen, host=said)
@@ -270,50 +260,47 @@ _NO_SESSION = 404
 
 
 def credential(visit: Visit) -> str:
-    """Whether the credential arrives and is taken; without one, whether one is needed."""
+    """Check that the credential is accepted, or whether one is required."""
     reply = visit.ask("tools/list")
     if reply.status == 401:  # noqa: PLR2004
         if visit.key is None:
             visit.found("credential.none")
-            return "one is needed"
+            return "a credential is required"
         visit.is_open = gets_through(visit, reply)
         return ""
     if reply.status == 403:  # noqa: PLR2004
         raise Stop("credential.scopes", evidence=reply.said)
     visit.is_open = True
-    return "none is needed" if visit.key is None else "it is taken"
+    return "no credential is required" if visit.key is None else "the credential is accepted"
 
 
 def gets_through(visit: Visit, reply: HTTPResponse) -> bool:
-    """Tell a credential that is refused from one that was lost; whether it gets through another way then.
+    """Distinguish a rejected credential from a lost header; return True if another header works.
 
-    The endpoint names an error only where it read a credential.
-
-    Raises:
-        Stop: it is of no use.
+    The endpoint's 401 has ``error=`` only if it received a credential.
     """
     if "error=" not in reply.headers.get("www-authenticate", ""):
         visit.found("headers.authorization")
         visit.by_other_header = True
         return visit.ask("tools/list").status != 401  # noqa: PLR2004
     if visit.is_ours:
-        raise Stop("deployment.other", evidence="an API key that is good here is not known there")
+        raise Stop("deployment.other", evidence="an API key that is valid here is unknown there")
     raise Stop("credential.refused", evidence=reply.said)
 
 
 def modern(visit: Visit) -> str:
-    """``server/discover`` and ``tools/list`` of 2026-07-28."""
+    """Send ``server/discover`` and ``tools/list`` of 2026-07-28."""
     for method in ("server/discover", "tools/list"):
         reply = visit.ask(method)
         if lost := _MISSING.search(reply.error):
             raise Stop(_LOST.get(lost[1].lower(), "modern.error"), method=method, evidence=reply.said)
         if "result" not in reply.json:
             raise Stop("modern.error", method=method, evidence=reply.said)
-    return f"2026-07-28 is spoken; {len(reply.json['result'].get('tools', ()))} tools on the first page"
+    return f"2026-07-28 works; {len(reply.json['result'].get('tools', ()))} tools on the first page"
 
 
 def legacy(visit: Visit) -> str:
-    """The handshake, the session, and that its id goes both ways."""
+    """Initialize a session, and check that its id is passed in both directions."""
     greet(visit)
     if visit.session is None:
         visit.found("headers.session-answer" if visit.row is not None else "session.none")
@@ -328,15 +315,11 @@ def legacy(visit: Visit) -> str:
         visit.found("headers.session-request")
     else:
         last_event(visit)
-    return f"{OLDER} is spoken, with a session"
+    return f"{OLDER} works, with a session"
 
 
 def greet(visit: Visit) -> None:
-    """Open a session, and find it in this process's database, by a name that nobody else has.
-
-    Raises:
-        Stop: the answer is an error.
-    """
+    """Open a session, and find it in this process's database by its unique client name."""
     client = {"name": visit.name, "version": "1"}
     params = {"protocolVersion": OLDER, "capabilities": {}, "clientInfo": client}
     reply = expect(visit.say("initialize", params), "initialize")
@@ -345,28 +328,24 @@ def greet(visit: Visit) -> None:
 
 
 def expect(reply: HTTPResponse, method: str) -> HTTPResponse:
-    """A result.
-
-    Raises:
-        Stop: it is none.
-    """
+    """Return the response if it is a result."""
     if "result" not in reply.json:
         raise Stop("legacy.error", method=method, version=OLDER, evidence=reply.said)
     return reply
 
 
 def last_event(visit: Visit) -> None:
-    """An event id of no stream is refused, if it arrives."""
+    """Check that an unknown event id is rejected, and so that the header arrives."""
     asked = {**visit.named(visit.session), **visit.credential, "Accept": "text/event-stream", "Last-Event-ID": "none.1"}
     stream = visit.web.open("GET", asked)
-    if stream is None or stream.status != 400:  # noqa: PLR2004 - a stream of changes, which a proxy may keep back
+    if stream is None or stream.status != 400:  # noqa: PLR2004 - None: a stream was opened, and a proxy buffers it
         visit.found("headers.last-event-id")
     if stream is not None:
         stream.close()
 
 
 def find_row(visit: Visit) -> Session | None:
-    """Its row; None where it is not there, or nobody can tell."""
+    """Return the session's row in this process's database, or None."""
     try:
         newest = Session.objects.filter(server=visit.server.name).order_by("-pk")[:50]
         return next((each for each in newest if each.client.get("name") == visit.name), None)
@@ -376,43 +355,38 @@ def find_row(visit: Visit) -> Session | None:
 
 SLOW_SECONDS = 2.0
 SOON_SECONDS = 0.25
+"""Notifications through a shared channel layer arrive in milliseconds."""
 SETTLE_SECONDS = 0.5
-"""The server rings its own bell when a stream is opened, and what it looks up then would seem to have been heard."""
-"""A ring crosses in milliseconds."""
+"""Wait after opening a stream, when the server reads the event log anyway, which would look like a notification."""
 
 
 def deployment(visit: Visit) -> str:
-    """A session that was opened over HTTP is in this process's database."""
+    """Check that a session opened over HTTP is in this process's database."""
     if visit.session is None and visit.row is None:
-        return "no session could be opened, so it is not known"
+        return "unknown, because no session could be opened"
     if visit.row is None:
-        raise Stop("deployment.other", evidence="the session that it just opened is not there")
-    return "it uses this process's database"
+        raise Stop("deployment.other", evidence="the session it just opened is missing here")
+    return "the server uses this process's database"
 
 
 def bell(visit: Visit) -> str:
-    """End this run's own session from this process: the server's stream of it ends, as soon as that is heard.
+    """End this run's session from this process, and measure how soon the server ends its stream.
 
-    A server that does not hear the bell looks now and then, perhaps just now. So it is asked twice: after it has looked
-    it does not look again soon.
+    A slow first result is measured again: a server that only polls may have polled just then.
     """
     if visit.session is None or visit.row is None or not visit.holds_streams:
-        return "there is no stream and session to see it by"
+        return "not measured, because there is no stream or session"
     took = ring(visit)
     if took > SOON_SECONDS and shared_layer() is not None:
         greet(visit)
         took = ring(visit)
         if took > SLOW_SECONDS:
             visit.found("bell.slow", seconds=f"{took:.1f}")
-    return f"a stream there heard after {took * 1000:.0f} ms what happened here"
+    return f"a stream received an event of this process after {took * 1000:.0f} ms"
 
 
 def ring(visit: Visit) -> float:
-    """Open the stream of the session, end the session, and wait for the end of the stream; how long that took.
-
-    Raises:
-        Stop: it did not end.
-    """
+    """Open the session's stream, end the session, and return the seconds until the stream ends."""
     assert visit.row is not None  # noqa: S101
     asked = {**visit.named(visit.session), **visit.credential, "Accept": "text/event-stream"}
     stream = visit.web.open("GET", asked)
@@ -436,14 +410,14 @@ def ring(visit: Visit) -> float:
 
 
 FIRST_SECONDS = 3.0
-"""Within which the first event has to come: the endpoint sends it at once."""
+"""Limit for the first event, which the endpoint sends immediately."""
 SLACK_SECONDS = 3.0
 _NO_STREAMS = "needs an ASGI server"
 _HELD = ("no-store", "no-cache")
 
 
 def streams(visit: Visit) -> str:
-    """Open ``subscriptions/listen``, and see that its first event comes at once. The stream stays open."""
+    """Open ``subscriptions/listen``, and check that its first event arrives promptly. The stream stays open."""
     stream = open_one(visit, {"Accept-Encoding": "gzip, deflate, br, zstd"})
     encoding = stream.headers.get("content-encoding", "identity")
     if encoding != "identity":
@@ -466,15 +440,11 @@ def streams(visit: Visit) -> str:
         lose(visit)
         raise Stop("streams.buffered", seconds=f"{FIRST_SECONDS:g}")
     visit.holds_streams = True
-    return f"the first event came after {(time.monotonic() - began) * 1000:.0f} ms"
+    return f"the first event arrived after {(time.monotonic() - began) * 1000:.0f} ms"
 
 
 def open_one(visit: Visit, more: dict[str, str]) -> Stream:
-    """A stream of changes.
-
-    Raises:
-        Stop: not even its head came.
-    """
+    """Open a stream."""
     given, body = visit.compose("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
     timeout, visit.web.timeout = visit.web.timeout, FIRST_SECONDS
     try:
@@ -487,10 +457,10 @@ def open_one(visit: Visit, more: dict[str, str]) -> Stream:
 
 
 def idle(visit: Visit) -> str:
-    """See that the stream which is open is not cut off, and hear its next sign of life."""
+    """Check that the open stream is not closed, and wait for its next keep-alive."""
     stream = visit.listening
     if stream is None:
-        return "there is no stream"
+        return "not measured, because there is no stream"
     within = settings.KEEP_ALIVE_INTERVAL + SLACK_SECONDS
     deadline = stream.opened + within
     while (line := stream.line(max(SLACK_SECONDS, deadline - time.monotonic()))) is not None:
@@ -499,13 +469,13 @@ def idle(visit: Visit) -> str:
             lose(visit)
             raise Stop("streams.cut", seconds=f"{after:.0f}")
         if line.startswith(":"):
-            return f"a sign of life came within {after:.0f} s"
+            return f"a keep-alive arrived after {after:.0f} s"
     lose(visit)
     raise Stop("streams.silent", seconds=f"{within:.0f}", every=f"{settings.KEEP_ALIVE_INTERVAL:g}")
 
 
 def lose(visit: Visit) -> None:
-    """The stream is of no further use."""
+    """Close the stream."""
     if visit.listening is not None:
         visit.listening.close()
         visit.listening = None
@@ -517,14 +487,14 @@ _ENDPOINTS = ("authorization_endpoint", "token_endpoint", "registration_endpoint
 
 
 def challenge(visit: Visit) -> str:
-    """A call without a credential is told where to get one."""
+    """Check that a call without credential is directed to the authorization server."""
     key, visit.key = visit.key, None
     try:
         reply = visit.ask("tools/list")
     finally:
         visit.key = key
     if reply.status != 401:  # noqa: PLR2004
-        return "everybody may call, so nobody is sent to a login"
+        return "no login is required"
     told = reply.headers.get("www-authenticate")
     if told is None:
         raise Stop("challenge.missing")
@@ -532,12 +502,12 @@ def challenge(visit: Visit) -> str:
     if found is None:
         if has_metadata(visit.server):
             raise Stop("challenge.no-metadata", challenge=told)
-        return "callers are asked for an API key; there is no OAuth here"
+        return "callers need an API key; OAuth is not configured"
     return resource(visit, found[1])
 
 
 def resource(visit: Visit, url: str) -> str:
-    """The protected resource metadata."""
+    """Check the protected resource metadata."""
     parts = urlsplit(url)
     theirs = f"{parts.scheme}://{parts.netloc}"
     if not is_same(theirs, visit.web.origin):
@@ -554,7 +524,7 @@ def resource(visit: Visit, url: str) -> str:
 
 
 def is_same(one: str, other: str) -> bool:
-    """Whether two URLs are written differently at most."""
+    """Return True if two URLs are equivalent."""
     try:
         return canonical(one) == canonical(other)
     except ValueError:
@@ -562,11 +532,7 @@ def is_same(one: str, other: str) -> bool:
 
 
 def fetch(visit: Visit, url: str) -> dict[str, Any]:
-    """A JSON document.
-
-    Raises:
-        Stop: it is not there, or none.
-    """
+    """Return a JSON document."""
     reply = visit.web.send("GET", {"Accept": "application/json"}, url=url)
     if reply.status != 200:  # noqa: PLR2004
         raise Stop("metadata.not-found", url=url, status=reply.status)
@@ -576,7 +542,7 @@ def fetch(visit: Visit, url: str) -> dict[str, Any]:
 
 
 def places(issuer: str) -> list[str]:
-    """Where clients look for an authorization server's metadata, in their order (2026-07-28, Authorization)."""
+    """Return the metadata URLs of an authorization server in the order of clients (2026-07-28, Authorization)."""
     parts = urlsplit(issuer)
     origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
     inserted = [f"{origin}/.well-known/{kind}{path}" for kind in ("oauth-authorization-server", "openid-configuration")]
@@ -584,7 +550,7 @@ def places(issuer: str) -> list[str]:
 
 
 def issuer(visit: Visit, name: str) -> None:
-    """The metadata of an authorization server."""
+    """Check the metadata of an authorization server."""
     tried = []
     document: dict[str, Any] = {}
     for url in places(name):

@@ -1,1 +1,1 @@
-"""What a site has already, as tools and prompts: forms, views, templates."""
+"""Tools and prompts from a site's forms, views and templates."""

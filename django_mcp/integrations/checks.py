@@ -1,4 +1,4 @@
-"""System checks of what was declared before there was a URLconf."""
+"""System checks of view and form tools, which are completed after startup."""
 
 from django.core.checks import CheckMessage, Error
 from django.core.exceptions import ImproperlyConfigured
@@ -10,7 +10,7 @@ from django_mcp.integrations.late_tools import LateTool
 
 
 def check_view_tools() -> list[CheckMessage]:
-    """Tools of views that no URL leads to, or that do not take the method; and views and forms that cannot be read."""
+    """Check that view, form and serializer tools can be completed: URL, method and arguments."""
     tools = [tool for server in every_server() for tool in server.tools.values() if isinstance(tool, LateTool)]
     found = [(tool.name, problem) for tool in tools if (problem := _problem(tool)) is not None]
     return [
@@ -26,7 +26,7 @@ def _problem(tool: LateTool) -> str | None:
     return (
         str(failure)
         if isinstance(failure, ImproperlyConfigured)
-        else _("it cannot be described: %(why)r.") % {"why": failure}
+        else _("its definition cannot be built: %(why)r.") % {"why": failure}
     )
 
 

@@ -1,4 +1,4 @@
-"""``form_tool``: forms as tools, and what saving one answers."""
+"""``form_tool``: forms and formsets as tools."""
 
 import inspect
 import typing
@@ -55,13 +55,12 @@ from django_mcp.primitives.validation_errors import missing_argument
 
 
 def accepted(ctx: Context, done: Any, filled: Iterable[forms.BaseForm], *, change: bool) -> Any:
-    """The result for what handling a form gave: rows as their declaration shows them, and otherwise what it is.
+    """Return the tool's result after a form was handled.
 
     Args:
-        ctx: the call.
-        done: a row, a list of rows, None, or anything that a tool may return.
-        filled: the form, or those of a set, valid.
-        change: a row that was there before was changed.
+        done: the handler's result. Rows are returned as their ModelResource shows them, other values unchanged.
+        filled: the valid form, or the forms of a formset.
+        change: True if an existing row was changed.
     """
     verb = "changed" if change else "created"
     if isinstance(done, models.Model):
@@ -82,10 +81,7 @@ def _told(words: str, data: dict[str, Any] | None) -> Any:
 
 
 def _row(ctx: Context, obj: Any, form: forms.BaseForm) -> dict[str, Any] | None:
-    """A row as the model's declaration at the endpoint shows it to the caller, or else what was given of it.
-
-    None: the declaration does not let the caller see it.
-    """
+    """Return a row as its ModelResource shows it (None if hidden from the caller), or its key and submitted values."""
     bound = ctx.server.model_resources.get(type(obj))
     if bound is None:
         return {"pk": to_json_value(obj.pk), **given_values(form)}
@@ -94,13 +90,13 @@ def _row(ctx: Context, obj: Any, form: forms.BaseForm) -> dict[str, Any] | None:
 
 
 def filled_in(verb: str, name: str, filled: Sequence[tuple[forms.BaseForm, Mapping[str, Any]]]) -> dict[str, Any]:
-    """A preview: what the caller gave, by its labels. What was there before is only read where a declaration says who
-    may: ``changes_of``.
+    """Return a preview of the submitted values with their labels.
+
+    Stored values are added by ``changes_of``, if a ModelResource lets the caller view them.
 
     Args:
-        verb: ``"create"``, ``"update"``, or ``"submit"`` where it is no row.
-        name: of what is filled in.
-        filled: forms that are valid, and the arguments of each.
+        verb: ``"create"``, ``"update"``, or ``"submit"`` for a form without a row.
+        filled: valid forms, each with its arguments.
     """
     changes = []
     for place, (form, given) in enumerate(filled, 1):
@@ -114,7 +110,7 @@ def filled_in(verb: str, name: str, filled: Sequence[tuple[forms.BaseForm, Mappi
 
 
 def given_values(form: forms.BaseForm) -> dict[str, Any]:
-    """The cleaned values of the fields that can be given, but no passwords; rows by what they were given by, or key."""
+    """Return the cleaned values that callers can set, without passwords. Rows are represented by argument or key."""
     return {
         name: field.mcp_given if hasattr(field, "mcp_given") else _plain(form, name)
         for name, field in asked(form).items()
@@ -172,39 +168,39 @@ def form_tool(
     **options: Any,
 ) -> Callable[[F], F]: ...
 def form_tool(form_class: Any = None, /, *, server: Where = None, **options: Any) -> Any:
-    """Offer a form as a tool: ``form_tool(BookingForm)``, or ``@form_tool`` on the class, bare and called.
+    """Offer a form as a tool: ``form_tool(BookingForm)``, or as decorator of the class, with or without options.
 
-    The class is left as it is, and given back. Its fields are the arguments; a set of forms is one argument, an array.
-    A form of a model takes the rights and the approval that the same write through ``ModelResource`` takes. Any other
-    form does not know who may use it: say ``permission=``, ``groups=``, ``scopes=`` or ``visible=``, as its view does.
+    Returns the class unchanged. Its fields are the arguments; a formset is one array argument. A ModelForm requires the
+    same permissions and approval as the same write through ``ModelResource``. Any other form needs ``permission=``,
+    ``groups=``, ``scopes=`` or ``visible=``, as its view does.
 
     Args:
-        form_class: a ``Form``, a ``ModelForm``, or a set of them as ``formset_factory`` and its kin make it.
-        name: by default after the class: ``create_booking`` and ``update_booking`` for a ``ModelForm``.
-        description: for the model; by default the docstring of the class.
-        handle: takes the context and the valid form, and does with it what the view does; or the name of a method of
-            the form. By default ``"save"``. What it gives is the result; rows are shown as their declaration at the
-            endpoint shows them, or else with what was given of them.
-        result: takes the context and what handling gave, gives the result. Its return annotation makes the output
-            schema.
-        form_kwargs: takes the context, gives further arguments of the class, like ``{"user": ctx.user}``; of a set,
-            of each form in it. An ``instance`` among them is a new object that has values already.
-        instance: takes the context, gives the row that the form changes.
-        lookup: a unique field, like ``"pk"``, by which callers say which row the form changes.
-        queryset: takes the context, gives the rows among which ``lookup`` looks; by default those that the model's
-            declaration at the endpoint lets the caller see.
-        argument: what the array of a set is called; by default after the model or the form.
-        max_file_bytes: how large a file may be, in bytes.
-        permission: like ``"library.add_book"``; several in a list; None for none. By default a ``ModelForm`` takes what
-            the model's declaration at the endpoint says of adding or changing rows, its scopes included, or else
-            Django's permission to add or change the model; an inline set takes the permission to change the parent row
-            and the one to add rows. Any other form takes none by default.
-        server: where to register, one endpoint or namespace, or several; by default ``django_mcp.server``.
-        **options: those of ``tool``: ``title``, ``groups``, ``scopes``, ``atomic``, ``rate_limit``, …. Without
-            ``preview``, whoever is to approve a call sees what was filled in, once the form has found it valid.
+        form_class: a ``Form``, a ``ModelForm``, or a formset class, such as ``formset_factory`` makes.
+        name: tool name. Default: from the class name; for a ModelForm ``create_booking`` or ``update_booking``.
+        description: description for the model. Default: the docstring of the class.
+        handle: ``handle(ctx, form)`` processes the valid form; or the name of a method of the form. Default:
+            ``"save"``. It returns the result of the tool. Rows are shown as their ModelResource at the endpoint shows
+            them, or otherwise with their submitted values.
+        result: ``result(ctx, returned)`` converts the return value of ``handle``. Its return annotation defines the
+            output schema.
+        form_kwargs: ``form_kwargs(ctx)`` returns additional arguments of the form class, such as ``{"user":
+            ctx.user}``; for a formset, of each form. An ``instance`` among them is a new object with initial values.
+        instance: ``instance(ctx)`` returns the row to change.
+        lookup: unique field, such as ``"pk"``, with which callers select the row to change.
+        queryset: ``queryset(ctx)`` returns the rows for ``lookup``. Default: the rows that the model's ModelResource at
+            the endpoint lets the caller view.
+        argument: name of a formset's array argument. Default: from the model or the form.
+        max_file_bytes: maximum size of a file in bytes.
+        permission: permission such as ``"library.add_book"``, a list of them, or None for none. Default for a
+            ModelForm: the permissions and scopes that the model's ModelResource requires, or otherwise Django's add or
+            change permission; for an inline formset, change on the parent and add on its rows. Default for other forms:
+            none.
+        server: one or several endpoints or namespaces to register at. Default: ``django_mcp.server``.
+        **options: options of ``tool``: ``title``, ``groups``, ``scopes``, ``atomic``, ``rate_limit``, …. Without
+            ``preview``, approvers see the submitted values of a valid form.
 
     Raises:
-        ImproperlyConfigured: nothing would be done with the form, or it cannot be made, or an option does not fit it.
+        ImproperlyConfigured: nothing would process the form, it cannot be created, or an option does not apply.
     """
 
     def register(made: F) -> F:
@@ -216,13 +212,13 @@ def form_tool(form_class: Any = None, /, *, server: Where = None, **options: Any
 
 
 class WritePermission:
-    """A ``visible`` predicate that asks the models' declarations or, where there is none, for Django's permissions.
+    """A ``visible`` predicate that checks write permissions by ModelResource, or else by Django's permissions.
 
     Args:
-        writes: models, each with what is done to its rows: ``"create"`` or ``"update"``.
+        writes: pairs of a model and the action on its rows, ``"create"`` or ``"update"``.
 
     Attributes:
-        also: a further predicate, or None.
+        also: an additional predicate, or None.
     """
 
     def __init__(self, *writes: tuple[type[Model], str]) -> None:
@@ -230,17 +226,13 @@ class WritePermission:
         self.also: Callable[[Context], Any] | None = None
 
     def __call__(self, ctx: Context) -> bool:
-        """Return True if the caller may do all of it, as far as that does not depend on the row."""
+        """Return True if the caller may perform these actions, apart from checks of single rows."""
         if not all(_allows(ctx, model, verb) for model, verb in self._writes):
             return False
         return self.also is None or bool(self.also(ctx))
 
     def require(self, ctx: Context, obj: Any) -> None:
-        """See that the caller may write a row, changed or new, whichever it turned out to be.
-
-        Raises:
-            ToolError: they may not.
-        """
+        """Raise ToolError unless the caller may create or update this row."""
         options, is_new = obj._meta, obj._state.adding  # noqa: SLF001 - Django's documented API
         if not _allows(ctx, type(obj), "create" if is_new else "update"):
             words = f"add {options.verbose_name_plural}" if is_new else f"update this {options.verbose_name}"
@@ -251,12 +243,12 @@ class WritePermission:
 
     @property
     def words(self) -> str:
-        """Say which permissions it asks for where the model has no declaration; ``mcp_inspect`` shows it."""
-        return "wants the permission " + " and ".join(_permission(model, verb) for model, verb in self._writes)
+        """The required permissions as text, for ``mcp_inspect``."""
+        return "requires the permission " + " and ".join(_permission(model, verb) for model, verb in self._writes)
 
 
 def is_predicate(given: object) -> bool:
-    """Return True if *given* can be asked whether a tool exists for a caller."""
+    """Return True if *given* is a synchronous predicate for ``visible``."""
     return callable(given) and not inspect.iscoroutinefunction(given)
 
 
@@ -275,11 +267,7 @@ def _permission(model: type[Model], verb: str) -> str:
 
 
 class DeclaredForm:
-    """A form class and what is done with it.
-
-    Attributes:
-        tool: made of it.
-    """
+    """A form class with the options of ``form_tool``, and the resulting ``tool``."""
 
     def __init__(
         self,
@@ -302,7 +290,7 @@ class DeclaredForm:
         check_options(self._label, options, DeclaredForm.__init__, Tool.__init__, Primitive.__init__)
         self._is_set = isinstance(form_class, type) and issubclass(form_class, forms.BaseFormSet)
         if not self._is_set and not (isinstance(form_class, type) and issubclass(form_class, forms.BaseForm)):
-            raise self._wrong("it takes a form class, or a class that formset_factory made")
+            raise self._wrong("expected a form class, or a class made by formset_factory")
         changes = instance is not None or lookup is not None
         self._source: FormSource | FormSetSource = (
             FormSetSource(form_class, form_kwargs, max_file_bytes, argument, self._label)
@@ -320,7 +308,7 @@ class DeclaredForm:
         self._permission = self._permitted(permission)
         if self._permission is not None:
             self._permission.also = options.get("visible")
-            if self._permission.also is None or is_predicate(self._permission.also):  # or else the tool refuses it
+            if self._permission.also is None or is_predicate(self._permission.also):  # the tool rejects other values
                 options["visible"] = self._permission
         options.setdefault("description", self._words(form_class))
         if options.get("preview") is None:
@@ -335,7 +323,7 @@ class DeclaredForm:
         return ImproperlyConfigured(f"{self._label}: {words}.")
 
     def _hints(self, options: Mapping[str, Any], handle: Any) -> dict[str, Any]:
-        """Return the hints of the same write through ``ModelResource``, by which a call is approved or not."""
+        """Return the same hints as ``ModelResource``, so that the same approval rules apply."""
         if options.get("read_only"):
             return {}
         if self._changes:
@@ -353,56 +341,47 @@ class DeclaredForm:
     def _handling(self, form_class: Any, handle: Handle | str | None) -> Handle:
         if callable(handle):
             if inspect.iscoroutinefunction(handle):
-                raise self._wrong("handle must be a plain function, for forms are synchronous")
+                raise self._wrong("handle must be a synchronous function, because forms are synchronous")
             return handle
         method = "save" if handle is None else handle
         if not callable(getattr(form_class, method, None)):
             raise self._wrong(
-                f"the class has no method {method!r}, so nothing would be done with what was filled in; say "
-                "handle=lambda ctx, form: …, or the name of a method"
+                f"the class has no method {method!r}, so nothing would process the submitted form; set "
+                "handle=lambda ctx, form: …, or handle= to the name of a method"
             )
         return lambda _, form: getattr(form, method)()
 
     def _check_instance(self, changes: bool, queryset: Any, lookup: str | None) -> None:
         model, is_inline = self._source.model, self._is_set and self._source.model is not None
         if changes and model is None:
-            raise self._wrong("instance and lookup are for a ModelForm, or an inline set of forms")
+            raise self._wrong("instance and lookup require a ModelForm or an inline formset")
         if is_inline and not changes:
-            raise self._wrong("an inline set of forms belongs to a row; say which with lookup or instance")
+            raise self._wrong("an inline formset belongs to a row; select it with lookup or instance")
         if queryset is not None and lookup is None:
-            raise self._wrong("queryset is where lookup looks; say lookup='pk' too")
+            raise self._wrong("queryset requires lookup; add lookup='pk'")
 
     def _looking(self, server: Any, name: str, queryset: Callable[[Context], Any] | None) -> Lookup:
         model: Any = self._source.model
         if queryset is None and model not in server.model_resources:
             raise self._wrong(
-                f"{model.__name__} is not registered at {server!r}, so it is not known which rows callers "
-                "may change; register it first, or say queryset=lambda ctx: …"
+                f"{model.__name__} is not registered at {server!r}, so the rows that callers may change are "
+                "unknown; register it first, or set queryset=lambda ctx: …"
             )
         return Lookup(model, name, queryset, self._label)
 
-    # Words
+    # Definition
 
     def schema(self, server: Any) -> dict[str, Any]:
-        """Return the JSON Schema of the arguments at an endpoint. It makes the form, which may query the database.
-
-        Raises:
-            ImproperlyConfigured: the form cannot be made, or has a field that is called like ``lookup``.
-            DatabaseError, InterfaceError: the form cannot be made without the database.
-        """
+        """Return the JSON Schema of the arguments at an endpoint. Creates the form, which may query the database."""
         schema = self._source.schema(server)
         if self._lookup is None:
             return schema
         if self._lookup.name in schema["properties"]:
-            raise self._wrong(f"the form has a field {self._lookup.name!r} too; use lookup='pk'")
+            raise self._wrong(f"lookup {self._lookup.name!r} is also a field of the form; use lookup='pk'")
         return with_lookup(schema, self._lookup.name, self._lookup.schema)
 
     def function(self, returns: Any = EMPTY) -> Callable[..., Any]:
-        """Return what the tool runs.
-
-        Args:
-            returns: its return annotation.
-        """
+        """Return the function that the tool runs, with *returns* as its return annotation."""
         call = function(self._run, self._name(self.form_class), "", [], self, returns)
         call.__module__ = self.form_class.__module__
         return call
@@ -419,7 +398,7 @@ class DeclaredForm:
             return own or f"{words_of(form_class).capitalize()}."
         options = self._written._meta  # noqa: SLF001 - Django's documented API
         if self._changes:
-            more = "What is not given stays as it is."
+            more = "Omitted fields keep their values."
             return f"{own}\n\n{more}" if own else f"Changes one {options.verbose_name}. {more}"
         many = options.verbose_name_plural if self._is_set else f"one {options.verbose_name}"
         return own or f"Creates {many}."
@@ -427,7 +406,7 @@ class DeclaredForm:
     # A call
 
     def _run(self, ctx: Context, keywords: dict[str, Any]) -> Any:
-        given = dict(keywords["given"])  # what addresses the row is taken out below, and is the call's all the same
+        given = dict(keywords["given"])  # a copy: the lookup argument is removed from it below
         with translation.override(ctx.language), self._database(), stored(self._label):
             obj, form = self._filled(ctx, given)
             is_change = self._changes and not obj._state.adding  # noqa: SLF001 - Django's documented API
@@ -439,8 +418,8 @@ class DeclaredForm:
             return accepted(ctx, done, self._source.forms(form), change=is_change)
 
     def _preview(self, ctx: Context, keywords: dict[str, Any]) -> dict[str, Any]:
-        """What was filled in, for whoever is to approve it: nobody has to look at what the form would refuse."""
-        given = dict(keywords["given"])  # what addresses the row is taken out below, and is the call's all the same
+        """Return the submitted values for the approver. Raises the errors of an invalid form."""
+        given = dict(keywords["given"])  # a copy: the lookup argument is removed from it below
         with translation.override(ctx.language), self._database(), stored(self._label):
             obj, form = self._filled(ctx, given)
             is_change = self._changes and not obj._state.adding  # noqa: SLF001 - Django's documented API
@@ -457,12 +436,7 @@ class DeclaredForm:
             return shown
 
     def _filled(self, ctx: Context, given: dict[str, Any]) -> tuple[Any, Any]:
-        """Return the row that the form is about, or None, and the form: filled in, valid, and for the caller to save.
-
-        Raises:
-            ToolError: the caller may not write this row.
-            ArgumentError: the arguments do not fit, or the form says no.
-        """
+        """Return the row to write, or None, and the bound, valid form."""
         obj = self._row(ctx, given)
         if self._permission is not None and obj is not None:
             self._permission.require(ctx, obj)
@@ -472,7 +446,7 @@ class DeclaredForm:
         return obj, form
 
     def _rows_of(self, ctx: Context, keywords: Mapping[str, Any]) -> dict[str, Any]:
-        """The rows that the arguments of a call address: the one that is changed, and those that are chosen."""
+        """Return the rows that arguments refer to: the one to change, and those chosen in fields."""
         given = dict(keywords["given"])
 
         def look() -> dict[str, Any]:
@@ -488,11 +462,7 @@ class DeclaredForm:
         return nullcontext() if self._written is None else in_database(self._written)
 
     def _row(self, ctx: Context, given: dict[str, Any]) -> Any:
-        """The row that the form is about; None where it makes its own, or has none.
-
-        Raises:
-            ToolError: there is none for the caller.
-        """
+        """Return the row to change, or None if the form creates one or has none."""
         if self._lookup is not None:
             if self._lookup.name not in given:
                 raise ArgumentError([missing_argument([self._lookup.name])])
@@ -504,23 +474,17 @@ class DeclaredForm:
         except (ObjectDoesNotExist, Http404):
             obj = None
         if obj is None and self._instance is not None:
-            raise ToolError("Nothing to update was found for you.")
+            raise ToolError("There is nothing to update for this user.")
         if obj is not None and obj.pk is not None:
             require_same(ctx, "", obj)
         return obj
 
 
 class FormTool(LateTool):
-    """A tool that is completed when it is first listed or called: some forms query the database when they are made.
-
-    Args:
-        call: what it runs.
-        declared: the form and what is done with it.
-        server: the endpoint.
-        options: of ``Tool``.
+    """A form tool, completed when first listed or called, because creating some forms queries the database.
 
     Attributes:
-        server: the endpoint that offers it, whose declarations say by what rows are chosen.
+        server: the endpoint that offers the tool, whose ModelResources define how rows are selected.
     """
 
     reads_database = True
@@ -531,25 +495,24 @@ class FormTool(LateTool):
         self.complete_now()
 
     def bind(self) -> None:
-        """Complete it anew: the models of its endpoint may be others now."""
+        """Discard the completed definition: the endpoint's models may have changed."""
         super().bind()
         self.forget()
 
     def made(self) -> Tool:
-        """See ``LateTool``."""
+        """Return the complete tool."""
         arguments = FormArguments(self._declared.schema(self.server))
         return Tool(self._declared.function(), context_type=Context, arguments=arguments, **self._options)
 
 
 @receiver(primitive_added)
 def set_server(*, sender: Any, primitive: Primitive, **_: Any) -> None:
-    """Have a tool that an endpoint takes from another one know its own."""
+    """Set the endpoint of a form tool that was taken over from another endpoint."""
     if isinstance(primitive, FormTool):
         primitive.server = sender
 
 
 def _returns(*calls: Any) -> Any:
-    """The return annotation of the first of *calls* that has one a schema can be made of."""
     for call in calls:
         if call is None or isinstance(call, str):
             continue

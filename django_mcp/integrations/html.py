@@ -1,4 +1,4 @@
-"""HTML pages as Markdown: markdownify and Beautiful Soup do it; this module chooses what of a page a model reads."""
+"""Conversion of HTML pages to Markdown with Beautiful Soup and markdownify, and extraction of form errors."""
 
 import re
 from collections import Counter
@@ -12,15 +12,15 @@ from bs4.element import NavigableString, PageElement, PreformattedString, Tag
 from markdownify import MarkdownConverter
 
 MAX_CHARACTERS = 2**20
-"""Characters of a page that are read, and of the text that is made of an element."""
+"""Limit of characters read from a page, and of the text of one element."""
 MAX_TAGS = 100_000
-"""Start and end tags of a page that are read."""
+"""Limit of tags read from a page."""
 MAX_DEPTH = 100
-"""Levels of elements: converting calls itself four times for each. Of deeper elements the text remains."""
+"""Limit of nesting: converting uses four stack frames per level. Deeper elements are reduced to their text."""
 
 UNREADABLE = frozenset({"script", "style", "template", "svg", "iframe", "object", "canvas", "title"})
 AROUND = frozenset({"nav", "noscript", "select", "button", "textarea", "header", "footer"})
-"""Left out, unless nothing else has text."""
+"""Elements left out, unless the page has no other text."""
 MAIN = frozenset({"main", "article"})
 BLOCKS = frozenset({
     *("address", "aside", "caption", "dd", "details", "fieldset", "figcaption", "figure", "footer", "form", "header"),
@@ -31,9 +31,9 @@ CONVERTED = frozenset({
     *("h4", "h5", "h6", "hr", "i", "img", "kbd", "li", "ol", "p", "pre", "q", "s", "samp", "section", "strong", "sub"),
     *("sup", "table", "td", "th", "tr", "ul"),
 })  # fmt: skip
-"""Elements for which the converter is asked. It would take others, like ``<soup>``, for names of its methods."""
+"""Elements passed to the converter. It would look up others, such as ``<soup>``, as names of its methods."""
 
-# Elements whose end tag may be left out: by which start tags they end, and in which elements that are around them.
+# Start tags that imply end tags: the open elements they end, and the ancestors at which the search stops.
 _CELLS, _TABLE = frozenset({"td", "th"}), frozenset({"table"})
 _ENDED_BY: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     "a": (frozenset({"a"}), _TABLE),
@@ -55,16 +55,16 @@ _ENDED_BY: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     },
 }
 _LOOKED_BACK = 8
-"""Open elements among which one is looked for that ends."""
+"""Number of open elements searched for one to end."""
 
 
 @dataclass(frozen=True)
 class Page:
-    """What a page says.
+    """The readable content of a page.
 
     Attributes:
         text: the main part as Markdown.
-        errors: what its forms say is wrong (``class="errorlist"``), with the field where that is known.
+        errors: form errors (``class="errorlist"``), with the field if known.
     """
 
     text: str
@@ -72,17 +72,17 @@ class Page:
 
 
 def read_page(html: str, base: str = "") -> Page:
-    """Read HTML, however it is written, in a time that grows as its length does.
+    """Read HTML, well-formed or not, in linear time.
 
     Args:
         html: the page.
-        base: its URL; links to the same host are shown without it.
+        base: its URL; links to the same host are shown without scheme and host.
     """
     try:
         soup = _Soup(_bounded(html), "html.parser")
     except ParserRejectedMarkup:
         return Page("", [])
-    # A navigation that was opened and never closed has swallowed the rest.
+    # An unclosed <nav> contains the rest of the page.
     text = _markdown(soup, base, UNREADABLE | AROUND)
     if not text and _text(soup):
         text = _markdown(soup, base, UNREADABLE)
@@ -93,9 +93,9 @@ def read_page(html: str, base: str = "") -> Page:
 
 
 def _bounded(html: str) -> str:
-    """As much of a page as is read, without what takes ``html.parser`` of older Pythons quadratic time.
+    """Limit a page, and remove what takes ``html.parser`` of older Pythons quadratic time.
 
-    That is whatever is opened and never closed: comments, and tags. Sections (``<![CDATA[``) are comments in HTML.
+    That is unclosed comments and tags. Sections (``<![CDATA[``) are comments in HTML.
     """
     html = html[:MAX_CHARACTERS]
     for number, tag in enumerate(re.finditer("<", html)):
@@ -106,7 +106,7 @@ def _bounded(html: str) -> str:
     opened = html.find("<!--", html.rfind("-->") + 1)
     html = html if opened < 0 else html[:opened]
     closed = html.rfind(">") + 1
-    # Something before the page, else Beautiful Soup warns of what looks like the name of a file.
+    # The <html> prefix: Beautiful Soup warns about short texts that look like a file name.
     return f"<html>{html[:closed]}{html[closed:].replace('<', '&lt;')}"
 
 
@@ -124,7 +124,7 @@ def _is_left_out(tag: Tag, names: frozenset[str]) -> bool:
 
 
 def _outermost(root: Tag, is_wanted: Callable[[Tag], bool], left_out: frozenset[str] = frozenset()) -> Iterator[Tag]:
-    """The elements that are wanted, in their order, but for those inside of another one or of what is left out."""
+    """Yield the outermost wanted elements in document order."""
     waiting: list[PageElement] = [root]
     while waiting:
         each = waiting.pop()
@@ -137,7 +137,6 @@ def _outermost(root: Tag, is_wanted: Callable[[Tag], bool], left_out: frozenset[
 
 
 def _text(root: Tag, left_out: frozenset[str] = UNREADABLE) -> str:
-    """The words of an element, however deep they are."""
     found: list[str] = []
     waiting: list[PageElement] = [root]
     while waiting:
@@ -162,16 +161,14 @@ def _is_errors(tag: Tag) -> bool:
 
 
 class _Soup(BeautifulSoup):
-    """A tree that is not too deep, and in which elements end whose end tag HTML allows to leave out."""
+    """A tree of limited depth, with implied end tags of HTML."""
 
     def reset(self) -> None:
-        """Begin a page."""
         super().reset()
-        self._deeper: list[bool] = []  # open elements that are not in the tree; whether they are left out
+        self._deeper: list[bool] = []  # open elements below MAX_DEPTH; True if left out
         self._hiding = 0
 
     def handle_starttag(self, name: str, namespace: Any, nsprefix: Any, attrs: Any, *args: Any, **rest: Any) -> Any:
-        """Begin an element."""
         if len(self.tagStack) > MAX_DEPTH or self._deeper:
             if name not in (self.builder.empty_element_tags or ()):
                 self._deeper.append(name in UNREADABLE | AROUND or "hidden" in attrs)
@@ -187,14 +184,12 @@ class _Soup(BeautifulSoup):
         return super().handle_starttag(name, namespace, nsprefix, attrs, *args, **rest)
 
     def handle_endtag(self, name: str, nsprefix: str | None = None) -> None:
-        """End an element."""
         if self._deeper:
             self._hiding -= self._deeper.pop()
         else:
             super().handle_endtag(name, nsprefix)
 
     def handle_data(self, data: str) -> None:
-        """Add a text."""
         if not self._hiding:
             super().handle_data(data)
 
@@ -203,10 +198,10 @@ _Base: Any = MarkdownConverter  # its stub leaves out the methods to override
 
 
 class _Converter(_Base):  # type: ignore[misc]
-    """Markdown in a time that grows as the page does. What is overridden looks through siblings or repeats itself."""
+    """Converts to Markdown in linear time: the overridden methods search siblings or repeat work."""
 
     def __init__(self, base: str, left_out: frozenset[str]) -> None:
-        # "wrap" without a width is what makes spaces of all white space.
+        # wrap without a width normalizes white space.
         super().__init__(
             heading_style="ATX",
             escape_asterisks=False,
@@ -219,31 +214,27 @@ class _Converter(_Base):  # type: ignore[misc]
         self._numbers: Counter[int] = Counter()
 
     def process_tag(self, node: Any, parent_tags: Any = None) -> str:
-        """Convert an element."""
         is_part = node.name in ("header", "footer") and not parent_tags.isdisjoint({*MAIN, "section"})
         if _is_left_out(node, self._left_out - {node.name} if is_part else self._left_out):
             return ""
         return str(super().process_tag(node, parent_tags))[:MAX_CHARACTERS]
 
     def process_text(self, el: Any, parent_tags: Any = None) -> str:
-        """Convert a text. Comments, declarations and the like are none."""
         return "" if isinstance(el, PreformattedString) else str(super().process_text(el, parent_tags))
 
     def get_conv_fn_cached(self, tag_name: str) -> Any:
-        """Find the method for an element."""
         if tag_name in BLOCKS:
             return self.convert_div
         return super().get_conv_fn_cached(tag_name) if tag_name in CONVERTED else None
 
     def convert_a(self, el: Any, text: str, parent_tags: Any) -> str:  # noqa: ARG002
-        """Show where a link leads."""
         words, target = " ".join(text.split()), self._target(str(el.get("href", "")).strip())
         return text if not words or not target else text.replace(text.strip(), f"[{words}]({target})", 1)
 
     def _target(self, href: str) -> str:
         try:
             parts = urlsplit(urljoin(self._base, href))
-        except ValueError:  # as of "http://["
+        except ValueError:  # such as "http://["
             return ""
         if not href or href.startswith("#") or parts.scheme not in ("http", "https", "mailto", "tel", ""):
             return ""
@@ -252,17 +243,14 @@ class _Converter(_Base):  # type: ignore[misc]
         return re.sub(r"[\s()]", lambda found: f"%{ord(found[0]):02X}", whole.geturl())
 
     def convert_blockquote(self, el: Any, text: str, parent_tags: Any) -> str:
-        """Quote. One in another is not quoted twice."""
         if "blockquote" in parent_tags:
             return str(self.convert_div(el, text, parent_tags))
         return str(super().convert_blockquote(el, text, parent_tags))
 
     def convert_img(self, el: Any, text: str, parent_tags: Any) -> str:  # noqa: ARG002
-        """Say what a picture shows."""
         return f" {el.get('alt', '')} "
 
     def convert_li(self, el: Any, text: str, parent_tags: Any) -> str:
-        """Begin an item of a list, with its number if it has one."""
         self._numbers[id(el.parent)] += 1
         mark = f"{self._numbers[id(el.parent)]}. " if el.parent.name == "ol" else "- "
         mark += "Error: " if _is_errors(el.parent) else ""
@@ -273,14 +261,12 @@ class _Converter(_Base):  # type: ignore[misc]
         return f"{mark}{indented}\n" if text else ""
 
     def convert_td(self, el: Any, text: str, parent_tags: Any) -> str:  # noqa: ARG002
-        """Show a cell. A table in another one is words of its cell."""
         words = " ".join(text.split())
         return f" {words} " if "_inline" in parent_tags else " " + words.replace("|", "\\|") + " |"
 
     convert_th = convert_td
 
     def convert_tr(self, el: Any, text: str, parent_tags: Any) -> str:
-        """Show a row, and a line below it if it is the head."""
         if "_inline" in parent_tags:
             return text
         cells = [each.name for each in el.children if isinstance(each, Tag)]

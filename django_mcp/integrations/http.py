@@ -1,4 +1,4 @@
-"""Requests to the site's views in this process, and their responses as results."""
+"""In-process requests to the site's views, and conversion of their responses to tool results."""
 
 import io
 import json
@@ -50,7 +50,7 @@ WITHOUT_BODY = SAFE | {"DELETE"}
 
 
 def hints(method: str) -> dict[str, bool]:
-    """Options of ``tool`` for a tool whose calls are requests with *method*."""
+    """Return the ``tool`` options (read-only, destructive, idempotent) that fit an HTTP method."""
     if method in SAFE:
         return {"read_only": True}
     if method == "DELETE":
@@ -65,34 +65,34 @@ _WORDS = {
     HTTPStatus.UNAUTHORIZED: "Authentication is required for this.",
     HTTPStatus.FORBIDDEN: "You do not have permission to do this.",
     HTTPStatus.NOT_FOUND: "Not found.",
-    HTTPStatus.CONFLICT: "This conflicts with what is there.",
-    HTTPStatus.GONE: "It is no longer there.",
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "That is too large.",
+    HTTPStatus.CONFLICT: "The request conflicts with existing data.",
+    HTTPStatus.GONE: "No longer available.",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The request is too large.",
     HTTPStatus.TOO_MANY_REQUESTS: "Too many requests.",
-    HTTPStatus.SERVICE_UNAVAILABLE: "This is not available at the moment.",
+    HTTPStatus.SERVICE_UNAVAILABLE: "Service temporarily unavailable.",
 }
 _PLACES = frozenset({"body", "query", "path", "form", "file", "header", "cookie"})
 _OF_ALL = frozenset({"__all__", "non_field_errors", "errors"})
 _OF_ALL_AS_TEXT = frozenset({"detail", "details", "error", "message", "title"})
-"""A field of such a name has a list of errors."""
+"""Names that may also be fields; such a field has a list of errors."""
 
 
 class ServerError(Exception):
-    """A view answered that the site has failed, or that it was not made for such a request. It is for the log."""
+    """A view responded with a server error, or does not support the request. Logged, not shown to callers."""
 
 
 def refused(response: Any, body: bytes, request: Any) -> ToolError:
-    """The error for a response with a status of 400 or more.
+    """Return the error for a response with a status of 400 or more.
 
     Raises:
-        ServerError: no caller could mend it.
+        ServerError: no caller can correct it: 405, or 5xx except 503.
     """
     status = response.status_code
     if status == HTTPStatus.METHOD_NOT_ALLOWED:
-        msg = f"{request.path} takes {response.headers.get('Allow', 'no method')}, and the tool sends {request.method}"
+        msg = f"{request.path} allows {response.headers.get('Allow', 'no method')}, but the tool sends {request.method}"
         raise ServerError(msg)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.SERVICE_UNAVAILABLE:
-        msg = f"{request.method} {request.path} was answered with {status}: {body[:MAX_CHARACTERS]!r}"
+        msg = f"{request.method} {request.path} returned status {status}: {body[:MAX_CHARACTERS]!r}"
         raise ServerError(msg)
     words, told = _WORDS.get(status, f"{response.reason_phrase}."), readable(response, body)
     sentences = [told] if words.strip(".").lower() in told.lower() else [words, told]
@@ -102,7 +102,7 @@ def refused(response: Any, body: bytes, request: Any) -> ToolError:
 
 
 def readable(response: Any, body: bytes) -> str:
-    """The words of a body that says what is wrong; none where it is not for reading."""
+    """Return the text of an error response, or "" if its body is not readable text."""
     kind = media_type(response)
     if is_json(kind):
         try:
@@ -110,7 +110,7 @@ def readable(response: Any, body: bytes) -> str:
         except ValueError:
             return ""
     elif "html" in kind:
-        from django_mcp.integrations.html import read_page  # noqa: PLC0415 - Beautiful Soup, which only pages need
+        from django_mcp.integrations.html import read_page  # noqa: PLC0415 - imports Beautiful Soup
 
         page = read_page(decoded(response, body))
         told = "\n".join(page.errors) or page.text.lstrip("# ")
@@ -120,26 +120,26 @@ def readable(response: Any, body: bytes) -> str:
 
 
 def media_type(response: Any) -> str:
-    """Without parameters, in lower case; empty where there is none."""
+    """Return the media type of a response in lower case without parameters; "" if it has none."""
     kind: str = response.headers.get("Content-Type", "")
     return kind.partition(";")[0].strip().lower()
 
 
 def is_json(kind: str) -> bool:
-    """Whether a media type is JSON."""
+    """Return True if a media type is JSON."""
     return kind == "application/json" or kind.endswith("+json")
 
 
 def decoded(response: Any, body: bytes) -> str:
-    """The text of a body."""
+    """Decode a body with the response's charset, or as UTF-8 if the charset is unknown."""
     try:
         return body.decode(response.charset, "replace")
-    except LookupError:  # it names no encoding
+    except LookupError:  # unknown charset
         return body.decode("utf-8", "replace")
 
 
 def form_errors(response: Any) -> list[str]:
-    """What the forms of a template response found wrong, a line for each field."""
+    """Return the errors of the bound forms in a template response's context, one line for each field."""
     context = getattr(response, "context_data", None) or {}
     forms = [form for value in context.values() for form in _forms(value)]
     lines = [
@@ -157,9 +157,8 @@ def _forms(value: Any) -> list[BaseForm]:
 
 
 def _lines(value: Any, where: str) -> Iterator[str]:
-    """What JSON says is wrong, a line for each field."""
     match value:
-        case {"loc": [*steps], "msg": str(words)}:  # as pydantic has it
+        case {"loc": [*steps], "msg": str(words)}:  # pydantic's format
             yield from _lines(words, written(step for step in steps if step not in _PLACES))
         case dict():
             for key, each in value.items():
@@ -185,7 +184,7 @@ FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
 
 Files = Mapping[str, "UploadedFile[Any] | Sequence[UploadedFile[Any]]"]
-"""By the name of their field; several of one field in a list."""
+"""Files by field name. A list sends several files of one field."""
 
 _OF_THE_CALL = (
     "SERVER_NAME",
@@ -200,21 +199,19 @@ _OF_THE_CALL = (
     "HTTP_ACCEPT_LANGUAGE",
     "HTTP_USER_AGENT",
 )
-"""Where the call came from and for whom to write; never what proves who they are."""
+"""Headers copied from the MCP request: its origin and preferences, but no credentials."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """What to send to a view.
+    """A request to send to a view.
 
     Attributes:
-        method: ``"GET"``, ``"POST"``, …
-        path: as in a URL, percent-encoded, with the script prefix and without the query.
-        query: a list gives a repeated key; None is left out.
-        body: anything JSON can show; for forms a dict. None for no body.
-        content_type: of the body.
-        headers: further ones by name; they may replace ``Accept``.
-        files: by the name of the form's field, several in a list; the body is then ``multipart/form-data``.
+        path: URL path, percent-encoded, with the script prefix and without the query.
+        query: query parameters. A list repeats its key; None is left out.
+        body: a JSON-serializable value, or a dict for forms. None for no body.
+        headers: additional headers; ``Accept`` may be replaced.
+        files: files by form field name, several in a list. The body is then ``multipart/form-data``.
     """
 
     method: str
@@ -227,12 +224,12 @@ class Call:
 
 
 class SiteRequest(WSGIRequest):
-    """A request that no client sent."""
+    """An in-process request, made for a tool call."""
 
     @property
     def _cache_update_cache(self) -> bool:
-        # ``cache_page`` keeps pages under a key made of the URL and of headers such as Cookie and Authorization. This
-        # request has neither, so what it gets for one user must never be kept for another.
+        # The key of ``cache_page`` has the URL and headers such as Cookie and Authorization. This request has no
+        # credentials in them, so a page for one user would be served to others.
         return False
 
     @_cache_update_cache.setter
@@ -241,29 +238,29 @@ class SiteRequest(WSGIRequest):
 
 
 class EmptySession(SessionBase):
-    """A session of one request. It begins empty and is never saved."""
+    """A session that lasts for one request. It begins empty and is never saved."""
 
     def load(self) -> dict[str, Any]:
-        """Nothing."""
+        """Return no data."""
         return {}
 
     def exists(self, session_key: str) -> bool:  # noqa: ARG002
-        """No key is taken."""
+        """Return False."""
         return False
 
     def create(self) -> None:
-        """Have a key, as a saved one would."""
+        """Set a random session key."""
         self._session_key = get_random_string(32)
 
     def save(self, must_create: bool = False) -> None:
-        """Is not done."""
+        """Do nothing."""
 
     def delete(self, session_key: str | None = None) -> None:
-        """There is nothing to delete."""
+        """Do nothing."""
 
 
 class Messages(BaseStorage):
-    """``django.contrib.messages`` of one request."""
+    """Message storage that lasts for one request."""
 
     def _get(self, *args: Any, **kwargs: Any) -> tuple[list[Message], bool]:  # noqa: ARG002
         return [], True
@@ -273,16 +270,16 @@ class Messages(BaseStorage):
 
 
 def site_request(ctx: Context, call: Call) -> HttpRequest:
-    """A request to the site as the calling user, from where the MCP request came.
+    """Return a request to the site as the calling user, with the origin of the MCP request.
 
-    It has an empty session that is never saved, messages, and no credentials; CSRF protection lets it through.
+    It has an empty session that is never saved, message storage, no credentials, and is exempt from CSRF checks.
     """
     content_type, body = _body(call)
     came = ctx.request
     environ: dict[str, Any] = {
         "SERVER_NAME": "localhost",
         "SERVER_PORT": "80",
-        "REMOTE_ADDR": "127.0.0.1",  # over standard input and output it is this machine
+        "REMOTE_ADDR": "127.0.0.1",  # for stdio, whose request has no address
         **{name: came.META[name] for name in _copied() if name in came.META},
         "REQUEST_METHOD": call.method.upper(),
         "SERVER_PROTOCOL": "HTTP/1.1",
@@ -309,21 +306,20 @@ def _copied() -> Iterator[str]:
 
 
 def _caller(ctx: Context) -> str:
-    """A cookie for the key of cached pages that vary on it, where none would mean nobody's page.
+    """Return a cookie value that separates cached pages varying on ``Cookie`` by caller.
 
-    It proves nothing, and nobody can guess it to leave a page there.
+    It is no credential, but an HMAC, so that no page can be planted for another caller.
     """
     who = f"{ctx.principal.kind}\n{ctx.principal.id}"
     return salted_hmac("django_mcp.adapters.requests", who, algorithm="sha256").hexdigest()[:32]
 
 
 def _completed(request: SiteRequest, ctx: Context) -> HttpRequest:
-    """What the middleware of a site would put on it."""
     made: Any = request
     set_user(request, ctx.user)
     made.session = EmptySession()
     made._messages = Messages(request)  # noqa: SLF001 - where django.contrib.messages looks
-    made._dont_enforce_csrf_checks = True  # noqa: SLF001 - no cookie of a browser brought it here
+    made._dont_enforce_csrf_checks = True  # noqa: SLF001 - not authenticated by a browser's cookie
     made.LANGUAGE_CODE = translation.get_language_from_request(request)
     try:
         made.resolver_match = resolve(request.path_info)
@@ -333,13 +329,12 @@ def _completed(request: SiteRequest, ctx: Context) -> HttpRequest:
 
 
 def query_string(query: Mapping[str, Any]) -> str:
-    """As in a URL. Lists give repeated keys; what is None is left out."""
+    """Return a URL query string. Lists repeat their key; None is left out."""
     pairs = [(key, text) for key, value in query.items() for text in _texts(value)]
     return urlencode(pairs)
 
 
 def _texts(value: Any) -> list[str]:
-    """A value as a URL or a form has it: none, one, or several texts."""
     plain = to_jsonable_python(value)
     if plain is None:
         return []
@@ -363,17 +358,17 @@ def _body(call: Call) -> tuple[str, bytes]:
 
 
 def _fields(call: Call) -> list[tuple[str, str]]:
-    """A form's fields as a browser sends them: of a box that is not ticked it sends nothing."""
+    """Return a form's fields. False is left out, as browsers leave out an unchecked box."""
     given = {key: value for key, value in (call.body or {}).items() if value is not False}
     return [(key, text) for key, value in given.items() for text in _texts(value)]
 
 
 def _multipart(fields: Iterable[tuple[str, str]], files: Files) -> tuple[str, bytes]:
-    """Return the content type and the body of a form with files.
+    """Return the content type and body of a form with files.
 
     The boundary is random for each request: a view may show the one it received, and no value may end its own part.
     """
-    from django.test.client import encode_multipart  # noqa: PLC0415 - 50 modules that only forms with files need
+    from django.test.client import encode_multipart  # noqa: PLC0415 - imports 50 modules
 
     boundary = secrets.token_hex(24)
     data: dict[str, list[Any]] = {}
@@ -391,21 +386,18 @@ def _with_quoted_head(file: "UploadedFile[Any]") -> "UploadedFile[Any]":
 
 
 def _quoted(text: str) -> str:
-    """Quote as browsers do what Django writes into the head of a part unchanged."""
+    """Percent-encode what Django does not escape in a part's header, as browsers do."""
     return text.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def run_view(
     view: Callable[..., Any], request: HttpRequest, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
 ) -> HttpResponseBase:
-    """The response of a view, as Django's handler has it but for middleware.
+    """Return the response of a view, as Django's handler would without middleware.
 
-    The view may be async; this is called from synchronous code. Templates are rendered, ``ATOMIC_REQUESTS`` holds, and
-    so does ``LoginRequiredMiddleware``, which on the sites that have it stands in for decorators of views.
-    ``Http404``, ``PermissionDenied``, ``SuspiciousOperation`` and ``BadRequest`` become bare responses.
-
-    Raises:
-        Exception: whatever else the view raised.
+    The view may be async; call this from synchronous code. ``ATOMIC_REQUESTS`` and an installed
+    ``LoginRequiredMiddleware`` are respected. ``Http404``, ``PermissionDenied``, ``SuspiciousOperation`` and
+    ``BadRequest`` become empty responses; other exceptions propagate.
     """
     keywords = kwargs or {}
     error: Exception | None = None
@@ -414,7 +406,7 @@ def run_view(
         try:
             response = _kept_out(view, request, args, keywords) or _respond(view, request, args, keywords)
         except (Http404, PermissionDenied, SuspiciousOperation, BadRequest, MultiPartParserError) as raised:
-            # Without the error's words: Django does not show them to whoever asks, either.
+            # Without the error's message, which Django does not show to clients either.
             response, error = HttpResponse(status=_status(raised)), raised
     if response.status_code >= HTTPStatus.BAD_REQUEST:
         words = f"{response.reason_phrase}: {error}" if error else response.reason_phrase
@@ -433,7 +425,6 @@ def _respond(view: Any, request: HttpRequest, args: Sequence[Any], keywords: Map
 
 
 def _kept_out(view: Any, request: HttpRequest, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """What a site that wants a login for each view answers to nobody; None where the view may run."""
     from django.contrib.auth.middleware import LoginRequiredMiddleware  # noqa: PLC0415 - needs settings
 
     for each in map(import_string, settings.MIDDLEWARE):
@@ -450,7 +441,7 @@ def _status(error: Exception) -> int:
 
 @contextmanager
 def surroundings(request: HttpRequest) -> Iterator[None]:
-    """The language and the script prefix that middleware and handler would set for a request."""
+    """Set the language and script prefix for a request, as middleware and handler would."""
     before = get_script_prefix()
     set_script_prefix(f"{request.META.get('SCRIPT_NAME', '')}/")
     try:
@@ -467,20 +458,19 @@ _AS_IT_WAS = frozenset({HTTPStatus.TEMPORARY_REDIRECT, HTTPStatus.PERMANENT_REDI
 
 
 def target(response: HttpResponseBase, request: HttpRequest) -> str | None:
-    """The absolute URL that a response leads to, without a fragment; None where it leads nowhere."""
+    """Return the absolute URL that a response redirects to, without fragment; None if it is no redirect."""
     if response.status_code not in _AS_GET | _AS_IT_WAS or not (location := response.headers.get("Location")):
         return None
     try:
         return urlsplit(urljoin(request.build_absolute_uri(), location))._replace(fragment="").geturl()
-    except ValueError:  # as of "http://["
+    except ValueError:  # such as "http://["
         return location
 
 
 def require_no_login(url: str, request: Any) -> None:
-    """Refuse what a browser would be sent to the login page for.
+    """Raise ToolError if a redirect leads to the login page.
 
-    Raises:
-        ToolError: *url* leads there, to come back afterwards; or nobody is signed in, and it is the login page.
+    That is: *url* has the current URL as a query parameter, or the user is anonymous and *url* is the login page.
     """
     parts = _split(url)
     own = {request.get_full_path(), request.build_absolute_uri()}
@@ -498,7 +488,7 @@ def _login_path(request: HttpRequest) -> str:
 
 
 def next_call(url: str, response: HttpResponseBase, request: HttpRequest) -> Call | None:
-    """The request for *url* where it is of this site and to be asked for with GET; None for any other."""
+    """Return the GET request that follows a redirect to *url*; None if another site or method is required."""
     parts = _split(url)
     is_here = parts.scheme in {"http", "https"} and parts.netloc == request.get_host()
     if not is_here or (response.status_code in _AS_IT_WAS and request.method not in SAFE):
@@ -516,7 +506,7 @@ def _split(url: str) -> SplitResult:
 logger = logging.getLogger("django_mcp")
 
 MAX_RESPONSE_BYTES = 5 * 2**20
-"""The largest body of a response that a tool passes on, unless it says otherwise."""
+"""Default limit of a response body."""
 
 _TEXTS = frozenset({"application/xml", "application/xhtml+xml", "application/javascript", "application/x-ndjson"})
 
@@ -529,33 +519,32 @@ def tool_result(
     max_bytes: int = MAX_RESPONSE_BYTES,
     redirects: int = MAX_REDIRECTS,
 ) -> ToolResult[Any]:
-    """What a tool gives back for the response to a request.
+    """Convert a response to the result of a tool.
 
-    JSON is structured content; what is no object is wrapped as ``{"result": …}``. HTML becomes readable text; images,
-    sound and other files are content of their kind. Redirects are followed where *ctx* is given, else reported.
-    What the site said through ``django.contrib.messages`` comes before the text.
+    JSON becomes structured content; a value that is not an object is wrapped as ``{"result": …}``. HTML becomes
+    Markdown; images, audio and other files become content of their type. Messages of ``django.contrib.messages``
+    precede the text.
 
     Args:
-        response: it is read and closed.
-        request: what it answers, made by ``site_request``.
-        ctx: follows redirects within the site as its user.
-        max_bytes: the most to read of the body.
-        redirects: the most to follow.
+        response: the response; it is read and closed.
+        request: its request, made by ``site_request``.
+        ctx: the call whose user follows redirects within the site. None reports redirects instead.
+        max_bytes: limit of the body.
+        redirects: limit of redirects to follow.
 
     Raises:
-        ToolError: the response says that the caller did something wrong (4xx, a form with errors, the login page), or
-            is too large.
-        ServerError: it says that the site did (5xx).
+        ToolError: a client error (4xx, a form with errors, the login page), or the response is too large.
+        ServerError: a server error (5xx).
     """
     try:
         if (url := target(response, request)) is not None:
             require_no_login(url, request)
             call = next_call(url, response, request) if ctx is not None else None
             if ctx is None or call is None:
-                return ToolResult(text=_with_messages(request, f"It leads to {url}"))
+                return ToolResult(text=_with_messages(request, f"Redirects to {url}"))
             close(response)
             return _after(request, ctx, call, partial(_follow, request, ctx, call, max_bytes, redirects))
-        with surroundings(request):  # in which messages and errors of forms are translated
+        with surroundings(request):  # the language of messages and form errors
             body = _read(response, max_bytes)
             if response.status_code >= HTTPStatus.BAD_REQUEST:
                 raise refused(response, body, request)
@@ -565,9 +554,9 @@ def tool_result(
 
 
 def close(response: HttpResponseBase) -> None:
-    """Let go of what a response holds.
+    """Close a response without sending ``request_finished``, which ``HttpResponse.close`` does.
 
-    ``HttpResponse.close`` also sends ``request_finished``, and the request that brought the call is not finished.
+    The request that carries the MCP call has not finished.
     """
     held: Any = response
     while held._resource_closers:  # noqa: SLF001
@@ -579,22 +568,24 @@ def _follow(request: Any, ctx: Context, call: Call, most: int, redirects: int) -
     if not redirects:
         raise ToolError(f"Too many redirects; the last one was to {call.path}.")
     following: Any = site_request(ctx, call)
-    following._messages = request._messages  # noqa: SLF001 - the next page is where they are shown
+    following._messages = request._messages  # noqa: SLF001 - the next page shows them
     found = following.resolver_match
     response = run_view(found.func, following, found.args, found.kwargs) if found else HttpResponseNotFound()
     return tool_result(response, following, ctx=ctx, max_bytes=most, redirects=redirects - 1)
 
 
 def _after(request: HttpRequest, ctx: Context, call: Call, follow: Callable[[], ToolResult[Any]]) -> ToolResult[Any]:
-    """The page that a response leads to. What was done before is done, whatever becomes of that page."""
+    """Return the page that a response redirects to. If it fails, the first request has still succeeded."""
     if request.method in SAFE:
         return follow()
     try:
         return in_transaction(follow)
-    except Exception as error:  # noqa: BLE001 - the tool has not failed
-        logger.warning("%s of %s leads to %s, which failed", request.method, ctx.params.get("name"), call.path)
+    except Exception as error:  # noqa: BLE001 - the tool itself has succeeded
+        logger.warning("%s of %s redirects to %s, which failed", request.method, ctx.params.get("name"), call.path)
         told = f" {error}" if isinstance(error, ToolError) else ""
-        return ToolResult(text=_with_messages(request, f"Done. The page it leads to, {call.path}, is not shown.{told}"))
+        return ToolResult(
+            text=_with_messages(request, f"Done. The page it redirects to, {call.path}, could not be shown.{told}")
+        )
 
 
 def _with_messages(request: HttpRequest, text: str) -> str:
@@ -617,7 +608,6 @@ def _read(response: Any, most: int) -> bytes:
 
 
 def _collected(response: Any, most: int) -> bytes:
-    """A streamed body, or as much of it as shows that it is too large."""
     if response.is_async:
         return async_to_sync(_collected_async)(response, most)
     body = bytearray()
@@ -648,7 +638,7 @@ def _shown(response: Any, request: HttpRequest, body: bytes) -> ToolResult[Any]:
     if is_json(kind):
         try:
             return _structured(response, request, body)
-        except ValueError:  # it only says so
+        except ValueError:  # not JSON after all
             kind = "text/plain"
     if "html" in kind:
         return ToolResult(text=_with_messages(request, _page(response, request, body)))
@@ -665,11 +655,11 @@ def _structured(response: Any, request: HttpRequest, body: bytes) -> ToolResult[
 
 
 def _page(response: Any, request: HttpRequest, body: bytes) -> str:
-    from django_mcp.integrations.html import read_page  # noqa: PLC0415 - Beautiful Soup, which only pages need
+    from django_mcp.integrations.html import read_page  # noqa: PLC0415 - imports Beautiful Soup
 
     page = read_page(decoded(response, body), request.build_absolute_uri())
     if request.method not in SAFE and (errors := form_errors(response) or page.errors):
-        raise ToolError(_with_messages(request, "\n".join(["The form was not accepted.", *errors])))
+        raise ToolError(_with_messages(request, "\n".join(["The form has errors.", *errors])))
     return page.text or "The page has no text."
 
 
@@ -684,6 +674,5 @@ def _block(response: Any, request: HttpRequest, kind: str, body: bytes) -> Conte
 
 
 def _filename(response: Any) -> str:
-    """Of ``Content-Disposition``."""
     _, parameters = parse_header_parameters(response.headers.get("Content-Disposition", ""))
     return parameters.get("filename", "").rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""Tools whose arguments cannot be known while apps are still made ready."""
+"""Tools whose arguments are only known after startup: they need the URLconf or the database."""
 
 import asyncio
 import threading
@@ -22,7 +22,7 @@ from django_mcp.primitives.tool import Tool
 
 
 class _Completed:
-    """An attribute that ``Tool`` sets with what is known so far. To read it completes the tool, if that is possible."""
+    """An attribute that ``Tool`` sets. Reading it completes the tool if possible."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = f"_{name}"
@@ -38,19 +38,14 @@ class _Completed:
 
 
 class LateTool(Tool):
-    """A tool that is completed when it is first listed or called.
+    """A tool that is completed when first listed or called.
 
-    What a tool is made of may need any app, the URLconf, in which the endpoint is too, or the database, which is not
-    there yet when ``migrate`` is run. A tool that cannot be completed is left out of lists and fails when it is called,
-    and keeps no other from its clients. A system check tells of it if the declaration is wrong; if something else may
-    be the cause, it is tried again whenever the tool is asked for.
-
-    Args:
-        call: as ``Tool`` takes it, as far as it is known.
-        options: of ``Tool``.
+    Its definition may need other apps, the URLconf (which contains the endpoint itself), or the database, which does
+    not exist yet during the first ``migrate``. A tool that cannot be completed is left out of lists and fails when
+    called. A system check reports declaration errors; after other errors, completion is retried on each use.
 
     Attributes:
-        reads_database: completing it may read the database, so that it is not done in an event loop.
+        reads_database: True if completing may query the database, and so must not run in an event loop.
     """
 
     reads_database = False
@@ -71,29 +66,23 @@ class LateTool(Tool):
             self._waiting.add(self)
 
     def made(self) -> Tool:
-        """Return the whole tool, with the options of this one.
-
-        Raises:
-            ImproperlyConfigured: it is misdeclared.
-            Exception: it cannot be made now.
-        """
+        """Return the complete tool, with the options of this one. May raise any error."""
         raise NotImplementedError
 
     @property
     def is_translated(self) -> bool:
-        """As ``Primitive`` has it. Whether the words of forms and serializers are lazy shows when it is completed."""
+        """True if it may contain translated text. For forms and serializers this is unknown before completion."""
         return self.reads_database or is_translated(self._definition)
 
     @property
     def is_late(self) -> bool:  # type: ignore[override]
-        """As ``Primitive`` has it."""
+        """True if it must still be completed from the database."""
         return self.reads_database and not self._is_whole
 
     def complete_now(self) -> None:
-        """Complete the tool if apps are ready and the database can be read.
+        """Complete the tool if apps are ready and the database is available.
 
-        Raises:
-            Exception: it cannot be completed; said where it is declared, and not when it is first listed.
+        Errors are raised here, at its declaration, rather than when first listed.
         """
         if apps.ready:
             with suppress(Error), _savepoints():
@@ -101,28 +90,28 @@ class LateTool(Tool):
                 self._is_whole = True
 
     def find_failure(self) -> Exception | None:
-        """As ``Primitive`` has it."""
+        """Return the error of the last attempt to complete the tool, or None."""
         self._complete()
         return self._failure
 
     def forget(self) -> None:
-        """Complete it anew."""
+        """Discard the completed definition."""
         self._failure, self._is_whole = None, False
 
     def settle(self, function: Function) -> None:
-        """As ``Tool`` has it, with what is known of it now."""
+        """Override of ``Tool.settle`` that does not complete the tool."""
         with self._lock:
-            is_whole, self._is_whole = self._is_whole, True  # or reading what it has would complete it
+            is_whole, self._is_whole = self._is_whole, True  # reading attributes must not complete it
             try:
                 super().settle(function)
             finally:
                 self._is_whole = is_whole
 
     def _check_preview(self) -> None:
-        """What the tool takes shows when it is completed, and so does what is wrong with its preview."""
+        """Skip: the arguments are unknown before completion, which runs this check."""
 
     def _check_idempotency_key(self, schema: Mapping[str, Any]) -> None:
-        """Likewise."""
+        """Skip, likewise."""
 
     def _complete(self) -> None:
         if self._is_whole or not apps.ready:
@@ -130,14 +119,14 @@ class LateTool(Tool):
         if not (self.reads_database and _is_in_event_loop()):
             self._complete_here()
             return
-        # All of them, since each would need a connection of its own otherwise.
+        # Complete all waiting tools in this thread: each thread opens a database connection.
         with ThreadPoolExecutor(1, "django_mcp-late") as executor:
             executor.submit(_complete_all, self, list(self._waiting)).result()
 
     def _complete_here(self) -> None:
         tries = self._tries
         with self._lock:
-            if self._is_whole or self._tries != tries:  # another thread did it, or found that it cannot be done now
+            if self._is_whole or self._tries != tries:  # another thread has tried meanwhile
                 return
             self._tries += 1
             with queries() as asked:
@@ -145,9 +134,9 @@ class LateTool(Tool):
                     with _savepoints():
                         whole = self.made()
                         sendable({key: whole.definition.get(key) for key in SHOWN})
-                except Exception as error:  # noqa: BLE001 - whatever it is, other tools are listed
+                except Exception as error:  # noqa: BLE001 - other tools must still be listed
                     self._failure, self._arguments = error, Undescribed(error)
-                    # Rows may be the cause, and others may be there the next time.
+                    # If the database was queried, the error may depend on rows; retry on next use.
                     self._is_whole = isinstance(error, ImproperlyConfigured) and not asked
                     return
             self._fill(whole)
@@ -155,7 +144,7 @@ class LateTool(Tool):
 
     def _fill(self, whole: Tool) -> None:
         self.description = whole.description
-        # Another object, for who keeps what was made of the one before.
+        # A new dict, because values derived from the old one may be cached.
         self._definition = {
             **self._definition,
             **{key: whole.definition[key] for key in SHOWN if key in whole.definition},
@@ -168,7 +157,7 @@ SHOWN = ("description", "inputSchema")
 
 @contextmanager
 def _savepoints() -> Iterator[None]:
-    """Keep an error of a database from ending the transaction that is open there."""
+    """Keep a database error from breaking open transactions."""
     with ExitStack() as stack:
         for each in connections.all(initialized_only=True):
             if each.in_atomic_block:
@@ -193,20 +182,12 @@ def _complete_all(wanted: LateTool, waiting: list[LateTool]) -> None:
 
 
 class Undescribed(Arguments):
-    """Takes no arguments at all.
-
-    Args:
-        failure: why it is not known what the tool takes.
-    """
+    """Arguments of a tool that could not be completed. Validation raises the cause."""
 
     def __init__(self, failure: Exception) -> None:
         super().__init__([], "")
         self._failure = failure
 
     def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
-        """Say to the log what is wrong.
-
-        Raises:
-            Exception: always.
-        """
-        raise self._failure.with_traceback(None)  # or it would keep the frames of each call
+        """Raise the error that prevented completion."""
+        raise self._failure.with_traceback(None)  # a kept traceback would accumulate frames

@@ -1,4 +1,4 @@
-"""``prompt_template``: Django templates as prompts."""
+"""``prompt_template``: prompts from Django templates."""
 
 import inspect
 import re
@@ -31,27 +31,27 @@ _VARIABLE = re.compile(r"\{(\+?)(\w+)\}")
 
 
 class Messages:
-    """What the tags of one rendering say.
+    """Collects the messages of the template tags during one rendering.
 
-    A tag puts a mark into the text where its message belongs. The mark is drawn anew for each rendering, so nothing
-    a caller sends can be taken for one.
+    Each tag returns a mark for the position of its message. The mark is random for each rendering, so that no caller
+    can send one.
     """
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._mark = f"\ue000{secrets.randbits(64)}-{{}}\ue001"  # digits, which no filter turns into anything else
+        self._mark = f"\ue000{secrets.randbits(64)}-{{}}\ue001"  # digits, which no template filter changes
         self._parts: list[tuple[Role, str] | list[Content]] = []
 
     def add(self, role: Role, text: str) -> str:
-        """The mark of a message. *text* may have marks itself."""
+        """Add a message and return its mark. *text* may contain marks."""
         return self._marked((role, text))
 
     def embed(self, uri: str, variables: dict[str, Any]) -> str:
-        """The mark of a resource: *uri*, with each ``{name}`` replaced by the variable, percent-encoded."""
+        """Add a resource's content and return its mark. ``{name}`` in *uri* becomes the percent-encoded variable."""
         return self._marked([EmbeddedResource(each) for each in self._context.read(_expanded(uri, variables))])
 
     def link(self, uri: str, variables: dict[str, Any]) -> str:
-        """The mark of a link to a resource."""
+        """Add a link to a resource and return its mark."""
         return self._marked([link_here(self._context, _expanded(uri, variables))])
 
     def _marked(self, part: tuple[Role, str] | list[Content]) -> str:
@@ -59,7 +59,7 @@ class Messages:
         return self._mark.format(len(self._parts) - 1)
 
     def split(self, text: str, role: Role = "user") -> Iterator[PromptMessage]:
-        """The messages in a rendered text, in their order. What stands outside of all tags is *role*'s."""
+        """Yield the messages of a rendered text in order. Text outside of tags has the given role."""
         pieces = re.split(self._mark.format(r"(\d+)"), text)
         for plain, index in zip(pieces[::2], [*pieces[1::2], None], strict=True):
             if plain.strip():
@@ -75,7 +75,7 @@ class Messages:
 
 
 rendering: ContextVar[Messages | None] = ContextVar("rendering", default=None)
-"""The messages of the prompt whose template is being rendered."""
+"""Messages of the prompt template that is being rendered."""
 
 
 def _expanded(uri: str, variables: dict[str, Any]) -> str:
@@ -85,7 +85,7 @@ def _expanded(uri: str, variables: dict[str, Any]) -> str:
 
 
 CONTEXT = "_context"
-"""The parameter that is the call's context: no variable of a template may begin like that."""
+"""Parameter that takes the call's context. Template variables must not begin with an underscore."""
 
 _COMMENT = re.compile(r"\{%\s*comment\b[^%]*%\}(.*?)\{%\s*endcomment\s*%\}", re.DOTALL)
 _MARKUP = (".html", ".htm", ".xhtml", ".xml", ".svg")
@@ -101,19 +101,19 @@ def prompt_template(
 ) -> None:
     """Offer a template as a prompt: ``prompt_template("travel/plan.md", arguments={"city": "Where to go."})``.
 
-    The first ``{% comment %}`` of the template describes the prompt, and its arguments in a section ``Args:`` as a
-    docstring does. Nothing is escaped in a template that is not HTML or XML.
+    The first ``{% comment %}`` of the template is the description of the prompt; its ``Args:`` section describes the
+    arguments, as in a docstring. Only HTML and XML templates are autoescaped.
 
     Args:
-        template: as ``get_template`` takes it.
-        name: 1 to 64 letters, digits, ``_`` or ``-``; by default the file's, without what follows the dot.
-        arguments: the variables that the template takes from the caller, each with its description or an annotation
-            such as ``Literal["kind", "sharp"]``. Required, unless the annotation has a default or allows None.
-        server: where to register, one endpoint or several; by default ``django_mcp.server``.
-        **options: those of ``prompt``: ``title``, ``description``, ``completions``, ``permission``, ….
+        template: template name, as for ``get_template``.
+        name: 1 to 64 letters, digits, ``_`` or ``-``. Default: the file name up to its first dot.
+        arguments: variables that callers provide, each with a description or an annotation such as ``Literal["kind",
+            "sharp"]``. Required unless the annotation has a default or allows None.
+        server: one or several endpoints to register at. Default: ``django_mcp.server``.
+        **options: options of ``prompt``: ``title``, ``description``, ``completions``, ``permission``, ….
 
     Raises:
-        ImproperlyConfigured: there is no such template, it is not well-formed, or its comment describes an argument
+        ImproperlyConfigured: the template does not exist or has a syntax error, or its comment describes an argument
             that *arguments* does not name.
     """
     source = _Template(template, name or PurePosixPath(template).name.partition(".")[0])
@@ -123,8 +123,6 @@ def prompt_template(
 
 
 class _Template:
-    """A template as the function of a prompt. It takes whatever its arguments are checked by."""
-
     __signature__ = inspect.Signature([inspect.Parameter(CONTEXT, inspect.Parameter.KEYWORD_ONLY)])
 
     def __init__(self, template: str, name: str) -> None:
@@ -138,7 +136,7 @@ class _Template:
                 comment = _COMMENT.search(loaded.template.source)
                 self.__doc__ = inspect.cleandoc(comment[1]) if comment else ""
         except TemplateDoesNotExist as error:
-            msg = f"{self.label}: there is no template {error}."
+            msg = f"{self.label}: template {error} does not exist."
             raise ImproperlyConfigured(msg) from error
         except TemplateSyntaxError as error:
             msg = f"{self.label}: {error}"
@@ -154,7 +152,7 @@ class _Template:
             rendering.reset(token)
 
     def _render(self, context: Context, values: dict[str, Any]) -> str:
-        template = get_template(self.template)  # Django keeps it, and in development forgets it when the file changes
+        template = get_template(self.template)  # cached by Django; reloaded in development
         is_markup = self.template.endswith(_MARKUP)
         if isinstance(template, DjangoTemplate):
             escapes = is_markup and template.backend.engine.autoescape
@@ -164,19 +162,13 @@ class _Template:
         return template.render(values, context.request)
 
     def parameters(self, arguments: Mapping[str, Any]) -> list[Parameter]:
-        """Return the parameters of the prompt.
-
-        Raises:
-            ImproperlyConfigured: the comment describes an argument that *arguments* does not name, or one cannot be
-                the name of a variable.
-        """
         if wrong := [name for name in arguments if not name.isidentifier() or name.startswith("_")]:
-            msg = f"{self.label}: {wrong[0]!r} cannot be the name of a variable in a template."
+            msg = f"{self.label}: {wrong[0]!r} is not a valid name of a template variable."
             raise ImproperlyConfigured(msg)
         if missing := [name for name in self._described if name not in arguments]:
             msg = (
                 f"{self.label}: its comment describes {', '.join(map(repr, missing))}, but arguments= does not name "
-                f"{'it' if len(missing) == 1 else 'them'}. Name each variable: arguments={{{missing[0]!r}: str}}."
+                f"{'it' if len(missing) == 1 else 'them'}. Add each variable: arguments={{{missing[0]!r}: str}}."
             )
             raise ImproperlyConfigured(msg)
         return [self._parameter(name, said) for name, said in arguments.items()]
@@ -186,7 +178,7 @@ class _Template:
             words: Any = said or self._described.get(name)
             return Parameter(name, str, EMPTY, words)
         parameter = Parameter(name, said, EMPTY, self._described.get(name))
-        # A default of the annotation's own, in its Field, goes before ours.
+        # A default in the annotation's Field takes precedence.
         is_optional = parameter.required and _allows_none(said)
         return parameter._replace(default=None) if is_optional else parameter
 

@@ -1,4 +1,4 @@
-"""``view_tool``: Django views as tools, and their URLs."""
+"""``view_tool``: Django views as tools, addressed through the URLconf."""
 
 import inspect
 import re
@@ -66,20 +66,20 @@ _ANNOTATIONS: Mapping[type, Any] = {
 
 _UNFIT = re.compile(r"(^|[/\\])\.\.?($|[/\\])|[\x00-\x1f\x7f]")
 _UNNAMED = re.compile(r"_(\d+)")
-"""The name that ``Address.variables`` gives to a group without one: ``_0``, ``_1`` and so on."""
+"""Names of unnamed groups in ``Address.variables``: ``_0``, ``_1`` and so on."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """One pattern of a URLconf that leads to a view, with all it is included in.
+    """A URL pattern that leads to a view, with the resolvers that include it.
 
     Attributes:
-        names: under which ``reverse`` may know it, namespaces and all; none where it has no name.
-        namespaces: it is included in, the outermost first.
-        lookup: what ``reverse`` takes for this very one; None where nothing does.
-        variables: the converter of each part that varies; None for a group of a regular expression. Groups without a
-            name are called ``_0``, ``_1`` and so on.
-        required: those it cannot do without.
+        names: names for ``reverse``, with namespaces.
+        namespaces: those that include it, outermost first.
+        lookup: argument of ``reverse`` for exactly this pattern, or None.
+        variables: converters of the variable parts; None for a group of a regular expression. Unnamed groups are called
+            ``_0``, ``_1`` and so on.
+        required: variables without which no URL matches.
     """
 
     names: frozenset[str]
@@ -91,7 +91,7 @@ class Address:
 
     @classmethod
     def of(cls, chain: Sequence[URLPattern | URLResolver]) -> "Address":
-        """The address of the last one, which the others include."""
+        """Return the address of the last pattern of a chain of resolvers."""
         *above, last = chain
         assert isinstance(last, URLPattern)  # noqa: S101
         inside = [each for each in above if isinstance(each, URLResolver) and each.namespace]
@@ -115,18 +115,17 @@ class Address:
 
 
 def is_unnamed(variable: str) -> bool:
-    """Return True for a group of a regular expression that has no name, as ``Address.variables`` calls it."""
+    """Return True if a variable of ``Address.variables`` is an unnamed group of a regular expression."""
     return _UNNAMED.fullmatch(variable) is not None
 
 
 def _numbered(name: str, before: int) -> str:
-    """Return a name in one pattern as it is called where patterns with *before* groups without a name include it."""
     unnamed = _UNNAMED.fullmatch(name)
     return name if unnamed is None else f"_{int(unnamed[1]) + before}"
 
 
 def addresses(resolver: URLResolver, above: tuple[URLResolver, ...] = ()) -> Iterator[Address]:
-    """Those of every view below a resolver."""
+    """Yield the addresses of all views below a resolver."""
     for each in resolver.url_patterns:
         if isinstance(each, URLResolver):
             yield from addresses(each, (*above, each))
@@ -135,14 +134,11 @@ def addresses(resolver: URLResolver, above: tuple[URLResolver, ...] = ()) -> Ite
 
 
 class Route:
-    """How to get to one view.
+    """The URL of one view.
 
     Args:
-        view: its URL's name, or itself: a function, or a ``View`` class.
-        pattern: like ``"bookings/<int:pk>/"``; by default it is looked up in the URLconf of the site.
-
-    Raises:
-        ImproperlyConfigured: no URL leads there, or several of which one has to be chosen.
+        view: the name of its URL, or the view: a function or a ``View`` class.
+        pattern: a path such as ``"bookings/<int:pk>/"``. Default: from the site's URLconf.
     """
 
     def __init__(self, view: Any, pattern: str | None = None) -> None:
@@ -158,10 +154,11 @@ class Route:
         self._groups = self._named_groups(view)
 
     def _looked_up(self, view: Any) -> Any:
-        """What ``reverse`` takes for it."""
         if not self.addresses:
-            what = f"No URL has the name {view!r}" if isinstance(view, str) else f"The URLconf has no {view!r}"
-            msg = f"{what}. Give the name of a URL, with its namespace, like 'bookings:detail'; or path='bookings/'."
+            what = (
+                f"No URL has the name {view!r}" if isinstance(view, str) else f"The URLconf does not contain {view!r}"
+            )
+            msg = f"{what}. Use a URL name with its namespace, such as 'bookings:detail', or set path='bookings/'."
             raise ImproperlyConfigured(msg)
         if isinstance(view, str):
             return view
@@ -171,15 +168,13 @@ class Route:
         if len(self.addresses) == 1 and self.addresses[0].lookup is not None:
             return self.addresses[0].lookup
         known = ", ".join(sorted({name for each in self.addresses for name in each.names})) or "none has a name"
-        msg = f"Several URLs lead to {view!r}, or one without a name. Name the one that is meant: {known}."
+        msg = f"Several URLs lead to {view!r}, or its only URL has no name. Pass one of the URL names: {known}."
         raise ImproperlyConfigured(msg)
 
     def _named_groups(self, view: Any) -> Mapping[str, str]:
-        """Return what groups without a name are called for callers: what the view calls the arguments it takes them as.
+        """Return the names of unnamed groups for callers, which are those of the view's parameters.
 
-        Raises:
-            ImproperlyConfigured: the view does not say, or they stand beside groups with a name, so that Django does
-                not give them to the view at all.
+        Named groups must not be mixed with them: Django then ignores the unnamed ones.
         """
         every = {name for each in self.addresses for name in each.variables}
         unnamed = sorted(filter(is_unnamed, every), key=lambda name: int(name[1:]))
@@ -188,20 +183,20 @@ class Route:
         names = _arguments_of(self.callback, len(unnamed)) if len(unnamed) == len(every) else []
         if not names:
             msg = (
-                f"The URL of {view!r} has groups without a name ({len(unnamed)}), and the view has no arguments of its "
-                f"own for them. Write (?P<name>…); or give the view itself, with a path of its own: path='…'."
+                f"The URL of {view!r} has unnamed groups ({len(unnamed)}), and the view has no named parameters "
+                f"for them. Write (?P<name>…), or pass the view itself with path='…'."
             )
             raise ImproperlyConfigured(msg)
         return dict(zip(unnamed, names, strict=True))
 
     @property
     def callback(self) -> Callable[..., Any]:
-        """The view as the URLconf has it, decorators and all."""
+        """The view with the decorators of the URLconf."""
         return self.addresses[0].callback
 
     @property
     def variables(self) -> dict[str, Any]:
-        """The converter of each part of the path that varies, by the name callers know it under."""
+        """The converters of the variable parts, by the names callers use."""
         return {
             self._groups.get(name, name): converter
             for each in self.addresses
@@ -209,17 +204,17 @@ class Route:
         }
 
     def parameters(self) -> list[Parameter]:
-        """An argument for each variable."""
+        """Return a parameter for each variable."""
         required = {
             self._groups.get(name, name) for name in frozenset.intersection(*(each.required for each in self.addresses))
         }
         return [_parameter(name, converter, name in required) for name, converter in self.variables.items()]
 
     def path(self, values: Mapping[str, Any]) -> str:
-        """The path with these values in it, percent-encoded, with the script prefix.
+        """Return the percent-encoded path for these values, with the script prefix.
 
         Raises:
-            ArgumentError: there is none.
+            ArgumentError: no URL matches these values.
         """
         if not all(map(fits_into_path, values.values())):
             raise ArgumentError([nothing_with(values)])
@@ -235,7 +230,7 @@ class Route:
             raise ArgumentError([nothing_with(values)]) from None
 
     def match(self, request: HttpRequest) -> ResolverMatch | None:
-        """What is at the path of a request, if it is this view and none that stands before it."""
+        """Resolve the path of a request; None if another view precedes this one there."""
         if self._own is not None:
             try:
                 request.resolver_match = self._own.resolve(request.path_info)
@@ -246,23 +241,21 @@ class Route:
 
 
 def fits_into_path(value: Any) -> bool:
-    """Return True if a value can be part of a URL's path as it is: it has no dot segments, which browsers and proxies
-    resolve (RFC 3986, section 5.2.4), and no control characters.
-    """
+    """Return True if a value has no control characters and no dot segments (RFC 3986, section 5.2.4)."""
     return not _UNFIT.search(str(value))
 
 
 def _arguments_of(view: Callable[..., Any], count: int) -> list[str]:
-    """Return what a view calls the first *count* arguments behind the request; nothing where it takes fewer.
+    """Return the names of a view's first *count* parameters after the request, or [].
 
-    One that takes any is given ``value``, where there is just one.
+    For a single argument of a view with ``*args`` the name is ``value``.
     """
     cls = getattr(view, "view_class", None)
     methods = [getattr(cls, name, None) for name in getattr(cls, "http_method_names", ())]
     for call, bound in [(each, 1) for each in methods if each is not None] or [(view, 0)]:
         try:
             parameters = [*inspect.signature(call).parameters.values()][bound + 1 :]
-        except (TypeError, ValueError):  # one that is not of Python
+        except (TypeError, ValueError):  # not implemented in Python
             parameters = [inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)]
         names = [each.name for each in parameters if each.kind <= inspect.Parameter.POSITIONAL_OR_KEYWORD][:count]
         if len(names) == count:
@@ -286,13 +279,12 @@ def _parameter(name: str, converter: Any, is_required: bool) -> Parameter:
 
 
 def _text(regex: str | None) -> Any:
-    """A text of which the URLconf says what it must look like; numbers are taken for what they look like."""
+    """Return the annotation of text that matches a regular expression. Numbers are accepted."""
     schema = {"type": "string"} | ({"pattern": f"^(?:{regex})$"} if regex else {})
     return Annotated[str, Field(coerce_numbers_to_str=True), WithJsonSchema(schema)]
 
 
 def _as_url(name: str, converter: Any, value: Any) -> Any:
-    """What the converter of a site takes, for which it has to be asked itself."""
     if converter is None or type(converter) in _ANNOTATIONS:
         return str(value)
     try:
@@ -304,13 +296,13 @@ def _as_url(name: str, converter: Any, value: Any) -> Any:
 
 
 def nothing_with(values: Mapping[str, Any]) -> str:
-    """What is told of values of a URL's variables that lead nowhere."""
+    """Return the error text for values that match no URL."""
     named = ", ".join(f"{name} {shown(value)}" for name, value in values.items())
-    return f"Nothing with {named} found." if values else "Not found. Give an argument that identifies the object."
+    return f"No object found with {named}." if values else "Not found. Give an argument that identifies the object."
 
 
 class Published:
-    """A view and how a tool asks it. See ``view_tool`` for the arguments."""
+    """A view and the request options of its tool. See ``view_tool`` for the arguments."""
 
     def __init__(
         self,
@@ -324,13 +316,13 @@ class Published:
         max_response_bytes: int,
     ) -> None:
         if not (isinstance(view, str) or callable(view)):
-            msg = f"view_tool takes the name of a URL, or a view, not {view!r}."
+            msg = f"view_tool takes the name of a URL or a view, not {view!r}."
             raise ImproperlyConfigured(msg)
         if method not in METHODS:
-            msg = f"view_tool({view!r}): there is no method {method!r}; use one of {', '.join(sorted(METHODS))}."
+            msg = f"view_tool({view!r}): unknown method {method!r}; use one of {', '.join(sorted(METHODS))}."
             raise ImproperlyConfigured(msg)
         if unknown := query - arguments.keys():
-            msg = f"view_tool({view!r}): query names {', '.join(sorted(unknown))}, which arguments has not."
+            msg = f"view_tool({view!r}): query contains {', '.join(sorted(unknown))}, which arguments does not."
             raise ImproperlyConfigured(msg)
         self.view, self._path, self.method, self.arguments = view, path, method, arguments
         self._query, self._content_type, self._follow = query, content_type, follow
@@ -340,30 +332,21 @@ class Published:
 
     @cached_property
     def route(self) -> Route:
-        """Read from the URLconf when it is first wanted."""
+        """The route, read from the URLconf on first use."""
         return Route(self.view, self._path)
 
     def forget(self) -> None:
-        """Read the URLconf anew."""
+        """Discard the cached route."""
         vars(self).pop("route", None)
 
     def _check(self) -> None:
-        """Whether the view has the method.
-
-        Raises:
-            ImproperlyConfigured: it has not, or there is no such view.
-        """
         cls = getattr(self.route.callback, "view_class", None)
         if cls is not None and not hasattr(cls, self.method.lower()) and self.method != "HEAD":
-            msg = f"view_tool({self.view!r}): {cls.__name__} does not take {self.method}."
+            msg = f"view_tool({self.view!r}): {cls.__name__} does not support {self.method}."
             raise ImproperlyConfigured(msg)
 
     def parameters(self) -> list[Parameter]:
-        """The arguments: variables of the path, then the others.
-
-        Raises:
-            ImproperlyConfigured: nothing leads to the view, or what leads there does not take the method.
-        """
+        """Return the parameters: path variables first, then the declared arguments."""
         self._check()
         variables = [self._declared(each.name, each) for each in self.route.parameters()]
         names = {each.name for each in variables}
@@ -391,15 +374,15 @@ class Published:
 
     @property
     def is_atomic(self) -> bool:
-        """Whether a transaction may be around it: the view may say that it wants none."""
+        """False if the view is marked ``non_atomic_requests``."""
         return DEFAULT_DB_ALIAS not in getattr(self.route.callback, "_non_atomic_requests", ())
 
     def __call__(self, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
-        """Ask the view."""
+        """Send a request with these arguments to the view."""
         values = {name: value for name, value in given.items() if value is not None}
         variables = self.route.variables
         others = {name: value for name, value in values.items() if name not in variables}
-        with surroundings(ctx.request):  # a path is of one language, and found in that one alone
+        with surroundings(ctx.request):  # translated paths resolve only in their own language
             path = self.route.path({name: value for name, value in values.items() if name in variables})
             request = site_request(ctx, self._call(path, others))
             found = self.route.match(request)
@@ -418,19 +401,11 @@ class Published:
 
 
 def _inherited(cls: type) -> str | None:
-    """What Django's own classes say of themselves, which is nothing about the site."""
     return next((base.__doc__ for base in cls.__mro__[1:] if base.__doc__), None)
 
 
 class ViewTool(LateTool):
-    """A tool that is completed when the URLconf can be read.
-
-    Args:
-        published: the view.
-        output: JSON Schema of the structured content, or None.
-        description: in place of the view's docstring.
-        options: of ``Tool``.
-    """
+    """A view tool, completed when the URLconf is available."""
 
     def __init__(
         self, published: Published, output: dict[str, Any] | None, *, description: str | None, **options: Any
@@ -439,19 +414,19 @@ class ViewTool(LateTool):
         self._returns: Any = ToolResult if output is None else shaped({"type": "object"})
         self._options = {**options, "description": description}
         super().__init__(self._function([], ""), **self._options)
-        if output is not None:  # as it is: pydantic would look for what it refers to
+        if output is not None:  # set unchanged, because pydantic would try to resolve its references
             self._output.schema = self._definition["outputSchema"] = output
 
     def _function(self, parameters: Any, words: str) -> Any:
         return function(self._published, self._options["name"], words, parameters, self._published, self._returns)
 
     def forget(self) -> None:
-        """Complete it anew, from another URLconf."""
+        """Discard the completed definition and the route."""
         self._published.forget()
         super().forget()
 
     def made(self) -> Tool:
-        """See ``LateTool``."""
+        """Return the complete tool."""
         published = self._published
         words = self._function(published.parameters(), published.words)
         options = self._options
@@ -462,7 +437,7 @@ class ViewTool(LateTool):
 
 @receiver(setting_changed)
 def forget_urlconf(*, setting: str, **_: Any) -> None:
-    """In tests a site may have one URLconf after the other."""
+    """Discard cached routes when ROOT_URLCONF changes in tests."""
     if setting != "ROOT_URLCONF":
         return
     for server in every_server():
@@ -489,37 +464,36 @@ def view_tool(
     server: Where = None,
     **options: Any,
 ) -> None:
-    """Offer a view as a tool: ``view_tool("bookings:detail")``. The view, and its URL, are left as they are.
+    """Offer a view as a tool: ``view_tool("bookings:detail")``. The view and its URL stay unchanged.
 
-    Each call makes a request in this process, as the calling user, and goes through the decorators that the URLconf has
-    around the view. No middleware runs but what ``LoginRequiredMiddleware`` asks.
+    Each call makes an in-process request as the calling user, through the decorators that the URLconf puts around the
+    view. Middleware does not run, except for the check of ``LoginRequiredMiddleware``.
 
     Args:
-        view: the name of its URL; or the view, a function or a ``View`` class, where one URL leads to it.
-        name: by default that of the URL or the view, in snake case.
-        description: for the model; by default the docstring, whose parameter section describes the arguments.
-        method: of the request. GET and HEAD make the tool ``read_only``.
-        path: like ``"bookings/<int:pk>/"``, for a view that is not in the URLconf.
-        arguments: those beside the variables of the path: from a name to an annotation, or to a pair of an annotation
-            and a default. GET, HEAD and DELETE send them in the query, other methods in the body. One with the name of
-            a variable says more of it. ``bytes`` are sent as a file.
-        query: names of arguments that go into the query whatever the method is.
-        content_type: of the body: a form's, or ``"application/json"``.
-        output_schema: of what the view answers, where that is JSON: a JSON Schema, or a type that has one. Answers are
-            not checked.
+        view: the name of its URL; or the view, a function or a ``View`` class, if exactly one URL leads to it.
+        name: tool name. Default: the name of the URL or view in snake case.
+        description: description for the model. Default: the docstring, whose parameter section describes the arguments.
+        method: HTTP method. GET, HEAD and OPTIONS make the tool ``read_only``.
+        path: a path such as ``"bookings/<int:pk>/"``, for a view that is not in the URLconf.
+        arguments: further arguments: names with an annotation, or with a pair of annotation and default. GET, HEAD,
+            OPTIONS and DELETE send them in the query, other methods in the body. The name of a path variable refines
+            that variable. ``bytes`` are sent as a file.
+        query: names of arguments to send in the query with any method.
+        content_type: media type of the body: a form type or ``"application/json"``.
+        output_schema: JSON Schema of a JSON response, or a type that has one. Responses are not validated.
         follow: follow redirects within the site.
-        max_response_bytes: how large an answer may be.
-        server: where to register, one endpoint or namespace, or several; by default ``django_mcp.server``.
-        **options: those of ``tool``: ``title``, ``permission``, ``visible``, ``read_only``, ``atomic``, ….
+        max_response_bytes: maximum size of a response in bytes.
+        server: one or several endpoints or namespaces to register at. Default: ``django_mcp.server``.
+        **options: options of ``tool``: ``title``, ``permission``, ``visible``, ``read_only``, ``atomic``, ….
 
     Raises:
-        ImproperlyConfigured: it is no view, or nothing could ever call it like this.
+        ImproperlyConfigured: *view* is not a view, or cannot be called with these options.
     """
     named = name or _name(view)
     label = f"view_tool({named})"
     check_options(label, options, view_tool, Tool.__init__, Primitive.__init__, also=["arguments"])
     if arguments is not None and not isinstance(arguments, Mapping):
-        msg = f"{label}: arguments must be a dict from names to annotations, like {{'day': str}}, not {arguments!r}."
+        msg = f"{label}: arguments must map names to annotations, such as {{'day': str}}, not {arguments!r}."
         raise ImproperlyConfigured(msg)
     published = Published(
         view, path, method.upper(), dict(arguments or {}), frozenset(query), content_type, follow, max_response_bytes
@@ -531,7 +505,6 @@ def view_tool(
 
 
 def _name(view: Any) -> str:
-    """A tool's name: that of the URL, the function or the class."""
     if isinstance(view, str):
         return re.sub(r"\W", "_", view, flags=re.ASCII)
     named = getattr(view, "view_class", view)
@@ -541,7 +514,6 @@ def _name(view: Any) -> str:
 
 
 def _wrapped(given: Any) -> dict[str, Any]:
-    """The schema of what is told: clients want an object."""
     schema = dict(given) if isinstance(given, Mapping) else json_schema(TypeAdapter(given), "serialization")
     if schema.get("type") == "object":
         return schema

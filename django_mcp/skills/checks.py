@@ -1,4 +1,4 @@
-"""System checks of skills."""
+"""System check of skill files."""
 
 from django.core.checks import CheckMessage, Error
 from django.utils.translation import gettext as _
@@ -7,8 +7,8 @@ from django_mcp.skills.serving import skills
 
 
 def check_skills() -> list[CheckMessage]:
-    """What keeps a skill from being served."""
-    hint = _("Correct the file. Until then all other skills are served.")
+    """Report the skills that cannot be served."""
+    hint = _("Correct the file. All other skills are served.")
     return [Error(problem, hint=hint, id="django_mcp.E053") for problem in skills.wrong.values()]
 
 

@@ -1,4 +1,4 @@
-"""``skill()``: for whom a skill is, and where."""
+"""``skill()``: permissions and endpoints of skills."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
@@ -11,15 +11,15 @@ from django_mcp.core.server import MCPServer
 from django_mcp.skills.skill import Found
 
 Key = tuple[str | None, str | None]
-"""App and path, one of them None."""
+"""App label and path, one of them None."""
 
 
 class Declared(NamedTuple):
-    """What was said of a skill, or of all skills of an app.
+    """The options of a skill, or of all skills of an app.
 
     Attributes:
-        servers: where; None for wherever skills are served that do not say.
-        options: of the primitives that are made of it, those that were given.
+        servers: endpoints; None for all endpoints that serve skills.
+        options: the given options of its primitives.
     """
 
     servers: Sequence[MCPServer] | None
@@ -40,37 +40,37 @@ def skill(
     tags: Collection[str] | None = None,
     server: MCPServer | Sequence[MCPServer] | None = None,
 ) -> None:
-    """Say for whom a skill is, and where: ``skill("plan-a-trip", permission="travel.view_booking")``.
+    """Set the permissions and endpoints of a skill: ``skill("plan-a-trip", permission="travel.view_booking")``.
 
-    Skills nobody speaks of are for everybody who may call the default endpoint, and those with ``skills=True``. What is
-    not said of a skill is as it is said of its app.
+    Other skills are available to every caller of the default endpoint and of endpoints with ``skills=True``. Options
+    that are not given are those of the skill's app.
 
     Args:
-        path: of the skill below ``skills/``, like ``"plan-a-trip"`` or ``"billing/refunds"``.
-        app: instead of *path*, the label of an app: all its skills are meant.
-        permission: like ``"travel.view_booking"``, or several in a list; without all of them neither the skill nor its
-            files exist for the caller.
-        groups: names of Django groups; for whoever is in none of them it does not exist.
-        scopes: OAuth scopes that it needs besides those of the endpoint.
-        visible: takes the ``Context``, tells whether it exists for the caller; see ``tool``.
-        tags: words by which endpoints choose it (``MCPServer(include_tags=…)``).
-        server: where to serve it, at one endpoint or several, and nowhere else.
+        path: path of the skill below ``skills/``, such as ``"plan-a-trip"`` or ``"billing/refunds"``.
+        app: an app label instead of *path*, for all its skills.
+        permission: permission such as ``"travel.view_booking"``, or a list of them. The skill and its files are hidden
+            from callers without all of them.
+        groups: names of Django groups. Callers in none of them cannot see the skill.
+        scopes: OAuth scopes required in addition to those of the endpoint.
+        visible: function that takes the ``Context`` and returns True if the caller may see the skill; see ``tool``.
+        tags: tags for selection by endpoints (``MCPServer(include_tags=…)``).
+        server: the only endpoint or endpoints to serve it at.
 
     Raises:
-        ImproperlyConfigured: neither or both of *path* and *app* are given, or it was said before. At the start also
-            where there is no such skill, or no skill in such an app.
+        ImproperlyConfigured: not exactly one of *path* and *app* was given, or it was declared twice. At startup also
+            if the skill does not exist or the app has no skills.
     """
     key = (app, path)
     if (path is None) == (app is None):
-        msg = "skill() takes the path of a skill, or the label of an app as app=…, and not both."
+        msg = "skill() takes either the path of a skill or the label of an app as app=…."
         raise ImproperlyConfigured(msg)
     if key in _declared:
-        msg = f"skill(): {_named(key)} was spoken of before; say all of it in one place."
+        msg = f"skill(): {_named(key)} was already declared; combine all options in one call."
         raise ImproperlyConfigured(msg)
     given = {"permission": permission, "groups": groups, "scopes": scopes, "visible": visible, "tags": tags}
     servers = None if server is None else servers_of(server)
     if wrong := [each for each in servers or () if not isinstance(each, MCPServer)]:
-        msg = f"skill({_named(key)}): a skill goes to endpoints, not to {wrong[0]!r}, for its name is its folder's."
+        msg = f"skill({_named(key)}): server must be an endpoint, not {wrong[0]!r}; skills have no namespace."
         raise ImproperlyConfigured(msg)
     options = {name: value for name, value in given.items() if value is not None}
     _declared[key] = Declared(servers, options)  # type: ignore[arg-type]
@@ -82,28 +82,23 @@ def has_declarations() -> bool:
 
 
 def declared_of(path: str, app: str) -> Declared:
-    """All that was said of a skill and of its app."""
+    """Return the options of a skill, combined with those of its app."""
     own, general = (_declared.get(key, Declared(None, {})) for key in ((None, path), (app, None)))
     servers = general.servers if own.servers is None else own.servers
     return Declared(servers, {**general.options, **own.options})
 
 
 def check_declared(found: dict[str, Found], wrong: Collection[str] = ()) -> None:
-    """Refuse what was said of skills that are not there: somebody may rely on their being hidden.
+    """Raise ImproperlyConfigured for options of skills that do not exist: the site may rely on them being hidden.
 
-    Args:
-        found: the skills that are served.
-        wrong: paths of those that are not, for something is wrong with them.
-
-    Raises:
-        ImproperlyConfigured: there is something like that.
+    *wrong* are paths of skills with errors.
     """
     apps = {each.app for each in found.values()}
     for key in _declared:
         app, path = key
         if path not in found and path not in wrong and app not in apps and not (wrong and path is None):
             there = ", ".join(map(repr, found)) or "none"
-            msg = f"skill({_named(key)}): no installed app has that in a folder skills/. There are: {there}."
+            msg = f"skill({_named(key)}): no installed app has such a skill in its folder skills/. Found: {there}."
             raise ImproperlyConfigured(msg)
 
 

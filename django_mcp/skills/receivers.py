@@ -1,4 +1,4 @@
-"""When skills are looked for. Where there cannot be any, what reads and serves them is never imported."""
+"""Startup of skills. The modules that read and serve them are only imported if needed."""
 
 from django.conf import settings
 
@@ -7,12 +7,12 @@ from django_mcp.skills.skill import app_roots
 
 
 def start() -> None:
-    """Serve skills, if there are any; or if there may be some later, or somebody spoke of some that are not there.
+    """Serve skills if there are any, or may be later (in development), or were declared.
 
     Raises:
-        ImproperlyConfigured: something was said of one that is not there.
+        ImproperlyConfigured: a declared skill does not exist.
     """
-    # The folder of that name in this package has code.
+    # django_mcp/skills is a package of code.
     is_wanted = any(root.app != "django_mcp" for root in app_roots())
     if is_wanted or settings.DEBUG or has_declarations():
         from django_mcp.skills.serving import skills  # noqa: PLC0415 - most sites have none

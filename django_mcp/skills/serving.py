@@ -1,4 +1,4 @@
-"""Serve skills as primitives and methods (Skills extension)."""
+"""Skills as resources and protocol methods (Skills extension), and their reloading."""
 
 import logging
 import threading
@@ -29,12 +29,7 @@ from django_mcp.skills.skill import SKILL_FILE, File, Folder, Found, Root, app_r
 
 
 class SkillResource(Resource):
-    """The ``SKILL.md`` of a skill, and so the skill itself.
-
-    Args:
-        folder: the skill as it was read.
-        options: who may know of it; see ``Primitive``.
-    """
+    """The ``SKILL.md`` of a skill, which represents the skill."""
 
     def __init__(self, folder: Folder, **options: Any) -> None:
         self.folder = folder
@@ -56,7 +51,7 @@ class SkillResource(Resource):
 
     @property
     def label(self) -> str:
-        """For messages to the site's owner."""
+        """The name of the skill in errors."""
         return f"skill {self.folder.path!r} ({self.folder.where})"
 
 
@@ -86,12 +81,12 @@ class SkillFiles(Resource):
 
     @property
     def label(self) -> str:
-        """For messages to the site's owner."""
+        """The name of the files in errors."""
         return f"files of skill {self.folder.path!r} ({self.folder.where})"
 
 
 def contents(file: File) -> ResourceContents:
-    """A file, as a client reads it."""
+    """Return a file's content as a resource."""
     return ResourceContents(file.content, mime_type=file.media_type)
 
 
@@ -99,17 +94,17 @@ DIRECTORY = "inode/directory"
 
 
 def skills_of(server: MCPServer) -> list[SkillResource]:
-    """The skills of an endpoint, in the order of its list of resources."""
+    """Return the skills of an endpoint in the order of its resources."""
     return [each for each in server.resources.values() if isinstance(each, SkillResource)]
 
 
 async def list_skills(context: Context) -> Result:
-    """``skills/list``."""
+    """Handle ``skills/list``."""
     return await page_of(context, "skills", skills_of(context.server), lambda skill: skill.folder.entry)
 
 
 async def get_skill(context: Context) -> Result:
-    """``skills/get``."""
+    """Handle ``skills/get``."""
     uri = _uri(context)
     skill = context.server.resources.get(uri)
     if not isinstance(skill, SkillResource) or not await may_use(context, skill):
@@ -118,7 +113,7 @@ async def get_skill(context: Context) -> Result:
 
 
 async def read_directory(context: Context) -> Result:
-    """``resources/directory/read``: what is directly in a skill's folder, or in one of its subfolders."""
+    """Handle ``resources/directory/read``: the entries of a skill's folder or subfolder."""
     uri = _uri(context)
     after = decode_cursor(context.params.get("cursor"))
     for skill in about(context.server, uri):
@@ -134,7 +129,7 @@ async def read_directory(context: Context) -> Result:
 
 
 def about(server: MCPServer, uri: str) -> Iterator[SkillResource]:
-    """The skill at *uri*, which may be that of its ``SKILL.md`` or of a directory."""
+    """Yield the skill at *uri*, which may be the URI of its ``SKILL.md`` or of a directory."""
     uri = str(iri_to_uri(uri))
     for skill in skills_of(server):
         if uri == skill.uri or _directory(skill.folder, uri) is not None:
@@ -161,14 +156,13 @@ def _result(context: Context, skill: SkillResource, fields: dict[str, Any]) -> R
 
 
 def _directory(folder: Folder, uri: str) -> str | None:
-    """The path of the directory at *uri*, which is empty for the skill's own; None where there is none."""
+    """Return the path of the directory at *uri* ("" for the skill's folder), or None."""
     if uri == folder.root:
         return ""
     return next((each for each in folder.directories if folder.uri_of(each) == uri), None)
 
 
 def _children(skill: SkillResource, path: str) -> Iterator[dict[str, Any]]:
-    """Files first, ``SKILL.md`` as it is listed elsewhere."""
     folder = skill.folder
     for file in folder.files.values():
         if file.path.rpartition("/")[0] != path:
@@ -192,11 +186,7 @@ logger = logging.getLogger("django_mcp")
 
 
 class Skills:
-    """The skills of a site.
-
-    Args:
-        roots: gives the folders they are in.
-    """
+    """The skills in the folders that *roots* returns."""
 
     def __init__(self, roots: Callable[[], Sequence[Root]]) -> None:
         self._roots = roots
@@ -207,26 +197,26 @@ class Skills:
         self.started = False
 
     def start(self) -> None:
-        """Read all skills and serve them. Those that are wrong are left out; a system check tells of them, and the log.
+        """Read and serve all skills. Skills with errors are left out, logged, and reported by a system check.
 
         Raises:
-            ImproperlyConfigured: something was said of one that is not there.
+            ImproperlyConfigured: a declared skill does not exist.
         """
         stamped = self._stamped()
         found, self.wrong = find(self._roots())
         for problem in self.wrong.values():
             logger.error("%s (django_mcp.E053)", problem)
-        if not self.started:  # a test may take an app away later, of which an mcp.py that is loaded already spoke
+        if not self.started:  # only once: a test may remove an app whose mcp.py is already loaded
             check_declared(found, self.wrong)
         self.found, self._stamp, self.started = found, stamped, True
         self._serve(every_server())
         for each in found.values():
             if not any(each.folder.uri in server.resources for server in every_server()):
-                words = "skill %s is served nowhere: no endpoint takes skills, and skill() names none for it"
+                words = "skill %s is not served: no endpoint serves skills, and skill() sets no server for it"
                 logger.warning(words, each.folder.where)
 
     def refresh(self) -> bool:
-        """Read them again if a file changed; whether one did. While one is wrong all stay as they were."""
+        """Reload skills if a file changed, and return True if their content did. After an error the old ones stay."""
         with self._lock:
             try:
                 stamped = self._stamped()
@@ -236,10 +226,10 @@ class Skills:
                 if new := [each for path, each in wrong.items() if self.wrong.get(path) != each]:
                     raise ImproperlyConfigured("\n".join(new))
                 check_declared(found, wrong)
-            except OSError:  # a file that is just being written; the next call looks again
+            except OSError:  # a file is being written; the next call retries
                 return False
             except ImproperlyConfigured as error:
-                logger.error("%s Until that is mended, skills stay as they were.", error)  # noqa: TRY400
+                logger.error("%s Skills were not reloaded.", error)  # noqa: TRY400
                 self._stamp = stamped
                 return False
             changed = set(_digests(found).items()) ^ set(_digests(self.found).items())
@@ -250,9 +240,9 @@ class Skills:
             return bool(changed)
 
     def place(self, server: MCPServer) -> None:
-        """Serve at an endpoint what belongs there and is not there yet."""
+        """Add the skills of an endpoint that it does not have yet."""
         server.refresh = self.refresh if settings.DEBUG else None
-        takes = server.takes_skills  # before any is there, for a default endpoint that had nothing else takes none
+        takes = server.takes_skills  # before adding any: False for a default endpoint without other primitives
         there = {each.folder.path for each in skills_of(server)}
         for path, (app, folder) in self.found.items():
             declared = declared_of(path, app)
@@ -263,7 +253,7 @@ class Skills:
                     server.add(primitive)
 
     def is_of_a_skill(self, file: Path) -> bool:
-        """Whether a file is in the folder of a skill."""
+        """Return True if a file is in the folder of a skill."""
         return any(file.is_relative_to(each.folder.where) for each in self.found.values())
 
     def _serve(self, servers: Iterable[MCPServer]) -> None:
@@ -277,7 +267,7 @@ class Skills:
 
 
 skills = Skills(app_roots)
-"""Those of installed apps."""
+"""The skills of installed apps."""
 
 
 def _digests(found: dict[str, Found]) -> dict[str, str]:
@@ -294,26 +284,24 @@ def _tell(uris: Iterable[str]) -> None:
                 for uri in uris:
                     server.notify_resource_updated(uri)
     except DatabaseError:
-        logger.warning(
-            "nobody who listens is told of changed skills, for the database cannot be written", exc_info=True
-        )
+        logger.warning("clients were not notified of changed skills: the database cannot be written", exc_info=True)
 
 
 @receiver(server_made, dispatch_uid="django_mcp.skills")
 def _place_late(sender: MCPServer, **_: Any) -> None:
-    """An endpoint made after the start, in a ``urls.py`` say."""
+    """Serve skills at an endpoint created after startup."""
     if skills.started:
         skills.place(sender)
 
 
 @receiver(autoreload_started, dispatch_uid="django_mcp.skills")
 def _watch(sender: Any, **_: Any) -> None:
-    """Have ``runserver`` look at the folders, so that clients that listen hear of a change at once."""
+    """Watch skill folders with ``runserver``, so that clients are notified immediately."""
     for root in app_roots():
         sender.watch_dir(root.path, "**/*")
 
 
 @receiver(file_changed, dispatch_uid="django_mcp.skills")
 def _on_file_changed(file_path: Path, **_: Any) -> bool | None:
-    """A file of a skill is no reason to start anew."""
+    """Reload skills instead of restarting the development server."""
     return skills.refresh() or skills.is_of_a_skill(file_path) or None

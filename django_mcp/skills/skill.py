@@ -1,4 +1,4 @@
-"""A skill on disk: finding the folders with a ``SKILL.md``, reading and checking them."""
+"""Skills on disk: finding folders with a ``SKILL.md``, reading and validating them."""
 
 import datetime
 import hashlib
@@ -22,10 +22,10 @@ FrontMatter = dict[str, Any]
 SKILL_FILE = "SKILL.md"
 MAX_FILES = 512
 MAX_BYTES = 16 * 1024 * 1024
-"""What every host has to take (Skills extension, Limits)."""
+"""Limits that every host supports (Skills extension, Limits)."""
 NAME = re.compile(r"(?=.{1,64}\Z)[a-z0-9]+(-[a-z0-9]+)*")
 LONGEST = {"description": 1024, "compatibility": 500}
-"""Characters (Agent Skills, Frontmatter)."""
+"""Limits in characters (Agent Skills, Frontmatter)."""
 RESERVED = "io.modelcontextprotocol/"
 _FRONT_MATTER = re.compile(r"---[ ]*\r?\n(.*?)^---[ ]*\r?$", re.DOTALL | re.MULTILINE)
 MEDIA_TYPES = {
@@ -34,27 +34,21 @@ MEDIA_TYPES = {
     ".yml": "application/yaml",
     ".ts": "text/x-typescript",
 }
-"""What Python does not know in all its versions, or takes for something else."""
+"""Types that some Python versions lack or map differently."""
 
 
 @cache
 def published() -> mimetypes.MimeTypes:
-    """What Python knows, and no file of this machine, so that a skill is the same on all.
+    """Return Python's built-in media types, without those of this machine, so that skills are the same everywhere.
 
-    Made when a skill needs it: it has Python read what this machine knows, too.
+    Created on first use, because it also reads the machine's files.
     """
     return mimetypes.MimeTypes()
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One file of a skill.
-
-    Attributes:
-        path: below the skill's folder, with ``/``.
-        data: its bytes.
-        digest: of these, as clients are told.
-    """
+    """A file of a skill. ``path`` is relative to the skill's folder."""
 
     path: str
     data: bytes = field(repr=False)
@@ -67,7 +61,7 @@ class File:
 
     @property
     def content(self) -> str | bytes:
-        """Text where the bytes are text, which gives the same bytes again; else bytes."""
+        """A string if the bytes are UTF-8 text without NUL, otherwise bytes."""
         try:
             text = self.data.decode()
         except UnicodeDecodeError:
@@ -76,7 +70,7 @@ class File:
 
     @property
     def media_type(self) -> str:
-        """By its name; where that tells nothing, by what is in it."""
+        """The media type by file name, otherwise by content."""
         known, encoding = published().guess_type(self.name)
         if encoding is not None:
             return f"application/{encoding}" if encoding == "gzip" else "application/octet-stream"
@@ -86,12 +80,11 @@ class File:
 
 @dataclass(frozen=True)
 class Folder:
-    """A skill's folder, as it was when it was read.
+    """A skill's folder, as read from disk.
 
     Attributes:
-        path: of the skill, like ``plan-a-trip`` or ``billing/refunds``.
-        where: on disk, for the site's owner.
-        front_matter: that of ``SKILL.md``.
+        path: path of the skill, such as ``plan-a-trip`` or ``billing/refunds``.
+        where: its location on disk.
         files: by path, ``SKILL.md`` first.
         directories: paths of subfolders.
     """
@@ -104,16 +97,16 @@ class Folder:
 
     @property
     def root(self) -> str:
-        """The URI of the folder itself."""
+        """The URI of the folder."""
         return f"skill://{self.path}"
 
     @property
     def uri(self) -> str:
-        """The URI of ``SKILL.md``, by which clients know the skill."""
+        """The URI of ``SKILL.md``, which identifies the skill."""
         return self.uri_of(SKILL_FILE)
 
     def uri_of(self, path: str) -> str:
-        """The URI of a file or subfolder."""
+        """Return the URI of a file or subfolder."""
         return f"{self.root}/{quote(path, safe='/~!$&()*+,;=:@')}"
 
     @cached_property
@@ -127,11 +120,7 @@ class Folder:
 
 
 def read_folder(path: str, where: Path) -> Folder:
-    """Read the skill in the folder *where*.
-
-    Raises:
-        ImproperlyConfigured: it is no skill as the specification has it; the words say what is wrong with which file.
-    """
+    """Read the skill in the folder *where*, or raise ImproperlyConfigured naming the file and the problem."""
     paths, directories = _walk(where)
     if (size := sum(each.stat().st_size for each in paths.values())) > MAX_BYTES:
         raise _error(where, f"has {size:,} bytes in its files; a skill has at most {MAX_BYTES:,}.")
@@ -144,7 +133,7 @@ def read_folder(path: str, where: Path) -> Folder:
 
 
 def stamp(root: Path) -> frozenset[tuple[str, int, int]]:
-    """What changes when something below *root* does: every path with its time and size."""
+    """Return the modification times and sizes of everything below *root*."""
     found = []
     for parent, directories, names in os.walk(root):
         directories[:] = [each for each in directories if not is_left_out(each)]
@@ -155,18 +144,14 @@ def stamp(root: Path) -> frozenset[tuple[str, int, int]]:
 
 
 def is_left_out(name: str) -> bool:
-    """Whether a file or folder is never part of a skill: what is hidden, and what Python leaves behind."""
+    """Return True for hidden files and Python's caches, which are never part of a skill."""
     return name.startswith(".") or name == "__pycache__" or name.endswith(".pyc")
 
 
 def check_inside(path: Path, root: Path, where: Path) -> None:
-    """Refuse a link that leads out of *root*.
-
-    Raises:
-        ImproperlyConfigured: it does.
-    """
+    """Raise ImproperlyConfigured for a link that leads out of *root*."""
     if path.is_symlink() and not path.resolve().is_relative_to(root.resolve()):
-        raise _error(where, f"has a link that leads out of it: {path}. Copy what is meant into the folder.")
+        raise _error(where, f"has a link that leads out of it: {path}. Copy the target into the folder.")
 
 
 def _walk(where: Path) -> tuple[dict[str, Path], list[str]]:
@@ -177,13 +162,13 @@ def _walk(where: Path) -> tuple[dict[str, Path], list[str]]:
         try:
             path.encode()
         except UnicodeEncodeError:
-            raise _error(where, f"has a file whose name is no UTF-8: {path!r}.") from None
+            raise _error(where, f"has a file name that is not UTF-8: {path!r}.") from None
         if each.is_dir():
             directories.append(path)
         else:
             files[path] = each
         if len(files) > MAX_FILES:
-            raise _error(where, f"has more than {MAX_FILES} files, which is the most a skill may have.")
+            raise _error(where, f"has more than {MAX_FILES} files, the limit for a skill.")
     return files, directories
 
 
@@ -192,13 +177,13 @@ def _inside(folder: Path, where: Path) -> Iterator[Path]:
         if is_left_out(each.name):
             continue
         if each.is_symlink() and not each.exists():
-            raise _error(where, f"has a link that leads nowhere: {each}.")
+            raise _error(where, f"has a broken link: {each}.")
         check_inside(each, where, where)
         kind = each.stat().st_mode
         if stat.S_ISDIR(kind) and each.is_symlink():
             raise _error(where, f"has a link to a folder: {each}. Only files may be linked to.")
         if not stat.S_ISDIR(kind) and not stat.S_ISREG(kind):
-            raise _error(where, f"has something that is neither file nor folder: {each}.")
+            raise _error(where, f"has an entry that is neither a file nor a folder: {each}.")
         yield each
         if stat.S_ISDIR(kind):
             yield from _inside(each, where)
@@ -208,7 +193,7 @@ def _read_front_matter(data: bytes, where: Path) -> FrontMatter:
     try:
         found = read_front_matter(data.decode())
     except UnicodeDecodeError as error:
-        raise _error(where / SKILL_FILE, f"is no UTF-8: {error.reason} at byte {error.start}.") from None
+        raise _error(where / SKILL_FILE, f"is not UTF-8: {error.reason} at byte {error.start}.") from None
     except ValueError as error:
         raise _error(where / SKILL_FILE, f"cannot be read: {error}.") from None
     for problem in _problems(found, where.name):
@@ -217,18 +202,18 @@ def _read_front_matter(data: bytes, where: Path) -> FrontMatter:
 
 
 def read_front_matter(text: str) -> FrontMatter:
-    """Return the YAML map at the beginning of *text* as JSON values. Dates become text.
+    """Return the YAML mapping at the beginning of *text* as JSON values. Dates become strings.
 
     Raises:
-        ValueError: there is none, it is not valid YAML, or JSON has no value for something in it.
+        ValueError: it is missing, not valid YAML, or cannot be represented in JSON.
     """
     found = _FRONT_MATTER.match(text)
     if found is None:
-        raise ValueError("it must begin with a line '---', followed by name and description and a second line '---'")
-    import yaml  # noqa: PLC0415 - most sites have no skills
+        raise ValueError("it must begin with a line '---', followed by name, description and a second line '---'")
+    import yaml  # noqa: PLC0415 - only for sites with skills
 
     try:
-        values = yaml.safe_load("\n" + found[1])  # the first line, so that line numbers are those of the file
+        values = yaml.safe_load("\n" + found[1])  # for the "---", so that line numbers are those of the file
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = "" if mark is None else f"line {mark.line + 1}: "
@@ -236,11 +221,11 @@ def read_front_matter(text: str) -> FrontMatter:
     except yaml.YAMLError as error:
         raise ValueError(f"it is not valid YAML: {error}") from None
     if not isinstance(values, dict):
-        raise ValueError("it must be a map, like 'name: plan-a-trip' on a line of its own")  # noqa: TRY004
+        raise ValueError("it must be a mapping, such as 'name: plan-a-trip' on a line of its own")  # noqa: TRY004
     try:
         encoded = json.dumps(values, default=_as_text, allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"JSON has no value for something in it ({error}); put it into quotes") from None
+        raise ValueError(f"it has a value that JSON cannot represent ({error}); put it in quotes") from None
     return json.loads(encoded)  # type: ignore[no-any-return]
 
 
@@ -253,22 +238,22 @@ def _as_text(value: Any) -> str:
 def _problems(found: FrontMatter, folder: str) -> Iterator[str]:
     name, described = found.get("name"), found.get("description")
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        yield f"needs a name of 1 to 64 lower-case letters, digits and single hyphens between them, not {name!r}."
+        yield f"needs a name of 1 to 64 lower-case letters, digits and single hyphens, not {name!r}."
     if name != folder:
         yield f"has the name {name!r}, but its folder is called {folder!r}; both must be the same."
     if not isinstance(described, str) or not described.strip():
         yield f"needs a description: what the skill does, and when to use it; not {described!r}."
     for key in ("license", "compatibility", "allowed-tools"):
         if key in found and not isinstance(found[key], str) and not (key == "allowed-tools" and _are_texts(found[key])):
-            yield f"has a {key} that is no text: {found[key]!r}."
+            yield f"has a {key} that is not a string: {found[key]!r}."
     for key, most in LONGEST.items():
         if len(str(found.get(key, ""))) > most:
             yield f"has a {key} of {len(found[key])} characters; at most {most} are allowed."
     metadata = found.get("metadata", {})
     if not isinstance(metadata, dict):
-        yield "has metadata that are no map, like 'author: me' on an indented line."
+        yield "has metadata that is not a mapping, such as 'author: me' on an indented line."
     elif reserved := [key for key in metadata if key.startswith(RESERVED)]:
-        yield f"has metadata {reserved[0]!r}; keys that begin with {RESERVED} are the protocol's."
+        yield f"has metadata {reserved[0]!r}; keys that begin with {RESERVED} are reserved for the protocol."
 
 
 def _are_texts(value: object) -> bool:
@@ -280,32 +265,27 @@ def _error(where: Path, words: str) -> ImproperlyConfigured:
 
 
 class Root(NamedTuple):
-    """A folder of skills.
-
-    Attributes:
-        app: the label of the app it belongs to.
-        path: of the folder.
-    """
+    """A folder of skills in an app."""
 
     app: str
     path: Path
 
 
 class Found(NamedTuple):
-    """A skill, and the label of its app."""
+    """A skill and the label of its app."""
 
     app: str
     folder: Folder
 
 
 def app_roots() -> list[Root]:
-    """The ``skills/`` of every installed app that has one, in the order of ``INSTALLED_APPS``."""
+    """Return the ``skills/`` folders of installed apps in the order of ``INSTALLED_APPS``."""
     roots = (Root(each.label, Path(each.path) / "skills") for each in apps.get_app_configs())
     return [root for root in roots if root.path.is_dir()]
 
 
 def find(roots: Iterable[Root]) -> tuple[dict[str, Found], dict[str, str]]:
-    """All skills by path, and by path what is wrong with others, which are not served."""
+    """Return the skills by path, and the errors of skills that cannot be served by path."""
     found: dict[str, Found] = {}
     wrong: dict[str, str] = {}
     for root in roots:
@@ -325,17 +305,14 @@ def _require_place(path: str, where: Path, root: Root, found: dict[str, Found]) 
         if f"{path}/".startswith(f"{other}/") or f"{other}/".startswith(f"{path}/"):
             msg = (
                 f"Skill {where} and skill {there.folder.where} would both be served below skill://"
-                f"{min(path, other, key=len)}. Rename one, or put it into a folder: "
+                f"{min(path, other, key=len)}. Rename one, or move it to a folder: "
                 f"skills/{root.app.replace('_', '-')}/{where.name}/{SKILL_FILE}."
             )
             raise ImproperlyConfigured(msg)
 
 
 def _skills_in(folder: Path, root: Path, prefix: str) -> Iterator[tuple[str, Path, ImproperlyConfigured | None]]:
-    """Paths and folders of skills, and what is wrong.
-
-    What is inside a skill belongs to it; other folders group skills.
-    """
+    """Yield path, folder and error of each skill. Folders without ``SKILL.md`` group skills."""
     for each in sorted(folder.iterdir()):
         if is_left_out(each.name) or not each.is_dir():
             continue
@@ -348,7 +325,7 @@ def _skills_in(folder: Path, root: Path, prefix: str) -> Iterator[tuple[str, Pat
             else:
                 yield f"{prefix}{each.name}", each, None
         elif names:
-            msg = f"Skill {each} has a file {names[0]}; it must be called {SKILL_FILE}, in these letters."
+            msg = f"Skill {each} has a file {names[0]}; it must be named {SKILL_FILE} (case-sensitive)."
             yield f"{prefix}{each.name}", each, ImproperlyConfigured(msg)
         elif NAME.fullmatch(each.name) and not each.is_symlink():
             yield from _skills_in(each, root, f"{prefix}{each.name}/")

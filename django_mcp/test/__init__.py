@@ -1,8 +1,8 @@
-"""For tests of a site: a client in the same process and transaction, and assertions that say what came instead.
+"""Test kit for sites: an in-process client, and assertions with detailed failure messages.
 
-The client sends what real clients send, and passes the endpoint, the protocol revision, permissions, policies,
-approvals and the log as they do. Calls run in the thread and the transaction of the test, so ``django.test.TestCase``
-is enough. Fixtures for pytest come with the package: ``mcp_client`` and ``mcp_revision``.
+The client sends what real clients send, through the endpoint, its permissions, policies, approvals and request log.
+Calls run in the thread and transaction of the test, so ``django.test.TestCase`` is sufficient. The package includes the
+pytest fixtures ``mcp_client`` and ``mcp_revision``.
 """
 
 from django_mcp.test.client import MCPClient as MCPClient

@@ -1,4 +1,4 @@
-"""``MCPClient``: the client of a test."""
+"""``MCPClient``, the test client."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -34,10 +34,10 @@ from django_mcp.test.results import (
 
 @contextmanager
 def rehearsal() -> Iterator[None]:
-    """Undo what is done within: in all databases of the test, and mails that were sent.
+    """Roll back the database changes and sent mail of a block, in all databases of the test.
 
-    What was to be done on commit is not done. What cannot be undone is done: a request to another service, a call of a
-    mock, a key in a cache.
+    Callbacks on commit do not run. Other side effects, such as requests to services, mock calls and cache keys,
+    persist.
     """
     outbox = getattr(mail, "outbox", None)
     sent = 0 if outbox is None else len(outbox)
@@ -51,16 +51,16 @@ def rehearsal() -> Iterator[None]:
 
 def _enter(stack: ExitStack, alias: str) -> None:
     atomic = transaction.atomic(alias)
-    # As those of TestCase: what insists on a transaction of its own, such as the approval of a call, has it in here.
+    # As in TestCase, durable blocks (such as the approval of a call) are allowed within this one.
     atomic._from_testcase = True  # type: ignore[attr-defined] # noqa: SLF001
     try:
         stack.enter_context(atomic)
-    except AssertionError:  # the test is not allowed to touch this database, and neither is what it calls
+    except AssertionError:  # the test may not access this database
         return
     stack.callback(transaction.set_rollback, True, alias)
 
 
-O = TypeVar("O", bound=Outcome)  # noqa: E741 - as T stands for a type
+O = TypeVar("O", bound=Outcome)  # noqa: E741 - a type variable
 
 LISTS: Mapping[str, tuple[str, str, str]] = {
     "tool": ("tools/list", "tools", "name"),
@@ -68,33 +68,32 @@ LISTS: Mapping[str, tuple[str, str, str]] = {
     "template": ("resources/templates/list", "resourceTemplates", "uriTemplate"),
     "prompt": ("prompts/list", "prompts", "name"),
 }
-"""What is listed: method, member of the result, what it is named by."""
+"""List method, member of its result, and identifying field."""
 STRUCTURED_SINCE = "2025-06-18"
 
 
 class MCPClient:
-    """A client of an endpoint, in the thread and the transaction of a test.
+    """A client of an endpoint, in the thread and transaction of a test.
 
-    Without ``protocol_version`` each request is made twice: in the newest version with a handshake, in a savepoint
-    that is rolled back, and then in the newest version of all. Both have to end alike, and the second is what the test
-    gets. What a rollback does not undo, such as a request to another service, happens twice then.
+    Without ``protocol_version`` each request is sent twice: in the newest legacy version, in a savepoint that is rolled
+    back, and then in the newest version. Both must have the same outcome; the second is returned. Side effects that a
+    rollback does not undo, such as requests to other services, happen twice.
 
     Args:
-        user: who calls, as if the endpoint had recognised them; read anew for every request. None for whoever the
-            headers say, as the endpoint's own authenticators see it.
-        server: the endpoint, or its name.
-        protocol_version: ``"modern"``, ``"legacy"``, or a protocol version; None for both of these.
-        answers: to what tools ask, see ``call``.
-        headers: of every request, such as ``{"Authorization": "Bearer …"}``.
-        client_id: the OAuth client that calls in the user's name.
-        scopes: what its token allows; None for a caller without scopes.
-        tools: the only tools the client may use; None for all.
-        capabilities: what the client declares; by default that it can be asked everything.
-        schemas: check what tools give against their schemas, which takes the package ``jsonschema``.
+        user: the caller, without authentication; reloaded for each request. None authenticates by ``headers``.
+        server: the endpoint or its name.
+        protocol_version: ``"modern"``, ``"legacy"``, or a protocol version. None tests both.
+        answers: answers to questions of tools; see ``call``.
+        headers: headers of every request, such as ``{"Authorization": "Bearer …"}``.
+        client_id: the OAuth client that acts for the user.
+        scopes: scopes of its token. None for a caller without scopes.
+        tools: the only tools that the client may use. None for all.
+        capabilities: declared client capabilities. Default: all kinds of questions.
+        schemas: validate results against the schemas of tools. Requires the package ``jsonschema``.
 
     Raises:
-        ImproperlyConfigured: there is no such endpoint.
-        ValueError: there is no such version.
+        ImproperlyConfigured: the endpoint does not exist.
+        ValueError: the protocol version is unknown.
     """
 
     def __init__(
@@ -136,11 +135,10 @@ class MCPClient:
 
     @property
     def who(self) -> str:
-        """Who calls, for messages."""
-        return "whoever the headers say" if self.user is None else str(self.user)
+        """The caller, for messages."""
+        return "the caller of the headers" if self.user is None else str(self.user)
 
     def __repr__(self) -> str:
-        """For debugging."""
         return f"MCPClient({self.who}, {self.server!r}, {', '.join(each.version for each in self._sessions)})"
 
     # Requests
@@ -148,19 +146,19 @@ class MCPClient:
     def call(
         self, name: str, arguments: Mapping[str, Any] | None = None, /, *, answers: Answers | None = None, **more: Any
     ) -> CallResult:
-        """Call a tool, and answer what it asks.
+        """Call a tool and answer its questions.
 
         Args:
-            name: of the tool.
-            arguments: for it; or give them by name.
-            answers: in the order of the questions, or by words that stand in a question, or a function of the question.
-                For a form a mapping of its fields or the value of its only one, ``DECLINE``, ``CANCEL``; for a model
-                the text it says; for roots a list of URIs.
+            name: name of the tool.
+            arguments: its arguments, or pass them as keywords.
+            answers: a list in the order of the questions, a dict from a part of the question's text to an answer, or a
+                function of the question. The answer to a form is a dict of its fields or the value of its only field,
+                ``DECLINE`` or ``CANCEL``; to a sampling request its text; to a roots request a list of URIs.
             more: further arguments.
 
         Raises:
-            AssertionError: nobody has an answer to a question, an answer was never asked for, the tool gave what its
-                schema does not allow, or the call ends otherwise in another version of the protocol.
+            AssertionError: a question has no answer, an answer was not used, the result does not match the tool's
+                schema, or the outcome differs between protocol versions.
         """
         schema = self.definition(name).get("inputSchema")
         params = {"name": name, "arguments": {**(arguments or {}), **more}}
@@ -175,13 +173,13 @@ class MCPClient:
         return self._request(PromptResult, "prompts/get", {"name": name, "arguments": arguments}, answers)
 
     def complete(self, of: str, argument: str, value: str = "", /, **context: str) -> CompletionResult:
-        """Ask for completions.
+        """Request completions.
 
         Args:
-            of: the name of a prompt, or a template of URIs.
-            argument: which is to be completed.
-            value: so far.
-            context: other arguments, as far as they are known.
+            of: name of a prompt, or a URI template.
+            argument: name of the argument to complete.
+            value: its value so far.
+            context: other arguments already known.
         """
         ref = {"type": "ref/resource", "uri": of} if "://" in of else {"type": "ref/prompt", "name": of}
         params: dict[str, Any] = {"ref": ref, "argument": {"name": argument, "value": value}}
@@ -190,12 +188,12 @@ class MCPClient:
         return self._request(CompletionResult, "completion/complete", params, None)
 
     def subscribe(self, *uris: str) -> AbstractContextManager[Notifications]:
-        """Hear of changes: of resources, and of the lists. ``with client.subscribe("book://1") as heard: …``.
+        """Subscribe to resources and list changes: ``with client.subscribe("book://1") as heard: …``.
 
-        What was to be done on commit is done at the end of the block, also within ``TestCase``; then ``heard`` has it.
+        Callbacks on commit run at the end of the block, even in a ``TestCase``; then ``heard`` has the notifications.
 
         Raises:
-            AssertionError: one of them does not exist for the caller.
+            AssertionError: a resource does not exist for the caller.
         """
         principal = caller(self.server, self._headers) if self._principal is None else self._principal
         return hearing(self.server, principal, self._headers, uris)
@@ -203,23 +201,23 @@ class MCPClient:
     # Lists
 
     def tools(self) -> list[dict[str, Any]]:
-        """The tools this caller is shown."""
+        """Return the tools visible to the caller."""
         return self._list("tool")
 
     def resources(self) -> list[dict[str, Any]]:
-        """The resources this caller is shown."""
+        """Return the resources visible to the caller."""
         return self._list("resource")
 
     def templates(self) -> list[dict[str, Any]]:
-        """The templates of resources this caller is shown."""
+        """Return the resource templates visible to the caller."""
         return self._list("template")
 
     def prompts(self) -> list[dict[str, Any]]:
-        """The prompts this caller is shown."""
+        """Return the prompts visible to the caller."""
         return self._list("prompt")
 
     def names(self, kind: str = "tool") -> list[str]:
-        """Names of tools or prompts, URIs of resources, as the caller is shown them.
+        """Return the names (or URIs) visible to the caller.
 
         Args:
             kind: ``"tool"``, ``"prompt"``, ``"resource"`` or ``"template"``.
@@ -227,7 +225,7 @@ class MCPClient:
         return [each[LISTS[kind][2]] for each in self._list(kind)]
 
     def definition(self, name: str) -> dict[str, Any]:
-        """A tool as this caller is shown it; empty where it is not. Read once, and nothing of that is in the log."""
+        """Return a tool's definition as the caller sees it, or {} if hidden. Cached, and not in the request log."""
         if name not in self._definitions:
             with rehearsal():
                 self._definitions = {each["name"]: each for each in self._pages("tool")[0]}
@@ -236,27 +234,27 @@ class MCPClient:
     # Approvals
 
     def approve(self, called: CallResult, by: Any, *, reason: str = "", answers: Answers | None = None) -> CallResult:
-        """Have somebody approve a call that waits for it, and make the same call again.
+        """Approve a pending call as a user, and repeat the call.
 
         Args:
             called: the call.
-            by: the user who approves.
-            reason: for the log.
+            by: the approver.
+            reason: reason for the log.
             answers: see ``call``.
 
         Raises:
-            AssertionError: it does not wait for approval, or cannot be approved by them.
-            PermissionDenied: they may not decide.
+            AssertionError: the call is not pending, or this user cannot approve it.
+            PermissionDenied: the user may not decide.
         """
         return self._decide(called, decisions.approve(_approval(called), by, reason=reason, unseen=True), by, answers)
 
     def refuse(self, called: CallResult, by: Any, *, reason: str = "") -> CallResult:
-        """Have somebody refuse it, and make the same call again. See ``approve``."""
+        """Deny a pending call as a user, and repeat the call. See ``approve``."""
         return self._decide(called, decisions.deny(_approval(called), by, reason=reason), by, None)
 
     def _decide(self, called: CallResult, is_decided: bool, by: Any, answers: Answers | None) -> CallResult:
         if not is_decided:
-            called.fail(f"{by} should have been able to decide; it is their own call, or somebody has decided already.")
+            called.fail(f"{by} should have been able to decide. It is their own call, or it was already decided.")
         return self.call(called.name, called.params["arguments"], answers=answers)
 
     # In async functions
@@ -264,18 +262,18 @@ class MCPClient:
     async def acall(
         self, name: str, arguments: Mapping[str, Any] | None = None, /, *, answers: Answers | None = None, **more: Any
     ) -> CallResult:
-        """``call`` in async functions."""
+        """Async version of ``call``."""
         return await sync_to_async(self.call)(name, arguments, answers=answers, **more)
 
     async def aread(self, uri: str, *, answers: Answers | None = None) -> ResourceResult:
-        """``read`` in async functions."""
+        """Async version of ``read``."""
         return await sync_to_async(self.read)(uri, answers=answers)
 
     async def aprompt(self, name: str, /, *, answers: Answers | None = None, **arguments: str) -> PromptResult:
-        """``prompt`` in async functions."""
+        """Async version of ``prompt``."""
         return await sync_to_async(self.prompt)(name, answers=answers, **arguments)
 
-    # How it is done
+    # Internals
 
     def _request(
         self,
@@ -285,19 +283,19 @@ class MCPClient:
         answers: Answers | None,
         schema: Mapping[str, Any] | None = None,
     ) -> O:
-        """Make a request in each version; what it does is kept in the last one alone."""
+        """Send a request in each version; only the last one is not rolled back."""
         given = self.answers if answers is None else answers
         *before, last = self._sessions
         rehearsed: list[O] = []
         for session in before:
-            session.open()  # its session outlives the rehearsal
+            session.open()  # outside of the rollback
             with rehearsal():
                 rehearsed.append(self._one(kind, session, method, params, given, answers is not None, schema))
         outcome = self._one(kind, last, method, params, given, answers is not None, schema)
         for each in rehearsed:
             if _ending(each) != _ending(outcome):
                 msg = (
-                    f"A client of protocol {each.protocol_version} has another answer than one of "
+                    f"The outcome in protocol {each.protocol_version} differs from the one in "
                     f"{outcome.protocol_version}.\n{each}\n{outcome}"
                 )
                 raise AssertionError(msg)
@@ -328,7 +326,7 @@ class MCPClient:
             raised=ended.raised,
         )
         if are_its_own and person.unused:
-            outcome.fail(f"It should have asked for all answers that were given; nobody asked for {person.unused!r}.")
+            outcome.fail(f"It should have asked for all answers; unused answers: {person.unused!r}.")
         if self._schemas and isinstance(outcome, CallResult) and outcome.ok:
             self._check(outcome)
         return outcome
@@ -344,32 +342,30 @@ class MCPClient:
         if self._principal is not None:
             now = refresh_principal(self._principal, None)
             if now is None:
-                return Ended(401, {"error": {"message": f"{self.who} may not sign in (is_active)."}}, [])
+                return Ended(401, {"error": {"message": f"{self.who} is inactive (is_active)."}}, [])
             session.principal = now
         return session.call(method, params, person, schema)
 
     def _check(self, called: CallResult) -> None:
-        """See whether a result is what the tool promises."""
         definition = self.definition(called.name)
         for member in ("inputSchema", "outputSchema"):
             if wrong := broken(definition.get(member, {})):
-                called.fail(f"The {member} of the tool should be a JSON Schema: {wrong}")
+                called.fail(f"The {member} of the tool should be a valid JSON Schema: {wrong}")
         if "outputSchema" in definition and called.protocol_version >= STRUCTURED_SINCE:
             if called.structured is None:
-                called.fail("It should have structured content, for the tool has an output schema.")
+                called.fail("It should have structured content, because the tool has an output schema.")
             if found := problems(definition["outputSchema"], called.structured):
-                called.fail("Its structured content should fit the output schema.\n    " + "\n    ".join(found))
+                called.fail("Its structured content should match the output schema.\n    " + "\n    ".join(found))
 
     def _list(self, kind: str) -> list[dict[str, Any]]:
         found, ended = self._pages(kind)
         error = ended.error
-        if error and error.get("code") != MethodNotFound.code:  # it has none of them
+        if error and error.get("code") != MethodNotFound.code:  # the endpoint has no such primitives
             msg = f"{LISTS[kind][0]} failed for {self.who}: HTTP {ended.status}, {error.get('message')}"
             raise AssertionError(msg)
         return found
 
     def _pages(self, kind: str) -> tuple[list[dict[str, Any]], Ended]:
-        """All that is listed, and how the last page came."""
         method, member, _ = LISTS[kind]
         found: list[dict[str, Any]] = []
         params: dict[str, Any] = {}
@@ -397,7 +393,7 @@ def _server(given: MCPServer | str) -> MCPServer:
 
 
 def _versions(protocol_version: str | None) -> Sequence[str]:
-    """The versions a client speaks, the one that counts last."""
+    """Return the protocol versions to test, the decisive one last."""
     known = {"legacy": versions.LEGACY[0], "modern": versions.MODERN[0], **{each: each for each in versions.SUPPORTED}}
     if protocol_version is None:
         return (known["legacy"], known["modern"])

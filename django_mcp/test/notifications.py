@@ -1,4 +1,4 @@
-"""What a client hears that subscribed: looked up in the log when the test has done what is to be heard."""
+"""``MCPClient.subscribe``: notifications read from the event log after the test's changes."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -24,11 +24,11 @@ from django_mcp.transports.sse import BufferedResponse
 
 @dataclass
 class Notifications:
-    """What a client was told; filled at the end of the ``with`` block.
+    """Notifications of a subscription, filled at the end of the ``with`` block.
 
     Attributes:
-        updated: URIs of resources that have new contents, in the order in which they came.
-        lists: ``"tools"``, ``"prompts"`` and ``"resources"``, whichever lists changed.
+        updated: URIs of changed resources, in the order received.
+        lists: changed lists: ``"tools"``, ``"prompts"``, ``"resources"``.
     """
 
     updated: list[str] = field(default_factory=list)
@@ -36,17 +36,15 @@ class Notifications:
 
 
 class _TestSubscriptionFilter(SubscriptionFilter):
-    """In the thread of the test, whose transaction nobody else sees into."""
+    """Queries in the test's thread: other threads do not see its transaction."""
 
     __slots__ = ()
 
     async def known(self, uris: Iterable[str]) -> set[str] | None:
-        """See ``SubscriptionFilter``."""
         return set(await sync_to_async(partial(find_known, self.context, list(uris), afresh=True))())
 
     @property
     def context(self) -> Context:
-        """Of whoever hears."""
         return looking(self._server, self._principal, self._edge(), "resources/subscribe")
 
 
@@ -54,12 +52,9 @@ class _TestSubscriptionFilter(SubscriptionFilter):
 def hearing(
     server: MCPServer, principal: Principal, headers: Mapping[str, str], uris: Iterable[str]
 ) -> Iterator[Notifications]:
-    """Subscribe to resources, and to changes of lists.
+    """Subscribe to resources and to list changes.
 
-    What is to be done on commit is done at the end, for within a ``TestCase`` nothing is ever committed.
-
-    Raises:
-        AssertionError: one of the resources does not exist for the caller.
+    Callbacks on commit run at the end, because a ``TestCase`` never commits.
     """
     head = head_of(server, "GET", headers)
     mcp_request = MCPRequest(
@@ -67,7 +62,7 @@ def hearing(
     )
     stream = _TestSubscriptionFilter(mcp_request, [publish.list_changed_method(kind) for kind in publish.KINDS], uris)
     if missing := set(stream.uris) - set(find_known(stream.context, list(stream.uris))):
-        msg = f"There is no resource {', '.join(sorted(missing))} for this caller, so nobody can subscribe to it."
+        msg = f"Cannot subscribe: there is no resource {', '.join(sorted(missing))} for this caller."
         raise AssertionError(msg)
     heard, since = Notifications(), event_store.newest()
     with ExitStack() as stack:

@@ -1,29 +1,29 @@
-"""Who sits at the client of a test: what they, or their model, answer when a tool asks."""
+"""Answers of a test client to elicitation, sampling and roots requests."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 Question = Mapping[str, Any]
-"""A request of the server: ``{"method": …, "params": {…}}``."""
+"""A server request: ``{"method": …, "params": {…}}``."""
 
 DECLINE: Final = {"action": "decline"}
-"""As an answer: no."""
+"""Answer that declines an elicitation."""
 CANCEL: Final = {"action": "cancel"}
-"""As an answer: the dialogue is closed."""
+"""Answer that cancels an elicitation."""
 
 Answers = Sequence[Any] | Mapping[str, Any] | Callable[[Question], Any]
 
 
 class Responder:
-    """Answers questions, and remembers them.
+    """Answers questions and records them.
 
-    An answer is for a form a mapping of its fields, or the value of the only field it has; ``True`` also accepts a form
-    without fields and opens a page; for a model the text it says; for roots a list of URIs. ``DECLINE`` and ``CANCEL``
-    do what they say. Anything with an ``"action"`` or a ``"role"`` goes out as it is.
+    The answer to a form is a dict of its fields, or the value of its only field; ``True`` accepts a form without fields
+    or opens a URL. To a sampling request it is the text; to a roots request a list of URIs. ``DECLINE`` and ``CANCEL``
+    decline and cancel. A dict with ``"action"`` or ``"role"`` is sent unchanged.
 
     Args:
-        answers: in the order of the questions; or by words that stand in the question; or a function of it.
-        who: for messages, what the call was.
+        answers: a list in the order of the questions, a dict by parts of the question's text, or a function.
+        who: the call, for messages.
     """
 
     def __init__(self, answers: Answers, who: str) -> None:
@@ -33,22 +33,22 @@ class Responder:
         if isinstance(answers, Sequence) and not isinstance(answers, str | bytes):
             self._left = list(answers)
         elif not callable(answers) and not isinstance(answers, Mapping):
-            msg = f"answers is a list, a mapping or a function, not {answers!r}; for one question give [{answers!r}]."
+            msg = f"answers must be a list, a dict or a function, not {answers!r}; for one question use [{answers!r}]."
             raise TypeError(msg)
         self.asked: list[Question] = []
 
     def __call__(self, question: Question) -> dict[str, Any]:
-        """The result that answers a question.
+        """Return the result for a question.
 
         Raises:
-            AssertionError: nobody has an answer to it.
+            AssertionError: there is no answer to it.
         """
         self.asked.append(question)
         return formed(question, self._find(question))
 
     @property
     def unused(self) -> list[Any]:
-        """Answers to what was never asked; of those by words or a function nobody knows."""
+        """Answers of a list that were not used."""
         return self._left or []
 
     def _find(self, question: Question) -> Any:
@@ -59,17 +59,17 @@ class Responder:
             found = [answer for part, answer in self._answers.items() if part in words]
             if len(found) == 1:
                 return found[0]
-            problem = f"{len(found)} of the answers are for it" if found else "none of the answers is for it"
+            problem = f"{len(found)} of the answers match" if found else "none of the answers matches"
         elif self._left:
             return self._left.pop(0)
         else:
-            problem = f"there are no more answers than the {len(self.asked) - 1} given"
-        msg = f"{self._who} asked:\n    {words}\nand {problem}. Give it one: answers=[…], or answers={{{words!r}: …}}."
+            problem = f"all {len(self.asked) - 1} answers are used"
+        msg = f"{self._who} asked:\n    {words}\nbut {problem}. Add an answer: answers=[…] or answers={{{words!r}: …}}."
         raise AssertionError(msg)
 
 
 def words_of(question: Question) -> str:
-    """What a question says."""
+    """Return the text of a question."""
     params = question.get("params") or {}
     if "message" in params:
         return str(params["message"])
@@ -83,10 +83,10 @@ def _text(content: Any) -> str:
 
 
 def formed(question: Question, answer: Any) -> dict[str, Any]:
-    """An answer as a client sends it.
+    """Return an answer as a client sends it.
 
     Raises:
-        AssertionError: it is none to such a question.
+        AssertionError: it does not fit this kind of question.
     """
     if isinstance(answer, Mapping) and ("action" in answer or "role" in answer):
         return dict(answer)
@@ -98,7 +98,7 @@ def formed(question: Question, answer: Any) -> dict[str, Any]:
             return {"roots": [dict(each) if isinstance(each, Mapping) else {"uri": each} for each in answer]}
         case "elicitation/create":
             return _form(question["params"], answer)
-    msg = f"{answer!r} is no answer to {question['method']} ({words_of(question)!r})."
+    msg = f"{answer!r} is not a valid answer to {question['method']} ({words_of(question)!r})."
     raise AssertionError(msg)
 
 
@@ -112,5 +112,5 @@ def _form(params: Mapping[str, Any], answer: Any) -> dict[str, Any]:
         return {"action": "accept", "content": {names[0]: answer}}
     if not names and answer is True:
         return {"action": "accept", "content": {}}
-    msg = f"{answer!r} answers one field, and {words_of({'params': params, 'method': ''})!r} asks for {names}."
+    msg = f"{answer!r} answers one field, but {words_of({'params': params, 'method': ''})!r} asks for {names}."
     raise AssertionError(msg)

@@ -1,4 +1,4 @@
-"""Results of requests, with assertions, and checks against the schemas that tools promise."""
+"""Results of the test client with assertions, and validation against the schemas of tools."""
 
 import difflib
 import json
@@ -15,7 +15,7 @@ from django_mcp.test.responder import Question, words_of
 
 WIDTH = 110
 LONGEST = 2000
-"""Characters of a result in a message."""
+"""Limit of characters of a result in messages."""
 
 
 class Sender(Protocol):
@@ -26,24 +26,24 @@ class Sender(Protocol):
         """The caller, for messages."""
 
     def names(self, kind: str = "tool") -> list[str]:
-        """Return the names that the caller is shown; see ``MCPClient.names``."""
+        """See ``MCPClient.names``."""
 
 
 @dataclass(kw_only=True)
 class Outcome:
-    """What came of a request.
+    """The result of a request.
 
     Attributes:
-        client: who sent it.
-        method: of the request.
-        params: of it.
-        protocol_version: the protocol version it was sent in.
-        status: of HTTP.
-        result: the result; empty where there is none.
-        error: the JSON-RPC error; empty where there is none.
-        asked: what the client was asked on the way.
-        told: notifications that came on the way.
-        raised: what the site's code raised and did not expect. The client was told no more than a number.
+        client: the client that sent it.
+        method: method of the request.
+        params: parameters of the request.
+        protocol_version: protocol version of the request.
+        status: HTTP status.
+        result: JSON-RPC result, empty for an error.
+        error: JSON-RPC error, empty for a result.
+        asked: questions that the client was asked.
+        told: notifications received during the request.
+        raised: unexpected exception in the site's code. The client only received an error number.
     """
 
     client: Sender = field(repr=False)
@@ -58,75 +58,63 @@ class Outcome:
     raised: BaseException | None = None
 
     kind = ""
-    """What a name that is unknown is called."""
+    """Kind of primitive, as named in "unknown" errors."""
 
     @property
     def name(self) -> str:
-        """What the request is about."""
+        """Name or URI of the request."""
         return str(self.params.get("name") or self.params.get("uri") or "")
 
     @property
     def ok(self) -> bool:
-        """Whether it did what was asked for."""
+        """True if the request succeeded."""
         return not self.error and bool(self.result)
 
     @property
     def text(self) -> str:
-        """What a model reads of it."""
+        """The text that a model reads."""
         return self.message
 
     @property
     def message(self) -> str:
-        """The words of its error; empty where there is none."""
+        """The error message, or ""."""
         return str(self.error.get("message", ""))
 
     @property
     def is_hidden(self) -> bool:
-        """Whether the endpoint says that there is no such thing."""
+        """True if the error is the one for a name that does not exist."""
         missing = (unknown(self.kind, self.name).message, ResourceNotFound(self.name).message)
         return bool(self.error) and self.message.startswith(missing)
 
     @property
     def progress(self) -> list[dict[str, Any]]:
-        """The steps of progress that were reported: ``{"progress", "total", "message"}``."""
+        """Progress notifications: ``{"progress", "total", "message"}``."""
         found = [each["params"] for each in self.told if each["method"] == "notifications/progress"]
         return [{key: value for key, value in each.items() if key != "progressToken"} for each in found]
 
     @property
     def logs(self) -> list[dict[str, Any]]:
-        """The messages that the tool logged for its client: ``{"level", "data", "logger"}``."""
+        """Log messages of the tool: ``{"level", "data", "logger"}``."""
         return [dict(each["params"]) for each in self.told if each["method"] == "notifications/message"]
 
     # Assertions
 
     def assert_ok(self) -> Self:
-        """It did what was asked for.
-
-        Raises:
-            AssertionError: it did not.
-        """
+        """Assert that the request succeeded."""
         if not self.ok:
             self.fail("It should have succeeded.")
         return self
 
     def assert_text(self, *parts: str) -> Self:
-        """It succeeded, and each of *parts* stands in what a model reads of it.
-
-        Raises:
-            AssertionError: it does not.
-        """
+        """Assert that the request succeeded and its text contains each of *parts*."""
         self.assert_ok()
         for part in parts:
             if part not in self.text:
-                self.fail(f"Its text should have {part!r}.")
+                self.fail(f"Its text should contain {part!r}.")
         return self
 
     def assert_error_mentions(self, *parts: str) -> Self:
-        """It failed, and the words for the model have each of *parts*, in whatever case.
-
-        Raises:
-            AssertionError: it does not.
-        """
+        """Assert that the request failed and its error contains each of *parts*, ignoring case."""
         if self.ok:
             self.fail("It should have failed.")
         said = (self.message or self.text).casefold()
@@ -136,11 +124,7 @@ class Outcome:
         return self
 
     def assert_hidden(self) -> Self:
-        """It does not exist for this caller: it is in no list, and the answer is that for a name nobody ever used.
-
-        Raises:
-            AssertionError: it does.
-        """
+        """Assert that the caller cannot see it: it is in no list, and the error is the one for an unknown name."""
         if not self.is_hidden:
             self.fail("It should not exist for this caller.")
         if self.name in self.client.names(self.kind):
@@ -148,37 +132,24 @@ class Outcome:
         return self
 
     def assert_asked(self, *parts: str) -> Self:
-        """The client was asked as many questions as there are *parts*, each with its part, in this order.
-
-        Raises:
-            AssertionError: it was not.
-        """
+        """Assert that the client was asked exactly these questions in order; each contains its part."""
         words = [words_of(each) for each in self.asked]
         if len(words) != len(parts) or any(part not in each for part, each in zip(parts, words, strict=True)):
-            self.fail(f"It should have asked {list(parts)}.")
+            self.fail(f"It should have asked exactly {list(parts)}.")
         return self
 
     def assert_needs_scopes(self, *scopes: str) -> Self:
-        """It was refused for want of scopes, *scopes* among those the client is told to ask for (403).
-
-        Raises:
-            AssertionError: it was not.
-        """
+        """Assert that the request was denied for missing scopes (403) and the challenge names *scopes*."""
         challenge = self.error.get("challenge", "")
         if self.status != 403 or any(each not in challenge for each in scopes):  # noqa: PLR2004
-            self.fail(f"It should have been refused for want of the scopes {', '.join(scopes)}.")
+            self.fail(f"It should have been denied because of missing scopes: {', '.join(scopes)}.")
         return self
 
     def fail(self, expected: str) -> None:
-        """Say what was expected, and what came.
-
-        Raises:
-            AssertionError: always.
-        """
+        """Raise an AssertionError with *expected* and a description of the result."""
         raise AssertionError(f"{expected}\n{self}")
 
     def __str__(self) -> str:
-        """All there is to know of it, in some lines."""
         lines = [
             ("request", self.request),
             ("as", f"{self.client.who}, protocol {self.protocol_version}"),
@@ -192,7 +163,7 @@ class Outcome:
 
     @property
     def request(self) -> str:
-        """The request, shortly."""
+        """Short description of the request."""
         return f"{self.method} {self.name}"
 
     @property
@@ -203,7 +174,7 @@ class Outcome:
                 f"HTTP {self.status}, error {code}: {self.message}" if code else f"HTTP {self.status}: {self.message}"
             )
         if not self.result:
-            return f"HTTP {self.status}, and no answer"
+            return f"HTTP {self.status} without a result"
         return self._shown
 
     @property
@@ -214,67 +185,62 @@ class Outcome:
 
 @dataclass(kw_only=True)
 class CallResult(Outcome):
-    """What came of a call of a tool."""
+    """The result of a tool call."""
 
     kind = "tool"
 
     @property
     def ok(self) -> bool:
-        """Whether the tool ran and did not fail."""
+        """True if the tool ran without error."""
         return super().ok and not self.result.get("isError")
 
     @property
     def text(self) -> str:
-        """The text in the result."""
+        """The text of the result."""
         blocks = self.result.get("content", ())
         return "\n".join(each["text"] for each in blocks if each.get("type") == "text") or self.message
 
     @property
     def content(self) -> list[dict[str, Any]]:
-        """The result's blocks."""
+        """Content blocks of the result."""
         return list(self.result.get("content", ()))
 
     @property
     def structured(self) -> dict[str, Any] | None:
-        """The structured content; None where there is none."""
+        """Structured content, or None."""
         return self.result.get("structuredContent")
 
     @property
     def is_waiting(self) -> bool:
-        """Whether somebody has to approve the call first."""
+        """True if the call requires approval or is pending."""
         kind = self.result.get("_meta", {}).get(APPROVAL, {}).get("kind")
         return kind in {"approval_required", "pending"}
 
     @property
     def request(self) -> str:
-        """The call as Python has it."""
+        """The call in Python syntax."""
         given = (f"{key}={value!r}" for key, value in self.params.get("arguments", {}).items())
         return f"{self.name}({', '.join(given)})"[:LONGEST]
 
     def assert_structured(self, expected: Mapping[str, Any] | None = None, /, **members: Any) -> Self:
-        """The structured content equals *expected*, and has *members*; a single value stands under ``result``.
+        """Assert that the structured content equals *expected* and contains *members*.
 
-        Raises:
-            AssertionError: it does not.
+        A result that is not an object is its member ``result``.
         """
         self.assert_ok()
         found = self.structured
         if found is None:
             self.fail("It should have structured content.")
-        assert found is not None  # noqa: S101 - for those who read types
+        assert found is not None  # noqa: S101 - for type checkers
         if expected is not None and found != expected:
-            self.fail(f"The structured content should be another:\n{_difference(expected, found)}")
+            self.fail(f"The structured content differs:\n{_difference(expected, found)}")
         if wrong := {key: value for key, value in members.items() if key not in found or found[key] != value}:
             part = {key: found[key] for key in members if key in found}
-            self.fail(f"The structured content should have other members:\n{_difference({**part, **wrong}, part)}")
+            self.fail(f"Members of the structured content differ:\n{_difference({**part, **wrong}, part)}")
         return self
 
     def assert_needs_approval(self) -> Self:
-        """It was not run, for somebody has to approve it first.
-
-        Raises:
-            AssertionError: it does not wait for that.
-        """
+        """Assert that the call did not run because it requires approval."""
         if not self.is_waiting:
             self.fail("It should have waited for approval.")
         return self
@@ -290,13 +256,13 @@ class CallResult(Outcome):
 
 @dataclass(kw_only=True)
 class ResourceResult(Outcome):
-    """What came of reading a resource."""
+    """The result of reading a resource."""
 
     kind = "resource"
 
     @property
     def contents(self) -> list[dict[str, Any]]:
-        """The contents: ``{"uri", "mimeType", "text" or "blob"}``."""
+        """Contents: ``{"uri", "mimeType", "text" or "blob"}``."""
         return list(self.result.get("contents", ()))
 
     @property
@@ -306,19 +272,19 @@ class ResourceResult(Outcome):
 
     @property
     def json(self) -> Any:
-        """The JSON that the text is."""
+        """The text parsed as JSON."""
         return json.loads(self.text)
 
 
 @dataclass(kw_only=True)
 class PromptResult(Outcome):
-    """What came of getting a prompt."""
+    """The result of getting a prompt."""
 
     kind = "prompt"
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """The prompt's messages."""
+        """Messages of the prompt."""
         return list(self.result.get("messages", ()))
 
     @property
@@ -330,22 +296,22 @@ class PromptResult(Outcome):
 
 @dataclass(kw_only=True)
 class CompletionResult(Outcome):
-    """What came of asking for completions."""
+    """The result of a completion request."""
 
     @property
     def name(self) -> str:
-        """Of what an argument was to be completed."""
+        """Name of the prompt, or URI template."""
         ref = self.params["ref"]
         return str(ref.get("name") or ref.get("uri"))
 
     @property
     def values(self) -> list[str]:
-        """What was offered."""
+        """The completions."""
         return list(self.result.get("completion", {}).get("values", ()))
 
     @property
     def text(self) -> str:
-        """What was offered, in lines."""
+        """The completions, one per line."""
         return "\n".join(self.values) or self.message
 
 
@@ -354,36 +320,31 @@ def _indented(text: str) -> str:
 
 
 def _difference(expected: Any, found: Any) -> str:
-    """Line by line, as unittest shows it: what should be there with a minus, what came with a plus."""
+    """Return a diff as unittest shows it."""
     before, after = (pprint.pformat(each, width=60, sort_dicts=True).splitlines() for each in (expected, found))
     return "\n".join(f"    {line}" for line in difflib.ndiff(before, after) if not line.startswith("?"))
 
 
 def problems(schema: Mapping[str, Any], value: Any) -> list[str]:
-    """What is wrong with a value, in one line for each problem (JSON Schema 2020-12)."""
+    """Return the validation errors of a value, one line each (JSON Schema 2020-12)."""
     found = _validator()(schema).iter_errors(value)
     return [f"{each.json_path}: {each.message}" for each in found]
 
 
 def broken(schema: Mapping[str, Any]) -> str:
-    """What is wrong with a schema itself; empty for nothing."""
+    """Return the error in a schema itself, or ""."""
     validator = _validator()
     found = next(validator(validator.META_SCHEMA).iter_errors(schema), None)
     return "" if found is None else f"{found.json_path}: {found.message}"
 
 
 def _validator() -> Any:
-    """The class of validators.
-
-    Raises:
-        ImportError: the package is missing; the message says what to do.
-    """
     try:
         from jsonschema import Draft202012Validator  # noqa: PLC0415 - only tests need it
     except ImportError as error:
         msg = (
-            "MCPClient checks what tools give against their schemas, with the package jsonschema: "
-            "pip install 'django-mcp-toolkit[test]'. MCPClient(schemas=False) does without."
+            "MCPClient validates results of tools with the package jsonschema: "
+            "pip install 'django-mcp-toolkit[test]', or use MCPClient(schemas=False)."
         )
         raise ImportError(msg) from error
     return Draft202012Validator

@@ -69,7 +69,7 @@ def test_it_writes(rest: APIClient, ann: Any) -> None:
     assert CalendarEvent.objects.get(pk=made.json()["id"]).owner == ann
     path = f"/api/events/{made.json()['id']}/"
     refused = rest.patch(path, {"ends": "2030-05-01T18:00+02:00"}, format="json")
-    assert (refused.status_code, refused.json()) == (400, {"ends": ["It must not end before it starts."]})
+    assert (refused.status_code, refused.json()) == (400, {"ends": ["The event must not end before it starts."]})
     assert rest.delete(path).status_code == 204
 
 
@@ -93,7 +93,7 @@ def test_its_tools_write_the_same(
     before = rest.get("/api/events/").json()
     assert client.data("update_own_event", pk=events[3].pk, location="Harbour")["location"] == "Harbour"
     told = client.problem("update_own_event", pk=events[3].pk, ends="2030-05-01T11:00:00Z")
-    assert told.startswith("Argument 'ends': It must not end before it starts.")
+    assert told.startswith("Argument 'ends': The event must not end before it starts.")
     assert client.call("delete_own_event", pk=events[3].pk).text == "Deleted."
     client.data("create_own_event", title="Ferry", starts="2030-05-01T12:00:00Z", ends="2030-05-01T13:00:00Z")
     after = rest.get("/api/events/").json()

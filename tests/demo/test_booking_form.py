@@ -86,8 +86,8 @@ def test_the_page_and_the_tool_say_the_same(client: Client, browser: Browser, va
         assert words in page
         assert f"Argument {name!r}: {words}" in text
     late = {**values, "check_in": str(in_days(1000))}
-    assert "One can check in from" in browser.post("/book/", late).content.decode()
-    assert "Argument 'check_in': One can check in from" in client.call("hold_rooms", **late).text
+    assert "Check-in is possible from" in browser.post("/book/", late).content.decode()
+    assert "Argument 'check_in': Check-in is possible from" in client.call("hold_rooms", **late).text
 
 
 def test_nobody_gets_more_rooms_than_there_are(client: Client, browser: Browser, values: dict[str, Any]) -> None:

@@ -43,7 +43,7 @@ def test_the_page_refuses_hours_that_are_none():
     for hours in ("0", "169", "-1", "x", "1" * 5000, "٣"):
         response = Browser().get(BOARD, {"hours": hours})
 
-        assert (response.status_code, response.json()) == (400, {"hours": ["Give a number from 1 to 168."]}), hours
+        assert (response.status_code, response.json()) == (400, {"hours": ["Enter a number from 1 to 168."]}), hours
 
 
 def test_the_tool_tells_what_the_page_tells(client):
@@ -64,5 +64,5 @@ def test_it_is_offered_at_every_endpoint_to_read_only():
     for server in (agency, open_):
         definition = server.tools["departures_board"].definition
         assert definition["annotations"] == {"readOnlyHint": True, "openWorldHint": False}
-        assert definition["description"].startswith("The next departures of an airport")
-        assert definition["inputSchema"]["properties"]["airport"]["description"].startswith("The IATA code")
+        assert definition["description"].startswith("List the next departures of an airport")
+        assert definition["inputSchema"]["properties"]["airport"]["description"].startswith("IATA code")

@@ -62,12 +62,12 @@ def test_other_pages_do_not_exist():
 
 def test_nothing_is_not_searched_for():
     for keyword in ("", "   ", "\n\t", "\0"):
-        with pytest.raises(ValueError, match="at least one word"):
+        with pytest.raises(ValueError, match="at least one search term"):
             documents.search(keyword)
 
 
 def test_too_many_words_are_refused():
-    with pytest.raises(ValueError, match="at most 10 words"):
+    with pytest.raises(ValueError, match="at most 10 search terms"):
         documents.search(" ".join(f"word{number}" for number in range(11)))
 
 

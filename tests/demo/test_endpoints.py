@@ -284,7 +284,7 @@ class TestCustomers:
         answer = client.call("cancel_booking", reference=booking.reference)
 
         assert answer.result["isError"]
-        assert answer.text == f"Nothing was cancelled. {booking.reference} was cancelled before."
+        assert answer.text == f"Nothing was cancelled. {booking.reference} is already cancelled."
 
     def test_what_has_begun_is_not_cancelled(self):
         booking = booking_of("ben", check_in=timezone.localdate() - datetime.timedelta(days=2))
@@ -292,7 +292,7 @@ class TestCustomers:
             "cancel_booking", reference=booking.reference
         )
 
-        assert "has begun" in answer.text
+        assert "has already begun" in answer.text
         booking.refresh_from_db()
         assert booking.status == Booking.Status.CONFIRMED
 

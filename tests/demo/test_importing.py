@@ -90,7 +90,7 @@ def test_it_asks_what_to_do_with_flights_that_are_there_already(
     outcome = import_(talk, FIRST.replace("99.50", "55"), SECOND, answers=[accept(existing=choice)])
 
     (question,) = outcome.asked
-    assert question["params"]["message"] == "In the timetable already: 1 of 2 flights. What is to be done?"
+    assert question["params"]["message"] == "Already in the timetable: 1 of 2 flights. Replace or leave them?"
     assert outcome.result["structuredContent"] == done
     assert ours() == [("ZZT1", price, 40), ("ZZT2", "399.00", 8)]
 
@@ -119,7 +119,7 @@ def test_bad_lines_are_named_before_there_is_a_task(talk: Conversation) -> None:
     assert outcome.text.splitlines() == [
         "Nothing was imported.",
         "Line 3: price: input should be a valid decimal.",
-        "Line 4: no airport QQQ is known here.",
+        "Line 4: unknown airport: QQQ.",
         "Line 5: the same flight is in the table twice.",
     ]
     assert not Task.objects.exists()
@@ -148,11 +148,11 @@ def test_a_line_that_is_no_flight_is_refused_in_words(room: Room) -> None:
 def test_what_is_no_such_table_is_refused_in_words(room: Room) -> None:
     refused = [
         ("", "The first line must name the columns"),
-        (HEADER.removesuffix(",seats_left"), "seats_left is missing"),
-        (HEADER, "A table has 1 to 5000 flights, not 0."),
+        (HEADER.removesuffix(",seats_left"), "Missing: seats_left"),
+        (HEADER, "The table must have 1 to 5000 flights, not 0."),
         (table(*[FIRST] * 5001), "not 5001"),
         (f'{HEADER}\n"{"x" * 200_000}"', "This cannot be read as CSV"),
-        (table(*["nonsense"] * 13), "There are 3 more like these."),
+        (table(*["nonsense"] * 13), "3 more errors."),
     ]
     wrong = []
     for text, words in refused:

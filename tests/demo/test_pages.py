@@ -104,10 +104,10 @@ def test_the_front_page_is_only_for_reading():
 
 def test_the_front_page_says_which_address_to_use_to_whoever_came_by_another():
     assert (
-        "You came by <code>localhost:8000</code>"
+        "You opened this page at <code>localhost:8000</code>"
         in Client(SERVER_PORT="8000").get("/", HTTP_HOST="localhost:8000").content.decode()
     )
-    assert "You came by" not in Client().get("/", HTTP_HOST="127.0.0.1:8000").content.decode()
+    assert "You opened this page at" not in Client().get("/", HTTP_HOST="127.0.0.1:8000").content.decode()
 
 
 def test_people_sign_in_and_out():

@@ -103,7 +103,10 @@ def test_a_reader_gets_a_summary_and_a_link_to_the_table(report: Any) -> None:
 
     assert lines[0] == "# Bookings made in 2031: 4, €127.50"
     assert "| 2031-01 | 3 | 1 | 4 | 120.50 |" in lines
-    assert lines[-2:] == ["Most booked: Barcelona (3).", f"All of them, as CSV, until tomorrow: {link['uri']}"]
+    assert lines[-2:] == [
+        "Most booked: Barcelona (3).",
+        f"All bookings as CSV, available until tomorrow: {link['uri']}",
+    ]
     assert (link["name"], link["mimeType"]) == ("Bookings of 2031", "text/csv")
     assert outcome.result["structuredContent"]["table"] == link["uri"]
 

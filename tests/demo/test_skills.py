@@ -31,7 +31,7 @@ def text(client: Client, uri: str) -> str:
 
 def test_it_is_told_of_with_all_its_files(client, entry):
     assert entry["frontmatter"]["name"] == "plan-a-trip"
-    assert entry["frontmatter"]["description"].startswith("Plan a trip with this agency, from a wish to booked rooms:")
+    assert entry["frontmatter"]["description"].startswith("Plan a trip with this agency, from an idea to booked rooms:")
     for each in entry["resources"]:
         data = text(client, each["uri"]).encode()
         assert (each["digest"], each["size"]) == (f"sha256:{hashlib.sha256(data).hexdigest()}", len(data))

@@ -228,8 +228,8 @@ def test_a_header_that_a_proxy_takes_out(look: Look, fault: Fault, finding: str)
 @pytest.mark.parametrize(
     ("method", "finding", "says"),
     [
-        ("initialize", "legacy.error", "initialize of 2025-11-25 is answered with 500"),
-        ("subscriptions/listen", "streams.error", "A stream is answered with 500 <html><body>Oops</body></html>"),
+        ("initialize", "legacy.error", "initialize of protocol 2025-11-25 returned 500"),
+        ("subscriptions/listen", "streams.error", "Opening a stream returned 500 <html><body>Oops</body></html>"),
     ],
 )
 def test_a_method_that_fails(look: Look, method: str, finding: str, says: str) -> None:
@@ -248,7 +248,7 @@ def test_a_proxy_that_knows_no_method_of_the_newest_version(look: Look) -> None:
 
     report = look(fault=Fault(instead=asked_for("server/discover", unknown)))
     assert report.bad == {"modern.error"}
-    assert "server/discover of 2026-07-28 is answered with 404" in report.message("modern.error")
+    assert "server/discover of protocol 2026-07-28 returned 404" in report.message("modern.error")
 
 
 def test_an_endpoint_that_opens_no_session(look: Look) -> None:
@@ -510,11 +510,11 @@ def test_a_database_that_is_not_the_servers(look: Look, tmp_path: Path, deployme
     ("arguments", "words"),
     [
         (["--server", "nobody"], "There is no endpoint 'nobody'"),
-        (["ftp://example.com/mcp"], "is no http or https URL"),
-        (["http://example.com:port/mcp"], "is no http or https URL"),
+        (["ftp://example.com/mcp"], "is not an http or https URL"),
+        (["http://example.com:port/mcp"], "is not an http or https URL"),
         (["--as", "nobody"], "There is no user 'nobody'"),
-        (["--server", "staff", "--as", "ada"], "The endpoint 'staff' is not for the user 'ada'."),
-        (["--timeout", "0"], "--timeout takes a number of seconds above 0."),
+        (["--server", "staff", "--as", "ada"], "The endpoint 'staff' does not admit the user 'ada'."),
+        (["--timeout", "0"], "--timeout must be a positive number of seconds."),
     ],
 )
 def test_what_makes_no_sense_is_said_at_once(deployment: Deployment, arguments: list[str], words: str) -> None:

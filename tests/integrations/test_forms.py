@@ -320,13 +320,13 @@ async def later(ctx: Context, form: forms.Form) -> None:
 
 def test_what_cannot_work_is_said_at_the_start(server: MCPServer, subtests: pytest.Subtests) -> None:
     for made, options, words in [
-        (NoSave, {}, "has no method 'save', so nothing would be done"),
+        (NoSave, {}, "has no method 'save', so nothing would process"),
         (NoSave, {"handle": "send"}, "has no method 'send'"),
-        (NoSave, {"handle": later}, "handle must be a plain function"),
-        (object, {}, "it takes a form class"),
-        (NoSave, {"handle": print, "lookup": "pk"}, "are for a ModelForm"),
-        (NoSave, {"handle": print, "instance": print}, "are for a ModelForm"),
-        (NoSave, {"handle": print, "queryset": print}, "say lookup='pk' too"),
+        (NoSave, {"handle": later}, "handle must be a synchronous function"),
+        (object, {}, "expected a form class"),
+        (NoSave, {"handle": print, "lookup": "pk"}, "require a ModelForm"),
+        (NoSave, {"handle": print, "instance": print}, "require a ModelForm"),
+        (NoSave, {"handle": print, "queryset": print}, "add lookup='pk'"),
     ]:
         with subtests.test(made=made, options=options, words=words), pytest.raises(ImproperlyConfigured, match=words):
             form_tool(made, server=server, **options)

@@ -185,7 +185,7 @@ def test_checks_tell_of_a_tool_that_cannot_be_described_but_for_the_database(ser
     found = {each.msg for each in run_checks() if each.id == "django_mcp.E029"}
     assert found == {
         "Tool 'misdeclared': There is no such view.",
-        "Tool 'broken': it cannot be described: ValueError('nobody thought of this').",
+        "Tool 'broken': its definition cannot be built: ValueError('nobody thought of this').",
     }
     assert list(described(server)) == []
 
@@ -246,4 +246,4 @@ def test_pages_commands_and_decisions_that_go_through_all_tools_do_without_it(
     call_command("mcp_inspect", "--server", "late", "--json", stdout=out)
     (told,) = json.loads(out.getvalue())["endpoints"]
     problems = {each["name"]: each["problems"] for each in told["tools"]}
-    assert problems == {"good": [], "late": ["it cannot be described: ValueError('nobody thought of this')."]}
+    assert problems == {"good": [], "late": ["its definition cannot be built: ValueError('nobody thought of this')."]}

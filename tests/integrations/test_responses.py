@@ -124,7 +124,7 @@ class TestRefusals:
             (404, {"error": "no such flight"}, "Not found. no such flight"),
             (403, {"detail": "Ask Ann."}, "You do not have permission to do this. Ask Ann."),
             (401, {}, "Authentication is required for this."),
-            (409, None, "This conflicts with what is there."),
+            (409, None, "The request conflicts with existing data."),
         ]:
             with subtests.test(status=status, body=body, words=words):
                 assert refusal(JsonResponse(body, status=status, safe=False)) in (
@@ -155,5 +155,5 @@ class TestRefusals:
     def test_a_page_with_errors_that_was_only_looked_at_is_a_page(self) -> None:
         page = '<h1>Book</h1><ul class="errorlist" id="id_people_error"><li>Too many.</li></ul>'
         assert told(HttpResponse(page)).text == "# Book\n\n- Error: Too many."
-        with pytest.raises(ToolError, match=r"The form was not accepted.\npeople: Too many."):
+        with pytest.raises(ToolError, match=r"The form has errors.\npeople: Too many."):
             told(HttpResponse(page), "POST")

@@ -289,7 +289,7 @@ def test_a_template_that_cannot_be_a_prompt_stops_the_start(
     server: MCPServer, files: Files, subtests: pytest.Subtests
 ) -> None:
     for source, options, says in [
-        (None, {}, r"prompt_template\('plan.md'\): there is no template plan.md"),
+        (None, {}, r"prompt_template\('plan.md'\): template plan.md does not exist"),
         ("{% if %}", {}, r"prompt_template\('plan.md'\): Unexpected end of expression in if tag"),
         ("{% load django_mcp %}{% message user %}{% endmessage %}", {}, r'takes a role: "user" or "assistant"'),
         ("{% load django_mcp %}{% message 'model' %}{% endmessage %}", {}, r'takes a role: "user" or "assistant"'),
@@ -299,7 +299,7 @@ def test_a_template_that_cannot_be_a_prompt_stops_the_start(
             {"arguments": {"city": "", "nihgts": ""}},
             "its comment describes 'nights', but arguments= does not name",
         ),
-        ("{{ city }}", {"arguments": {"_city": ""}}, "'_city' cannot be the name of a variable"),
+        ("{{ city }}", {"arguments": {"_city": ""}}, "'_city' is not a valid name of a template variable"),
         (
             "{{ city }}",
             {"arguments": {"city": ""}, "completions": {"ciyt": str}},

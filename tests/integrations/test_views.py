@@ -88,7 +88,7 @@ class TestPaths:
         assert seen["variables"] == {"year": "987", "key": f"UUID('{key}')", "rest": "'a/b c.txt'"}
         assert seen["url"] == f"http://testserver/years/0987/{key}/a/b%20c.txt"
         assert visitor.data("years", year=2026, key=key, rest="x")["variables"]["year"] == "2026"
-        assert visitor.problem("years", year="26", key=key, rest="x") == "Nothing with year '26' found."
+        assert visitor.problem("years", year="26", key=key, rest="x") == "No object found with year '26'."
 
     def test_a_namespace_goes_before_the_name(self, site: MCPServer, visitor: Visitor) -> None:
         view_tool("flights:numbered", server=site)
@@ -102,7 +102,7 @@ class TestPaths:
         assert listed["inputSchema"]["required"] == ["month"]
         assert visitor.data("old", month="may")["path"] == "/old/may/"
         assert visitor.data("old", month="may", day=7)["path"] == "/old/may/7/"
-        assert "Nothing with" in visitor.problem("old", month="MAY")
+        assert "No object found with" in visitor.problem("old", month="MAY")
 
     def test_a_group_without_a_name_is_called_as_the_view_calls_it(self, site: MCPServer, visitor: Visitor) -> None:
         view_tool("page-at", name="page", server=site)
@@ -112,7 +112,7 @@ class TestPaths:
         assert month["inputSchema"]["required"] == ["year", "month"]
         assert visitor.data("page", place="blog/first-post/")["path"] == "/site/blog/first-post/"
         assert visitor.data("page", place="")["path"] == "/site/"
-        assert visitor.problem("page", place="blog") == "Nothing with place 'blog' found."
+        assert visitor.problem("page", place="blog") == "No object found with place 'blog'."
         assert visitor.data("month", year="2026", month="07") == {"year": "2026", "month": "07"}
 
     def test_a_name_with_two_urls_has_a_variable_that_may_be_left_out(self, site: MCPServer, visitor: Visitor) -> None:
@@ -227,10 +227,10 @@ def test_a_form_view_books_and_refuses_for_browsers_as_it_did_before(site: MCPSe
 class TestDeclarations:
     def test_a_declaration_that_cannot_work_is_refused(self, site: MCPServer, subtests: pytest.Subtests) -> None:
         for view, options, words in [
-            (7, {}, "takes the name of a URL, or a view"),
-            ("echo", {"method": "FETCH"}, "there is no method 'FETCH'"),
-            ("echo", {"query": ["x"]}, "query names x"),
-            (views_site.AsyncBoard, {"path": "x/", "method": "POST"}, "AsyncBoard does not take POST"),
+            (7, {}, "takes the name of a URL or a view"),
+            ("echo", {"method": "FETCH"}, "unknown method 'FETCH'"),
+            ("echo", {"query": ["x"]}, "query contains x"),
+            (views_site.AsyncBoard, {"path": "x/", "method": "POST"}, "AsyncBoard does not support POST"),
         ]:
             with (
                 subtests.test(view=view, options=options, words=words),
@@ -243,11 +243,11 @@ class TestDeclarations:
     ) -> None:
         wrong: dict[str, tuple[Any, dict[str, Any], str]] = {
             "nowhere": ("nowhere", {}, "No URL has the name 'nowhere'"),
-            "elsewhere": (lambda request: None, {}, "The URLconf has no"),
+            "elsewhere": (lambda request: None, {}, "The URLconf does not contain"),
             "several": (views_site.echo, {}, "Several URLs lead to"),
-            "unnamed": ("unnamed", {}, "groups without a name"),
-            "mixed": ("mixed", {}, "groups without a name"),
-            "posted": ("board-async", {"method": "POST"}, "AsyncBoard does not take POST"),
+            "unnamed": ("unnamed", {}, "unnamed groups"),
+            "mixed": ("mixed", {}, "unnamed groups"),
+            "posted": ("board-async", {"method": "POST"}, "AsyncBoard does not support POST"),
         }
         view_tool("board", server=site, name="good")
         for name, (view, options, _) in wrong.items():

@@ -93,7 +93,7 @@ class TestRefusals:
     def test_a_form_in_a_page_tells_each_field(self, site: MCPServer, visitor: Visitor) -> None:
         view_tool("book", method="POST", arguments={"people": int, "name": str}, server=site)
         assert visitor.problem("book", people=9, name="x" * 30).splitlines() == [
-            "The form was not accepted.",
+            "The form has errors.",
             "people: Ensure this value is less than or equal to 4.",
             "name: Ensure this value has at most 20 characters (it has 30).",
         ]
@@ -103,7 +103,7 @@ class TestRefusals:
     ) -> None:
         view_tool("write", server=site)
         assert visitor.problem("write").startswith("Internal server error.")
-        assert "/write/ takes POST, and the tool sends GET" in caplog.text
+        assert "/write/ allows POST, but the tool sends GET" in caplog.text
 
 
 class TestLogin:
@@ -172,11 +172,11 @@ class TestRedirects:
         ]:
             with subtests.test(url=url):
                 whole = f"http:{url}" if url.startswith("//") else url
-                assert visitor.text("to", target=url) == f"It leads to {whole}"
+                assert visitor.text("to", target=url) == f"Redirects to {whole}"
 
     def test_none_is_followed_where_that_is_not_wanted(self, site: MCPServer, visitor: Visitor) -> None:
         self.follow(site, follow=False)
-        assert visitor.text("to", target="/board/") == "It leads to http://testserver/board/"
+        assert visitor.text("to", target="/board/") == "Redirects to http://testserver/board/"
 
     def test_a_page_that_is_not_there_is_not_found(self, site: MCPServer, visitor: Visitor) -> None:
         self.follow(site)
@@ -212,7 +212,7 @@ class TestTransactions:
     def test_one_that_says_no_to_transactions_keeps_what_it_wrote(self, site: MCPServer, visitor: Visitor) -> None:
         self.write(site, "write-always")
         assert visitor.problem("write", name="seat 1", status=409) == (
-            "This conflicts with what is there. name: It is taken."
+            "The request conflicts with existing data. name: It is taken."
         )
         assert groups() == {"seat 1"}
 
@@ -228,10 +228,10 @@ class TestTransactions:
         for number, (following, told) in enumerate(
             [
                 ("/booked/", "Your seats"),
-                ("/nowhere/", "Done. The page it leads to, /nowhere/, is not shown. Not found."),
-                ("/fail/bug/", "Done. The page it leads to, /fail/bug/, is not shown."),
-                ("/write-and-go/", "Done. The page it leads to"),
-                ("https://elsewhere.example.com/", "It leads to https://elsewhere.example.com/"),
+                ("/nowhere/", "Done. The page it redirects to, /nowhere/, could not be shown. Not found."),
+                ("/fail/bug/", "Done. The page it redirects to, /fail/bug/, could not be shown."),
+                ("/write-and-go/", "Done. The page it redirects to"),
+                ("https://elsewhere.example.com/", "Redirects to https://elsewhere.example.com/"),
             ]
         ):
             with subtests.test(following=following):

@@ -50,7 +50,7 @@ def test_a_value_that_no_browser_could_send_is_refused(
         with subtests.test(value=value):
             answer = visitor.call("flight", code=value)
             assert answer.result.get("isError")
-            assert "Nothing with code" in answer.text
+            assert "No object found with code" in answer.text
 
 
 def test_a_path_goes_to_its_own_view_whatever_is_in_it(
@@ -62,7 +62,7 @@ def test_a_path_goes_to_its_own_view_whatever_is_in_it(
         with subtests.test(value=value):
             answer = visitor.call("years", year="2026", key=key, rest=value)
             if value in {"..", "../secret", "\x00", "a\r\nX-User: root"}:
-                assert answer.text.startswith("Nothing with")
+                assert answer.text.startswith("No object found with")
             else:
                 assert answer.result["structuredContent"]["variables"]["rest"] == repr(value)
 
@@ -74,10 +74,10 @@ def test_a_group_without_a_name_takes_what_its_pattern_takes_and_leads_nowhere_e
     view_tool("anything", server=site)
     for value in [*NASTY, "a/../b/", "..%2f", "%2e%2e/"]:
         with subtests.test(value=value):
-            assert visitor.problem("page", place=value).startswith("Nothing with place")
+            assert visitor.problem("page", place=value).startswith("No object found with place")
             answer = visitor.call("anything", place=value)
             if ".." in value.split("/") or value in {"\x00", "a\r\nX-User: root"}:
-                assert answer.text.startswith("Nothing with place")
+                assert answer.text.startswith("No object found with place")
             else:
                 assert answer.result["structuredContent"]["place"] == value
                 assert answer.result["structuredContent"]["path"] == f"/anything/{value}"

@@ -59,9 +59,9 @@ def shared_demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class TestTheBanner:
     def test_names_the_endpoints_and_says_who_they_are_for(self):
         assert [line.split(maxsplit=1) for line in section("Endpoints").splitlines()] == [
-            [ENDPOINT, "for everybody who can sign in: ben, anna, admin"],
+            [ENDPOINT, "for all users: ben, anna, admin"],
             ["http://127.0.0.1:8000/staff/mcp", "for staff: anna, tim, admin"],
-            ["http://127.0.0.1:8000/open/mcp", "for anybody, without signing in; read-only"],
+            ["http://127.0.0.1:8000/open/mcp", "public, read-only, without signing in"],
         ]
 
     def test_names_the_pages_for_people(self):

@@ -93,13 +93,13 @@ def test_json_is_given_as_it_is_and_from_a_file(run: Run, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["text=a", "numbr=3"], "echo takes no 'numbr'."),
+        (["text=a", "numbr=3"], "echo has no argument 'numbr'."),
         ([], "text is missing."),
         (["text=a", "number=three"], "number=three: number must be a whole number."),
         (["text=a", "size=huge"], "size=huge: size must be one of small, large."),
         (["text=a", "loud=perhaps"], "loud=perhaps: loud must be yes or no."),
-        (["text"], "'text': arguments look like name=text or name:=JSON."),
-        (["text=a", "number:=x"], "number:=x is no JSON. Text is given as number=x."),
+        (["text"], "'text': write arguments as name=text or name:=JSON."),
+        (["text=a", "number:=x"], "number:=x is not valid JSON. For text, write number=x."),
     ],
 )
 def test_arguments_that_do_not_fit_are_named_with_what_would(run: Run, arguments: list[str], words: str) -> None:
@@ -110,7 +110,7 @@ def test_arguments_that_do_not_fit_are_named_with_what_would(run: Run, arguments
 def test_what_a_tool_takes_is_listed_with_the_error(run: Run) -> None:
     said = refused(run, "echo")
     assert "text=<string>  What to say." in said
-    assert 'size=<small|large> (optional, "small" if left out)' in said
+    assert 'size=<small|large> (optional, default: "small")' in said
 
 
 def test_a_tool_that_fails_ends_with_1(shop: MCPServer, run: Run) -> None:
@@ -126,7 +126,7 @@ def test_a_tool_that_is_hidden_is_refused_like_one_that_is_not_there(shop: MCPSe
     tool(server=shop, name="refund", permission=users.PERMISSION)(lambda: "done")
     ann, bob = make_user(), make_user(permissions=(users.PERMISSION,))
     said = refused(run, "refund", "--as", ann.username)
-    assert said.startswith("Unknown tool: 'refund'. 'manage.py mcp_inspect --server shop --as ")
+    assert said.startswith("Unknown tool: 'refund'. Run 'manage.py mcp_inspect --server shop --as ")
     assert call(run, "refund", "--as", bob.username).out == "done\n"
 
 
@@ -298,7 +298,7 @@ def test_a_call_that_has_to_be_approved_tells_where(shop: MCPServer, run: Run, m
 
     done = call(run, "close", "--as", make_user().username, "--protocol-version", version)
     assert (done.code, ran) == (1, [])
-    assert "decides here: http://testserver/admin/django_mcp/approval/" in done.err
+    assert "approve it here: http://testserver/admin/django_mcp/approval/" in done.err
     assert "Then run the same command again." in done.err
 
 
@@ -309,5 +309,5 @@ def test_a_tool_that_is_always_a_task_is_waited_for(shop: MCPServer, run: Run) -
 
 def test_an_endpoint_that_is_not_open_wants_a_name(make_server: Callable[..., MCPServer], run: Run) -> None:
     make_server("closed", authentication=["django_mcp.APIKeyAuthentication"])
-    with pytest.raises(CommandError, match="is not open to everybody: say who calls with --as NAME"):
+    with pytest.raises(CommandError, match="requires a user: use --as USERNAME"):
         run("mcp_call", "work", "--server", "closed")

@@ -144,13 +144,13 @@ def test_the_address_can_be_given(run: Run, given: str) -> None:
     [
         (("emacs",), "There is no client 'emacs'; choose one of claude-code,"),
         (("chatgpt", "--key"), "ChatGPT sends no API keys: use --oauth"),
-        (("claude-ai", "--url", "http://localhost:8000"), "give the site's public address with --url https://…"),
-        (("claude-desktop", "--url", "http://localhost:8000"), "start the site on this machine with --stdio"),
-        (("cursor", "--url", "shop.example"), "--url 'shop.example': it looks like https://site.example."),
-        (("cursor", "--stdio"), "is not open to everybody: say who calls with --user NAME"),
-        (("cursor", "--user", "ann"), "--user is for --stdio"),
-        (("cursor", "--server", "porch", "--key"), "takes no API keys: add 'django_mcp.APIKeyAuthentication'"),
-        (("cursor", "--server", "porch", "--oauth"), "The endpoint 'porch' has no OAuth"),
+        (("claude-ai", "--url", "http://localhost:8000"), "pass the site's public address with --url https://…"),
+        (("claude-desktop", "--url", "http://localhost:8000"), "use --stdio to let the app start the site"),
+        (("cursor", "--url", "shop.example"), "--url 'shop.example' is not a URL such as https://site.example."),
+        (("cursor", "--stdio"), "requires a user: use --user USERNAME"),
+        (("cursor", "--user", "ann"), "--user requires --stdio"),
+        (("cursor", "--server", "porch", "--key"), "does not accept API keys: add 'django_mcp.APIKeyAuthentication'"),
+        (("cursor", "--server", "porch", "--oauth"), "The endpoint 'porch' does not use OAuth"),
     ],
 )
 def test_what_cannot_be_is_said(run: Run, arguments: tuple[str, ...], words: str) -> None:
@@ -160,5 +160,5 @@ def test_what_cannot_be_is_said(run: Run, arguments: tuple[str, ...], words: str
 
 
 def test_a_site_that_has_not_said_its_address_is_asked_for_it(run: Run) -> None:
-    with override_settings(DJANGO_MCP={"AUTHENTICATION": []}), pytest.raises(CommandError, match="give it with --url"):
+    with override_settings(DJANGO_MCP={"AUTHENTICATION": []}), pytest.raises(CommandError, match="pass --url"):
         run("mcp_config", "cursor", "--server", "shop")

@@ -97,10 +97,10 @@ def test_an_operator_sees_everything_there_is(shop: MCPServer, run: Run) -> None
 def test_what_a_user_does_not_see_is_marked_with_the_reason(shop: MCPServer, run: Run, make_user: Any) -> None:
     ann = make_user()
     text = run("mcp_inspect", "--server", "shop", "--as", ann.username).out
-    assert f"- refund  hidden: lacks the permission {users.PERMISSION}" in text
-    assert "- buy  hidden: is not in the group buyers" in text
-    assert "- secret  hidden: its own visible() decides" in text
-    assert f"- shop://rules  hidden: lacks the permission {users.PERMISSION}" in text
+    assert f"- refund  hidden: requires the permission {users.PERMISSION}" in text
+    assert "- buy  hidden: requires the group buyers" in text
+    assert "- secret  hidden: decided by its visible()" in text
+    assert f"- shop://rules  hidden: requires the permission {users.PERMISSION}" in text
     assert "\n    find  [read-only]\n" in text
     assert "Tools (2 of 5 listed)" in text
 
@@ -133,14 +133,14 @@ def test_a_client_sees_what_its_policy_and_scopes_allow(shop: MCPServer, run: Ru
     with override_settings(DJANGO_MCP=SCOPES):
         short = entry(run(*ask).json, "write")
         assert (short["listed"], short["usable"]) == (True, False)
-        assert short["hidden_because"] == ["needs the scope shop:write"]
+        assert short["hidden_because"] == ["requires the scope shop:write"]
         granted = entry(run(*ask, "--scope", "shop:write").json, "write")
         assert (granted["usable"], granted["hidden_because"]) == (True, [])
         with pytest.raises(CommandError, match="no scope 'shop:wirte'; --scope takes one of shop:read, shop:write"):
             run(*ask, "--scope", "shop:wirte")
     row = ClientPolicy.objects.create(client_id="acme", tools=["write"])
     try:
-        assert entry(run(*ask).json, "find")["hidden_because"] == ["not among the tools of the client 'acme'"]
+        assert entry(run(*ask).json, "find")["hidden_because"] == ["not one of the tools allowed to the client 'acme'"]
         ClientPolicy.objects.update(blocked=True)
         document = run(*ask).json
         assert document["endpoints"][0]["caller"]["refused_because"] == "the client 'acme' is blocked"
@@ -166,7 +166,7 @@ def test_an_endpoint_that_is_not_for_a_user_says_so(
     tool(server=closed, name="work")(lambda: "done")
     ann = make_user()
     text = run("mcp_inspect", "--server", "closed", "--as", ann.username).out
-    assert "REFUSED:       the endpoint is not for this user" in text
+    assert "DENIED:        the endpoint does not admit this user" in text
     assert "work" not in text
 
 
@@ -207,10 +207,10 @@ def test_the_document_has_the_keys_that_the_docs_name(shop: MCPServer, run: Run)
     ("arguments", "words"),
     [
         (("--server", "shpo"), "There is no endpoint 'shpo'; --server takes one of"),
-        (("--as", "nobody"), "There is no user 'nobody'; --as takes the name with which one signs in."),
-        (("--client", "acme"), "--client needs the user in whose name the client calls: --as USERNAME."),
-        (("--scope", "shop:read"), "say which with --client CLIENT_ID."),
-        (("fnid", "--server", "shop"), "There is no 'fnid' at shop; 'manage.py mcp_inspect' lists what there is."),
+        (("--as", "nobody"), "There is no user 'nobody'; --as takes a username."),
+        (("--client", "acme"), "--client requires the user that the client acts for: add --as USERNAME."),
+        (("--scope", "shop:read"), "add --client CLIENT_ID."),
+        (("fnid", "--server", "shop"), "There is no 'fnid' at shop; 'manage.py mcp_inspect' lists all names."),
     ],
 )
 def test_what_is_not_there_is_said(shop: MCPServer, run: Run, arguments: tuple[str, ...], words: str) -> None:

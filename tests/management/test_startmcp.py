@@ -118,7 +118,7 @@ def test_an_app_without_models_gets_a_tool(site: Site) -> None:
 def test_what_is_there_is_not_overwritten() -> None:
     path = Path(apps.get_app_config("travel").path) / "mcp.py"
     before = path.read_text()
-    with pytest.raises(CommandError, match="already; nothing was written"):
+    with pytest.raises(CommandError, match="already exists; nothing was written"):
         call_command("startmcp", "travel")
     assert path.read_text() == before
 
@@ -126,8 +126,8 @@ def test_what_is_there_is_not_overwritten() -> None:
 @pytest.mark.parametrize(
     ("app", "words"),
     [
-        ("lirbary", "There is no app 'lirbary' in INSTALLED_APPS; APP is one of"),
-        ("auth", "The app 'auth' is not yours but installed"),
+        ("lirbary", "There is no app 'lirbary' in INSTALLED_APPS; choose one of"),
+        ("auth", "The app 'auth' is an installed package"),
     ],
 )
 def test_an_app_that_is_none_of_the_site_is_refused(app: str, words: str) -> None:

@@ -119,7 +119,7 @@ WRONG: dict[str, tuple[Declare, str]] = {
     "the name of an endpoint for a form": (lambda _: form_tool(Contact, handle=add, server="desk"), IS_NO_SERVER),  # type: ignore[call-overload]
     "a list of a view's arguments": (
         lambda server: view_tool("bookings", arguments=["day"], server=server),  # type: ignore[arg-type]
-        ("view_tool(bookings): arguments must be a dict from names to annotations, like {'day': str}, not ['day']."),
+        ("view_tool(bookings): arguments must map names to annotations, such as {'day': str}, not ['day']."),
     ),
     "a class": (
         lambda server: tool(server=server)(Contact),
@@ -127,7 +127,7 @@ WRONG: dict[str, tuple[Declare, str]] = {
     ),
     "a form in place of its class": (
         lambda server: form_tool(Contact(), server=server),  # type: ignore[call-overload]
-        "form_tool(a Contact): it takes a form class, or a class that formset_factory made.",
+        "form_tool(a Contact): expected a form class, or a class made by formset_factory.",
     ),
     "rows in place of a function": (
         lambda _: ModelArgument(Book.objects.all()),  # type: ignore[arg-type] # which asks no database

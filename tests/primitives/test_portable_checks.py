@@ -88,4 +88,4 @@ def test_mcp_inspect_tells_them_too(take: Callable[..., MCPServer]) -> None:
     assert "an array without items" in told_of["problems"][0]
     out = StringIO()
     call_command("mcp_inspect", "--server", "linted", stdout=out)
-    assert "some clients refuse it: inputSchema: value: an array without items" in out.getvalue()
+    assert "some clients reject it: inputSchema: value: an array without items" in out.getvalue()

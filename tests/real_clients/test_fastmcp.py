@@ -69,7 +69,7 @@ def test_an_import_asks_in_the_middle_and_does_as_it_is_told(use: Use) -> None:
         {"added": 1, "replaced": 0, "left": 0},
         {"added": 0, "replaced": 1, "left": 0},
     ]
-    assert said["asked"] == ["In the timetable already: 1 of 1 flight. What is to be done?"]
+    assert said["asked"] == ["Already in the timetable: 1 of 1 flight. Replace or leave them?"]
 
 
 def test_a_wrong_table_is_refused_at_once(use: Use) -> None:

@@ -46,7 +46,7 @@ def test_a_task_asks_in_the_middle(use: Use) -> None:
     said = use("import_flights", {"table": f"{HEADER}\n{flight(number, 80)}"}, answer={"existing": "replace"})
     assert said["result"]["structuredContent"] == {"added": 0, "replaced": 1, "left": 0}
     ((message, meta),) = said["asked"]
-    assert message.startswith("In the timetable already")
+    assert message.startswith("Already in the timetable")
     assert meta == {"io.modelcontextprotocol/related-task": {"taskId": said["task"]}}
 
 

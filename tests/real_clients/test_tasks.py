@@ -183,7 +183,7 @@ def test_an_import_asks_in_the_middle_and_does_as_it_is_told(desk: Desk) -> None
 
     assert first.structured_content == {"added": 1, "replaced": 0, "left": 0}
     assert second.structured_content == {"added": 0, "replaced": 1, "left": 0}
-    assert desk.person.asked == ["In the timetable already: 1 of 1 flight. What is to be done?"]
+    assert desk.person.asked == ["Already in the timetable: 1 of 1 flight. Replace or leave them?"]
     if desk.tasks:
         assert "input_required" in [each.status for each in desk.tasks.got]
 

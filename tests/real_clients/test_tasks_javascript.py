@@ -60,7 +60,7 @@ def test_an_import_asks_in_the_middle_and_does_as_it_is_told(use: Use) -> None:
 
     assert first["result"]["structuredContent"] == {"added": 1, "replaced": 0, "left": 0}
     assert second["result"]["structuredContent"] == {"added": 0, "replaced": 1, "left": 0}
-    assert second["asked"] == ["In the timetable already: 1 of 1 flight. What is to be done?"]
+    assert second["asked"] == ["Already in the timetable: 1 of 1 flight. Replace or leave them?"]
 
 
 @everybody

@@ -83,10 +83,10 @@ def test_a_skill_md_that_is_wrong_is_named_with_what_is_wrong(write: Write, subt
         ("---\nname: a\ndescription: 3\n---\n", "needs a description"),
         (skill_md("a", "d" * 1025), "a description of 1025 characters; at most 1024"),
         (skill_md("a", more=f"compatibility: {'c' * 501}\n"), "a compatibility of 501 characters; at most 500"),
-        (skill_md("a", more="license: 3\n"), "a license that is no text: 3"),
-        (skill_md("a", more="metadata: words\n"), "metadata that are no map"),
-        (skill_md("a", more='metadata:\n  io.modelcontextprotocol/x: "1"\n'), "are the protocol's"),
-        (b"---\nname: a\ndescription: \xff\n---\n", "is no UTF-8"),
+        (skill_md("a", more="license: 3\n"), "a license that is not a string: 3"),
+        (skill_md("a", more="metadata: words\n"), "metadata that is not a mapping"),
+        (skill_md("a", more='metadata:\n  io.modelcontextprotocol/x: "1"\n'), "are reserved for the protocol"),
+        (b"---\nname: a\ndescription: \xff\n---\n", "is not UTF-8"),
     ]:
         with subtests.test(text=text, words=words):
             where = write("a", {"SKILL.md": text})
@@ -175,7 +175,7 @@ def test_a_link_to_nothing_is_refused(write: Write, subtests: pytest.Subtests) -
     for name, target in {"to-nothing": "nowhere", "to-itself": "self"}.items():
         where = write(name)
         (where / "self").symlink_to(target)
-        with subtests.test(name), pytest.raises(ImproperlyConfigured, match=r"leads nowhere: .*/self"):
+        with subtests.test(name), pytest.raises(ImproperlyConfigured, match=r"a broken link: .*/self"):
             read(where)
 
 
@@ -183,7 +183,7 @@ def test_a_pipe_is_refused_and_not_waited_for(write: Write) -> None:
     where = write("a")
     os.mkfifo(where / "pipe")
 
-    with pytest.raises(ImproperlyConfigured, match="neither file nor folder"):
+    with pytest.raises(ImproperlyConfigured, match="neither a file nor a folder"):
         read(where)
 
 
@@ -194,5 +194,5 @@ def test_a_name_that_is_no_utf_8_is_refused(write: Write) -> None:
     except OSError:  # a file system that does not know such names
         return
 
-    with pytest.raises(ImproperlyConfigured, match="no UTF-8"):
+    with pytest.raises(ImproperlyConfigured, match="not UTF-8"):
         read(where)

@@ -139,7 +139,7 @@ def test_skills_change_while_the_database_is_away(
     write("packing", description="After it.")
 
     assert described(asking) == {"packing": "After it."}
-    assert "nobody who listens is told" in caplog.text
+    assert "clients were not notified" in caplog.text
 
 
 def test_in_production_files_are_read_once(asking: Client, serve: Serve, write: Write, settings: Any) -> None:

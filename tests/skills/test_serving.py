@@ -109,7 +109,7 @@ def test_a_default_endpoint_that_is_not_served_does_not_come_to_life(
     serve()
 
     assert default.is_empty()
-    assert "skills/packing is served nowhere" in caplog.text
+    assert "skills/packing is not served" in caplog.text
 
 
 def test_a_skill_goes_where_it_is_said_and_nowhere_else(
@@ -227,7 +227,7 @@ def test_a_skill_md_in_other_letters_is_refused(serve: Serve, root: Path) -> Non
     (root / "packing").mkdir()
     (root / "packing" / "skill.md").write_text(skill_md("packing"))
 
-    assert "a file skill.md; it must be called SKILL.md" in serve().wrong["packing"]
+    assert "a file skill.md; it must be named SKILL.md" in serve().wrong["packing"]
 
 
 def test_a_skill_whose_folder_is_a_link_out_of_the_app_is_refused(serve: Serve, write: Write, tmp_path: Path) -> None:
@@ -268,12 +268,15 @@ def test_what_cannot_be_meant_stops_the_start(
 ) -> None:
     write("packing")
     declarations: list[tuple[Any, str]] = [
-        (lambda: skill("baggage", permission="travel.view_booking"), "skill('baggage'): no installed app has that"),
-        (lambda: skill(app="nobody", groups=["Desk"]), "skill(app='nobody'): no installed app has that"),
-        (skill, "the path of a skill, or the label of an app"),
-        (lambda: skill("packing", app="holiday"), "the path of a skill, or the label of an app"),
-        (lambda: (skill("packing"), skill("packing")), "'packing' was spoken of before"),
-        (lambda: skill("packing", server=default.namespace("x")), "a skill goes to endpoints"),
+        (
+            lambda: skill("baggage", permission="travel.view_booking"),
+            "skill('baggage'): no installed app has such a skill",
+        ),
+        (lambda: skill(app="nobody", groups=["Desk"]), "skill(app='nobody'): no installed app has such a skill"),
+        (skill, "either the path of a skill or the label of an app"),
+        (lambda: skill("packing", app="holiday"), "either the path of a skill or the label of an app"),
+        (lambda: (skill("packing"), skill("packing")), "'packing' was already declared"),
+        (lambda: skill("packing", server=default.namespace("x")), "server must be an endpoint"),
         (lambda: skill("packing", permission="view_booking"), "must look like 'app_label.codename'"),
         (lambda: skill("packing", groups="Desk"), "groups must be a list, like ['Desk']"),
     ]

@@ -1,4 +1,4 @@
-"""Views of Django REST framework as tools."""
+"""``drf_tools``: APIs of Django REST framework as tools."""
 
 from django_mcp.contrib.drf.tools import drf_tools
 

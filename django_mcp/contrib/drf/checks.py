@@ -1,4 +1,4 @@
-"""A system check: that the URLconf leads to what is published."""
+"""System check that views of ``drf_tools`` are in the URLconf."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,12 +14,12 @@ from django_mcp.core.server import every_server
 
 @register("django_mcp")
 def check_addresses(app_configs: Sequence[Any] | None, **options: Any) -> list[CheckMessage]:  # noqa: ARG001
-    """Tools whose calls would end nowhere."""
+    """Check that each tool's view can be reached by a URL."""
     return [
         Error(
             _("The tool %(tool)r on %(server)r cannot reach its view. %(missing)s")
             % {"tool": tool.name, "server": server, "missing": missing(endpoint.operation, known)},
-            hint=_("Add the view to the URLconf, or say version=… or mounted=False."),
+            hint=_("Add the view to the URLconf, or set version=… or mounted=False."),
             id="django_mcp.E028",
         )
         for server in every_server()
@@ -30,10 +30,10 @@ def check_addresses(app_configs: Sequence[Any] | None, **options: Any) -> list[C
 
 
 def _unreachable(endpoint: Endpoint) -> Iterator[Any]:
-    """Yield the URLs of a view if each of them needs a version and ``drf_tools`` was given none."""
+    """Yield the URLs of a view if all of them need a version that is not set."""
     try:
         known = addresses(endpoint.operation, endpoint.version)
-    except ImproperlyConfigured:  # the URLconf cannot be imported, and whatever is wrong with it is told elsewhere
+    except ImproperlyConfigured:  # the URLconf cannot be imported; other checks report it
         return
     unknown = endpoint.operation.version_variable if endpoint.version is None else None
     if not any(unknown not in each.required for each in known):

@@ -1,4 +1,4 @@
-"""The operations of a view, and their URLs in the site's URLconf."""
+"""Operations of REST framework views, and their URLs in the site's URLconf."""
 
 import inspect
 import re
@@ -35,7 +35,7 @@ from django_mcp.integrations.views import Address, fits_into_path
 
 METHODS = ("get", "post", "put", "patch", "delete")
 STANDARD = ("list", "retrieve", "create", "update", "partial_update", "destroy")
-"""The actions of a viewset that routers know of themselves."""
+"""The standard actions of viewsets."""
 _ACTIONS = {
     "get": ("retrieve", "list"),
     "post": ("create",),
@@ -43,24 +43,23 @@ _ACTIONS = {
     "patch": ("partial_update",),
     "delete": ("destroy",),
 }
-"""The action that each HTTP method of a generic view performs."""
+"""The actions that each HTTP method of a generic view may perform."""
 _GROUPS = re.compile(r"\(\?P<(\w+)>|<(?:\w+:)?(\w+)>")
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One method of one view at one of its URLs.
+    """One HTTP method of a view.
 
     Attributes:
-        view: the class.
-        method: of HTTP, in upper case.
-        handler: the name of the view's method.
-        action: which of ``STANDARD`` it does; else *handler*.
-        detail: it is about one row, named in the URL; perhaps, where a view has a handler of its own.
-        mapping: for viewsets, from methods of HTTP to names of the view's.
-        initkwargs: what ``as_view`` is given.
-        variables: names of the URL's variables besides the row's, as far as they are known here.
-        callback: what ``as_view`` made, where the site's owner chose that; only its own URLs are meant then.
+        method: HTTP method in upper case.
+        handler: name of the view's method.
+        action: one of ``STANDARD``, or *handler*.
+        detail: True if it concerns one row, named in the URL. A guess for views with their own handlers.
+        mapping: for viewsets, names of the view's methods by HTTP method.
+        initkwargs: arguments of ``as_view``.
+        variables: known URL variables other than the row's.
+        callback: the result of ``as_view``, if the site passed it; only its own URLs are used then.
     """
 
     view: type[APIView]
@@ -75,30 +74,30 @@ class Operation:
 
     @property
     def decorated(self) -> Any:
-        """The handler with what decorators have put on it."""
+        """The handler with its decorators."""
         return getattr(self.view, self.handler)
 
     @property
     def function(self) -> Any:
-        """The handler as it was written."""
+        """The undecorated handler."""
         written = inspect.unwrap(self.decorated)
         if not getattr(written, "__closure__", None):
             return written
-        # @api_view puts one handler for all methods around the function.
+        # @api_view wraps the function in one handler for all methods.
         return inspect.getclosurevars(written).nonlocals.get("func", written)
 
     @property
     def is_extra(self) -> bool:
-        """Whether it is none of the standard actions."""
+        """True unless it is a standard action."""
         return self.action not in STANDARD
 
     @property
     def is_safe(self) -> bool:
-        """Whether it changes nothing."""
+        """True if it is read-only."""
         return self.method == "GET"
 
     def parameters(self) -> Mapping[str, inspect.Parameter]:
-        """Those of the handler's parameters that are variables of the URL."""
+        """Return the handler's parameters that are URL variables."""
         named = inspect.signature(self.function).parameters
         kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
         return {
@@ -109,21 +108,21 @@ class Operation:
 
     @property
     def lookup(self) -> str | None:
-        """The URL's variable that names the row, if the URL has it; None where it is about none."""
+        """The URL variable that identifies the row; None if there is no single row."""
         if not self.detail:
             return None
         return getattr(self.view, "lookup_url_kwarg", None) or getattr(self.view, "lookup_field", None)
 
     @property
     def version_variable(self) -> str | None:
-        """The URL's variable for the version."""
+        """The URL variable of the API version."""
         scheme = self.view.versioning_class
         return scheme.version_param if scheme and issubclass(scheme, URLPathVersioning) else None
 
     def instance(self) -> Any:
-        """A view as it is while it serves, for an anonymous caller.
+        """Return a view instance as it is during a request of an anonymous user.
 
-        ``swagger_fake_view`` tells it, as schema generators do, that nobody asked.
+        ``swagger_fake_view`` is set, as by schema generators.
         """
         made: Any = self.view(**{key: value for key, value in self.initkwargs.items() if key != "schema"})
         request = HttpRequest()
@@ -141,10 +140,10 @@ class Operation:
 
 
 def operations(source: Any) -> Iterator[Operation]:
-    """All that a router, a view's class, or what ``as_view`` and ``@api_view`` made, can do.
+    """Yield all operations of a router, a view class, or a result of ``as_view`` or ``@api_view``.
 
     Raises:
-        ImproperlyConfigured: it is none of these.
+        ImproperlyConfigured: *source* is none of these.
     """
     if isinstance(source, BaseRouter):
         for prefix, viewset, basename in source.registry:
@@ -158,7 +157,7 @@ def operations(source: Any) -> Iterator[Operation]:
     elif hasattr(source, "cls"):
         yield from _of_view(source.cls, source.initkwargs, source)
     else:
-        msg = f"drf_tools({source!r}): give it a router, a view set, or a view of Django REST framework."
+        msg = f"drf_tools({source!r}): expected a router, a viewset or a view of Django REST framework."
         raise ImproperlyConfigured(msg)
 
 
@@ -197,10 +196,10 @@ def _of_view(view: type[APIView], initkwargs: Mapping[str, Any], callback: Any) 
 
 
 class NoSuchURLError(Exception):
-    """No URL of the view has these values.
+    """No URL of the view matches the values.
 
     Attributes:
-        lacking: the variables that its shortest URL has besides, where each has more than were given.
+        lacking: additional variables of the shortest URL, if all URLs need more values.
     """
 
     def __init__(self, lacking: frozenset[str] = frozenset()) -> None:
@@ -209,16 +208,11 @@ class NoSuchURLError(Exception):
 
 
 def place(operation: Operation, values: Mapping[str, Any], version: str | None) -> tuple[str, Any]:
-    """The path to ask, percent-encoded, and what it resolves to.
-
-    Args:
-        operation: of a view that is in the URLconf.
-        values: of the URL's variables.
-        version: of the API.
+    """Return the percent-encoded path of an operation in the URLconf, and its resolver match.
 
     Raises:
-        NoSuchURLError: none of the view's URLs takes these values.
-        ImproperlyConfigured: it has none with these variables.
+        NoSuchURLError: no URL of the view matches these values.
+        ImproperlyConfigured: no URL of the view has these variables.
     """
     known = addresses(operation, version)
     longer = [each.variables.keys() - values.keys() for each in known if each.variables.keys() > values.keys()]
@@ -235,14 +229,14 @@ def place(operation: Operation, values: Mapping[str, Any], version: str | None) 
             match = resolve(_plain(path))
         except (NoReverseMatch, Resolver404):
             continue
-        # A value may make a URL that belongs to another view, one that was not published perhaps.
+        # A value may produce a URL of another view, possibly an unpublished one.
         if match.func is each.callback:
             return path, match
     raise NoSuchURLError(frozenset() if fitting else lacking)
 
 
 def missing(operation: Operation, known: Sequence[Address]) -> str:
-    """For the site's owner: that no URL leads to an operation."""
+    """Return the error text for an operation that no URL leads to."""
     urls = [
         _("with %(variables)s") % {"variables": ", ".join(sorted(each.variables)) or _("no variables")}
         for each in known
@@ -258,7 +252,7 @@ def missing(operation: Operation, known: Sequence[Address]) -> str:
 
 
 def addresses(operation: Operation, version: str | None) -> list[Address]:
-    """All entries of the URLconf for an operation, in order; of one version where they differ by namespace."""
+    """Return the URLconf entries of an operation in order, limited to one version if they differ by namespace."""
     every = _by_view(get_resolver(get_urlconf())).get(operation.view, ())
     known = [each for each in every if _leads_to(each.callback, operation) and _is_named(each.variables)]
     if operation.callback is not None:
@@ -283,7 +277,6 @@ def _leads_to(callback: Any, operation: Operation) -> bool:
 
 @lru_cache(maxsize=8)
 def _by_view(resolver: URLResolver) -> Mapping[type, Sequence[Address]]:
-    """The entries that ``reverse`` can find, by the class of their view."""
     found: defaultdict[type, list[Address]] = defaultdict(list)
     for each in views.addresses(resolver):
         if each.lookup is not None and hasattr(each.callback, "cls"):
@@ -292,5 +285,4 @@ def _by_view(resolver: URLResolver) -> Mapping[type, Sequence[Address]]:
 
 
 def _plain(path: str) -> str:
-    """A path as a resolver takes it: decoded, and without the prefix under which the site runs."""
     return "/" + unquote(path).removeprefix(get_script_prefix())

@@ -1,4 +1,4 @@
-"""Call a view with the arguments of a tool, and translate its response or error."""
+"""Requests of ``drf_tools`` to a view, and its responses and errors as tool results."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,20 +49,20 @@ from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.validation_errors import abridged, missing_argument, shortened, written
 
 MAX_SHOWN = 80
-"""Characters of a value that is told to have been wrong."""
+"""Characters of an invalid value to repeat in an error."""
 
 
 class APIArguments(OperationArguments):
     """Arguments of a view.
 
     Attributes:
-        paging: the parameters of the query that choose a page.
+        paging: query parameters that select a page.
     """
 
     paging: frozenset[str] = frozenset()
 
     def value(self, place: Sequence[Any], given: Mapping[str, Any]) -> str | None:
-        """The value at a place in the arguments, as JSON; None where there is none, or where it is long."""
+        """Return the JSON of the value at a location in the arguments; None if it is missing or long."""
         found: Any = given
         for step in place:
             try:
@@ -72,7 +72,7 @@ class APIArguments(OperationArguments):
         return text if len(text := json.dumps(found, ensure_ascii=False)) <= MAX_SHOWN else None
 
     def of_page(self, link: Any) -> dict[str, Any]:
-        """The arguments that a link to another page stands for: a model cannot follow it, but it can call again."""
+        """Return the arguments for a pagination link, since a model cannot follow the link itself."""
         if not isinstance(link, str):
             return {}
         sent = dict(parse_qsl(urlsplit(link).query, keep_blank_values=True))
@@ -99,9 +99,9 @@ _OF_JSON = {
 
 
 def answered(result: ToolResult[Any], arguments: APIArguments, output: Schema | None) -> ToolResult[Any]:
-    """A result with the arguments of the pages before and after it, and with data that fit *output*.
+    """Return a result with the arguments of the next and previous page, and only data that matches *output*.
 
-    Data that do not fit are left out of the structured content. The text has all that the view said.
+    The text still has the complete response.
     """
     value = result.structured
     if isinstance(value, dict):
@@ -114,7 +114,7 @@ def answered(result: ToolResult[Any], arguments: APIArguments, output: Schema | 
 
 
 def page_arguments() -> dict[str, Schema]:
-    """What ``_pages`` adds, for an output schema."""
+    """Return the output schema of the page arguments."""
     return {
         NEXT: {"type": "object", "description": "Arguments to add for the next page. Keep the others."},
         PREVIOUS: {"type": "object", "description": "Arguments to add for the previous page. Keep the others."},
@@ -129,7 +129,7 @@ def _pages(value: dict[str, Any], arguments: APIArguments) -> dict[str, Any]:
 
 
 def fitted(schema: Schema, value: Any) -> Any:
-    """*value* without what does not fit a schema as ``structural`` makes them; ``UNFIT`` where nothing of it does."""
+    """Return the parts of *value* that match a ``structural`` schema, or ``UNFIT`` if none does."""
     if "anyOf" in schema:
         tried = (fitted(each, value) for each in schema["anyOf"])
         value = next((each for each in tried if each is not UNFIT), UNFIT)
@@ -163,17 +163,19 @@ def _is_of_type(kind: Any, value: Any) -> bool:
 
 _DETAIL = "detail"
 _ENVELOPES = ("errors", "error", "details", _DETAIL)
-"""Under which exception handlers of a site's own put what is wrong with the fields."""
+"""Keys under which custom exception handlers put field errors."""
 
 
 def refused(response: Any, arguments: APIArguments, given: Mapping[str, Any], user: Any) -> ToolError:
-    """The error for a response with a status of 4xx."""
+    """Return the error for a response with a 4xx status."""
     try:
         body = _body(response)
     finally:
         close(response)
     lines = abridged(list(dict.fromkeys(_lines(body, (), arguments, given))))
-    return ToolError("\n".join([*lines, *_advice(response, lines, user)]) or f"Refused: {response.reason_phrase}.")
+    return ToolError(
+        "\n".join([*lines, *_advice(response, lines, user)]) or f"Request failed: {response.reason_phrase}."
+    )
 
 
 def _advice(response: Any, lines: Sequence[str], user: Any) -> Iterator[str]:
@@ -193,7 +195,6 @@ def _body(response: Any) -> Any:
 
 
 def _lines(body: Any, place: tuple[Any, ...], arguments: APIArguments, given: Mapping[str, Any]) -> Iterator[str]:
-    """A sentence for each thing that is wrong, wherever in the body it is."""
     match body:
         case dict():
             for key, inner in body.items():
@@ -220,10 +221,10 @@ def _lines(body: Any, place: tuple[Any, ...], arguments: APIArguments, given: Ma
 def _is_general(
     key: str, inner: Any, place: tuple[Any, ...], arguments: APIArguments, given: Mapping[str, Any]
 ) -> bool:
-    """Whether something is about the whole, and its key is not the name of a field."""
+    """Return True unless the key of an error is a field."""
     if key in (api_settings.NON_FIELD_ERRORS_KEY, NON_FIELD_ERRORS):
         return True
-    if key == _DETAIL and isinstance(inner, str):  # of a field of that name there would be a list
+    if key == _DETAIL and isinstance(inner, str):  # a field of that name would have a list
         return True
     if place or key not in _ENVELOPES:
         return False
@@ -233,13 +234,12 @@ def _is_general(
 
 
 def _items(arguments: APIArguments, given: Mapping[str, Any]) -> list[Any] | None:
-    """Return the items of a body that is a list; None for another body."""
     items = None if arguments.whole is None else given.get(arguments.whole)
     return items if isinstance(items, list) else None
 
 
 def _item(told: Any, arguments: APIArguments, given: Mapping[str, Any]) -> int | None:
-    """The number of the item that mistakes are about, where they are told beside its number or what names its row."""
+    """Return the index of the item that errors belong to, from its index or its identifying values."""
     items = _items(arguments, given)
     if items is None or not isinstance(told, dict) or not isinstance(told.get("errors"), dict):
         return None
@@ -263,25 +263,21 @@ def _sentence(words: str, place: tuple[Any, ...], arguments: APIArguments, given
 
 
 MAX_ROWS = 100
-"""So many rows are looked at that an argument may name."""
+"""Limit of rows looked up for one argument."""
 
 
 class Description(Protocol):
-    """What a view tells of an operation, as far as calls need it.
-
-    Attributes:
-        view: the view as schemas are generated from it.
-    """
+    """What calls need to know of an operation."""
 
     view: Any
 
     @property
     def arguments(self) -> APIArguments:
-        """The arguments of the tool."""
+        """Arguments of the tool."""
 
     @property
     def output(self) -> Schema | None:
-        """JSON Schema of the tool's structured content."""
+        """JSON Schema of the structured content."""
 
     @property
     def model(self) -> Any:
@@ -289,21 +285,20 @@ class Description(Protocol):
 
     @property
     def addresses_rows(self) -> bool:
-        """The body may name rows other than by primary key."""
+        """True if the body may identify rows by something other than a primary key."""
 
     def rows_in(self, view: Any, sent: Sent) -> dict[str, Any]:
-        """Return the rows that a body names, by argument."""
+        """Return the rows that a body refers to, by argument."""
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """What a tool calls.
+    """The function of a tool: a call of one operation.
 
     Attributes:
-        described: what the view tells of it.
-        version: of the API, for views with versions.
-        mounted: the view is in the URLconf.
-        done: what a model is told of an answer without a body.
+        version: API version, for versioned views.
+        mounted: True if the view is in the URLconf.
+        done: text of the result for a response without a body.
     """
 
     operation: Operation
@@ -313,12 +308,7 @@ class Endpoint:
     done: str
 
     def __call__(self, ctx: Context, keywords: Mapping[str, Any]) -> ToolResult[Any]:
-        """Call the view as the caller, and tell what it answered.
-
-        Raises:
-            ToolError: it refused.
-            ArgumentError: no URL of it can be made of the arguments.
-        """
+        """Call the view as the caller and return its response as a result."""
         given, arguments, output = keywords["given"], self.described.arguments, self.described.output
         request, view, args, variables = self._asked(ctx, arguments.sent(given))
         response: Any = run_view(view, request, args, variables)
@@ -330,13 +320,10 @@ class Endpoint:
         return answered(result, arguments, output)
 
     def rows(self, ctx: Context, keywords: Mapping[str, Any]) -> dict[str, Any]:
-        """The rows that a call means, by argument: the one that it is about, and those that its body names.
+        """Return the rows that a call refers to in its URL and body, by argument.
 
-        The view and its serializer find them, with the request of the call and behind the view's permissions. What is
-        none for the caller is left out. What they write meanwhile is rolled back.
-
-        Raises:
-            ToolError, ArgumentError: as when it is called.
+        The view and its serializer look them up with the request and permissions of the call. Rows the caller cannot
+        access are left out. Writes during the lookup are rolled back.
         """
         sent = self.described.arguments.sent(keywords["given"])
         name = self.operation.lookup if self.operation.lookup in sent.path else None
@@ -348,7 +335,7 @@ class Endpoint:
             return rolled_back(partial(rolled_back, partial(self._found, ctx, sent, name), alias))
         except (ToolError, ArgumentError):
             raise
-        except Exception:  # noqa: BLE001 - it needs what is around it in the URLconf perhaps, or cannot find rows at all
+        except Exception:  # noqa: BLE001 - the view may depend on its decorators, or cannot look up rows
             return {} if name is None else {name: rolled_back(partial(self._of_model, sent.path[name]), alias)}
 
     def _found(self, ctx: Context, sent: Sent, name: str | None) -> dict[str, Any]:
@@ -370,7 +357,7 @@ class Endpoint:
 
     @cached_property
     def _looking(self) -> Any:
-        """The view, with a handler that only looks. To look does not count as a call."""
+        """The view class with a handler that only looks up rows, and without throttles."""
 
         def handle(view: Any, request: Any, *args: Any, **kwargs: Any) -> Response:  # noqa: ARG001
             view.mcp_look(view)
@@ -381,7 +368,7 @@ class Endpoint:
         return type(view.__name__, (view,), {**own, self.operation.handler: handle})
 
     def _of_model(self, value: Any) -> Any:
-        """The keys of all rows that an argument may name; None where that cannot be known."""
+        """Return the keys of all rows that an argument may refer to; None if unknown."""
         model = self.described.model
         if model is None:
             return None
@@ -393,22 +380,16 @@ class Endpoint:
             return None
 
     def _asked(self, ctx: Context, sent: Sent) -> tuple[Any, Any, Any, Mapping[str, Any]]:
-        """The request, the view behind its URL, and what that takes besides.
-
-        Raises:
-            ToolError, ArgumentError: there is no such URL.
-        """
         path, view, args, variables, match = self._place(sent)
         request: Any = site_request(ctx, self._call(path, sent))
         request.resolver_match = match
-        # What REST framework's own test client sets: the view's authenticators are not asked. There is no token to
-        # give: the caller's is for this endpoint, and for nothing behind it.
+        # As DRF's test client does, skip the view's authenticators. The caller's token is valid for the MCP endpoint
+        # only, and so is not passed on.
         caller = AnonymousUser() if ctx.user is None else ctx.user
         request._force_auth_user, request._force_auth_token = caller, None  # noqa: SLF001
         return request, view, args, variables
 
     def _place(self, sent: Sent) -> tuple[str, Any, Any, Mapping[str, Any], Any]:
-        """The path, the view behind it, what it takes besides the request, and the resolver's match."""
         values = dict(sent.path)
         if (variable := self.operation.version_variable) and self.version is not None:
             values[variable] = self.version
@@ -437,7 +418,7 @@ class Endpoint:
         if scheme and self.version is not None and issubclass(scheme, QueryParameterVersioning):
             query[scheme.version_param] = self.version
         content_type = MULTIPART if sent.files else self._content_type
-        if isinstance(sent.body, list):  # which no form can be
+        if isinstance(sent.body, list):  # forms cannot represent lists
             content_type = JSON
         body = None if sent.body is LEFT_OUT else sent.body
         body = body if content_type == JSON else as_form(body or {})
@@ -446,14 +427,13 @@ class Endpoint:
 
     @cached_property
     def _content_type(self) -> str:
-        """What to send without files: JSON where the view takes it."""
         parsers: list[BaseParser] = self.operation.instance().get_parsers()
         taken = [each.media_type for each in parsers]
         return next((each for each in (JSON, MULTIPART, FORM) if each in taken), JSON)
 
 
 def as_form(body: Any, prefix: str = "") -> dict[str, Any]:
-    """A body as REST framework reads forms: ``a.b`` for a member, ``a[0]b`` for one of an item, text for all else."""
+    """Flatten a body to DRF's form syntax: ``a.b`` for members, ``a[0]b`` for members of items."""
     found: dict[str, Any] = {}
     for key, value in body.items():
         name = f"{prefix}{key}"

@@ -1,7 +1,7 @@
-"""JSON Schema of an operation's parameters, body and answer, from drf-spectacular.
+"""JSON Schemas of an operation's parameters, body and response, from drf-spectacular.
 
-Annotations such as ``@extend_schema`` come first, then the site's own schema class, then the corrections below: an
-argument must fit its schema, so a field of unknown type takes any JSON, where drf-spectacular says text.
+Annotations such as ``@extend_schema`` come first, then the site's own schema class, then the corrections below:
+arguments are validated, so a field of unknown type accepts any JSON, where drf-spectacular would say string.
 """
 
 import copy
@@ -61,18 +61,18 @@ from django_mcp.primitives.validation_errors import with_article
 logger = logging.getLogger("django_mcp")
 
 NOTHING: Any = object()
-"""What a request or a response is where nobody says."""
+"""An undeclared request or response."""
 FREE: Schema = {"description": "The JSON to send."}
-"""A body of which nobody says what it is."""
+"""A body of unknown type."""
 MANY_FILTERS = 60
-"""Above so many filters of a class, those made from lookups are offered only where they are named."""
+"""Above this number of filters in a class, filters made from lookups are offered only if named."""
 
 
 # Models
 
 
 def column_of(model: Any, path: str) -> Any:
-    """The field at the end of a path such as ``owner__username``; None where it is no field."""
+    """Return the field at the end of a path such as ``owner__username``; None if there is none."""
     column = None
     for step in path.replace(".", "__").split("__"):
         if model is None:
@@ -86,12 +86,12 @@ def column_of(model: Any, path: str) -> Any:
 
 
 def called(model: Any) -> str:
-    """What a row of a model is called."""
+    """Return the verbose name of a model."""
     return str(model._meta.verbose_name)  # noqa: SLF001 - Django's documented API
 
 
 def from_annotation(annotation: Any) -> Schema | None:
-    """The schema of a Python type as pydantic sees it; None where it has none."""
+    """Return the JSON Schema of a Python type; None if pydantic has none."""
     try:
         found = json_schema(TypeAdapter(annotation), "serialization")
     except PydanticUserError:
@@ -104,12 +104,12 @@ def from_annotation(annotation: Any) -> Schema | None:
 
 
 def is_taken(field: Field) -> bool:
-    """Whether a caller can give it a value."""
+    """Return True if callers can set a serializer field."""
     return not field.read_only and not isinstance(field, serializers.HiddenField)
 
 
 def is_upload(field: Field) -> bool:
-    """Whether it takes a file as a form sends it. Some descendants of ``FileField`` take text."""
+    """Return True if a field accepts uploaded files. Some subclasses of ``FileField`` accept text instead."""
     own = type(field).to_internal_value in (
         serializers.FileField.to_internal_value,
         serializers.ImageField.to_internal_value,
@@ -122,9 +122,9 @@ def _is_sites(method: Any) -> bool:
 
 
 def is_read_by_the_site(field: Field) -> bool:
-    """Return True for a relation that is read by code of the site: perhaps it takes a key, or an object, or either.
+    """Return True for a relation whose input is parsed by the site's code, and so may be a key or an object.
 
-    The serializer of a whole body takes an object even so: its members are arguments.
+    The serializer of a whole body is excluded: its members are the arguments.
     """
     if not isinstance(field, BaseSerializer | RelatedField) or not _is_sites(type(field).to_internal_value):
         return False
@@ -135,7 +135,7 @@ def is_read_by_the_site(field: Field) -> bool:
 def _returned(call: Any) -> Schema | None:
     try:
         annotation = typing.get_type_hints(inspect.unwrap(call), include_extras=True).get("return", NOTHING)
-    except (NameError, TypeError):  # written for a type checker alone
+    except (NameError, TypeError):  # resolvable by type checkers only
         return None
     return None if annotation is NOTHING else from_annotation(annotation)
 
@@ -148,11 +148,11 @@ _MOMENTS: tuple[tuple[type[Field], str, str, Any], ...] = (
 
 
 def _taken(field: Any) -> Schema | None:  # noqa: PLR0911 - one line for each kind
-    """What a field takes; None where drf-spectacular says so as well."""
+    """Return the input schema of a field; None leaves it to drf-spectacular."""
     if is_upload(field):
         return {"type": "string", "format": "binary"}
     if isinstance(field, serializers.FilePathField | serializers.FileField):
-        return {"type": "string"}  # which files a server has is not told to everybody
+        return {"type": "string"}  # do not disclose the server's files
     if isinstance(field, serializers.MultipleChoiceField):
         return {"type": "array", "items": _choices(field), "uniqueItems": True}
     if isinstance(field, serializers.ChoiceField):
@@ -181,13 +181,13 @@ def _choices(field: Any) -> Schema:
 
 
 def _kind_of_choices(field: Any) -> Schema:
-    """The type alone: a row may hold what was a choice once."""
+    """Return only the type: stored values may predate the choices."""
     kind = choice_schema(field.choices).get("type")
     return {"type": kind} if isinstance(kind, str) else {}
 
 
 def _shown(field: Any) -> Schema | None:  # noqa: PLR0911 - one line for each kind
-    """What a field shows, likewise."""
+    """Return the output schema of a field, likewise."""
     method = type(field).to_representation
     if not is_serializer(field) and _is_sites(method):
         return _returned(method) or {}
@@ -206,7 +206,6 @@ def _shown(field: Any) -> Schema | None:  # noqa: PLR0911 - one line for each ki
 
 
 def _may_be_null(field: Field) -> bool:
-    """Return True if it shows a column that may be null, whatever the field says of itself."""
     if field.source in (None, "*") or field.parent is None:
         return False
     column = column_of(getattr(getattr(field.parent, "Meta", None), "model", None), field.source)
@@ -214,7 +213,6 @@ def _may_be_null(field: Field) -> bool:
 
 
 def _untyped(field: Any, schema: Schema) -> Schema:
-    """Return *schema* without ``type``, ``required`` and its other restrictions."""
     kept = {key: schema[key] for key in ("description", "properties", "items") if schema.get(key)}
     model = getattr(getattr(getattr(field, "child", field), "Meta", None), "model", None)
     if model is None or "properties" not in kept:
@@ -229,23 +227,23 @@ def _untyped(field: Any, schema: Schema) -> Schema:
 
 
 class _ForTools:
-    """What schema classes of drf-spectacular say for a tool, behind annotations and before all else."""
+    """Overrides of drf-spectacular's schema class, applied after annotations and before all else."""
 
     operation: Operation
     registry: Any
     view: Any
 
     def get_operation_id(self) -> None:
-        """None: names of tools are made from actions and models."""
+        """Use names made from actions and models."""
 
     def get_summary(self) -> None:
-        """None, likewise."""
+        """Use the tool's default title."""
 
     def get_description(self) -> None:
-        """None, likewise."""
+        """Use the tool's default description."""
 
     def get_request_serializer(self) -> Any:
-        """``FREE`` for actions without a serializer of their own: that of the view is for something else perhaps."""
+        """Return ``FREE`` for extra actions without their own serializer: the view's may not apply."""
         operation, own = self.operation, super().get_request_serializer  # type: ignore[misc]
         if operation.is_safe or operation.action in {"destroy", "delete"}:
             return None
@@ -257,7 +255,6 @@ class _ForTools:
         return FREE if found is None and not is_sites else found
 
     def get_response_serializers(self) -> Any:
-        """``NOTHING`` for all but the standard actions."""
         if self.operation.is_extra or self.operation.action == "destroy":
             return NOTHING
         found = super().get_response_serializers()  # type: ignore[misc]
@@ -297,11 +294,10 @@ class _ForTools:
 
     @property
     def components(self) -> Mapping[str, Schema]:
-        """What schemas refer to."""
         return self.registry.build({}).get("schemas", {})  # type: ignore[no-any-return]
 
     def _get_serializer_name(self, serializer: Any, direction: str, bypass_extensions: bool = False) -> str:
-        # Two of one name, or one with other fields in another place, are told apart.
+        # Distinguish serializers with the same name, or with different fields.
         if isinstance(serializer, Serializer):
             kind, partial = type(serializer), getattr(serializer, "partial", False)
             return f"{kind.__module__}.{kind.__qualname__}.{partial}.{'.'.join(serializer.fields)}"
@@ -309,7 +305,7 @@ class _ForTools:
 
     def _get_serializer_field_meta(self, field: Any, direction: str) -> Schema:
         meta: Schema = super()._get_serializer_field_meta(field, direction)  # type: ignore[misc]
-        # Words wait for the language of their reader.
+        # Keep lazy texts for translation.
         if isinstance(label := getattr(field, "label", None), Promise):
             meta["title"] = label
         if isinstance(words := getattr(field, "help_text", None), Promise):
@@ -317,7 +313,7 @@ class _ForTools:
         return meta
 
     def _insert_min_max(self, field: Any, content: Schema) -> None:
-        """Nothing: its validators say it, but for the limits of databases."""
+        """Do nothing: limits come from validators, not from the database."""
 
     def _insert_field_validators(self, field: Any, schema: Schema) -> None:
         if schema.get("type") != "array" and not has_override(field, "field"):
@@ -331,7 +327,6 @@ class _ForTools:
 
 
 def _with_meta(schema: Schema, meta: Schema) -> Schema:
-    """Return *schema* with *meta*, and the words of both."""
     words = words_of(meta.get("description"), schema.get("description"))
     found = {key: value for key, value in {**schema, **meta}.items() if key != "description"}
     return {**found, "description": words} if words else found
@@ -347,7 +342,7 @@ def _words_of_relation(field: Any) -> str | None:
 
 @lru_cache(maxsize=256)
 def _kind(noted: Any) -> Any:
-    """A schema class that asks the annotations of *noted* first, then ``_ForTools``, then the class behind them."""
+    """Return a schema class that applies the annotations of *noted*, then ``_ForTools``, then its base class."""
     behind = next(each for each in noted.__mro__ if each.__module__ != "drf_spectacular.utils")
     if not issubclass(behind, AutoSchema | OtherSchema):
         behind = AutoSchema
@@ -357,12 +352,7 @@ def _kind(noted: Any) -> Any:
 
 
 def inspector(operation: Operation, view: Any) -> Any:
-    """drf-spectacular's schema of one operation.
-
-    Args:
-        operation: of the view.
-        view: that serves it, or is as if it did.
-    """
+    """Return drf-spectacular's schema object for one operation."""
     noted: Any = getattr(operation.decorated, "kwargs", {}).get("schema") or inspect.getattr_static(
         type(view), "schema", None
     )
@@ -375,7 +365,7 @@ def inspector(operation: Operation, view: Any) -> Any:
 
 
 def default_serializer(operation: Operation, view: Any) -> Any:
-    """The serializer that the view itself would use; None for none."""
+    """Return the serializer that the view uses by default, or None."""
     partial = {"partial": True} if operation.method == "PATCH" else {}
     own = (getattr(type(view), "get_serializer", None), getattr(type(view), "get_serializer_class", None))
     is_default = own == (GenericAPIView.get_serializer, GenericAPIView.get_serializer_class)
@@ -388,17 +378,12 @@ def default_serializer(operation: Operation, view: Any) -> Any:
 
 
 def request_of(schema: Any, given: Any) -> Any:
-    """What the body is: a serializer, a field or another type, a schema; None for no body.
-
-    Args:
-        schema: of the operation.
-        given: what the site's ``request=`` says of it; ``NOTHING`` where it does not.
-    """
+    """Return the declaration of the body: *given*, or the schema's. None for no body."""
     return _made(_of_media_types(schema.get_request_serializer() if given is NOTHING else given), schema)
 
 
 def response_of(schema: Any, given: Any) -> Any:
-    """What a successful answer is, likewise; ``NOTHING`` where nobody says."""
+    """Return the declaration of a success response; ``NOTHING`` if there is none."""
     return _made(_of_statuses(schema.get_response_serializers() if given is NOTHING else given), schema)
 
 
@@ -413,19 +398,18 @@ def _made(note: Any, schema: Any) -> Any:
 
 
 def _afresh(schema: Any) -> Any:
-    """The schema class's object for one description: several threads may describe a view."""
+    """Copy the schema object for one description: threads may describe a view concurrently."""
     made = copy.copy(schema)
     made.registry = ComponentRegistry()
     return made
 
 
 def instance_of(note: Any) -> Any:
-    """An object of the class that a note is; else the note."""
+    """Return an instance of a declared class; other declarations unchanged."""
     return force_instance(note)  # type: ignore[no-untyped-call]
 
 
 def _of_media_types(note: Any) -> Any:
-    """``OpenApiRequest``, or a dict by media type: the one for JSON, else the first."""
     if isinstance(note, OpenApiRequest):
         return note.request
     if isinstance(note, Mapping) and any("/" in str(key) for key in note):
@@ -434,7 +418,6 @@ def _of_media_types(note: Any) -> Any:
 
 
 def _of_statuses(note: Any) -> Any:
-    """``OpenApiResponse``, or a dict by status: the first that is a success."""
     if isinstance(note, OpenApiResponse):
         return note.response
     if isinstance(note, Mapping) and note and all(_status(key) is not None for key in note):
@@ -449,10 +432,9 @@ def _status(key: Any) -> str | None:
 
 
 def note_schema(schema: Any, note: Any, direction: str) -> tuple[Schema, Document]:
-    """The schema of what a note means, and what it refers to.
+    """Return the schema of a declaration, and the document it refers to.
 
     Args:
-        schema: of the operation.
         note: a serializer or field, a Python type, ``OpenApiTypes``, or a schema.
         direction: ``"request"`` or ``"response"``.
     """
@@ -467,17 +449,20 @@ def note_schema(schema: Any, note: Any, direction: str) -> tuple[Schema, Documen
         else:
             found = from_annotation(note) or {}
     components = schema.components
-    if getattr(note, "partial", False):  # nothing within it is required either
+    if getattr(note, "partial", False):  # nested fields are not required either
         found, components = without_required(found), without_required(components)
     return found, Document(components, "readOnly" if direction == "request" else "writeOnly")
 
 
 CHECKED = frozenset({"additionalProperties", "anyOf", "const", "description", "enum", "items", "properties", "type"})
-"""What ``structural`` leaves of a schema."""
+"""Keywords that ``structural`` keeps."""
 
 
 def structural(schema: Any) -> Schema:
-    """Only what an answer can be held to. Nothing is required: what a row holds may be older than its serializer."""
+    """Return only the keywords that can be enforced on output.
+
+    Nothing is required: rows may be older than their serializer.
+    """
     found: Schema = {}
     for key, value in without_required(schema).items():
         if key == "properties":
@@ -493,7 +478,7 @@ def structural(schema: Any) -> Schema:
 
 
 def addresses_rows(field: Any) -> bool:  # noqa: PLR0911 - one line for each kind
-    """Return True if a field takes what may come to mean another row, such as a slug: anything but a primary key."""
+    """Return True if a field's value may refer to a different row later, as a slug can and a primary key cannot."""
     if not isinstance(field, Field) or not is_taken(field):
         return False
     match field:
@@ -511,7 +496,7 @@ def addresses_rows(field: Any) -> bool:  # noqa: PLR0911 - one line for each kin
 
 
 def rows_in(field: Any, value: Any) -> Any:
-    """The rows that *value* means, in the places where it does, as the field finds them; None for none."""
+    """Return the rows that *value* refers to, in its structure, as the field looks them up; None for none."""
     if not addresses_rows(field):
         return None
     match field:
@@ -523,7 +508,7 @@ def rows_in(field: Any, value: Any) -> Any:
         case RelatedField() | Serializer():
             try:
                 found = field.to_internal_value(value)
-            except Exception:  # noqa: BLE001 - what it cannot read the call refuses
+            except Exception:  # noqa: BLE001 - the call itself reports invalid values
                 return None
             within = found if isinstance(found, Mapping) else {"": found}
             return {name: row for name, row in within.items() if isinstance(row, Model) and row.pk is not None}
@@ -534,16 +519,14 @@ def rows_in(field: Any, value: Any) -> Any:
 
 
 def query_places(schema: Any, model: Any, filters: Collection[str] | None = None) -> list[Place]:
-    """All that an operation reads from the query, as far as drf-spectacular tells.
+    """Return the places of an operation's query parameters.
 
     Args:
-        schema: of the operation.
-        model: of the view's rows.
-        filters: the only ones of filter sets to give; None for all, or where they are very many for those that are not
-            made from lookups.
+        filters: offer only these filters of filter sets. None offers all; above ``MANY_FILTERS`` without those made
+            from lookups.
 
     Raises:
-        ImproperlyConfigured: there is no such filter.
+        ImproperlyConfigured: a filter does not exist.
     """
     schema = _afresh(schema)
     with GENERATOR_STATS.silence():
@@ -557,7 +540,6 @@ def query_places(schema: Any, model: Any, filters: Collection[str] | None = None
 
 
 def _left_out(schema: Any, backend: Any, model: Any, filters: Collection[str] | None) -> Iterator[str]:
-    """The parameters of a filter set that are not offered."""
     extension: Any = OpenApiFilterExtension.get_match(backend())
     if extension is None or not hasattr(backend, "get_filterset_class"):
         return
@@ -573,23 +555,25 @@ def _left_out(schema: Any, backend: Any, model: Any, filters: Collection[str] | 
             if is_made and len(filterset.base_filters) > MANY_FILTERS:
                 yield from (one for one in every if one == name or one.startswith(f"{name}_"))
             model, to = getattr(each.extra.get("queryset"), "model", None), each.extra.get("to_field_name")
-            if model and to and column_of(model, to) is None:  # it could never be used, and the others can
+            if model and to and column_of(model, to) is None:  # this filter can never work
                 who = type(view).__qualname__
-                logger.warning("The filter %r of %s is left out: %s has no field %r.", name, who, model.__name__, to)
+                logger.warning("Filter %r of %s was left out: %s has no field %r.", name, who, model.__name__, to)
                 yield name
 
 
 def _better_words(backend: Any, view: Any, model: Any) -> Iterator[tuple[str, str]]:
-    """What the two filters that everybody uses are told better by than by themselves."""
     if isinstance(backend, SearchFilter) and (fields := backend.get_search_fields(view, view.request)):
         words = ", ".join(str(each).lstrip("^=@$").replace("__", " ").replace("_", " ") for each in fields)
-        yield backend.search_param, f"Words to look for in: {words}."
+        yield backend.search_param, f"Search terms, matched against: {words}."
     elif isinstance(backend, OrderingFilter):
         fields = getattr(view, "ordering_fields", backend.ordering_fields)
         if model is not None or not (fields is None or fields == "__all__"):
             valid = backend.get_valid_fields(_rows(model), view, {"request": view.request})
             names = ", ".join(name for name, _ in valid)
-            yield backend.ordering_param, f"One or more of {names}, with commas between them; - before one reverses it."
+            yield (
+                backend.ordering_param,
+                f"Comma-separated fields to sort by: {names}. Prefix with '-' for descending order.",
+            )
 
 
 def _rows(model: Any) -> Any:
@@ -597,5 +581,5 @@ def _rows(model: Any) -> Any:
 
 
 def variable_schema(column: Any) -> Schema:
-    """The type of the values of a model's field in a URL; of any key, where it is None."""
+    """Return the schema of a model field's value in a URL; of any key if *column* is None."""
     return {"type": ["integer", "string"]} if column is None else json_type(column)

@@ -1,4 +1,4 @@
-"""``drf_tools``: the views of a REST API as tools, with names and descriptions."""
+"""``drf_tools``: options, names and descriptions of tools for REST framework views."""
 
 import inspect
 import re
@@ -67,7 +67,7 @@ DONE = {"destroy": "Deleted."}
 
 
 class Noun:
-    """What a view is about, in the singular and the plural, as identifiers."""
+    """The singular and plural name of a view's rows, as identifiers."""
 
     def __init__(self, view: type, model: Any, name: str | None, plural: str | None) -> None:
         singular = untranslated(model._meta.verbose_name) if model else _snake(view.__name__)  # noqa: SLF001
@@ -76,20 +76,20 @@ class Noun:
         self.plural = plural or (f"{name}s" if name else identifier(several))
 
     def in_words(self, sentence: str) -> str:
-        """A sentence with it in the place of ``{name}``, ``{a_name}`` and ``{plural}``."""
+        """Fill in ``{name}``, ``{a_name}`` and ``{plural}`` of a sentence."""
         name = self.name.replace("_", " ")
         return sentence.format(name=name, a_name=with_article(name), plural=self.plural.replace("_", " "))
 
 
 def tool_name(operation: Operation, noun: Noun, schema: Any) -> str:
-    """What an operation is called as a tool."""
+    """Return the tool's name for an operation."""
     if (chosen := schema.get_operation_id()) is not None:
         return identifier(chosen)
     return own_name(operation, noun)
 
 
 def own_name(operation: Operation, noun: Noun) -> str:
-    """What it is called where no annotation says so."""
+    """Return the default name, without annotations."""
     if operation.action in NAMES:
         return NAMES[operation.action].format(name=noun.name, plural=noun.plural)
     if operation.action in METHODS:
@@ -97,12 +97,12 @@ def own_name(operation: Operation, noun: Noun) -> str:
         several = sum(hasattr(operation.view, method) for method in METHODS) > 1
         return f"{operation.action}_{own}" if several else own
     about = noun.name if operation.detail else noun.plural
-    # ``recent_users`` of users has its noun already.
+    # ``recent_users`` of users already contains the noun.
     return operation.action if noun.name in operation.action else f"{operation.action}_{about}"
 
 
 def description(operation: Operation, view: Any, noun: Noun, schema: Any) -> str:
-    """What a model is told of a tool: what the site wrote of the operation, else of the view."""
+    """Return the tool's description: the site's text for the operation, otherwise for the view."""
     if words := schema.get_description():
         return force_str(words)
     sections = _sections(_written(operation.view))
@@ -124,7 +124,7 @@ def _is_sites(written: Any) -> bool:
 
 
 def _sections(text: str | None) -> Mapping[str, str]:
-    """A view's docstring by method, where it is written so: ``list:`` on a line of its own, and its words below."""
+    """Split a view's docstring at method names such as ``list:`` on their own line."""
     parts = _SECTION.split(text or "")
     first, *rest = parts
     found = {"": first.strip()}
@@ -137,10 +137,10 @@ def _sections(text: str | None) -> Mapping[str, str]:
 
 
 def identifier(words: str) -> str:
-    """Words as one name, of letters that every client takes."""
+    """Return an identifier of characters that all clients accept."""
     found = re.sub(r"[^a-zA-Z0-9]+", "_", words).strip("_").lower()
     if not found:
-        msg = f"{words!r} makes no name of a tool; say name='…' and plural='…'."
+        msg = f"{words!r} cannot be converted to a tool name; set name='…' and plural='…'."
         raise ImproperlyConfigured(msg)
     return found
 
@@ -158,7 +158,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Told:
-    """What ``drf_tools`` was told besides the source; see there."""
+    """The options of ``drf_tools``."""
 
     names: Mapping[str, str]
     request: Mapping[str, Any]
@@ -171,15 +171,15 @@ class Told:
     plural: str | None
 
     def about(self, operation: Operation, given: Mapping[str, Any]) -> Any:
-        """What one of the mappings has for an operation, by action or by the name of its method; else ``NOTHING``."""
+        """Return a mapping's entry for an operation, by action or method name; ``NOTHING`` if it has none."""
         return given.get(operation.action, given.get(operation.handler, NOTHING))
 
 
 class APITool(LateTool):
-    """A tool that calls a view. Serializers are read when it is first listed or called: some ask the database.
+    """A tool that calls a view. Completed when first listed or called: some serializers query the database.
 
     Attributes:
-        endpoint: what it calls.
+        endpoint: the function it runs.
     """
 
     reads_database = True
@@ -188,7 +188,7 @@ class APITool(LateTool):
         self.endpoint, self._described, self._options = endpoint, described, options
         super().__init__(self._function(EMPTY), **options)
         self.rows_of = endpoint.rows
-        # What is wrong with serializers is said where they are declared; the URLconf may import that very module.
+        # Report serializer errors at the declaration. URLs must wait: the URLconf may import the declaring module.
         self._at_urls = not endpoint.mounted
         self.complete_now()
         if endpoint.mounted:
@@ -199,7 +199,7 @@ class APITool(LateTool):
         return function(self.endpoint, self._options["name"], "", [], self._described.view, returns)
 
     def made(self) -> Tool:
-        """See ``LateTool``."""
+        """Return the complete tool."""
         output = self._described.output
         call = self._function(EMPTY if output is None else shaped(output))
         taken = self._described.arguments if self._at_urls else APIArguments(self._described.sent, "")
@@ -213,10 +213,10 @@ class APITool(LateTool):
 
 
 class Described:
-    """All that a view tells of one operation, read once.
+    """The description of one operation, read from its view once.
 
     Raises:
-        ImproperlyConfigured: it cannot be read without a request from somebody.
+        ImproperlyConfigured: the view cannot be described without a real request.
     """
 
     def __init__(self, operation: Operation, told: Told) -> None:
@@ -237,13 +237,13 @@ class Described:
             raise
         except Exception as error:
             msg = (
-                f"{self._label} cannot be described: {error!r}. Views are asked what they take as for a schema, with "
-                "swagger_fake_view set and an anonymous caller; or say it with request={...} and responses={...}."
+                f"{self._label} cannot be described: {error!r}. Views are inspected as for an OpenAPI schema, with "
+                "swagger_fake_view set and an anonymous user. Support that, or set request={...} and responses={...}."
             )
             raise ImproperlyConfigured(msg) from error
 
     def tool(self, name: str, options: Mapping[str, Any]) -> "APITool":
-        """The tool, with the options of ``@tool``."""
+        """Return the tool, with the options of ``@tool``."""
         endpoint = Endpoint(self.operation, self, self._told.version, self._told.mounted, self._done)
         own: dict[str, Any] = {**hints(self.operation.method)}
         if self.operation.action == "create":
@@ -254,17 +254,17 @@ class Described:
 
     @cached_property
     def arguments(self) -> APIArguments:
-        """What the operation takes."""
+        """Arguments of the operation."""
         return self._read(self._read_arguments)
 
     @cached_property
     def sent(self) -> list[Place]:
-        """What it takes in the query and the body."""
+        """Places of its query parameters and body."""
         return self._read(self._read_sent)
 
     @cached_property
     def output(self) -> Schema | None:
-        """JSON Schema of the tool's structured content; None where nobody said what comes back."""
+        """JSON Schema of the structured content, or None if the response is undeclared."""
         return self._read(self._read_output)
 
     @property
@@ -277,16 +277,11 @@ class Described:
 
     @cached_property
     def addresses_rows(self) -> bool:
-        """The body may mean rows by something else than their primary keys."""
+        """True if the body may identify rows by something other than a primary key."""
         return addresses_rows(self._body(self.view))
 
     def rows_in(self, view: Any, sent: Sent) -> dict[str, Any]:
-        """The rows that a body means, by argument.
-
-        Args:
-            view: as it serves the call.
-            sent: the values of the call.
-        """
+        """Return the rows that a body refers to, by argument, as looked up by the view that serves the call."""
         body, arguments = self._body(view), self.arguments
         if arguments.whole is not None:
             is_plain = isinstance(sent.body, list) and not isinstance(body, ListSerializer)
@@ -300,7 +295,7 @@ class Described:
         }
 
     def _body(self, view: Any) -> Any:
-        """The serializer that reads the body, or each of its items; that of the view where only a schema is known."""
+        """Return the body's serializer; the view's default one if only a schema is declared."""
         body = instance_of(request_of(inspector(self.operation, view), self._given))
         return default_serializer(self.operation, view) if isinstance(body, dict) else body
 
@@ -314,13 +309,13 @@ class Described:
 
     @cached_property
     def model(self) -> Any:
-        """The model of the view's rows; None where it has none that could be known here."""
+        """The model of the view's rows, or None if unknown."""
         queryset = getattr(self.view, "queryset", None)
         if queryset is not None:
             return queryset.model
         try:
             serializers = [self._response, getattr(self.view, "serializer_class", None), self._given, self._request]
-        except Exception:  # noqa: BLE001 - it is said where the tool is described, and keeps no site from its start
+        except Exception:  # noqa: BLE001 - reported when the tool is described; must not prevent startup
             return None
         models = (getattr(getattr(getattr(each, "child", each), "Meta", None), "model", None) for each in serializers)
         return next(filter(None, models), None)
@@ -337,7 +332,7 @@ class Described:
 
     def _read_arguments(self) -> APIArguments:
         path = {each.name: each for each in self._variables()}
-        # What the URL says already no filter has to say again.
+        # Filters that repeat a URL variable are left out.
         sent = [each for each in self.sent if each.source != "query" or each.name not in path]
         made = APIArguments([*path.values(), *sent], self._label)
         if paginator := getattr(self.view, "paginator", None):
@@ -345,7 +340,7 @@ class Described:
         return made
 
     def _variables(self) -> Iterator[Place]:
-        """The variables of the URL, with their types as far as they are known; those of the view where it has none."""
+        """Yield the URL variables; without a URL, the view's own parameters."""
         operation, signature = self.operation, self.operation.parameters()
         is_known = operation.mapping is not None or not operation.is_extra
         lookup = [operation.lookup] if operation.lookup and is_known else []
@@ -382,7 +377,6 @@ class Described:
         return schema if schema.get("properties") else None
 
     def _several(self, schema: Schema) -> Schema:
-        """For what lists: the array, in what the paginator puts around it."""
         is_many = isinstance(instance_of(self._response), ListSerializer)
         if self.operation.action == "list" and isinstance(self._response, BaseSerializer) and not is_many:
             schema = {"type": "array", "items": schema}
@@ -418,38 +412,36 @@ def drf_tools(
     server: Where = None,
     **options: Any,
 ) -> None:
-    """Offer an API of Django REST framework as tools, one for each of its operations. The API stays as it was.
+    """Offer an API of Django REST framework as tools, one for each operation. The API stays unchanged.
 
-    A call is a request to the view's own URL as the calling user: permissions, throttles, filters, pages, parsers,
-    versions and validation are the view's. Its authenticators are not asked.
+    Each call is a request to the view's own URL as the calling user, with the view's permissions, throttles, filters,
+    pagination, parsers, versioning and validation, but without its authenticators.
 
     Args:
-        source: a view set, a generic view, an ``APIView`` (the class, or what ``as_view`` or ``@api_view`` made), or a
-            router, which means all its view sets.
-        actions: the only ones to offer: ``"list"``, ``"retrieve"``, ``"create"``, ``"update"`` (PUT),
-            ``"partial_update"``, ``"destroy"``, names of ``@action`` methods; of other views ``"get"``, ``"post"`` …
-        exclude: those not to offer.
-        name: what one row is called in names of tools; by default as its model.
-        plural: what several are called.
-        names: of single tools, by action.
-        request: serializers for what actions take, where the view does not tell, or None for no body; of GET, for the
-            query.
-        responses: serializers for what actions answer, likewise.
-        path_arguments: types of the URL's variables that the view does not tell of, or None for any, by name; without
-            a URL their names too.
-        filters: names of the only filters of a ``filterset_class`` to offer; by default all, or above 60 those that
-            the class declares and those without a lookup (``__``) in their names. Each is an argument, and a model
-            reads hundreds of them before it reads a question.
-        version: which one to ask for, of an API with versions.
-        mounted: the view is in the URLconf. With False it is called without a URL of its own.
-        scopes: OAuth scopes that the tools need besides those of the endpoint.
-        write_scopes: further ones for tools that are not read-only.
-        server: where to register, one endpoint or namespace, or several; by default ``django_mcp.server``.
-        **options: of each tool, those of ``tool``: ``permission``, ``groups``, ``visible``, ``rate_limit``, ….
+        source: a viewset, a generic view, an ``APIView`` (the class, or a result of ``as_view`` or ``@api_view``), or a
+            router with all its viewsets.
+        actions: offer only these: ``"list"``, ``"retrieve"``, ``"create"``, ``"update"`` (PUT), ``"partial_update"``,
+            ``"destroy"``, names of ``@action`` methods; for other views ``"get"``, ``"post"``, ….
+        exclude: actions to leave out.
+        name: name of one row in tool names. Default: the model's.
+        plural: its plural.
+        names: names of single tools by action.
+        request: serializers of request bodies by action, if the view does not declare them; None for no body. For GET,
+            of the query.
+        responses: serializers of responses by action.
+        path_arguments: types of URL variables that the view does not declare, by name; None for any type. Without a
+            URL, also their names.
+        filters: offer only these filters of a ``filterset_class``. Default: all; above 60, only those declared on the
+            class or without a lookup (``__``) in their name, because a model reads every argument.
+        version: version to request, for a versioned API.
+        mounted: True if the view is in the URLconf. False calls it without a URL.
+        scopes: OAuth scopes required in addition to the endpoint's.
+        write_scopes: additional scopes of tools that are not read-only.
+        server: one or several endpoints or namespaces to register at. Default: ``django_mcp.server``.
+        **options: options of ``tool`` for each tool: ``permission``, ``groups``, ``visible``, ``rate_limit``, ….
 
     Raises:
-        ImproperlyConfigured: *source* is nothing of the kind, has no such action or none at all, or cannot tell what
-            it takes.
+        ImproperlyConfigured: *source* has the wrong type or no such action, or its arguments cannot be determined.
     """
     told = Told(
         names or {}, request or {}, responses or {}, path_arguments or {}, filters, version, mounted, name, plural
@@ -469,14 +461,14 @@ def _chosen(
     every = list(operations(source))
     if not every:
         msg = (
-            f"drf_tools({source!r}): there is nothing to offer; it has neither standard actions, like list, nor "
-            '@action methods. Give it ThatViewSet.as_view({"get": "listing_view"}), or offer the URL with view_tool. '
-            "A router has to be filled before."
+            f"drf_tools({source!r}): no operations found; it has neither standard actions, such as list, nor "
+            '@action methods. Pass ThatViewSet.as_view({"get": "listing_view"}), or use view_tool for the URL. '
+            "Register viewsets on a router before this call."
         )
         raise ImproperlyConfigured(msg)
     known = dict.fromkeys(key for each in every for key in (each.action, each.handler))
     if wrong := [each for each in dict.fromkeys(wanted) if each not in known]:
-        msg = f"drf_tools({source!r}): it has no {', '.join(wrong)}; it has {', '.join(known)}."
+        msg = f"drf_tools({source!r}): unknown actions: {', '.join(wrong)}; known: {', '.join(known)}."
         raise ImproperlyConfigured(msg)
     for each in every:
         keys = {each.action, each.handler}
@@ -485,7 +477,7 @@ def _chosen(
 
 
 def _named(described: Sequence[Described], told: Told) -> Iterator[tuple[Described, str]]:
-    """Each with its name; of several of one name, such as an action with two methods, those behind the first differ."""
+    """Yield each operation with its tool name. Repeated names get the HTTP method as prefix."""
     seen: Counter[str] = Counter()
     for each in described:
         operation = each.operation

@@ -1,1 +1,1 @@
-"""``manage.py`` commands."""
+"""The ``manage.py`` commands."""

@@ -1,4 +1,4 @@
-"""Call a tool of an endpoint from the command line."""
+"""``mcp_call``: call a tool of an endpoint from the command line."""
 
 import base64
 import binascii
@@ -26,16 +26,11 @@ from django_mcp.version import __version__
 
 WIDTH = 30
 LEAST = 0.1
-"""Of the whole, between two lines of progress where there is no terminal."""
+"""Minimum progress, as a part of the total, between two lines if there is no terminal."""
 
 
 class Aside:
-    """Progress and log messages.
-
-    Args:
-        out: takes text, and shows it at once.
-        is_terminal: on a terminal, where a bar can be drawn.
-    """
+    """Prints progress and log messages. *is_terminal* allows a progress bar."""
 
     def __init__(self, out: Callable[[str], object], *, is_terminal: bool) -> None:
         self._out, self._is_terminal = out, is_terminal
@@ -43,7 +38,7 @@ class Aside:
         self._told: tuple[float, str] = (-1.0, "")
 
     def listen(self, notification: Mapping[str, Any]) -> None:
-        """Show what a notification says."""
+        """Print a notification."""
         method, params = notification["method"], notification["params"]
         if method == "notifications/progress":
             self._progress(params)
@@ -52,12 +47,12 @@ class Aside:
             self.write(f"[{params.get('level', 'info')}{logger}] {params.get('data')}")
 
     def write(self, line: str) -> None:
-        """A line of its own."""
+        """Print a line."""
         self.clear()
         self._out(f"{line}\n")
 
     def clear(self) -> None:
-        """Take the bar away."""
+        """Remove the progress bar."""
         if self._drawn:
             self._out(f"\r{' ' * self._drawn}\r")
             self._drawn = 0
@@ -85,12 +80,7 @@ def _bar(part: float) -> str:
 
 
 def content_lines(result: Mapping[str, Any], folder: Path | None) -> Iterator[str]:
-    """The content of a result.
-
-    Args:
-        result: of a call.
-        folder: where images, sound and files are saved; None to save none.
-    """
+    """Yield the content of a result as text. Images, audio and files are saved in *folder* if it is given."""
     for number, block in enumerate(result.get("content", ()), start=1):
         match block.get("type"):
             case "text":
@@ -112,7 +102,6 @@ def content_lines(result: Mapping[str, Any], folder: Path | None) -> Iterator[st
 
 
 def _readable(text: str) -> str:
-    """Data that was written in one line for programs, in many."""
     try:
         value = json.loads(text)
     except ValueError:
@@ -135,7 +124,6 @@ def _binary(data: str, mime_type: str, name: str, folder: Path | None) -> str:
 
 
 def _free(path: Path) -> Path:
-    """A path where no file is yet."""
     found, number = path, 1
     while found.exists():
         number += 1
@@ -148,24 +136,20 @@ _KINDS = {"boolean": "yes|no"}
 
 
 class BadValue(Exception):
-    """What was typed does not fit; the text says what would."""
+    """An input does not fit its schema. The message says what would fit."""
 
 
 def typed(schema: Any, text: str, root: Schema) -> Any:
-    """The value that a text stands for.
-
-    Raises:
-        BadValue: it fits nowhere.
-    """
+    """Return the value of an input according to a schema."""
     found = alternatives(schema, root)
     problems = []
-    # Text fits everywhere, so it comes last: 3 is a number where it may be one.
+    # Strings accept any input, so they are tried last: 3 becomes a number if the schema allows one.
     for each in sorted(found, key=lambda each: each.get("type") == "string"):
         try:
             return _typed(each, text, root)
         except BadValue as error:
             problems.append(str(error))
-    raise BadValue(" or ".join(dict.fromkeys(problems)) or "it cannot have a value")
+    raise BadValue(" or ".join(dict.fromkeys(problems)) or "left out: no value is valid")
 
 
 def _typed(schema: Schema, text: str, root: Schema) -> Any:  # noqa: C901, PLR0911 - a table
@@ -190,7 +174,7 @@ def _typed(schema: Schema, text: str, root: Schema) -> Any:  # noqa: C901, PLR09
                 return _json(text, list, "a JSON array")
             return [typed(items, part.strip(), root) for part in text.split(",") if part.strip()]
         case "object":
-            return _json(text, dict, 'a JSON object, like {"key": "value"}')
+            return _json(text, dict, 'a JSON object, such as {"key": "value"}')
     return text
 
 
@@ -204,9 +188,9 @@ def _chosen(allowed: Choices, text: str) -> Any:
 def _checked_text(schema: Schema, text: str) -> str:
     least, most = schema.get("minLength"), schema.get("maxLength")
     if least is not None and len(text) < least:
-        raise BadValue(f"a text of at least {least} characters")
+        raise BadValue(f"at least {least} characters long")
     if most is not None and len(text) > most:
-        raise BadValue(f"a text of at most {most} characters")
+        raise BadValue(f"at most {most} characters long")
     return text
 
 
@@ -233,7 +217,7 @@ def _json(text: str, kind: type, words: str) -> Any:
 
 
 def kind_of(schema: Any, root: Schema) -> str:
-    """What a value has to be, in a word or two."""
+    """Return a short description of the values that a schema allows."""
     found = []
     for each in alternatives(schema, root):
         allowed, kind = choices_of(each), str(each.get("type", "any"))
@@ -242,22 +226,18 @@ def kind_of(schema: Any, root: Schema) -> str:
 
 
 def read_arguments(given: Sequence[str], source: str | None, schema: Schema, tool: str) -> dict[str, Any]:
-    """The arguments of a call.
+    """Return the arguments of a call.
 
     Args:
-        given: ``name=text``, typed by the schema, or ``name:=JSON``.
-        source: a file with a JSON object that they are added to; ``"-"`` for standard input.
-        schema: of what the tool takes; empty where that is not known.
-        tool: its name.
-
-    Raises:
-        CommandError: one of them is nothing for the tool.
+        given: ``name=text``, converted by the schema, or ``name:=JSON``.
+        source: a file with a JSON object to start from; ``"-"`` for standard input.
+        schema: input schema of the tool, or {} if unknown.
     """
     arguments = {} if source is None else _from_file(source)
     for each in given:
         name, equals, text = each.partition("=")
         if not equals or not name:
-            raise CommandError(f"{each!r}: arguments look like name=text or name:=JSON.{takes(schema, tool)}")
+            raise CommandError(f"{each!r}: write arguments as name=text or name:=JSON.{takes(schema, tool)}")
         raw = name.endswith(":")
         _put(arguments, name.removesuffix(":"), text, schema, tool, raw=raw)
     properties = schema.get("properties", {})
@@ -266,22 +246,22 @@ def read_arguments(given: Sequence[str], source: str | None, schema: Schema, too
         raise CommandError(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing.{takes(schema, tool)}")
     strange = [name for name in arguments if name not in properties]
     if strange and schema.get("additionalProperties") is False:
-        raise CommandError(f"{tool} takes no {strange[0]!r}.{takes(schema, tool)}")
+        raise CommandError(f"{tool} has no argument {strange[0]!r}.{takes(schema, tool)}")
     return arguments
 
 
 def takes(schema: Schema, tool: str) -> str:
-    """What a tool takes, one argument a line."""
+    """Return a description of a tool's arguments, one per line."""
     properties = schema.get("properties", {})
     if not schema:
         return ""
     if not properties:
-        return f"\n{tool} takes no arguments."
-    lines = [f"\n{tool} takes:"]
+        return f"\n{tool} has no arguments."
+    lines = [f"\nArguments of {tool}:"]
     for name, each in properties.items():
         is_needed = name in schema.get("required", ())
         told = plain(each, schema)
-        default = f", {json.dumps(told['default'], ensure_ascii=False)} if left out" if "default" in told else ""
+        default = f", default: {json.dumps(told['default'], ensure_ascii=False)}" if "default" in told else ""
         words = f"  {told['description']}" if told.get("description") else ""
         lines.append(f"  {name}=<{kind_of(each, schema)}>{'' if is_needed else f' (optional{default})'}{words}")
     return "\n".join(lines)
@@ -295,20 +275,20 @@ def _from_file(source: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise CommandError(f"--input {source} is no JSON: {error}") from None
+        raise CommandError(f"--input {source} is not valid JSON: {error}") from None
     if not isinstance(value, dict):
-        raise CommandError(f'--input {source} must be a JSON object, like {{"name": "value"}}.')
+        raise CommandError(f'--input {source} must contain a JSON object, such as {{"name": "value"}}.')
     return value
 
 
 def _put(arguments: dict[str, Any], name: str, text: str, schema: Schema, tool: str, *, raw: bool) -> None:
-    """Put one value in its place, in objects within objects where its name has dots."""
+    """Set one value, inside nested objects if its name contains dots."""
     place, inner = arguments, schema
     path = [name] if name in schema.get("properties", {}) else name.split(".")
     for depth, part in enumerate(path):
         properties = inner.get("properties", {})
         if part not in properties and (inner.get("additionalProperties") is False or (depth == 0 and properties)):
-            raise CommandError(f"{tool} takes no {'.'.join(path[: depth + 1])!r}.{takes(schema, tool)}")
+            raise CommandError(f"{tool} has no argument {'.'.join(path[: depth + 1])!r}.{takes(schema, tool)}")
         below = properties.get(part, {})
         if depth == len(path) - 1:
             place[part] = _value(place.get(part), name, text, below, schema, raw=raw)
@@ -316,7 +296,7 @@ def _put(arguments: dict[str, Any], name: str, text: str, schema: Schema, tool: 
         inner = next((each for each in alternatives(below, schema) if each.get("type") == "object"), {})
         place = place.setdefault(part, {})
         if not isinstance(place, dict):
-            raise CommandError(f"{name!r}: {part!r} has a value already that is no object.")
+            raise CommandError(f"{name!r}: {part!r} already has a value that is not an object.")
 
 
 def _value(before: Any, name: str, text: str, schema: Mapping[str, Any], root: Schema, *, raw: bool) -> Any:
@@ -324,12 +304,12 @@ def _value(before: Any, name: str, text: str, schema: Mapping[str, Any], root: S
         try:
             return json.loads(text)
         except ValueError:
-            raise CommandError(f"{name}:={text} is no JSON. Text is given as {name}={text}.") from None
+            raise CommandError(f"{name}:={text} is not valid JSON. For text, write {name}={text}.") from None
     try:
         value = typed(schema, text, root)
     except BadValue as error:
         raise CommandError(f"{name}={text}: {name} must be {error}.") from None
-    # Given once more, a list grows.
+    # A repeated array argument extends the list.
     return [*before, *value] if isinstance(before, list) and isinstance(value, list) else value
 
 
@@ -338,29 +318,24 @@ Write = Callable[[str], object]
 
 
 def read_answers(given: Sequence[str]) -> dict[str, str]:
-    """What ``--answer name=text`` says.
-
-    Raises:
-        CommandError: one does not look like that.
-    """
+    """Parse ``--answer name=text``."""
     answers = {}
     for each in given:
         name, equals, text = each.partition("=")
         if not equals or not name:
-            raise CommandError(f"--answer {each!r}: it looks like --answer confirm=yes.")
+            raise CommandError(f"--answer {each!r}: write answers as --answer confirm=yes.")
         answers[name] = text
     return answers
 
 
 class Responder:
-    """Who answers.
+    """Answers elicitation requests from options or the terminal.
 
     Args:
-        answers: given beforehand: name of a field -> text.
-        yes: say yes to what is to be confirmed, and take defaults, where nothing was given.
-        is_there: somebody sits at the terminal.
-        write: shows them a line.
-        ask: reads a line from them; ``EOFError`` where they end their input.
+        answers: given answers by field name.
+        yes: confirm questions and use defaults, unless an answer was given.
+        is_there: True if a person is at the terminal.
+        ask: reads a line; raises ``EOFError`` at the end of input.
     """
 
     def __init__(
@@ -371,15 +346,11 @@ class Responder:
 
     @property
     def can_open_pages(self) -> bool:
-        """Whether it makes sense to show a URL and wait."""
+        """True if URL elicitation makes sense."""
         return self._is_there or self._yes
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the result of an elicitation.
-
-        Raises:
-            CommandError: nobody is there, and what would have to be given is missing.
-        """
+        """Return the result of an elicitation."""
         params = request.get("params", {})
         self._write(f"\n{params.get('message', '')}")
         if params.get("mode") == "url":
@@ -400,7 +371,7 @@ class Responder:
         if self._yes:
             return {"action": "accept"}
         try:
-            self._ask("Press Enter to go on, or Ctrl-D to decline: ")
+            self._ask("Press Enter to continue, or Ctrl-D to decline: ")
         except EOFError:
             return DECLINED
         return {"action": "accept"}
@@ -433,7 +404,6 @@ class Responder:
         return value
 
     def _asked(self, name: str, field: Schema, schema: Schema) -> Any:
-        """Ask until what is typed fits."""
         is_needed = name in schema.get("required", ())
         options = choices_of(_items(field, schema)) or []
         if words := field.get("description"):
@@ -442,8 +412,8 @@ class Responder:
             self._write(f"  {value}{'' if title == str(value) else f'  {title}'}")
         hint = "choose one" if options and field.get("type") != "array" else kind_of(field, schema)
         if field.get("type") == "array":
-            hint = "several, with commas between"
-        default = f" [{_text(field['default'])}]" if "default" in field else "" if is_needed else " [leave out]"
+            hint = "comma-separated"
+        default = f" [{_text(field['default'])}]" if "default" in field else "" if is_needed else " [optional]"
         while True:
             text = self._ask(f"{field.get('title', name)} ({hint}){default}: ").strip()
             if not text and ("default" in field or not is_needed):
@@ -474,48 +444,43 @@ def _missing(names: Sequence[str], schema: Schema) -> str:
         example = "yes" if _confirms(field) else f"<{options}>"
         lines.append(f"  --answer {name}={example}  {field.get('title', '')}".rstrip())
     listed = "\n".join(lines)
-    return f"The tool asks, and nobody is at the terminal to answer. Call it again with\n{listed}"
+    return f"The tool asks for input, but there is no terminal. Repeat the command with\n{listed}"
 
 
 class Command(BaseCommand):
     """See ``help``."""
 
     help = (
-        "Calls a tool as a client does: with the rights of a user, policies, approvals and the log of calls. "
-        "Exits with 1 where the tool fails."
+        "Calls a tool as a client does: with a user's permissions, policies, approvals and the request log. "
+        "Exits with status 1 if the tool fails."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Which tool, with what, and in whose name."""
+        """Add options."""
         intermix(parser)
         parser.add_argument("tool", metavar="TOOL", help="name of the tool; 'manage.py mcp_inspect' lists them")
         parser.add_argument(
             "arguments", nargs="*", metavar="name=text", help="an argument; name:=JSON for other values"
         )
-        parser.add_argument("--as", dest="user", metavar="USERNAME", help="user in whose name it is called")
-        parser.add_argument("--server", default="default", help="name of the endpoint; 'default' if left out")
+        parser.add_argument("--as", dest="user", metavar="USERNAME", help="username of the user to call as")
+        parser.add_argument("--server", default="default", help="name of the endpoint (default: 'default')")
         parser.add_argument("--input", metavar="FILE", help="JSON object with arguments; '-' for standard input")
         parser.add_argument(
-            "--answer", action="append", default=[], metavar="name=text", help="answers a question of the tool"
+            "--answer", action="append", default=[], metavar="name=text", help="answer to a question of the tool"
         )
-        parser.add_argument("--yes", action="store_true", help="confirm what is asked, and take defaults")
+        parser.add_argument("--yes", action="store_true", help="confirm questions and use defaults")
         parser.add_argument("--json", action="store_true", help="print the whole result")
-        parser.add_argument("--save", metavar="DIR", type=Path, help="save images, sound and files there")
+        parser.add_argument("--save", metavar="DIR", type=Path, help="save images, audio and files there")
         parser.add_argument(
             "--protocol-version",
             metavar="VERSION",
             default=versions.SUPPORTED[0],
             choices=versions.SUPPORTED,
-            help="protocol version to speak: %(choices)s; the newest if left out",
+            help="protocol version to use: %(choices)s (default: the newest)",
         )
 
     def handle(self, *_: Any, **options: Any) -> None:
-        """Call it.
-
-        Raises:
-            CommandError: the call could not be made, or was answered with an error.
-            SystemExit: the tool failed.
-        """
+        """Call the tool and print its result. Exits with 1 if the tool failed."""
         server = find_server(options["server"])
         principal = caller_of(server, options["user"], "--as")
         tool = self._visible(server, principal, options["tool"])
@@ -529,13 +494,13 @@ class Command(BaseCommand):
         self._show(result, options)
 
     def _say(self, text: str) -> None:
-        """On the side, as it is: no error, and no line of its own."""
+        """Write text to standard error, unstyled and without a line ending."""
         self.stderr.write(text, str, ending="")
         self.stderr.flush()
 
     @staticmethod
     def _visible(server: MCPServer, principal: Principal, name: str) -> Tool | None:
-        """The tool where it exists for the caller. Whether it does is said by the endpoint, when it is called."""
+        """Return the tool if visible to the caller. If not, the call itself reports the error."""
         bring_up_to_date(server)
         tool = server.tools.get(name)
         return (
@@ -592,7 +557,7 @@ class Command(BaseCommand):
         if approval is not None and approval.get("kind") in {"approval_required", "pending"}:
             page = approval.get("url") or "the admin, under Approvals"
             self.stderr.write(
-                f"Nothing was run yet. Somebody else with the right to approve decides here: {page}\n"
+                f"The call requires approval and did not run yet. Another user can approve it here: {page}\n"
                 "Then run the same command again."
             )
         if failed:
@@ -602,4 +567,4 @@ class Command(BaseCommand):
 def _why(options: dict[str, Any]) -> str:
     seen_by = f" --as {options['user']}" if options["user"] else ""
     asking = f"manage.py mcp_inspect --server {options['server']}{seen_by}"
-    return f"'{asking}' says what there is, and why something is hidden."
+    return f"Run '{asking}' to see what exists and why something is hidden."

@@ -1,4 +1,4 @@
-"""``manage.py mcp_clear``."""
+"""``mcp_clear``: delete expired data."""
 
 import json
 import sys
@@ -13,22 +13,22 @@ from django_mcp.pubsub.event_store import clear
 
 
 class Command(BaseCommand):
-    """Delete what has expired, and self-registered OAuth clients that nobody uses. Run it daily, like
-    ``clearsessions``; and ``cleartokens`` with it, where there is an authorization server.
+    """See ``help``. Run it daily, as ``clearsessions``, together with ``cleartokens`` if the site has an authorization
+    server.
     """
 
     help = (
-        "Delete what has expired: MCP sessions, tasks, events and steps, approvals and the log of calls as old as the "
-        "settings say, and self-registered OAuth clients out of use."
+        "Deletes expired MCP sessions, tasks, events and steps, approvals and request log entries older than the "
+        "settings allow, and unused self-registered OAuth clients."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """For people or for programs."""
-        parser.add_argument("--json", action="store_true", help="print how many of each kind as a JSON object")
+        """Add options."""
+        parser.add_argument("--json", action="store_true", help="print the numbers as a JSON object")
 
     def handle(self, *_: Any, **options: Any) -> None:
-        """Delete them and say how many there were."""
-        while expire_all():  # so that it is noted, and what nobody asks about again can be deleted one day
+        """Delete the data and print the numbers."""
+        while expire_all():  # record expiry, so that these approvals can be deleted later
             pass
         progress = Progress(sys.stderr)
         try:
@@ -36,7 +36,7 @@ class Command(BaseCommand):
         finally:
             progress.close()
         if apps.is_installed("oauth2_provider"):
-            from django_mcp.oauth.cleanup import prune_clients, prune_documents  # noqa: PLC0415 - not every site has it
+            from django_mcp.oauth.cleanup import prune_clients, prune_documents  # noqa: PLC0415 - only with an authorization server
 
             deleted["registered clients"] = prune_clients()
             deleted["clients with a document"] = prune_documents()

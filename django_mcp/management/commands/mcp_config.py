@@ -1,6 +1,6 @@
-"""``mcp_config``: settings of an endpoint for each client, ready to paste.
+"""``mcp_config``: client configuration of an endpoint, ready to paste.
 
-Looked up in the clients' own documentation in November 2026.
+Based on the clients' documentation of November 2026.
 """
 
 import json
@@ -25,15 +25,14 @@ from django_mcp.management.base import caller_of, find_server, url_of
 
 
 class Target(NamedTuple):
-    """An endpoint as one client is to reach it.
+    """An endpoint as one client reaches it.
 
     Attributes:
-        name: what the client calls it.
-        url: its address; empty where the client starts the site itself.
-        command: what starts the site, for clients on the same machine.
+        name: its name in the client.
+        url: its URL, or "" if the client starts the site with ``command``.
         auth: ``"oauth"``, ``"key"`` or ``"none"``.
-        key: the API key, where it was given.
-        variable: name of the environment variable that holds it where it was not.
+        key: the API key, if given.
+        variable: name of the environment variable for the key, if not.
     """
 
     name: str
@@ -45,40 +44,40 @@ class Target(NamedTuple):
 
     @property
     def is_local(self) -> bool:
-        """Whether the client starts the site."""
+        """True if the client starts the site."""
         return bool(self.command)
 
     def bearer(self, placeholder: str) -> str:
-        """The value of the ``Authorization`` header.
+        """Return the value of the ``Authorization`` header.
 
         Args:
-            placeholder: how the client writes the value of a variable, with ``{}`` for its name.
+            placeholder: the client's syntax for a variable, with ``{}`` for its name.
         """
         return f"Bearer {self.key or placeholder.format(self.variable)}"
 
     def headers(self, placeholder: str) -> dict[str, Any]:
-        """``{"headers": ...}`` where a key is sent, else nothing."""
+        """Return ``{"headers": ...}`` if a key is sent, otherwise {}."""
         return {"headers": {"Authorization": self.bearer(placeholder)}} if self.auth == "key" else {}
 
     @property
     def stdio(self) -> dict[str, Any]:
-        """``command`` and ``args``, as most clients have them."""
+        """``command`` and ``args``, as most clients expect them."""
         return {"command": self.command[0], "args": list(self.command[1:])}
 
     @property
     def export(self) -> str:
-        """What to do about the variable; empty where there is nothing."""
+        """Instruction to set the environment variable, or ""."""
         if self.auth != "key" or self.key:
             return ""
-        return f"Put the key into the environment variable {self.variable} of the program, before it starts."
+        return f"Set the environment variable {self.variable} to the key before you start the client."
 
 
 class Setting(NamedTuple):
-    """One thing to do.
+    """A configuration step.
 
     Attributes:
-        where: a file, or what to do with the text.
-        text: to be pasted; empty for what is only to be done.
+        where: a file, or an instruction.
+        text: text to paste, or "" if there is none.
         kind: ``"json"``, ``"toml"``, ``"shell"`` or ``"steps"``.
     """
 
@@ -88,21 +87,21 @@ class Setting(NamedTuple):
 
 
 class Unsupported(Exception):
-    """The client cannot be told that; the text says what it can."""
+    """The client does not support this configuration. The message says what it supports."""
 
 
 def as_json(value: Mapping[str, Any]) -> str:
-    """JSON as people write it."""
+    """Return indented JSON."""
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def shell(*parts: str) -> str:
-    """A command line."""
+    """Return a quoted command line."""
     return shlex.join(parts)
 
 
 BRIDGE = "mcp-remote"
-"""The npm package that makes a remote endpoint a local one, for clients that read local ones from a file only."""
+"""npm package that connects to a remote endpoint, for clients whose configuration file only lists local servers."""
 
 
 def claude_code(target: Target) -> Iterator[Setting]:
@@ -120,11 +119,11 @@ def claude_code(target: Target) -> Iterator[Setting]:
             "shell",
         )
     else:
-        # Single quotes: the variable is looked up by Claude Code, and the key is in no history and no file.
+        # Single quotes: Claude Code expands the variable, so that the key is in no shell history and no file.
         made = json.dumps(entry)
         yield Setting("Run this in your project", shell("claude", "mcp", "add-json", target.name, made), "shell")
     yield Setting(
-        "or share it with your team: .mcp.json, in the project's folder, which each of them is asked about once",
+        "or share it with your team: .mcp.json in the project's folder, which each member approves once",
         as_json({"mcpServers": {target.name: entry}}),
         "json",
     )
@@ -133,7 +132,7 @@ def claude_code(target: Target) -> Iterator[Setting]:
 
 
 def claude_desktop(target: Target) -> Iterator[Setting]:
-    """Anthropic's desktop app: a file for local servers; connectors, called from the internet, for others."""
+    """Anthropic's desktop app: a file for local servers, connectors for remote ones."""
     file = (
         "claude_desktop_config.json, which Settings > Developer > Edit Config opens; then restart the app\n"
         "    macOS:    ~/Library/Application Support/Claude/claude_desktop_config.json\n"
@@ -147,25 +146,25 @@ def claude_desktop(target: Target) -> Iterator[Setting]:
         return
     if target.auth != "key":
         raise Unsupported(
-            "Claude Desktop reaches sites through the internet, with https only: give the public address with --url "
-            "https://…, or have the app start the site on this machine with --stdio."
+            "Claude Desktop connects over the internet by https only: pass the public address with --url "
+            "https://…, or use --stdio to let the app start the site on this machine."
         )
-    # Without spaces in the argument: the app on Windows loses them.
+    # No spaces in the argument: the app on Windows drops them.
     entry = {"command": "npx", "args": ["-y", BRIDGE, target.url, "--header", "Authorization:${AUTH_HEADER}"]}
     value = target.bearer("PASTE-THE-KEY-HERE")
     yield Setting(file, as_json({"mcpServers": {target.name: {**entry, "env": {"AUTH_HEADER": value}}}}), "json")
 
 
 def claude_ai(target: Target) -> Iterator[Setting]:
-    """Connectors of claude.ai, of its apps too."""
+    """Connectors of claude.ai and its apps."""
     _only_remote(target, "claude.ai")
     yield Setting(
-        "In claude.ai or the desktop app (which calls from the internet: the site must be reachable from there)",
+        "In claude.ai or the desktop app (Anthropic's servers call your site, so it must be public)",
         f"1. Open Customize > Connectors (https://claude.ai/customize/connectors)\n"
         f"2. + > Add custom connector\n"
         f"3. Name: {target.name}\n"
         f"4. Remote MCP server URL: {target.url}\n"
-        f"5. Add{', then Connect, and sign in to the site' if target.auth == 'oauth' else ''}",
+        f"5. Add{', then Connect and sign in to your site' if target.auth == 'oauth' else ''}",
         "steps",
     )
 
@@ -173,22 +172,22 @@ def claude_ai(target: Target) -> Iterator[Setting]:
 def chatgpt(target: Target) -> Iterator[Setting]:
     """OpenAI's ChatGPT, on the web."""
     _only_remote(target, "ChatGPT")
-    sign_in = "OAuth, then sign in to the site" if target.auth == "oauth" else "No authentication"
+    sign_in = "OAuth; leave client ID and secret empty" if target.auth == "oauth" else "No authentication"
     yield Setting(
-        "In ChatGPT on the web (which calls from the internet: the site must be reachable from there)",
-        f"1. Settings > Apps & Connectors > Advanced settings: turn on Developer mode; in a workspace its admins do\n"
-        f"2. Settings > Apps & Connectors > Create\n"
+        "In ChatGPT on the web (OpenAI's servers call your site, so it must be public)",
+        f"1. Open ChatGPT Plugins (https://chatgpt.com/plugins)\n"
+        f"2. + > Add custom MCP server\n"
         f"3. Name: {target.name}\n"
-        f"4. MCP server URL: {target.url}\n"
+        f"4. Server URL: {target.url}\n"
         f"5. Authentication: {sign_in}\n"
-        f"6. Create. In a chat: + > More > {target.name}",
+        f"6. Accept the warning and choose Create; if asked, sign in to your site to connect {target.name}",
         "steps",
     )
 
 
 def vscode(target: Target) -> Iterator[Setting]:
-    """Visual Studio Code, which asks for secrets and keeps them."""
-    where = ".vscode/mcp.json, in the project's folder; or the command 'MCP: Open User Configuration', for all projects"
+    """Visual Studio Code, which prompts for secrets and stores them."""
+    where = ".vscode/mcp.json in the project's folder; for all projects, the command 'MCP: Open User Configuration'"
     if target.is_local:
         yield Setting(where, as_json({"servers": {target.name: {"type": "stdio", **target.stdio}}}), "json")
         return
@@ -201,23 +200,23 @@ def vscode(target: Target) -> Iterator[Setting]:
 def cursor(target: Target) -> Iterator[Setting]:
     """Cursor."""
     entry = target.stdio if target.is_local else {"url": target.url, **target.headers("${{env:{}}}")}
-    where = ".cursor/mcp.json, in the project's folder; or ~/.cursor/mcp.json, for all projects"
+    where = ".cursor/mcp.json in the project's folder; for all projects, ~/.cursor/mcp.json"
     yield Setting(where, as_json({"mcpServers": {target.name: entry}}), "json")
 
 
 def zed(target: Target) -> Iterator[Setting]:
-    """Zed, whose settings know no variables."""
+    """Zed, whose settings have no variables."""
     entry = target.stdio if target.is_local else {"url": target.url, **target.headers("PASTE-THE-KEY-HERE")}
-    where = "settings.json, which the command 'zed: open settings file' opens"
+    where = "settings.json; open it with the command 'zed: open settings file'"
     yield Setting(where, as_json({"context_servers": {target.name: entry}}), "json")
 
 
 def gemini_cli(target: Target) -> Iterator[Setting]:
-    """Google's Gemini CLI. ``url`` would be the older transport."""
+    """Google's Gemini CLI. Its key ``url`` would select the older transport."""
     entry = target.stdio if target.is_local else {"httpUrl": target.url, **target.headers("${}")}
     where = (
-        ".gemini/settings.json, in the project's folder; or ~/.gemini/settings.json, for all projects. "
-        "In folders that you do not trust (/permissions) Gemini CLI uses neither"
+        ".gemini/settings.json in the project's folder; for all projects, ~/.gemini/settings.json. "
+        "Gemini CLI ignores both in untrusted folders (see /permissions)"
     )
     yield Setting(where, as_json({"mcpServers": {target.name: entry}}), "json")
     if target.auth == "oauth":
@@ -226,7 +225,7 @@ def gemini_cli(target: Target) -> Iterator[Setting]:
 
 def codex(target: Target) -> Iterator[Setting]:
     """OpenAI's Codex, in the terminal and in editors."""
-    where = "or ~/.codex/config.toml, which the command line, the app and the editors read"
+    where = "or ~/.codex/config.toml, for the command line, the app and editors"
     lines = [f"[mcp_servers.{target.name}]"]
     add = ["codex", "mcp", "add", target.name]
     if target.is_local:
@@ -249,7 +248,7 @@ def codex(target: Target) -> Iterator[Setting]:
 
 
 def inspector(target: Target) -> Iterator[Setting]:
-    """The MCP Inspector, in the browser and in the terminal. It needs Node.js 22.19 or newer."""
+    """The MCP Inspector, in the browser and in the terminal. Requires Node.js 22.19 or newer."""
     run = "npx @modelcontextprotocol/inspector"
     if target.is_local:
         yield Setting("In the browser", f"{run} {shell(*target.command)}", "shell")
@@ -257,7 +256,7 @@ def inspector(target: Target) -> Iterator[Setting]:
         return
     header = ""
     if target.auth == "key" and not target.key:
-        header = f' --header "Authorization: {target.bearer("${}")}"'  # in double quotes: the shell puts the key in
+        header = f' --header "Authorization: {target.bearer("${}")}"'  # double quotes: the shell expands the key
     elif target.auth == "key":
         value = shell(f"Authorization: {target.bearer('')}")
         header = f" --header {value}"
@@ -271,12 +270,12 @@ def inspector(target: Target) -> Iterator[Setting]:
 
 def _only_remote(target: Target, client: str) -> None:
     if target.is_local:
-        raise Unsupported(f"{client} starts no programs: leave out --stdio and give the site's address with --url.")
+        raise Unsupported(f"{client} does not start programs: use --url with the site's address instead of --stdio.")
     if target.auth == "key":
-        raise Unsupported(f"{client} sends no API keys: use --oauth, or an endpoint that is open to everybody.")
+        raise Unsupported(f"{client} sends no API keys: use --oauth, or a public endpoint.")
     if not target.url.startswith("https://"):
         raise Unsupported(
-            f"{client} calls from the internet, with https only: give the site's public address with --url https://…"
+            f"{client} connects over the internet by https only: pass the site's public address with --url https://…"
         )
 
 
@@ -292,32 +291,28 @@ CLIENTS: dict[str, tuple[str, Callable[[Target], Iterator[Setting]]]] = {
     "codex": ("Codex", codex),
     "inspector": ("MCP Inspector", inspector),
 }
-"""Name on the command line -> name for people, and what makes its settings."""
+"""Clients by name on the command line: their title, and the function that returns their settings."""
 
 
 class Command(BaseCommand):
     """See ``help``."""
 
-    help = "Prints the settings with which a client finds an endpoint, ready to paste; without CLIENT, which there are."
+    help = "Prints the configuration that connects a client to an endpoint. Without CLIENT, lists the clients."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Which client, which endpoint, and how it is let in."""
+        """Add options."""
         parser.add_argument("client", nargs="?", metavar="CLIENT", help=f"one of {', '.join(CLIENTS)}")
-        parser.add_argument("--server", default="default", help="name of the endpoint; 'default' if left out")
-        parser.add_argument("--url", help="the site's address; DJANGO_MCP['BASE_URL'] if left out")
+        parser.add_argument("--server", default="default", help="name of the endpoint (default: 'default')")
+        parser.add_argument("--url", help="the site's address (default: DJANGO_MCP['BASE_URL'])")
         how = parser.add_mutually_exclusive_group()
-        how.add_argument("--key", nargs="?", const="", help="with an API key; without the key itself, where to put it")
-        how.add_argument("--oauth", action="store_true", help="people sign in through the client")
-        how.add_argument("--stdio", action="store_true", help="the client starts the site on this machine itself")
-        parser.add_argument("--user", help="with --stdio: user in whose name the client calls")
+        how.add_argument("--key", nargs="?", const="", help="use an API key; without KEY, a placeholder")
+        how.add_argument("--oauth", action="store_true", help="use OAuth: users sign in through the client")
+        how.add_argument("--stdio", action="store_true", help="the client starts the site on this machine")
+        parser.add_argument("--user", help="with --stdio: username of the user to call as")
         parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, *_: Any, **options: Any) -> None:
-        """Print them.
-
-        Raises:
-            CommandError: the client, or the endpoint, cannot be used like this.
-        """
+        """Print the configuration."""
         if options["client"] is None:
             self._list(as_json=options["json"])
             return
@@ -348,11 +343,11 @@ class Command(BaseCommand):
             self.stdout.write(f"\n{target.export}")
         if target.is_local:
             self.stdout.write(
-                "\nThe client starts the site without the variables of your shell: those that its settings need have "
-                "to be\nin the client's own environment, or beside the command as its documentation says."
+                "\nThe client does not pass on your shell's environment variables. Set those that the site needs in "
+                "the\nclient's own environment or in its configuration of this server."
             )
         if target.auth == "key" and not target.key:
-            self.stdout.write("\n'manage.py mcp_key create --user USERNAME --name NAME' makes a key.")
+            self.stdout.write("\nCreate a key: manage.py mcp_key create --user USERNAME --name NAME")
 
     def _list(self, *, as_json: bool) -> None:
         if as_json:
@@ -360,7 +355,7 @@ class Command(BaseCommand):
             return
         for name, (title, _) in CLIENTS.items():
             self.stdout.write(f"{name:16}{title}")
-        self.stdout.write("\nmanage.py mcp_config CLIENT prints what to paste.")
+        self.stdout.write("\nmanage.py mcp_config CLIENT prints its configuration.")
 
     @staticmethod
     def _target(server: MCPServer, options: dict[str, Any]) -> Target:
@@ -369,14 +364,14 @@ class Command(BaseCommand):
             caller_of(server, options["user"])
             return Target(name, command=_command(server, options["user"]))
         if options["user"] is not None:
-            raise CommandError("--user is for --stdio; otherwise the client's credential says who calls.")
+            raise CommandError("--user requires --stdio; otherwise the client's credential determines the user.")
         auth = _auth(server, options)
         url = _url(server, options["url"])
         return Target(name, url, (), auth, options["key"] or "", f"{re.sub(r'[^A-Z0-9]+', '_', name.upper())}_MCP_KEY")
 
 
 def name_for(server: MCPServer) -> str:
-    """What clients call an endpoint: their names of tools begin with it."""
+    """Return the name of an endpoint in clients, which prefix tool names with it."""
     if server is not default_server:
         return server.name
     named = str(server.implementation["name"])
@@ -392,14 +387,14 @@ def _auth(server: MCPServer, options: dict[str, Any]) -> str:
     if options["key"] is not None:
         if not takes_keys(server):
             raise CommandError(
-                f"The endpoint {server.name!r} takes no API keys: add 'django_mcp.APIKeyAuthentication' to its "
+                f"The endpoint {server.name!r} does not accept API keys: add 'django_mcp.APIKeyAuthentication' to its "
                 "authentication."
             )
         return "key"
     if options["oauth"]:
         if not has_oauth:
             raise CommandError(
-                f"The endpoint {server.name!r} has no OAuth: add 'django_mcp.OAuth2Authentication' to "
+                f"The endpoint {server.name!r} does not use OAuth: add 'django_mcp.OAuth2Authentication' to "
                 f"its authentication."
             )
         return "oauth"
@@ -412,18 +407,15 @@ def _url(server: MCPServer, given: str | None) -> str:
     if given is None:
         if url := url_of(server):
             return url
-        raise CommandError(
-            "The site's address is not known: give it with --url https://…, or set DJANGO_MCP['BASE_URL']."
-        )
+        raise CommandError("The site's address is unknown: pass --url https://…, or set DJANGO_MCP['BASE_URL'].")
     parts = urlsplit(given)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise CommandError(f"--url {given!r}: it looks like https://site.example.")
+        raise CommandError(f"--url {given!r} is not a URL such as https://site.example.")
     path = path_of(server)
     return given.rstrip("/") if parts.path.rstrip("/").endswith(path) else given.rstrip("/") + path
 
 
 def _command(server: MCPServer, user: str | None) -> tuple[str, ...]:
-    """What starts the site, from any folder."""
     script = Path(sys.argv[0]).resolve()
     if script.name != "manage.py" or not script.is_file():
         script = Path(str(getattr(django_settings, "BASE_DIR", "."))).resolve() / "manage.py"

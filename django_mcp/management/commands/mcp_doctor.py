@@ -1,4 +1,4 @@
-"""``manage.py mcp_doctor``: what is wrong with a deployment, as its clients meet it."""
+"""``mcp_doctor``: diagnose a deployment from its clients' point of view."""
 
 import json
 from collections.abc import Iterator
@@ -23,34 +23,27 @@ from django_mcp.models import APIKey
 class Command(BaseCommand):
     """See ``help``."""
 
-    help = "Looks at a running MCP endpoint as clients reach it, and at this site's settings; says what to change."
-    # It is to find what is wrong, not to be stopped by it.
+    help = "Checks a running MCP endpoint as clients reach it, and this site's settings, and says what to change."
+    # System checks run as one of its own checks, and must not stop it.
     requires_system_checks: list[str] = []  # noqa: RUF012 - Django's own type
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Where, and as whom."""
-        parser.add_argument("url", nargs="?", metavar="URL", help="of the endpoint; by default at BASE_URL")
-        parser.add_argument("--server", default="default", help="name of the endpoint; 'default' if left out")
+        """Add options."""
+        parser.add_argument("url", nargs="?", metavar="URL", help="URL of the endpoint (default: from BASE_URL)")
+        parser.add_argument("--server", default="default", help="name of the endpoint (default: 'default')")
         caller = parser.add_mutually_exclusive_group()
-        caller.add_argument("--key", help="an API key or access token to call with")
-        caller.add_argument(
-            "--as", dest="username", metavar="USERNAME", help="make an API key of this user, for as long as this runs"
-        )
+        caller.add_argument("--key", help="API key or access token for calls")
+        caller.add_argument("--as", dest="username", metavar="USERNAME", help="create a temporary API key of this user")
         parser.add_argument("--json", action="store_true", help="print one JSON document")
-        parser.add_argument("--timeout", type=float, default=10.0, help="seconds to wait for an answer; 10 if left out")
+        parser.add_argument("--timeout", type=float, default=10.0, help="seconds to wait for a response (default: 10)")
         parser.add_argument("--insecure", action="store_true", help="do not verify the TLS certificate")
 
     def handle(self, *_: Any, **options: Any) -> None:
-        """Make all checks.
-
-        Raises:
-            CommandError: there is no URL, endpoint or user.
-            SystemExit: 1, where there is an error.
-        """
+        """Run all checks. Exits with 1 if one found an error."""
         server = find_server(options["server"])
         url = find_url(options["url"], server)
         if not options["timeout"] > 0:
-            raise CommandError("--timeout takes a number of seconds above 0.")
+            raise CommandError("--timeout must be a positive number of seconds.")
         visit = Visit(Web(url, options["timeout"], insecure=options["insecure"]), server, path_of(server))
         marks = marks_for(getattr(self.stdout, "encoding", None))
         done: list[Checked] = []
@@ -74,16 +67,12 @@ class Command(BaseCommand):
 
 
 def find_url(given: str | None, server: MCPServer) -> str:
-    """The endpoint's URL.
-
-    Raises:
-        CommandError: none was given and none is known, or it is no http URL.
-    """
+    """Return the endpoint's URL: the given one, or that of ``BASE_URL``."""
     try:
         url = given or base_url() + path_of(server)
     except ImproperlyConfigured:
         raise CommandError(
-            "Say where the endpoint is: mcp_doctor https://travel.example.com/mcp, or set DJANGO_MCP['BASE_URL']."
+            "Pass the URL of the endpoint: mcp_doctor https://travel.example.com/mcp, or set DJANGO_MCP['BASE_URL']."
         ) from None
     try:
         parts = urlsplit(url)
@@ -91,19 +80,13 @@ def find_url(given: str | None, server: MCPServer) -> str:
     except ValueError:
         is_right = False
     if not is_right or any(character <= " " or character > "~" for character in url):
-        raise CommandError(
-            f"{url!r} is no http or https URL; write one like https://travel.example.com{path_of(server)}."
-        )
+        raise CommandError(f"{url!r} is not an http or https URL, such as https://travel.example.com{path_of(server)}.")
     return url
 
 
 @contextmanager
 def credential(visit: Visit, key: str | None, username: str | None) -> Iterator[None]:
-    """Give *visit* the key that was given, or one that is gone afterwards.
-
-    Raises:
-        CommandError: there is no such user, or the endpoint takes no keys.
-    """
+    """Set the key of *visit*: the given one, or a temporary one of a user."""
     if username is None:
         visit.key = key
         visit.is_ours = key is not None and is_good_here(key, visit.server)
@@ -111,18 +94,18 @@ def credential(visit: Visit, key: str | None, username: str | None) -> Iterator[
         return
     if not takes_keys(visit.server):
         raise CommandError(
-            f"The endpoint {visit.server.name!r} takes no API keys: give an access token with --key, or add "
+            f"The endpoint {visit.server.name!r} does not accept API keys: pass an access token with --key, or add "
             "'django_mcp.APIKeyAuthentication' to its authentication."
         )
     try:
         user = find_user(username)
         if not is_for(user, visit.server):
-            raise CommandError(f"The endpoint {visit.server.name!r} is not for the user {username!r}.")
+            raise CommandError(f"The endpoint {visit.server.name!r} does not admit the user {username!r}.")
         row, visit.key = create_key(user, "mcp_doctor", endpoints=[visit.server.name], days=1)
     except ValidationError as error:
         raise CommandError(" ".join(error.messages)) from None
     except DatabaseError as error:
-        raise CommandError(f"No API key can be made, for the database does not do it: {error}. Try --key.") from None
+        raise CommandError(f"Cannot create an API key because of a database error: {error}. Use --key.") from None
     visit.is_ours = True
     try:
         yield
@@ -132,7 +115,7 @@ def credential(visit: Visit, key: str | None, username: str | None) -> Iterator[
 
 
 def is_good_here(key: str, server: MCPServer) -> bool:
-    """Whether this process's database has a key that opens the endpoint."""
+    """Return True if this process's database has the key and it is valid for the endpoint."""
     try:
         row = APIKey.objects.select_related("user").filter(key_hash=hash_of(key)).first()
     except DatabaseError:
@@ -142,5 +125,5 @@ def is_good_here(key: str, server: MCPServer) -> bool:
 
 
 def is_for(user: Any, server: MCPServer) -> bool:
-    """Whether the endpoint takes a user at all."""
+    """Return True if the endpoint admits a user."""
     return server.user_passes_test is None or bool(server.user_passes_test(user))

@@ -1,6 +1,6 @@
-"""``mcp_inspect``: what a caller finds at an endpoint, and why something is missing for them.
+"""``mcp_inspect``: what a caller sees at an endpoint, and why something is hidden.
 
-Whether it exists is for ``core.permissions`` to say; this only looks for what was missing.
+``core.permissions`` decides; this module only finds the reasons.
 """
 
 import dataclasses
@@ -44,14 +44,14 @@ from django_mcp.primitives.tool import Tool
 from django_mcp.transports.stdio import django_request
 
 UNMADE = {
-    "default": "by what the tool says of itself",
-    "changed": "until somebody accepts it: it is another tool than the one that was accepted",
+    "default": "by the tool's declaration",
+    "changed": "until its new definition is approved: it changed since the last approval",
 }
-"""What stands for the version of a rule that nobody made."""
+"""Reasons for rules that no administrator made, by version."""
 
 
 def reasons(context: Context, primitive: Primitive) -> list[str]:
-    """All that keeps a caller from using it; empty where they may. May be queries."""
+    """Return the reasons that keep a caller from using a primitive, [] if there are none. May query the database."""
     if right(context, primitive) is Right.USE:
         return []
     return list(_reasons(context, primitive)) or ["hidden"]
@@ -60,30 +60,30 @@ def reasons(context: Context, primitive: Primitive) -> list[str]:
 def _reasons(context: Context, primitive: Primitive) -> Iterator[str]:
     principal, user = context.principal, context.user
     if principal.tools is not None and primitive.kind == "tool" and primitive.key not in principal.tools:
-        yield f"not among the tools of the client {principal.client_id!r}"
+        yield f"not one of the tools allowed to the client {principal.client_id!r}"
     if not covers(principal.scopes, primitive.scopes):
-        yield f"needs the scope {in_order(primitive.scopes)}"
+        yield f"requires the scope {in_order(primitive.scopes)}"
     if is_blocked(context, primitive) and isinstance(primitive, Tool):
         yield f"blocked {made_for(rule_for(context, primitive))}"
     yield from (
-        f"lacks the permission {each}" for each in primitive.permissions if user is None or not user.has_perm(each)
+        f"requires the permission {each}" for each in primitive.permissions if user is None or not user.has_perm(each)
     )
     if primitive.groups and (user is None or primitive.groups.isdisjoint(groups_of(user))):
-        yield f"is not in the group {' or '.join(sorted(primitive.groups))}"
+        yield f"requires the group {' or '.join(sorted(primitive.groups))}"
     if not is_visible(context, primitive):
-        yield predicate(primitive) or "its declaration says no"
+        yield predicate(primitive) or "hidden by its declaration"
 
 
 def predicate(primitive: Primitive) -> str:
-    """What its ``visible`` is about, where that can be told; empty where it has none."""
+    """Describe the condition of a primitive's ``visible``; "" if it has none."""
     if primitive.visible is None:
         return ""
-    words: str = getattr(primitive.visible, "words", "its own visible() decides")
+    words: str = getattr(primitive.visible, "words", "decided by its visible()")
     return words
 
 
 def made_for(rule: Rule) -> str:
-    """By what, and for whom, something was decided."""
+    """Describe the source and the target of a policy rule."""
     if rule.version in UNMADE:
         return UNMADE[rule.version]
     named = []
@@ -91,26 +91,20 @@ def made_for(rule: Rule) -> str:
         named.append(f"the group {rule.group}")
     if rule.client_id is not None:
         named.append(f"the client {rule.client_id}")
-    return f"by a policy for {' and '.join(named) or 'everybody'}"
+    return f"by a policy for {' and '.join(named) or 'all callers'}"
 
 
 def decision_for(context: Context, tool: Tool) -> tuple[Decision, str]:
-    """What the caller's calls of a tool meet, and why. May be a query."""
+    """Return the policy decision on the caller's calls of a tool, and its reason. May query the database."""
     rule = rule_for(context, tool)
     return rule.decision, made_for(rule) if rule.decision is not Decision.ALLOW else ""
 
 
 def with_client(server: MCPServer, principal: Principal, client_id: str, scopes: Collection[str] | None) -> Principal:
-    """The caller, with what the site's owner decided about the client.
+    """Return the caller as a user of an OAuth client, restricted by the client's policy.
 
     Args:
-        server: the endpoint.
-        principal: the user.
-        client_id: of the client. One that nobody decided anything about may do what its users agree to.
-        scopes: what its token allows; None for what clients are told to ask for first.
-
-    Raises:
-        CommandError: there is no such scope.
+        scopes: scopes of its token. None for those that the endpoint requires.
     """
     known = declared()
     if strange := [each for each in scopes or () if known and each not in known]:
@@ -129,13 +123,11 @@ KINDS = ("tools", "resources", "templates", "prompts")
 def described(
     server: MCPServer, principal: Principal | None, *, names: Collection[str] = (), schemas: bool = False
 ) -> dict[str, Any]:
-    """An endpoint. May be queries.
+    """Describe an endpoint as JSON values. May query the database.
 
     Args:
-        server: the endpoint.
-        principal: as whom to look; None for the operator, who sees everything there is.
-        names: tell of these only; all where there are none.
-        schemas: tell the schemas of tools.
+        principal: the caller. None for the operator, who sees everything.
+        names: only these primitives; all if empty.
     """
     context = None if principal is None else looking(server, principal, django_request(server))
     refused = "" if principal is None else refusal(server, principal)
@@ -164,13 +156,13 @@ def described(
 
 
 def refusal(server: MCPServer, principal: Principal) -> str:
-    """Why a caller may not use an endpoint at all; empty where they may. May be a query."""
+    """Return why a caller may not use an endpoint at all, or "". May query the database."""
     if principal.client_id is not None and _is_blocked(principal.client_id):
         return f"the client {principal.client_id!r} is blocked"
     if server.user_passes_test is not None and not server.user_passes_test(principal.user):
-        return "the endpoint is not for this user"
+        return "the endpoint does not admit this user"
     if not covers(principal.scopes, server.scopes):
-        return f"the endpoint needs the scope {in_order(server.scopes)}"
+        return f"the endpoint requires the scope {in_order(server.scopes)}"
     return ""
 
 
@@ -181,7 +173,7 @@ def _is_blocked(client_id: str) -> bool:
 
 
 def listed_tools(context: Context) -> list[str]:
-    """Names of what ``tools/list`` gives the caller, on all its pages. May be queries."""
+    """Return the names on all pages of ``tools/list`` for the caller. May query the database."""
     names: list[str] = []
     while True:
         fields = run_inline(list_tools(context)).fields
@@ -201,7 +193,7 @@ def _caller(principal: Principal, refused: str) -> dict[str, Any]:
 
 
 def authenticator_name(authenticator: Any) -> str:
-    """What settings call it: those of the package by their short path."""
+    """Return the name of an authentication class as in settings, with the short path for those of the package."""
     kind = type(authenticator)
     if kind.__module__.startswith("django_mcp."):
         return f"django_mcp.{kind.__name__}"
@@ -209,18 +201,15 @@ def authenticator_name(authenticator: Any) -> str:
 
 
 class _Entry:
-    """One primitive."""
-
     def __init__(self, server: MCPServer, context: Context | None, primitive: Primitive, refused: str) -> None:
         self.server, self.context, self.primitive, self.refused = server, context, primitive, refused
 
     def told(self, listed: Collection[str] | None, *, schemas: bool) -> dict[str, Any]:
-        """All of it, as a JSON object."""
         primitive = self.primitive
         failure = primitive.find_failure()
         try:
             definition = spoken(primitive.definition, django_settings.LANGUAGE_CODE)
-        except Exception as error:  # noqa: BLE001 - a lazy text of the site that fails leaves it out of lists
+        except Exception as error:  # noqa: BLE001 - a failing lazy text leaves it out of lists
             definition, failure = {"name": primitive.name}, error
         told: dict[str, Any] = {
             "name": primitive.name,
@@ -241,13 +230,12 @@ class _Entry:
         if isinstance(primitive, Tool):
             told |= self._of_tool(primitive, definition, schemas=schemas)
             if failure is not None:
-                told["problems"] = [_("it cannot be described: %(why)r.") % {"why": failure}, *told["problems"]]
+                told["problems"] = [_("its definition cannot be built: %(why)r.") % {"why": failure}, *told["problems"]]
         elif definition.get("arguments"):
             told["arguments"] = definition["arguments"]
         return told
 
     def _seen(self, listed: Collection[str] | None) -> dict[str, Any]:
-        """What the caller sees of it; None where nobody in particular looks."""
         if self.context is None:
             return {"listed": None, "usable": None, "hidden_because": []}
         if self.refused:
@@ -296,31 +284,25 @@ HINTS = {
     "idempotentHint": "idempotent",
     "openWorldHint": "open world",
 }
-"""Those that are false are in the JSON document only."""
+"""Hints to show if true. The JSON document also has the false ones."""
 
 
 class Text:
-    """Lines about an endpoint.
-
-    Args:
-        heading: makes a heading stand out.
-        hidden: does so for what a caller does not see.
-        whole: print descriptions and schemas in full.
-    """
+    """Formats the description of an endpoint as text."""
 
     def __init__(self, heading: Style, hidden: Style, *, whole: bool) -> None:
         self._heading, self._hidden, self._whole = heading, hidden, whole
 
     def lines(self, told: Mapping[str, Any]) -> Iterator[str]:
-        """All of them."""
+        """Yield the lines of an endpoint."""
         yield self._heading(f"{told['name']}  {told['url'] or told['path']}")
-        yield f"  callers:       {', '.join(told['authentication']) or 'nobody: it has no authentication'}"
+        yield f"  callers:       {', '.join(told['authentication']) or 'none: no authentication is configured'}"
         if told["scopes"]:
             yield f"  scopes:        {' '.join(told['scopes'])}"
         yield f"  transports:    {', '.join(told['transports'])}"
         yield f"  capabilities:  {', '.join(told['capabilities']) or 'none'}"
         if told["models"]:
-            yield f"  models:        {', '.join(told['models'])} (their rows are in resources/list too)"
+            yield f"  models:        {', '.join(told['models'])} (resources/list includes their rows)"
         if told["caller"] is not None:
             yield from self._caller(told)
             if told["caller"]["refused_because"] and not self._whole:
@@ -334,13 +316,13 @@ class Text:
 
     def _caller(self, told: Mapping[str, Any]) -> Iterator[str]:
         caller = told["caller"]
-        through = f" through the client {caller['client']}" if caller["client"] else ""
+        through = f" with the client {caller['client']}" if caller["client"] else ""
         scopes = "" if caller["scopes"] is None else f", with the scopes: {' '.join(caller['scopes']) or 'none'}"
-        yield f"  as seen by:    {caller['user'] or 'everybody'}{through}{scopes}"
+        yield f"  as seen by:    {caller['user'] or 'anonymous'}{through}{scopes}"
         if caller["refused_because"]:
-            yield self._hidden(f"  REFUSED:       {caller['refused_because']}; nothing here exists for this caller")
+            yield self._hidden(f"  DENIED:        {caller['refused_because']}; everything is hidden from this caller")
         if told["searched"]:
-            yield "  too many tools to list: tools/list gives search_tools, call_tool, and those marked here as listed"
+            yield "  tool search:   tools/list has search_tools, call_tool and the tools marked as listed"
 
     @staticmethod
     def _counted(entries: list[Mapping[str, Any]]) -> str:
@@ -352,17 +334,17 @@ class Text:
         marks = ", ".join(_marks(each))
         line = f"    {name}{f'  [{marks}]' if marks else ''}"
         if each["usable"] is False:
-            how = "listed, but cannot be called yet" if each["listed"] else "hidden"
+            how = "listed, but not callable yet" if each["listed"] else "hidden"
             yield self._hidden(f"  - {line[4:]}  {how}: {'; '.join(each['hidden_because'])}")
         elif each["listed"] is False:
-            yield f"{line}  (not listed, can be found and called)"
+            yield f"{line}  (not listed, but can be found and called)"
         else:
             yield line
         described = each["title"] if not self._whole and each["title"] else each["description"]
         if described:
             yield indent(described if self._whole else shorten(described, WIDTH, placeholder=" …"), " " * 8)
         yield from (f"        {line}" for line in _needs(each))
-        yield from (self._hidden(f"        some clients refuse it: {line}") for line in each.get("problems", ()))
+        yield from (self._hidden(f"        some clients reject it: {line}") for line in each.get("problems", ()))
         if self._whole:
             yield from _schemas(each)
 
@@ -372,7 +354,7 @@ def _marks(each: Mapping[str, Any]) -> Iterable[str]:
     if each.get("task", "never") != "never":
         yield f"task {each['task']}"
     if each.get("decision") == "ask":
-        yield "asks: somebody approves each call"
+        yield "requires approval"
 
 
 def _needs(each: Mapping[str, Any]) -> Iterable[str]:
@@ -386,7 +368,7 @@ def _needs(each: Mapping[str, Any]) -> Iterable[str]:
         yield f"visible: {each['visible']}"
     for rule in each.get("policies", ()):
         if rule["decision"] != "allow" or rule["group"] or rule["client"]:
-            verb = {"allow": "allowed", "ask": "asks", "block": "blocked"}[rule["decision"]]
+            verb = {"allow": "allowed", "ask": "approval required", "block": "blocked"}[rule["decision"]]
             yield f"policy: {verb} {rule['made']}"
 
 
@@ -402,33 +384,31 @@ def _schemas(each: Mapping[str, Any]) -> Iterable[str]:
 class Command(BaseCommand):
     """See ``help``."""
 
-    help = "Shows endpoints and their tools, resources and prompts; with --as, what a caller sees of them, and why not."
+    help = "Shows endpoints, tools, resources and prompts. With --as, what a user sees and why the rest is hidden."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """What to show, as whom, and how."""
+        """Add options."""
         intermix(parser)
         parser.add_argument("names", nargs="*", metavar="NAME", help="tools, resources or prompts to show in full")
-        parser.add_argument("--server", help="name of an endpoint; all of them if left out")
-        parser.add_argument("--as", dest="user", metavar="USERNAME", help="show what this user sees, and why not")
-        parser.add_argument("--client", metavar="CLIENT_ID", help="... through this OAuth client; needs --as")
+        parser.add_argument("--server", help="name of an endpoint (default: all)")
+        parser.add_argument(
+            "--as", dest="user", metavar="USERNAME", help="show what this user sees, and why the rest is hidden"
+        )
+        parser.add_argument("--client", metavar="CLIENT_ID", help="... with this OAuth client; requires --as")
         parser.add_argument(
             "--scope",
             action="append",
-            help="a scope that the client was granted; may be repeated; those that each endpoint asks for if left out",
+            help="a scope granted to the client; may be repeated (default: those each endpoint requires)",
         )
         parser.add_argument("--json", action="store_true", help="print one JSON document")
-        parser.add_argument("--schemas", action="store_true", help="with the schemas of tools")
+        parser.add_argument("--schemas", action="store_true", help="include the schemas of tools")
 
     def handle(self, *_: Any, **options: Any) -> None:
-        """Print it.
-
-        Raises:
-            CommandError: there is no such endpoint or user, or nothing of that name.
-        """
+        """Print the description."""
         if options["client"] is None and options["scope"]:
-            raise CommandError("--scope is what an OAuth client was granted: say which with --client CLIENT_ID.")
+            raise CommandError("--scope requires an OAuth client: add --client CLIENT_ID.")
         if options["client"] is not None and options["user"] is None:
-            raise CommandError("--client needs the user in whose name the client calls: --as USERNAME.")
+            raise CommandError("--client requires the user that the client acts for: add --as USERNAME.")
         chosen = list(servers()) if options["server"] is None else [find_server(options["server"])]
         whole = options["schemas"] or bool(options["names"])
         told = []
@@ -442,7 +422,7 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps({"endpoints": told}, indent=2, ensure_ascii=False, default=str))
             return
         text = Text(self.style.MIGRATE_HEADING, self.style.WARNING, whole=whole)
-        self.stdout.write("\n\n".join("\n".join(text.lines(each)) for each in told) or "There is no endpoint.")
+        self.stdout.write("\n\n".join("\n".join(text.lines(each)) for each in told) or "There are no endpoints.")
 
     @staticmethod
     def _principal(server: MCPServer, options: dict[str, Any]) -> Principal | None:
@@ -465,4 +445,4 @@ class Command(BaseCommand):
         }
         if missing := [name for name in names if name not in found]:
             where = ", ".join(each.name for each in chosen)
-            raise CommandError(f"There is no {missing[0]!r} at {where}; 'manage.py mcp_inspect' lists what there is.")
+            raise CommandError(f"There is no {missing[0]!r} at {where}; 'manage.py mcp_inspect' lists all names.")

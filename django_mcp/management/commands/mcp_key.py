@@ -1,4 +1,4 @@
-"""``manage.py mcp_key``: make, list and revoke API keys."""
+"""``mcp_key``: create, list and revoke API keys."""
 
 import datetime
 import json
@@ -21,40 +21,38 @@ COLUMNS = ("ID", "PREFIX", "STATE", "USER", "NAME", "ENDPOINTS", "SCOPES", "EXPI
 class Command(BaseCommand):
     """See ``help``."""
 
-    help = "Makes, lists and revokes API keys, with which programs call MCP endpoints as a user."
+    help = "Creates, lists and revokes API keys. A key lets a program call MCP endpoints as a user."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """What to do, and with which key."""
+        """Add options."""
         actions = parser.add_subparsers(dest="action", required=True, metavar="create|list|revoke")
-        create = actions.add_parser("create", help="make a key and show it, once")
-        create.add_argument("--user", required=True, help="username of the user as whom the key acts")
-        create.add_argument("--name", required=True, help="what the key is for")
+        create = actions.add_parser("create", help="create a key and print it once")
+        create.add_argument("--user", required=True, help="username of the user that the key authenticates")
+        create.add_argument("--name", required=True, help="a name for the key")
         create.add_argument(
             "--endpoint",
             action="append",
-            help="name of an endpoint that it opens; may be repeated; 'default' if left out",
+            help="name of an endpoint it is valid for; may be repeated (default: 'default')",
         )
         create.add_argument(
-            "--scope", action="append", help="what it allows; may be repeated; what the endpoints ask for if left out"
+            "--scope",
+            action="append",
+            help="a scope of the key; may be repeated (default: those the endpoints require)",
         )
-        create.add_argument("--days", type=int, help="how long it lives; 90 if left out, or the site's limit")
-        listing = actions.add_parser("list", help="show which keys there are")
-        listing.add_argument("--user", help="only those of this user")
+        create.add_argument("--days", type=int, help="days until it expires (default: 90, or the site's limit)")
+        listing = actions.add_parser("list", help="list the keys")
+        listing.add_argument("--user", help="only keys of this user")
         for each in (create, listing):
-            each.add_argument("--json", action="store_true", help="print JSON, for programs")
-        revoke = actions.add_parser("revoke", help="make a key worthless, at once")
-        revoke.add_argument("key", metavar="PREFIX_OR_ID", help="as 'list' shows it")
+            each.add_argument("--json", action="store_true", help="print JSON")
+        revoke = actions.add_parser("revoke", help="revoke a key, effective immediately")
+        revoke.add_argument("key", metavar="PREFIX_OR_ID", help="prefix or id, as printed by 'list'")
 
     def handle(self, *_: Any, **options: Any) -> None:
-        """Do it.
-
-        Raises:
-            CommandError: there is no such user, endpoint, scope or key, or the key would live too long.
-        """
+        """Run the chosen action."""
         {"create": self.create, "list": self.list, "revoke": self.revoke}[options["action"]](options)
 
     def create(self, options: dict[str, Any]) -> None:
-        """Make a key, and print it with how to use it."""
+        """Create a key, and print it with instructions."""
         chosen = {"endpoints": options["endpoint"], "scopes": options["scope"], "days": options["days"]}
         try:
             row, key = create_key(find_user(options["user"]), options["name"], **chosen)
@@ -64,9 +62,11 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps({"key": key, **_members(row)}))
             return
         self.stdout.write(self.style.SUCCESS(key))
-        self.stdout.write("\nThis is the only time that the key is shown. Send it in a header of each request:\n")
+        self.stdout.write("\nThe key is not shown again. Send it in a header of each request:\n")
         self.stdout.write("    Authorization: Bearer <key>        or        X-API-Key: <key>\n")
-        self.stdout.write(f"It acts as {row.user.get_username()} until {row.expires:%Y-%m-%d}, with the scopes:")
+        self.stdout.write(
+            f"It authenticates as {row.user.get_username()} until {row.expires:%Y-%m-%d}, with the scopes:"
+        )
         self.stdout.write(f"    {' '.join(row.scopes) or 'none'}")
         self.stdout.write("at:")
         for each in servers():
@@ -83,47 +83,42 @@ class Command(BaseCommand):
             return
         rows = [COLUMNS, *map(_columns, keys)]
         if len(rows) == 1:
-            self.stdout.write("There is no API key.")
+            self.stdout.write("There are no API keys.")
             return
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         for row in rows:
             self.stdout.write("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
 
     def revoke(self, options: dict[str, Any]) -> None:
-        """Revoke the one key that is meant."""
+        """Revoke a key."""
         row = find_row(options["key"])
         if not revoke_key(row):
-            raise CommandError(f"The key {row.prefix} was revoked before.")
-        self.stdout.write(f"The key {row.prefix} of {row.user.get_username()} (“{row.name}”) is revoked.")
+            raise CommandError(f"The key {row.prefix} is already revoked.")
+        self.stdout.write(f"Revoked the key {row.prefix} of {row.user.get_username()} (“{row.name}”).")
 
 
-_TAKES_NONE = "  (takes no API keys now: add 'django_mcp.APIKeyAuthentication' to its authentication)"
+_TAKES_NONE = "  (does not accept API keys: add 'django_mcp.APIKeyAuthentication' to its authentication)"
 
 
 def find_row(given: str) -> APIKey:
-    """The key of an id, of the first characters, or the key that somebody found and gave as it is.
-
-    Raises:
-        CommandError: there is none, or several.
-    """
+    """Return the key with this id, prefix, or full key."""
     meant = Q(prefix__startswith=given) | Q(key_hash=hash_of(given))
-    if given.isdecimal() and len(given) < 19:  # noqa: PLR2004 - digits of what every database takes for a number
+    if given.isdecimal() and len(given) < 19:  # noqa: PLR2004 - digits of a 64-bit integer
         meant |= Q(pk=int(given))
     found = list(APIKey.objects.select_related("user").filter(meant)[:2]) if given else []
     if not found:
         raise CommandError(f"There is no key {given[:14]!r}; 'manage.py mcp_key list' shows ids and prefixes.")
     if len(found) > 1:
-        raise CommandError(f"Several keys begin with {given!r}; give more of it, or the id.")
+        raise CommandError(f"Several keys begin with {given!r}; use a longer prefix or the id.")
     return found[0]
 
 
 def _moment(value: datetime.datetime) -> str:
-    """Return a moment with its offset, which those of a site without ``USE_TZ`` have not."""
+    """Return a time with its UTC offset, even without ``USE_TZ``."""
     return (timezone.make_aware(value) if timezone.is_naive(value) else value).isoformat()
 
 
 def _members(row: APIKey) -> dict[str, Any]:
-    """What is known of a key, for programs. Times as in RFC 3339."""
     return {
         "id": row.pk,
         "prefix": row.prefix,

@@ -1,4 +1,4 @@
-"""``manage.py mcp_notify``."""
+"""``mcp_notify``: deliver notices of pending approvals."""
 
 import logging
 import signal
@@ -17,16 +17,16 @@ LOOK_SECONDS = 2.0
 
 
 class Command(BaseCommand):
-    """See ``help``. Sites whose server runs no threads need it. In others the serving processes do this themselves."""
+    """See ``help``. Only needed if the server process runs no threads."""
 
-    help = "Delivers e-mails and webhooks that are due because a call waits for approval."
+    help = "Delivers due e-mails and webhooks about pending approvals."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Once or for ever."""
-        parser.add_argument("--forever", action="store_true", help="go on until SIGTERM or SIGINT")
+        """Add options."""
+        parser.add_argument("--forever", action="store_true", help="run until SIGTERM or SIGINT")
 
     def handle(self, *_: Any, **options: Any) -> None:
-        """Deliver them and say how many there were."""
+        """Deliver the notices and print their number."""
         if not options["forever"]:
             self.stdout.write(f"{deliver_due()} notices delivered.")
             return
@@ -42,5 +42,5 @@ class Command(BaseCommand):
             if count := deliver_due():
                 self.stdout.write(f"{count} notices delivered.")
         except DatabaseError as error:
-            logger.warning("notices of calls that wait cannot be read just now, trying again: %s", error)
+            logger.warning("approval notices cannot be read, retrying: %s", error)
             connections.close_all()

@@ -1,4 +1,4 @@
-"""``startmcp``: write the first ``mcp.py`` of an app."""
+"""``startmcp``: generate a first ``mcp.py`` for an app."""
 
 import json
 import re
@@ -15,13 +15,13 @@ from django_mcp.auth.base import AllowAny, authenticators
 from django_mcp.core.server import server
 
 MOST = 8
-"""Fields of an example."""
+"""Limit of fields in an example."""
 SECRETS = re.compile(
     r"passw|passphrase|passcode|secret|token|key|hash|salt|credential|signature|auth(?!or)|authoriz|cookie|session|otp|pin\b|cvv|iban|"
     r"card|ssn|nonce|digest",
     re.IGNORECASE,
 )
-"""Words in names of what is nobody's business."""
+"""Names of fields that may hold secrets."""
 SIMPLE = (
     models.CharField,
     models.TextField,
@@ -34,19 +34,19 @@ SIMPLE = (
     models.DurationField,
     models.UUIDField,
 )
-"""Kinds of fields whose values are plain: no files, no bytes, no JSON, nothing that leads to other rows."""
+"""Field types with plain values: no files, binary data, JSON or relations."""
 PERSONAL = re.compile(r"e_?mail|phone|mobile|address|birth|last_login|is_superuser|is_staff", re.IGNORECASE)
-"""Words in names of what belongs to a person: left for the site's owner to add."""
+"""Names of fields with personal data, which the site's owner may add."""
 
 
 TITLES = frozenset({"title", "name", "headline", "label"})
-"""What models usually call a row by."""
+"""Usual names of a row's title."""
 TREES = (frozenset({"path", "depth", "numchild"}), frozenset({"lft", "rght", "tree_id", "level"}))
 """Fields of django-treebeard and django-mptt."""
 
 
 def safe_fields(model: type[models.Model]) -> list[str]:
-    """Names of fields that an example shows: what a row is called by, then the model's own, then its parents'."""
+    """Return the names of fields to show: titles, then the model's own fields, then inherited ones."""
     hidden = _of_tree(model)
     return [
         field.name
@@ -56,32 +56,30 @@ def safe_fields(model: type[models.Model]) -> list[str]:
 
 
 def left_out(model: type[models.Model]) -> list[str]:
-    """Names of all further columns and sets of rows, but for the primary key, which each row is shown with."""
+    """Return the names of all other fields and many-to-many relations, without the primary key."""
     shown, sets = safe_fields(model), model._meta.many_to_many  # noqa: SLF001 - Django's documented API
     return [field.name for field in (*_fields(model), *sets) if field.name not in shown and not field.primary_key]
 
 
 def searchable(model: type[models.Model]) -> list[str]:
-    """Those among them that words can be looked for in."""
+    """Return the names of shown fields that can be searched."""
     meta = model._meta  # noqa: SLF001 - Django's documented API
     fields = (meta.get_field(name) for name in safe_fields(model))
     return [str(each.name) for each in fields if _is_text(each) and not getattr(each, "choices", None)][:3]
 
 
 def _fields(model: type[models.Model]) -> Iterator[Any]:
-    """Give what rows are called by, then the model's own columns, then those of its parents."""
     fields = model._meta.concrete_fields  # noqa: SLF001 - likewise
     yield from sorted(fields, key=lambda field: (field.name not in TITLES, field.model is not model, *_rank(field)))
 
 
 def _rank(field: Any) -> tuple[bool, bool]:
-    """Give what stands in the class itself and is for people to fill in the lowest rank."""
+    """Rank fields of the class itself before those of abstract parents, and editable ones first."""
     abstract = [each for each in field.model.__mro__ if getattr(getattr(each, "_meta", None), "abstract", False)]
     return any(field.name in {own.name for own in each._meta.local_fields} for each in abstract), not field.editable  # noqa: SLF001
 
 
 def _of_tree(model: type[models.Model]) -> frozenset[str]:
-    """Return the names of fields in which packages for trees keep where a row is."""
     names = {field.name for field in _fields(model)}
     return frozenset[str]().union(*(each for each in TREES if each <= names))
 
@@ -105,30 +103,26 @@ WIDTH = 110
 
 
 def source_of(app: AppConfig) -> str:
-    """What to write.
-
-    Args:
-        app: the app. Its models are shown by their own permissions: who may view them in the admin may read them.
-    """
+    """Return the source of ``mcp.py``. Models require Django's view permission, as in the admin."""
     shown = [model for model in app.get_models() if not model._meta.proxy and safe_fields(model)]  # noqa: SLF001
     parts = [_head(app, shown), *(_resource(model) for model in shown), _tool(app, shown)]
     return "\n\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 
 def tool_name(app: AppConfig) -> str:
-    """What the tool is called."""
+    """Return the name of the example tool."""
     return f"describe_{app.label}"
 
 
 def _head(app: AppConfig, shown: Sequence[type[models.Model]]) -> str:
     names = ["ModelResource", "register", "tool"] if shown else ["tool"]
-    lines = [f'"""What the app {app.label} offers to AI clients over MCP. It is found like admin.py."""', ""]
+    lines = [f'"""MCP tools and resources of the app {app.label}. Discovered like admin.py."""', ""]
     if not shown:
         return "\n".join([*lines, f"from django_mcp import {', '.join(names)}"])
     imports = {"django_mcp": names}
     for model in shown:
         imports.setdefault(model.__module__, []).append(model.__name__)
-    # In the order of a sorted file: site packages and the site's own look the same from here.
+    # Plain sort order: installed and local packages cannot be told apart here.
     return "\n".join([*lines, *(_import(module, imports[module]) for module in sorted(imports))])
 
 
@@ -143,14 +137,14 @@ def _resource(model: type[models.Model]) -> str:
     meta = model._meta  # noqa: SLF001 - Django's documented API
     lines = [f"@register({model.__name__})", f"class {model.__name__}Resource(ModelResource):"]
     lines += [f'    """{_described(model)}"""', ""]
-    lines += ["    # This is shown, with the primary key and the URI, and nothing else."]
+    lines += ["    # Fields that clients see, in addition to the primary key and the URI."]
     lines += _listed("fields", safe_fields(model))
     if others := left_out(model):
-        lines += ["    # Not shown:", *(f"    #   {name}" for name in others)]
+        lines += ["    # Hidden:", *(f"    #   {name}" for name in others)]
     if words := searchable(model):
         lines += _listed("search_fields", words)
     lines += [
-        f"    # For users with the permission {meta.app_label}.view_{meta.model_name}. For all who may call:",
+        f"    # Requires the permission {meta.app_label}.view_{meta.model_name}. To allow all callers:",
         "    # view_permission = None",
     ]
     return "\n".join(lines)
@@ -158,7 +152,7 @@ def _resource(model: type[models.Model]) -> str:
 
 def _described(model: type[models.Model]) -> str:
     name = str(model._meta.verbose_name).replace('"', "'").replace("\\", "")  # noqa: SLF001 - likewise
-    return f"{name[:60].capitalize()}: say here what a model has to know of it."
+    return f"{name[:60].capitalize()}: describe here what a model needs to know."
 
 
 def _listed(name: str, values: Sequence[str]) -> Iterator[str]:
@@ -174,13 +168,13 @@ def _listed(name: str, values: Sequence[str]) -> Iterator[str]:
 def _tool(app: AppConfig, shown: Sequence[type[models.Model]]) -> str:
     if not shown:
         return dedent(f'''
-            # Only for users with a permission: @tool(read_only=True, permission="{app.label}.…").
+            # To require a permission: @tool(read_only=True, permission="{app.label}.…").
             @tool(read_only=True)
             def {tool_name(app)}(topic: str = "") -> str:
-                """Say what this part of the site is for.
+                """Describe what this part of the site is for.
 
                 Args:
-                    topic: What it should be about; all of it if left out.
+                    topic: Topic of the description. Default: everything.
                 """
                 return f"This is {app.label}. {{topic}}".strip()
         ''')
@@ -188,10 +182,10 @@ def _tool(app: AppConfig, shown: Sequence[type[models.Model]]) -> str:
     meta = model._meta  # noqa: SLF001 - likewise
     permission = f"{meta.app_label}.view_{meta.model_name}"
     return dedent(f'''
-        # Without "permission" it is for all who may call.
+        # Without "permission", every caller may use it.
         @tool(read_only=True, permission="{permission}")
         def {tool_name(app)}() -> str:
-            """Say how much there is of what this part of the site keeps."""
+            """Report how many objects this app stores."""
             return f"{{{model.__name__}._default_manager.count()}} × {_one(model)}"
     ''')
 
@@ -203,47 +197,43 @@ def _one(model: type[models.Model]) -> str:
 class Command(BaseCommand):
     """See ``help``."""
 
-    help = "Writes a first mcp.py for an app, fitted to its models: a resource for each, and a tool."
+    help = "Writes a first mcp.py for an app, with a ModelResource for each model and an example tool."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """For which app."""
+        """Add options."""
         parser.add_argument("app", metavar="APP", help="label of an installed app, as for makemigrations")
 
     def handle(self, *_: Any, **options: Any) -> None:
-        """Write it, and say what to do next.
-
-        Raises:
-            CommandError: there is no such app, or an ``mcp.py`` already.
-        """
+        """Write the file and print the next steps."""
         app = self._app(options["app"])
         path = Path(app.path) / "mcp.py"
         if {"site-packages", "dist-packages"} & set(path.parts):
             raise CommandError(
-                f"The app {app.label!r} is not yours but installed ({app.path}). Register its models in an mcp.py of "
+                f"The app {app.label!r} is an installed package ({app.path}). Register its models in the mcp.py of "
                 "one of your own apps."
             )
         if (Path(app.path) / "mcp").is_dir():
-            raise CommandError(f"There is a package {path.with_suffix('')} already, which is read as mcp.py would be.")
+            raise CommandError(f"The package {path.with_suffix('')} already exists and is loaded instead of an mcp.py.")
         try:
             with path.open("x", encoding="utf-8") as file:
                 file.write(source_of(app))
         except FileExistsError:
-            raise CommandError(f"There is {path} already; nothing was written.") from None
+            raise CommandError(f"{path} already exists; nothing was written.") from None
         except OSError as error:
             raise CommandError(f"{path} cannot be written: {error.strerror}.") from None
         self.stdout.write(self.style.SUCCESS(f"Wrote {path}."))
         self.stdout.write(
             "\nNext:\n"
-            "  1. Read it: what it shows is what clients see. Take out what they should not.\n"
+            "  1. Review it: clients see these fields. Remove those that they should not see.\n"
             "  2. manage.py check\n"
-            f"  3. manage.py mcp_inspect --as USERNAME     what a user sees, and why not\n"
+            f"  3. manage.py mcp_inspect --as USERNAME     what a user sees, and why something is hidden\n"
             f"  4. manage.py mcp_call {tool_name(app)} --as USERNAME\n"
-            f"  5. manage.py mcp_config CLIENT             how Claude Code, VS Code and others find /{server.path}"
+            f"  5. manage.py mcp_config CLIENT             connect Claude Code, VS Code and others to /{server.path}"
         )
         if all(isinstance(each, AllowAny) for each in authenticators(server)):
             self.stdout.write(
-                f"\n/{server.path} knows nobody by name yet, so what needs a permission exists for nobody there. Let "
-                "users sign in (docs/authentication.md),\nor open single models with view_permission = None."
+                f"\n/{server.path} has no authentication yet, so everything that requires a permission is hidden. "
+                "Configure authentication\n(docs/authentication.md), or set view_permission = None on single models."
             )
 
     @staticmethod
@@ -253,5 +243,5 @@ class Command(BaseCommand):
         }
         if label not in found:
             own = sorted(each.label for each in apps.get_app_configs() if not each.name.startswith("django."))
-            raise CommandError(f"There is no app {label!r} in INSTALLED_APPS; APP is one of {', '.join(own)}.")
+            raise CommandError(f"There is no app {label!r} in INSTALLED_APPS; choose one of {', '.join(own)}.")
         return found[label]

@@ -39,7 +39,10 @@ def slugs(client: Reader, name: str = "list_books", **arguments: Any) -> list[st
 
 def test_what_a_list_takes_is_told(shelves: Books, ann: Reader) -> None:
     properties = tool(ann)["inputSchema"]["properties"]
-    assert properties["search"] == {"type": "string", "description": "Words to look for in: title, author name."}
+    assert properties["search"] == {
+        "type": "string",
+        "description": "Search terms, matched against: title, author name.",
+    }
     assert "price, title" in properties["ordering"]["description"]
     assert properties["cheaper_than"]["description"] == "In euros. "[:-1]
     assert "number" in properties["cheaper_than"]["type"]

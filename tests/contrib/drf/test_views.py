@@ -99,8 +99,8 @@ class TestViewSets:
     ) -> None:
         """DELETE /books/sold_out/ is not the deletion of a book."""
         drf_tools(shop.BookViewSet, actions=["destroy"], server=server)
-        assert ann.problem("delete_book", slug="sold_out") == "Nothing with slug 'sold_out' found."
-        assert ann.problem("delete_book", slug="../echo") == "Nothing with slug '../echo' found."
+        assert ann.problem("delete_book", slug="sold_out") == "No object found with slug 'sold_out'."
+        assert ann.problem("delete_book", slug="../echo") == "No object found with slug '../echo'."
         assert Book.objects.count() == len(books)
 
     def test_a_part_of_the_actions_is_offered(self, server: MCPServer, ann: Reader) -> None:
@@ -135,7 +135,7 @@ class TestViewSets:
         for option in options:
             with (
                 subtests.test(option=option),
-                pytest.raises(ImproperlyConfigured, match="it has no lend; it has list, create, cheapest"),
+                pytest.raises(ImproperlyConfigured, match="unknown actions: lend; known: list, create, cheapest"),
             ):
                 drf_tools(shop.BookViewSet, **option, server=server)
 
@@ -258,7 +258,7 @@ class TestOtherViews:
         assert ann.call("plain").text == "Plain words."
 
     def test_what_is_no_view_stops_the_start(self, server: MCPServer) -> None:
-        with pytest.raises(ImproperlyConfigured, match="a router, a view set, or a view"):
+        with pytest.raises(ImproperlyConfigured, match="expected a router, a viewset or a view"):
             drf_tools(lambda request: None, server=server)
 
     def test_who_may_not_is_told_so_and_the_tool_stays(self, server: MCPServer, ann: Reader) -> None:

@@ -219,10 +219,10 @@ def test_what_is_wrong_is_told_so_that_the_call_can_be_repaired(nobody: Reader, 
         ("cover", {"pk": 1, "caption": "x", "image": "abc"}, "Argument 'image' must be an object with"),
         ("get_book", {"pk": 99}, "Not Found"),
         ("get_book", {"pk": "one"}, "Argument 'pk' must be an integer, not 'one'."),
-        ("get_book", {"pk": "1/cover"}, "Nothing with pk '1/cover' found."),
-        ("note", {"pk": "one", "text": "x"}, "Nothing with pk 'one' found."),
-        ("full", {}, "This conflicts with what is there. The shelf is full."),
-        ("lost_book", {}, "It is no longer there. Lost: Emma"),
+        ("get_book", {"pk": "1/cover"}, "No object found with pk '1/cover'."),
+        ("note", {"pk": "one", "text": "x"}, "No object found with pk 'one'."),
+        ("full", {}, "The request conflicts with existing data. The shelf is full."),
+        ("lost_book", {}, "No longer available. Lost: Emma"),
     ]:
         with subtests.test(name=name, arguments=arguments, says=says):
             assert says in nobody.problem(name, **arguments)
@@ -230,7 +230,10 @@ def test_what_is_wrong_is_told_so_that_the_call_can_be_repaired(nobody: Reader, 
 
 def test_an_answer_that_was_declared_for_an_error_is_an_error(ann: Reader) -> None:
     assert ann.data("add_book", title="Ulysses")["owner"] == "ann"
-    assert ann.problem("add_book", title="Ulysses") == "This conflicts with what is there. There is Ulysses already."
+    assert (
+        ann.problem("add_book", title="Ulysses")
+        == "The request conflicts with existing data. There is Ulysses already."
+    )
 
 
 def test_what_fails_is_logged_and_told_to_nobody(nobody: Reader, caplog: pytest.LogCaptureFixture) -> None:

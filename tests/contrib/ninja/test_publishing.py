@@ -152,18 +152,18 @@ def with_cookie(api: NinjaAPI) -> None:
 
 def test_what_cannot_be_published_stops_the_start_in_words(server: MCPServer, subtests: pytest.Subtests) -> None:
     for source, options, says in [
-        (make_api, {"include": ["get_boook"]}, "include has get_boook; there are add_book, "),
-        (make_api, {"exclude": ["get_boook"]}, "exclude has get_boook; there are "),
-        (make_api, {"with_tags": ["boooks"]}, "with_tags has boooks; there are books, machines, tenants, trouble."),
-        (make_api, {"auth": None}, r"GET /whoami \(.*whoami\) is guarded by Token, for which a tool has no credential"),
-        (make_api, {"headers": None}, "it needs the header 'x-tenant', which an MCP client does not send"),
-        (make_api, {"api": NinjaAPI(urls_namespace="x")}, "takes a NinjaAPI, or a Router and its api"),
-        (Router, {}, r"say which: ninja_tools\(router, api=api\)"),
+        (make_api, {"include": ["get_boook"]}, "unknown include: get_boook; known: add_book, "),
+        (make_api, {"exclude": ["get_boook"]}, "unknown exclude: get_boook; known: "),
+        (make_api, {"with_tags": ["boooks"]}, "unknown with_tags: boooks; known: books, machines, tenants, trouble."),
+        (make_api, {"auth": None}, r"GET /whoami \(.*whoami\) requires Token, but a tool has no such credential"),
+        (make_api, {"headers": None}, "requires the header 'x-tenant', which MCP clients do not send"),
+        (make_api, {"api": NinjaAPI(urls_namespace="x")}, "takes a NinjaAPI, or a Router with api="),
+        (Router, {}, r"belongs to: ninja_tools\(router, api=api\)"),
         (Router, {"api": NinjaAPI(urls_namespace="x")}, "the router has no operations in 'NinjaAPI', or is not part"),
-        (lambda: "shelf", {}, "takes a NinjaAPI, or a Router and its api, not 'shelf'"),
-        (lambda: operation(named_twice), {}, "it takes 'pk' twice; give one of them an alias"),
-        (lambda: operation(with_header), {}, "it needs the header 'x-shop'"),
-        (lambda: operation(with_cookie), {}, "it needs the cookie 'shop'"),
+        (lambda: "shelf", {}, "takes a NinjaAPI, or a Router with api=, not 'shelf'"),
+        (lambda: operation(named_twice), {}, "two parameters are named 'pk'; give one of them an alias"),
+        (lambda: operation(with_header), {}, "requires the header 'x-shop'"),
+        (lambda: operation(with_cookie), {}, "requires the cookie 'shop'"),
     ]:
         with subtests.test(source=source, options=options, says=says):
             with pytest.raises(ImproperlyConfigured, match=says):
@@ -221,7 +221,7 @@ def test_a_guard_that_reads_a_credential_is_never_passed_by_accident(
     def check(guard: Any) -> None:
         api = NinjaAPI(auth=guard, urls_namespace="guarded")
         api.get("/secret")(lambda request: "hunter2")
-        with pytest.raises(ImproperlyConfigured, match="for which a tool has no credential"):
+        with pytest.raises(ImproperlyConfigured, match="but a tool has no such credential"):
             ninja_tools(api, server=server)
 
     for case, guard in {
@@ -395,5 +395,5 @@ def test_names_that_would_be_one_after_that_are_refused(server: MCPServer) -> No
     def list_notes(request: HttpRequest, page: Query[Both]) -> Any:
         return {}
 
-    with pytest.raises(ImproperlyConfigured, match="it takes 'page_size' twice; give one of them an alias"):
+    with pytest.raises(ImproperlyConfigured, match="two parameters are named 'page_size'; give one of them an alias"):
         publish(api, server, auth=None)

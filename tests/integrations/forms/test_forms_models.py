@@ -259,7 +259,7 @@ class TestChangingARow:
         assert tool["name"] == "update_book"
         assert tool["inputSchema"]["required"] == ["pk"]
         assert tool["inputSchema"]["properties"]["pk"] == {"type": "integer", "description": "Primary key of the book."}
-        assert tool["description"] == "Changes one book. What is not given stays as it is."
+        assert tool["description"] == "Changes one book. Omitted fields keep their values."
 
     def test_changes_only_what_is_given(self, ann: Reader, mine: Book) -> None:
         Book.objects.filter(pk=mine.pk).update(summary="  as it is ", added="2026-10-25T00:30:00.123456Z")
@@ -317,7 +317,7 @@ def test_the_row_may_be_the_caller_s_own(server: MCPServer, reader: Made) -> Non
     )
     reader("ann").data("update_me", first_name="Ann")
     assert User.objects.get(username="ann").first_name == "Ann"
-    assert reader("").problem("update_me", first_name="x") == "Nothing to update was found for you."
+    assert reader("").problem("update_me", first_name="x") == "There is nothing to update for this user."
 
 
 def test_a_relation_is_given_by_the_field_it_is_to(server: MCPServer, reader: Made) -> None:
@@ -408,7 +408,7 @@ def test_errors_about_several_fields_are_told_without_a_field(server: MCPServer,
 def test_what_cannot_work_is_said_at_the_start(server: MCPServer, subtests: pytest.Subtests) -> None:
     made = forms.modelform_factory(Publisher, fields=("secret_terms",))
     for options, words in [
-        ({"lookup": "pk"}, "Publisher is not registered .* say queryset"),
+        ({"lookup": "pk"}, "Publisher is not registered .* set queryset"),
         ({"lookup": "colour", "queryset": print}, "is not a field of library.Publisher"),
         ({"lookup": "name", "queryset": print}, "not unique"),
     ]:

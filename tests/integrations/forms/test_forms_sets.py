@@ -227,7 +227,7 @@ class TestInlineSets:
 
     def test_must_say_to_which_row(self, server: MCPServer) -> None:
         made = forms.inlineformset_factory(Author, Book, fields=("title",))
-        with pytest.raises(ImproperlyConfigured, match="say which with lookup or instance"):
+        with pytest.raises(ImproperlyConfigured, match="select it with lookup or instance"):
             form_tool(made, server=server)
 
 

@@ -1,4 +1,4 @@
-"""``manage.py demo``: from a fresh checkout to a running endpoint, and how to point a client at it."""
+"""``demo``: prepare the sample data, serve the demo, and print how to connect clients."""
 
 import json
 import os
@@ -22,10 +22,10 @@ USUAL_SITE = "http://127.0.0.1:8000"
 
 
 class Command(BaseCommand):
-    """Prepare the database, serve the site with daphne, and print what a newcomer needs next."""
+    """Prepare the database, serve the site with daphne, and print addresses, logins and client configurations."""
 
     help = "Prepares the sample data and serves the demo until Ctrl-C."
-    # prepare() runs the checks: some of Django's open the database, and the port comes first.
+    # prepare() runs the checks, after the port: some of Django's checks open the database.
     requires_system_checks = ()
     is_own_process = False
 
@@ -39,7 +39,7 @@ class Command(BaseCommand):
         parser.add_argument("--port", default="8000", help="port to listen on (default: %(default)s)")
 
     def handle(self, *, host: str, port: str, **_: Any) -> None:
-        # First of all: nobody should wait for a database to learn that the port is taken.
+        # First, so that a port in use is reported before the slow preparation.
         if problem := port_problem(port, host, "manage.py demo --port {}"):
             raise CommandError(problem)
         self.match_address(host, port)
@@ -52,7 +52,7 @@ class Command(BaseCommand):
         self.stdout.write("\nStopped.")
 
     def match_address(self, host: str, port: str) -> None:
-        """Start again with BASE_URL in the environment, where it is not given and the settings guessed another.
+        """Restart with BASE_URL in the environment, if it is not set and differs from the settings' default.
 
         Tokens are issued for that address, and settings are read before a command knows its arguments.
         """
@@ -62,7 +62,7 @@ class Command(BaseCommand):
             os.execv(sys.executable, sys.orig_argv)  # noqa: S606 - the command that was typed
 
     def prepare(self) -> None:
-        """Bring the tables and the sample data up to date; both do nothing where that is so already."""
+        """Migrate and load the sample data, if that is not done yet."""
         self.stdout.write("Preparing the sample data ...")
         self.stdout.flush()
         self.check()
@@ -71,7 +71,7 @@ class Command(BaseCommand):
         connections.close_all()
 
     def serve(self, host: str, port: int) -> None:
-        """Run daphne in this process, so that Ctrl-C has one process to end and one line to print."""
+        """Run daphne in this process, so that Ctrl-C ends one process and prints one line."""
         # Imported late, and in this order: daphne's server installs the reactor which Twisted then gives out.
         from daphne.server import Server  # noqa: PLC0415
         from django.contrib.staticfiles.handlers import ASGIStaticFilesHandler  # noqa: PLC0415
@@ -84,7 +84,7 @@ class Command(BaseCommand):
         def ready() -> None:
             nonlocal listening
             listening = True
-            # The reactor has yet to start, and would lose a Ctrl-C until then: first start, then invite it.
+            # The reactor starts after this call, and would lose a Ctrl-C before: print the banner when it runs.
             reactor.callLater(0, announce)
 
         def announce() -> None:
@@ -92,13 +92,13 @@ class Command(BaseCommand):
             self.stdout.flush()
 
         Server(
-            # daphne serves no files by itself, and the admin without its style sheets is no fun.
+            # daphne serves no static files, which the admin needs.
             ASGIStaticFilesHandler(application),
             endpoints=[f"tcp:port={port}:interface={host}"],
             ready_callable=ready,
         ).run()
         if not listening:
-            raise CommandError(f"Port {port} was taken while the demo was starting. Try another one.")
+            raise CommandError(f"Port {port} is in use by a process that started meanwhile. Use another port.")
 
     def heading(self) -> Callable[[str], str]:
         """Colour for people, plain text for files and pipes."""
@@ -106,29 +106,29 @@ class Command(BaseCommand):
 
 
 def address_of(host: str) -> str:
-    """What to write into a URL to reach who listens on *host*."""
-    if host in {"0.0.0.0", "::"}:  # noqa: S104 - on every address, this machine's own among them
+    """Return the host for URLs of a server listening on *host*."""
+    if host in {"0.0.0.0", "::"}:  # noqa: S104 - all addresses include this machine's
         return HOST
     return f"[{host}]" if ":" in host else host
 
 
 def banner(site: str, heading: Callable[[str], str] = str) -> str:
-    """Everything to copy from the terminal: addresses, logins, and settings for each client.
+    """Return the text to print: addresses, logins, and configurations of clients.
 
     Args:
-        site: The demo's address, without a slash at its end.
-        heading: Applied to each heading, for its colour.
+        site: The demo's address, without a trailing slash.
+        heading: Style of headings.
     """
     endpoints = {
-        f"{site}/mcp": "for everybody who can sign in: ben, anna, admin",
+        f"{site}/mcp": "for all users: ben, anna, admin",
         f"{site}/staff/mcp": "for staff: anna, tim, admin",
-        f"{site}/open/mcp": "for anybody, without signing in; read-only",
+        f"{site}/open/mcp": "public, read-only, without signing in",
     }
     pages = {
         f"{site}/": "the front page",
-        f"{site}/o/access/": "applications with access, to take it back",
-        f"{site}/admin/": "the admin, for anna, tim and admin; calls wait there for approval",
-        f"{site}/outbox/": "mail that was sent, for the same",
+        f"{site}/o/access/": "OAuth clients with access, and how to revoke it",
+        f"{site}/admin/": "the admin with pending approvals, for anna, tim and admin",
+        f"{site}/outbox/": "sent mail, for anna, tim and admin",
     }
     sections = {
         "Endpoints": columns(endpoints.items()),
@@ -150,9 +150,9 @@ def columns(rows: Iterable[Sequence[str]]) -> str:
 
 
 def client_settings(site: str) -> dict[str, str]:
-    """How each client is told of the endpoint, in the form it reads, ready to paste.
+    """Return the configuration of each client, ready to paste.
 
-    The address is all they need: they open the login page themselves.
+    Clients only need the address: they open the login page themselves.
     """
     endpoint = f"{site}/mcp"
     inspector = "npx @modelcontextprotocol/inspector"
@@ -168,8 +168,8 @@ def client_settings(site: str) -> dict[str, str]:
 
 
 def key_settings(site: str) -> dict[str, str]:
-    """How a program calls that cannot open a browser: make a key, and send it."""
-    address = "" if site == USUAL_SITE else f"BASE_URL={site} "  # other commands do not know where this one serves
+    """Return the commands that create and use an API key, for programs without a browser."""
+    address = "" if site == USUAL_SITE else f"BASE_URL={site} "  # other commands do not know this address
     message = {
         "jsonrpc": "2.0",
         "id": 1,
@@ -186,11 +186,11 @@ def key_settings(site: str) -> dict[str, str]:
 
 
 def python() -> str:
-    """How to call the Python that runs this, from the folder that it was called in."""
+    """Return the path of this Python, relative to the current folder if possible."""
     running = Path(sys.executable)
     return str(running.relative_to(Path.cwd())) if running.is_relative_to(Path.cwd()) else str(running)
 
 
 def as_json(value: dict[str, Any]) -> str:
-    """JSON as people write it."""
+    """Return indented JSON."""
     return json.dumps(value, indent=2)

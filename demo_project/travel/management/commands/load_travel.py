@@ -1,4 +1,4 @@
-"""``manage.py load_travel``: the sample data, once."""
+"""``load_travel``: load the sample data once."""
 
 from argparse import ArgumentParser
 from datetime import date
@@ -15,8 +15,8 @@ from demo_project.travel.sample_users import SAMPLE_USERS, SampleUser
 
 BATCH = 2000
 APPROVING = ["approve_tool_call", "change_autoapprovalrule", "try_tool"]
-"""Permissions of agents, beside looking at everything."""
-# In an order in which nothing is deleted that another row still needs.
+"""Permissions of agents, in addition to viewing everything."""
+# In an order of deletion that respects foreign keys.
 OURS = (
     models.SentEmail,
     models.Report,
@@ -34,9 +34,9 @@ OURS = (
 
 
 class Command(BaseCommand):
-    """Load the agency's data into an empty database; into a full one load nothing."""
+    """Load the agency's data into an empty database."""
 
-    help = "Loads the sample data and the sample users. Does nothing where they are loaded already."
+    help = "Loads the sample data and the sample users. Does nothing if they are already loaded."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--reset", action="store_true", help="delete the agency's data first, bookings included")
@@ -56,7 +56,7 @@ class Command(BaseCommand):
                     model.objects.all().delete()
             elif models.City.objects.exists():
                 if verbosity:
-                    self.stdout.write("The sample data is there already. To load it anew, add --reset.")
+                    self.stdout.write("The sample data is already loaded. Add --reset to reload it.")
                 return
             load(today or timezone.localdate(), people)
         if verbosity:
@@ -80,7 +80,7 @@ def load(today: date, people: list[User]) -> None:
 
 
 def sample_user(sample: SampleUser) -> User:
-    """The user of that name; one who exists already is left as he or she is."""
+    """Return the sample user, created if missing; an existing one stays unchanged."""
     if user := User.objects.filter(username=sample.username).first():
         return user
     if sample.role == "superuser":
@@ -92,7 +92,10 @@ def sample_user(sample: SampleUser) -> User:
 
 
 def allowed(role: str) -> Q:
-    """What staff may do in the admin: all but delete. Trainees look on; only agents approve what clients ask for."""
+    """Return the admin permissions of a role.
+
+    Agents may do everything except delete, and approve calls; trainees may only view.
+    """
     of_the_agency = Q(content_type__app_label="travel") & ~Q(codename__startswith="delete_")
     of_the_endpoint = Q(content_type__app_label="django_mcp", codename__in=APPROVING)
     looking = Q(content_type__app_label__in=["travel", "django_mcp"], codename__startswith="view_")
