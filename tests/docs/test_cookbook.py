@@ -7,7 +7,7 @@ import pytest
 
 from tests.docs.test_blocks import ROOT, Site, blocks
 
-TESTED_ELSEWHERE = {"tenants.md", "third-party-apps.md", "wagtail.md"}
+TESTED_ELSEWHERE = {"tenants.md", "third-party-apps.md", "wagtail.md", "django-taggit.md"}
 PAGES = sorted(
     page for page in (ROOT / "docs" / "cookbook").glob("*.md") if page.name not in TESTED_ELSEWHERE | {"index.md"}
 )
