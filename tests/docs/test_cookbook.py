@@ -46,3 +46,23 @@ def write_site(page: Path, path: Path) -> tuple[Site, str]:
             (path / name).write_text(code)
     assert f"{app}/tests.py" in [name for name, _, _ in written], f"{page.name} has no tests"
     return site, app
+
+
+def test_the_page_on_installation_does_what_it_says(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    for code in (block.code for block in blocks(ROOT / "docs" / "installation.md") if block.language == "python"):
+        named = FILE.match(code)
+        assert named
+        if named[2]:
+            site.append(named[1], code)
+        else:
+            (tmp_path / named[1]).write_text(code)
+    site.append("mysite/settings.py", 'ALLOWED_HOSTS = ["www.example.com", "testserver"]')
+    _, found, _ = site.commands("migrate -v0", "check", "startmcp library")
+    assert "no issues" in found
+    assert (tmp_path / "library" / "mcp.py").exists()
+    for edge in ("wsgi", "asgi"):
+        [answer] = site.requests(("tools/list", {}), edge=edge)
+        assert "Authentication required" in str(answer)
+    (tmp_path / "library" / "mcp.py").unlink()
+    site.run("manage.py", "migrate", "-v0", "django_mcp", "zero")
