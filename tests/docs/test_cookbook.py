@@ -12,7 +12,7 @@ PAGES = sorted(
     page for page in (ROOT / "docs" / "cookbook").glob("*.md") if page.name not in TESTED_ELSEWHERE | {"index.md"}
 )
 SETTINGS = """
-INSTALLED_APPS += ["APP", "django_mcp"]
+INSTALLED_APPS += ["{app}", "django_mcp"]
 DJANGO_MCP = {"AUTHENTICATION": ["django_mcp.APIKeyAuthentication"]}
 """
 URLS = """
@@ -37,7 +37,7 @@ def write_site(page: Path, path: Path) -> tuple[Site, str]:
     written = [(named[1], named[2], code) for named, code in files if named]
     [app] = {name.split("/")[0] for name, _, _ in written} - {"mysite"}
     site.add_app(app)
-    site.append("mysite/settings.py", SETTINGS.replace("APP", app))
+    site.append("mysite/settings.py", SETTINGS.replace("{app}", app))
     site.append("mysite/urls.py", URLS)
     for name, is_added, code in written:
         if is_added:
