@@ -97,9 +97,7 @@ def test_every_block_is_of_a_kind_that_some_test_runs() -> None:
         "authentication.md",
         "request-log.md",
         "forms-and-views.md",
-        "large-tables.md",
         "limits.md",
-        "third-party-apps.md",
         "permissions.md",
         "migrating.md",
         "model-writes.md",
@@ -114,9 +112,10 @@ def test_every_block_is_of_a_kind_that_some_test_runs() -> None:
         "skills.md",
         "tasks.md",
         "progress.md",
-        "tenants.md",
         "testing.md",
         "asgi-and-wsgi.md",
+        "installation.md",
+        *(page.name for page in (ROOT / "docs" / "cookbook").glob("*.md")),
     }
     for page in PAGES:
         for block in blocks(page):
@@ -721,16 +720,21 @@ print(json.dumps([list(each) for each in RequestLog.objects.order_by("pk").value
 """
 
 
+def is_of_postgresql(code: str) -> bool:
+    return "on PostgreSQL" in code.partition("\n")[0]
+
+
 def test_the_pages_on_models_do_what_they_say(site: Site) -> None:
-    models, *others = [*code_of("models.md"), *code_of("model-writes.md")]
-    resources = [code for code in others if code.startswith(("# mcp.py", "@register"))]
-    (prices,) = [code for code in others if code not in resources]
+    code = [each for each in [*code_of("models.md"), *code_of("model-writes.md")] if not is_of_postgresql(each)]
+    models = [each for each in code if each.startswith("# models.py")]
+    resources = [each for each in code if each.startswith(("# mcp.py", "@register"))]
+    (prices,) = [each for each in code if each not in [*models, *resources]]
     site.append("mysite/settings.py", 'INSTALLED_APPS += ["django_mcp"]')
     site.append("mysite/settings.py", 'DJANGO_MCP = {"AUTHENTICATION": ["mysite.who.ByName"]}')
     site.append("mysite/who.py", BY_NAME)
     site.append("mysite/urls.py", "from django.urls import include")
     site.append("mysite/urls.py", 'urlpatterns += [path("", include("django_mcp.urls"))]')
-    site.append("library/models.py", models)
+    site.append("library/models.py", "\n\n".join(models))
     site.append("library/mcp.py", "\n\n".join(resources))
     site.append("library/prices.py", prices)
     told = json.loads(site.migrate(ANN_SHOPS, check=True))
@@ -787,30 +791,14 @@ Essay.objects.create(text="Chairs.")
 """
 
 
-ESSAYS_ARE_OFFERED = """
-from django_mcp import ModelResource, register
-from library.models import Essay
-
-@register(Essay)
-class EssayResource(ModelResource):
-    fields = ["text"]
-    view_permission = None"""
-
-
-def test_the_page_on_large_tables_does_what_it_says(site: Site) -> None:
-    plain, on_postgresql = code_of("large-tables.md")
-    declared = re.findall(
-        r"`((?:search_fields|search_config|filter_only_fields) = [^`]+)`",
-        (ROOT / "docs" / "large-tables.md").read_text(),
-    )
+def test_the_section_on_full_text_search_does_what_it_says(site: Site) -> None:
+    models, resource = (code for code in code_of("models.md") if is_of_postgresql(code))
     site.append("mysite/settings.py", 'INSTALLED_APPS += ["django_mcp"]')
     site.append("mysite/settings.py", 'DJANGO_MCP = {"AUTHENTICATION": ["django_mcp.AllowAny"]}')
     site.append("mysite/urls.py", "from django.urls import include")
     site.append("mysite/urls.py", 'urlpatterns += [path("", include("django_mcp.urls"))]')
-    site.append("library/models.py", plain)
-    site.migrate()
-    site.append("library/models.py", on_postgresql)
-    site.append("library/mcp.py", "\n    ".join([ESSAYS_ARE_OFFERED, *declared[1:4]]))
+    site.append("library/models.py", models)
+    site.append("library/mcp.py", f"from django_mcp import ModelResource, register\n{resource}")
     site.run("manage.py", "check", "--fail-level", "WARNING")
     with on_postgresql_too(site) as is_there:
         if not is_there:  # on SQLite there is no such column
@@ -832,7 +820,7 @@ def on_postgresql_too(site: Site) -> Iterator[bool]:
 
     parameters = {**connection.get_connection_params(), "dbname": "postgres"}
     options = {key: parameters[key] for key in ("dbname", "user", "password", "host", "port") if key in parameters}
-    name = f"{connection.settings_dict['NAME']}_large_tables"
+    name = f"{connection.settings_dict['NAME']}_full_text"
     with psycopg.connect(**options, autocommit=True) as server:
         server.execute(f'CREATE DATABASE "{name}"')
         settings = {**connection.settings_dict, "NAME": name, "TEST": {}}

@@ -9,7 +9,7 @@ from tests.docs.test_blocks import Site, code_of
 HERE = """
 
 @register(Company)
-class CompanyHere(OfThisHost):
+class CompanyHere(HostTenantResource):
     company = "pk"
     fields = ["name"]
 """
@@ -42,7 +42,7 @@ class TenantTests(TestCase):
         self.assertEqual([row["title"] for row in found["rows"]], ["Bridge of acme"])
         for never in (self.theirs.pk, 999):
             self.ann.read(f"library://project/{never}").assert_error_mentions("not found")
-            self.ann.call("still_to_bill", project=never).assert_error_mentions("No project with")
+            self.ann.call("billed_amount", project=never).assert_error_mentions("No project with")
         self.assertEqual(len([each for each in self.ann.resources() if "project/" in each["uri"]]), 1)
 
     def test_sums_are_of_what_the_caller_may_see(self):

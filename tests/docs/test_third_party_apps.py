@@ -1,4 +1,4 @@
-"""``docs/cookbook/third-party-apps.md``: apps from the package index, typed in as the page says and called."""
+"""Pages of the cookbook on apps from the package index: typed in and called."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ import pytest
 
 from tests.docs.test_blocks import ROOT, SETUP
 
-PAGE = ROOT / "docs" / "cookbook" / "third-party-apps.md"
+COOKBOOK = ROOT / "docs" / "cookbook"
 PACKAGES = ("wagtail>=8,<9", "django-helpdesk>=2.6,<3")
 OF_THIS_RUN = ("DJANGO_", "PYTEST", "PYTHON", "COV", "DATABASE_URL", "REDIS_URL", "TEST_ON", "VIRTUAL_ENV")
 CLIENT = """
@@ -40,8 +40,13 @@ class Block(NamedTuple):
 
 
 def section(title: str) -> list[Block]:
-    """The files of a section of the page."""
-    [text] = [each for each in PAGE.read_text().split("\n## ") if each.startswith(f"{title}\n")]
+    """Return the files of a section."""
+    pages = [(COOKBOOK / name).read_text() for name in ("wagtail.md", "third-party-apps.md")]
+    [text] = [each for page in pages for each in page.split("\n## ") if each.startswith(f"{title}\n")]
+    return files(text)
+
+
+def files(text: str) -> list[Block]:
     found = re.findall(r"^```python\n# (\S+?\.py)(, at the end)?\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     return [Block(name, bool(added), code) for name, added, code in found]
 
@@ -123,7 +128,7 @@ def wagtail(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Site:
     path = tmp_path_factory.mktemp("wagtail")
     run(python.parent / "wagtail", "start", "mysite", ".", cwd=path)
     site = Site(path, python, "mysite.settings.dev")
-    site.type_in(section("Wagtail"))
+    site.type_in(section("Published pages"))
     site.run("manage.py", "migrate", "-v0")
     site.make(
         """
@@ -142,7 +147,7 @@ page.add_child(instance=HomePage(title="Page of members", slug="below"))
 @pytest.fixture(scope="module")
 def news(wagtail: Site) -> Site:
     """The site of Wagtail with pages that clients write; Ann may publish, and Ben may not."""
-    wagtail.type_in(section("Pages that clients write"))
+    wagtail.type_in(section("Editing pages"))
     wagtail.run("manage.py", "makemigrations", "-v0", "home")
     wagtail.run("manage.py", "migrate", "-v0")
     wagtail.make(
@@ -198,9 +203,9 @@ ann.user_permissions.add(Permission.objects.get(codename="queue_access_sales"))
 
 
 def test_each_endpoint_takes_fewer_than_twenty_lines() -> None:
-    for title in ("Wagtail", "django-helpdesk", "The polls of Django’s tutorial".replace("’", "'")):
+    for title in ("Published pages", "django-helpdesk", "The polls of Django’s tutorial".replace("’", "'")):
         assert sum(block.lines for block in section(title)[:3]) < 20, title
-    assert section("Wagtail's bakery")[0].lines + sum(each.lines for each in section("Wagtail")[:2]) < 20
+    assert section("The bakery demo")[0].lines + sum(each.lines for each in section("Published pages")[:2]) < 20
 
 
 def test_wagtail_shows_what_everybody_can_read(wagtail: Site) -> None:
@@ -286,8 +291,8 @@ from django_mcp.test import MCPClient
 from helpdesk.models import FollowUp
 ann, boss = User.objects.get(username="ann"), User.objects.get(username="boss")
 client = MCPClient(ann, schemas=False)
-client.call("answer_ticket", ticket=2, words="Hello").assert_error_mentions("No ticket")
-waiting = client.call("answer_ticket", ticket=1, words="It is on its way.").assert_needs_approval()
+client.call("answer_ticket", ticket=2, text="Hello").assert_error_mentions("No ticket")
+waiting = client.call("answer_ticket", ticket=1, text="It is on its way.").assert_needs_approval()
 assert not FollowUp.objects.exists()
 print(client.approve(waiting, by=boss).assert_ok().text)
 print(FollowUp.objects.get().comment)
@@ -334,3 +339,16 @@ for text, days in {"What is new?": -1, "What will be?": 1}.items():
     [row] = rows(found)
     assert (row["question_text"], row["votes"]) == ("What is new?", {"Not much": 3})
     assert hidden["error"]["message"] == "Resource not found"
+
+
+def test_the_tests_of_the_page_on_taggit_pass(python: Path, tmp_path: Path) -> None:
+    """Taggit comes with Wagtail."""
+    run(python, "-m", "django", "startproject", "mysite", ".", cwd=tmp_path)
+    site = Site(tmp_path, python)
+    site.run("manage.py", "startapp", "recipes")
+    site.append("mysite/settings.py", 'INSTALLED_APPS += ["recipes"]\n')
+    site.append("mysite/urls.py", "from django.urls import include\n")
+    site.type_in(files((COOKBOOK / "django-taggit.md").read_text()))
+    site.run("manage.py", "makemigrations", "-v0", "recipes")
+    assert "no issues" in site.run("manage.py", "check")
+    site.run("manage.py", "test", "-v0", "recipes")
