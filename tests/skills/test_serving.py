@@ -274,7 +274,7 @@ def test_what_cannot_be_meant_stops_the_start(
         (lambda: skill("packing", app="holiday"), "the path of a skill, or the label of an app"),
         (lambda: (skill("packing"), skill("packing")), "'packing' was spoken of before"),
         (lambda: skill("packing", server=default.namespace("x")), "a skill goes to endpoints"),
-        (lambda: skill("packing", permission="view_booking"), "must look like 'app_label.codename'"),
+        (lambda: skill("packing", permission="view_booking"), "must have the form 'app_label.codename'"),
         (lambda: skill("packing", groups="Desk"), "groups must be a list, like ['Desk']"),
     ]
     for declare, words in declarations:
