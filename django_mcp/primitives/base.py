@@ -40,15 +40,15 @@ class FormError(Exception):
 
 
 INTERNAL = frozenset({"arguments", "context_type"})
-"""Keyword arguments that this package passes to primitives; sites cannot declare them."""
+"""Keyword arguments that are not options of a site."""
 
 
 def check_options(label: str, given: Iterable[str], *takers: Callable[..., Any], also: Iterable[str] = ()) -> None:
-    """Raise an error for an unknown option.
+    """Refuse unknown options.
 
     Args:
         label: owner of the options, for the error.
-        given: names of the given options.
+        given: names of the options.
         takers: callables whose keyword-only parameters are the known options.
         also: further known options.
 
@@ -75,7 +75,7 @@ def _taken(takers: Iterable[Callable[..., Any]]) -> set[str]:
 
 
 NO_RATE = gettext_noop("%(rate)r is not a rate. Use a number and s, m, h or d, such as '60/m' for 60 calls per minute.")
-"""Marked for translation only: settings may be read before translations are available."""
+"""Not translated when raised: settings may be read before translations are available."""
 
 _RATE = re.compile(r"([1-9][0-9]{0,8})/([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -93,14 +93,10 @@ class Rate(NamedTuple):
 
 
 def parse_rate(text: str | None, label: str | None = None) -> Rate | None:
-    """Return the rate of a text such as ``"60/m"``: a number and ``s``, ``m``, ``h`` or ``d``. None means no limit.
-
-    Args:
-        text: the site's value.
-        label: owner of the option, for the error.
+    """Return the rate of a text such as ``"60/m"``: a number and ``s``, ``m``, ``h`` or ``d``. None is no limit.
 
     Raises:
-        ImproperlyConfigured: the text is not a rate.
+        ImproperlyConfigured: the text is not a rate; *label* names the option's owner.
     """
     if text is None:
         return None
@@ -193,25 +189,23 @@ class Primitive:
         permission: one permission such as ``"library.change_book"``, or a list.
         groups: names of Django groups.
         scopes: OAuth scopes.
-        visible: returns True if the primitive exists for the caller of a ``Context``. May query the database.
+        visible: takes a ``Context``; returns True if the primitive exists for the caller. May query the database.
         tags: words to select it by.
         namespace: prefix of the name, joined by an underscore, and also a tag.
-        unknown: unknown options; raise an error.
 
     Attributes:
-        key: unique key on an endpoint: the name or the URI.
-        definition: the entry in lists, as a JSON object; its title and descriptions may be lazy translations.
-        permissions: permissions the caller's user needs, all of them.
-        groups: groups the caller's user must be in, at least one if there are any.
-        scopes: OAuth scopes the caller's credential needs.
-        visible: the predicate, or None.
+        key: unique on an endpoint: the name or the URI.
+        definition: the entry in lists, as a JSON object; title and descriptions may be lazy translations.
+        permissions: all of them are needed.
+        groups: the user must be in one of them, if there are any.
+        scopes: all of them are needed.
         is_guarded: True if permissions, groups, scopes or ``visible`` restrict it.
-        tags: its own tags and its namespaces.
-        position: its place in lists; set at registration.
-        is_generated: True if it was made for a model; it is rebuilt when another model is registered.
+        tags: own tags and namespaces.
+        position: place in lists; set at registration.
+        is_generated: made for a model; rebuilt when another model is registered.
         extension: the protocol ``Extension`` it adds to its endpoint, if any.
-        is_interactive: True if it may send messages, ask its client or be cancelled while it runs.
-        is_late: True if ``find_failure`` may query the database, so it must not run on an event loop.
+        is_interactive: may send messages, ask its client or be cancelled while it runs.
+        is_late: ``find_failure`` may query the database, so it must not run on an event loop.
     """
 
     kind = "primitive"
@@ -285,7 +279,7 @@ class Primitive:
         return dict(meta)
 
     def _listed(self, option: str, given: Collection[str]) -> Collection[str]:
-        """Return *given*; refuse a string, which would count as a list of its letters."""
+        """Return *given* unless it is a string, which would be a collection of letters."""
         if isinstance(given, str):
             msg = f"{self.label}: {option} must be a list, like [{given!r}]."
             raise ImproperlyConfigured(msg)
@@ -306,7 +300,7 @@ class Primitive:
         return None
 
     def add_tags(self, tags: Iterable[str]) -> None:
-        """Add tags and publish all of them in the definition."""
+        """Add tags to the primitive and its definition."""
         self.tags |= frozenset(tags)
         if self.tags:
             meta = self.definition.get("_meta", {})
@@ -314,10 +308,10 @@ class Primitive:
             self.definition["_meta"] = {**meta, TAGS_IN_META: told}
 
     def move_into(self, namespace: str) -> None:
-        """Prefix the name, and the key unless it is a URI, with a namespace, and add it to the tags.
+        """Prefix the name, and the key unless it is a URI, with a namespace; add the namespace as a tag.
 
         Raises:
-            ImproperlyConfigured: the resulting name is too long.
+            ImproperlyConfigured: the name becomes too long.
         """
         is_key = self.key == self.name
         self.name = self.definition["name"] = _joined(namespace, self.name)

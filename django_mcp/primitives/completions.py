@@ -21,17 +21,13 @@ Completions = Mapping[str, Callable[..., Any]]
 
 
 class Completer:
-    """A function that returns the possible values for a typed text.
+    """A function that returns possible values for a typed text.
 
     Args:
-        call: takes the typed text. It may also take a parameter annotated as the context, and one named ``arguments``,
-            the values chosen for other arguments. Parameters with a default keep it.
+        call: takes the typed text, and optionally a context and a parameter named ``arguments``, the values chosen for
+            other arguments. Other parameters need a default.
         context_type: annotation that marks the context parameter.
         label: name for errors.
-
-    Attributes:
-        call: the function to call.
-        is_async: True if the call returns a coroutine.
 
     Raises:
         ImproperlyConfigured: the function has another signature.
@@ -63,13 +59,7 @@ class Completer:
 def read_completers(
     arguments: Arguments, completions: Completions | None, context_type: type, label: str
 ) -> dict[str, Completer]:
-    """Return a primitive's completers: the given ones, and one for each argument whose type lists its values.
-
-    Args:
-        arguments: the primitive's arguments.
-        completions: completing functions by argument name.
-        context_type: annotation that marks the context parameter.
-        label: name of the primitive for errors.
+    """Return the given completers, and one for each argument whose type lists its values.
 
     Raises:
         ImproperlyConfigured: *completions* names an unknown argument, or a function has the wrong signature.
@@ -109,7 +99,6 @@ def completion(found: Any) -> dict[str, Any]:
 
 
 def _total(found: Iterable[Any]) -> int | None:
-    """Return the total number of values if it is known without reading them."""
     if isinstance(found, QuerySet):
         return found.count()
     return len(found) if isinstance(found, Sized) else None
@@ -126,7 +115,7 @@ def _value_parameter(parameters: Sequence[Parameter], label: str) -> str:
 
 
 def _gathered(call: Callable[..., AsyncIterator[Any]]) -> Callable[..., Coroutine[Any, Any, Iterable[Any]]]:
-    """Return a coroutine function for the generator's first values; their iterator does not tell the total."""
+    """Return a coroutine function for a generator's first values, as an iterator: their total is unknown."""
 
     async def gathered(**keywords: Any) -> Iterable[Any]:
         found: list[Any] = []
@@ -141,7 +130,7 @@ def _gathered(call: Callable[..., AsyncIterator[Any]]) -> Callable[..., Coroutin
 
 
 def _choices(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> list[str]:
-    """Return the values of a ``Literal``, an enum or a bool as on the wire; none for other types."""
+    """Return the values of a ``Literal``, an enum or a bool as on the wire."""
     if "$ref" in schema:
         return _choices(definitions[schema["$ref"].rpartition("/")[2]], definitions)
     if "anyOf" in schema:

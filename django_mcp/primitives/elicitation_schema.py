@@ -85,14 +85,14 @@ def keys_of(schema: Mapping[str, Any]) -> Sequence[str]:
 
 
 def options_of(schema: Mapping[str, Any]) -> list[str] | None:
-    """Return the strings to choose from; None if the field is not a choice."""
+    """Return the strings to choose from, or None."""
     within = schema.get("items", schema)
     titled = within.get("oneOf", within.get("anyOf"))
     return within.get("enum") if titled is None else [each["const"] for each in titled]
 
 
 def check_property(name: str, schema: Any, label: str) -> None:
-    """Check that a form may contain *schema* under *name*.
+    """Check that a form may have the field *name*.
 
     Raises:
         ImproperlyConfigured: it may not; the message says what is allowed.
@@ -153,7 +153,7 @@ MAX_ERRORS = 1000
 
 
 def sentences(error: ValidationError) -> list[str]:
-    """Return pydantic's errors as sentences for a person."""
+    """Return pydantic's errors as sentences."""
     if error.error_count() > MAX_ERRORS:  # formatting each costs as much as a call
         return [f"There are {error.error_count():,} errors."]
     found = []
@@ -258,7 +258,7 @@ class DjangoForm:
         return schema
 
     def read(self, content: Mapping[str, Any]) -> tuple[dict[str, Any] | None, list[str]]:
-        """Return the form's ``cleaned_data`` or the errors in *content*."""
+        """Return ``cleaned_data`` or errors."""
         fields = _asked(self._class())
         problems = [
             sentence(name, "Enter one value, not several.")
@@ -286,7 +286,6 @@ class DjangoForm:
         raise ImproperlyConfigured(msg)
 
     def _words(self, field: forms.Field) -> list[Any]:
-        """Return the help text and notes on what the schema cannot express."""
         known = field_schema.field_type(field)
         is_told = known is None or known.example is None or isinstance(field, forms.DateField | forms.DateTimeField)
         notes = [] if is_told else [f"Example: {known.example}."]  # type: ignore[union-attr]
@@ -312,7 +311,6 @@ def _asked(form: forms.BaseForm) -> dict[str, forms.Field]:
 
 
 def _choices(choices: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield values and labels, those of groups included, without the empty choice."""
     for value, title in choices:
         if isinstance(title, list | tuple):
             yield from _choices(title)
@@ -321,7 +319,6 @@ def _choices(choices: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _default(field: forms.Field, initial: Any, schema: Mapping[str, Any]) -> Any:
-    """Return an initial value as JSON; None if there is none or it is not among the choices."""
     if initial is None or initial == "":
         return None
     options = options_of(schema)
@@ -356,7 +353,7 @@ _NULLABLE = "x-nullable"
 
 
 class _FormSchema(GenerateJsonSchema):
-    """A model's schema with titles of choices, and a mark in place of a null alternative."""
+    """A model's schema with titles of choices, and ``x-nullable`` in place of a null alternative."""
 
     ignored_warning_kinds: set[JsonSchemaWarningKind] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
 
@@ -386,10 +383,9 @@ class _FormSchema(GenerateJsonSchema):
 
 
 class ModelForm:
-    """A form made from a pydantic model.
+    """A form made from a pydantic model. Fields that may be None or have a default are optional.
 
-    Fields that may be None or have a default are optional. Constraints that a form schema cannot express, such as a
-    pattern, are left out of the schema; the model still checks them.
+    Constraints that a form schema cannot express, such as a pattern, are checked by the model only.
 
     Raises:
         ImproperlyConfigured: a field is not supported in a form.
@@ -425,7 +421,7 @@ class ModelForm:
         return set(self.schema["properties"])
 
     def read(self, content: Mapping[str, Any]) -> tuple[BaseModel | None, list[str]]:
-        """Return the model's instance or the errors in *content*."""
+        """Return the model's instance or errors."""
         filled = {**dict.fromkeys(self._blank), **content}
         try:
             return self._model.model_validate_json(to_json(filled)), []
@@ -447,7 +443,6 @@ def _resolved(schema: Mapping[str, Any], definitions: Mapping[str, Any], *, with
 
 
 def _restricted(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the field reduced to the keys a form may use."""
     found = _limited(_single(schema))
     if found.get("format") not in FORMATS:
         found.pop("format", None)
@@ -475,7 +470,7 @@ def _single(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _limited(schema: dict[str, Any]) -> dict[str, Any]:
-    """Replace exclusive limits by inclusive ones, the only ones a form may have."""
+    """Replace exclusive limits by inclusive ones; forms have no others."""
     whole = schema.get("type") == "integer"
     if (above := schema.get("exclusiveMinimum")) is not None:
         schema["minimum"] = max(math.floor(above) + 1 if whole else above, schema.get("minimum", -math.inf))
@@ -546,8 +541,6 @@ def form_schema(given: Any, label: str = "elicitation") -> FormSchema:
 
 
 class _WrittenForm:
-    """A form declared as JSON Schema."""
-
     def __init__(self, schema: dict[str, Any], label: str) -> None:
         _check_top(schema, label)
         self.schema, required = schema, schema.get("required", [])
@@ -560,7 +553,7 @@ class _WrittenForm:
         self._adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(typed_dict("content", fields))
 
     def read(self, content: Mapping[str, Any]) -> tuple[dict[str, Any] | None, list[str]]:
-        """Return the answer or the errors in *content*."""
+        """Return the answer or errors."""
         try:
             return self._adapter.validate_python(content), []
         except ValidationError as error:

@@ -123,7 +123,7 @@ WRONG: dict[str, tuple[Declare, str]] = {
     ),
     "a class": (
         lambda server: tool(server=server)(Contact),
-        "Contact is a class; give a function, or a method of an object: Contact(…).some_method.",
+        "Contact is a class. Use a function, or a method of an object: Contact(…).some_method.",
     ),
     "a form in place of its class": (
         lambda server: form_tool(Contact(), server=server),  # type: ignore[call-overload]
@@ -139,15 +139,15 @@ WRONG: dict[str, tuple[Declare, str]] = {
     ),
     "the context without its annotation": (
         lambda server: tool(server=server)(late),
-        "late: callers would have to give 'ctx'; annotate it: ctx: Context.",
+        "late: parameter 'ctx' has no annotation. Write ctx: Context.",
     ),
     "the context of a resource": (
         lambda server: resource("test://{name}", server=server)(late),
-        "late: callers would have to give 'ctx'; annotate it: ctx: Context.",
+        "late: parameter 'ctx' has no annotation. Write ctx: Context.",
     ),
     "the context of a prompt": (
         lambda server: prompt(server=server)(later),
-        "later: callers would have to give 'context'; annotate it: context: Context.",
+        "later: parameter 'context' has no annotation. Write context: Context.",
     ),
     "bytes that are a text": (
         lambda server: tool(server=server)(sent),
