@@ -152,14 +152,14 @@ WRONG: dict[str, tuple[Declare, str]] = {
     "bytes that are a text": (
         lambda server: tool(server=server)(sent),
         (
-            f"tool 'sent' ({HERE}.sent): the type of a parameter has no JSON Schema. Upload says more of bytes: "
+            f"tool 'sent' ({HERE}.sent): the type of a parameter has no JSON Schema. Upload must annotate bytes: "
             "write Annotated[bytes, Upload(…)], not Annotated[str, Upload(…)]."
         ),
     ),
     "many bytes with one limit": (
         lambda server: tool(server=server)(sent_many),
         (
-            f"tool 'sent_many' ({HERE}.sent_many): the type of a parameter has no JSON Schema. Upload says more of "
+            f"tool 'sent_many' ({HERE}.sent_many): the type of a parameter has no JSON Schema. Upload must annotate "
             "bytes: write Annotated[bytes, Upload(…)], not Annotated[list, Upload(…)]."
         ),
     ),
