@@ -43,10 +43,9 @@ class HeaderParam:
     name: str
 
     def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> dict[str, Any]:
-        """Return the schema with the mark, and without ``$ref``, for clients read its type.
+        """Return the marked schema without ``$ref`` and null: clients reject a header parameter of two types or none.
 
-        Clients reject a tool whose header parameter has two types, so null is removed. The function may still be called
-        with None, for which no header is sent.
+        The function may still be called with None; no header is sent for it.
         """
         schema = _inlined(handler(core_schema), handler)
         match schema:
@@ -159,7 +158,6 @@ class Secret:
     """
 
     def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> dict[str, Any]:
-        """Return the schema marked as write-only."""
         return {**handler(core_schema), "writeOnly": True}
 
 
@@ -190,7 +188,7 @@ def below(schemas: Schemas, key: str | int, root: Mapping[str, Any]) -> Schemas:
     Args:
         schemas: schemas of the object or list.
         key: a name or an index.
-        root: schema that holds the targets of references.
+        root: schema that references point into.
     """
     return tuple(each for schema in _same_place(schemas, root) for each in _steps(schema, key))
 
@@ -200,7 +198,6 @@ def _is_marked(schema: Mapping[str, Any]) -> bool:
 
 
 def _same_place(schemas: Iterable[Any], root: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the schemas and those that they refer to or unite."""
     waiting, seen = [each for each in schemas if isinstance(each, Mapping)], 0
     while waiting and seen < MAX_STEPS:
         schema, seen = waiting.pop(), seen + 1
@@ -257,7 +254,6 @@ class Upload:
     media_type: str | None = None
 
     def __get_pydantic_core_schema__(self, source: Any, handler: "GetCoreSchemaHandler") -> CoreSchema:
-        """Decode before any other validation."""
         if get_origin(source) in COLLECTIONS or bytes not in leaves(source):
             shown = getattr(source, "__name__", source)
             msg = f"Upload must annotate bytes: write Annotated[bytes, Upload(…)], not Annotated[{shown}, Upload(…)]."
@@ -267,7 +263,6 @@ class Upload:
         return core_schema.no_info_before_validator_function(self.read, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: Any) -> dict[str, Any]:
-        """Return a string with its encoding and maximum length."""
         longest = -(-self.max_bytes // 3) * 4 + _PREFIX
         described = {"description": f"Base64-encoded; at most {size(self.max_bytes)} when decoded."}
         media = {} if self.media_type is None else {"contentMediaType": self.media_type}

@@ -191,7 +191,7 @@ def test_a_decorator_that_hides_that_a_function_is_async_is_told_of_in_the_log(
     hidden.__annotations__ = {"word": str, "times": int}
     tool(server=server, name="say")(hidden)
     assert "Internal server error" in client.call("say", word="ha").text
-    assert "hides that it is async" in caplog.text
+    assert "hides that the function is async" in caplog.text
 
 
 def test_a_method_of_an_object_keeps_the_object(server: MCPServer, desk: Any, client: Client) -> None:

@@ -208,7 +208,7 @@ def test_a_file_that_is_too_large_is_refused(
             path = tmp_path / "a.pdf"
             path.write_bytes(PDF * 3)
             value = {"path": path, "file": io.BytesIO(PDF * 3), "picture": picture()}[source]
-            with pytest.raises(ToolError, match=r"^The file is too large for an answer: more than 20 bytes\.$"):
+            with pytest.raises(ToolError, match=r"^The file is too large for a result: more than 20 bytes\.$"):
                 giving(Any).output.fields(value)
 
 
