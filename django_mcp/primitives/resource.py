@@ -24,7 +24,7 @@ class Resource(Primitive):
 
     Args:
         uri: a URI, or an RFC 6570 template.
-        mime_type: media type; by default text/plain, application/json or application/octet-stream, by the returned value.
+        mime_type: media type; defaults to text/plain, application/json or application/octet-stream by returned value.
         size: size in bytes, if known.
         annotations: hints for clients.
         completions: completing functions by variable name.
