@@ -213,7 +213,7 @@ async def _serve_own(request: Request, asked: Envelope, mcp_request: MCPRequest)
     if request.method == "initialize":
         speaks = ", ".join(versions.SUPPORTED)
         raise MethodNotFound(f"Protocol {asked.version} has no 'initialize'. This server supports {speaks}.")
-    await policy_cache.refresh(mcp_request.runner)  # whether there are tasks may depend on it
+    await policy_cache.refresh(mcp_request.runner)  # policies decide whether there are tasks
     result = discover(mcp_request.server, mcp_request.response)
     return MCPResponse(200, encode_result(request.id, complete(result, mcp_request.server)))
 
