@@ -1,1 +1,1 @@
-"""HTTP in, HTTP out: one core, and two thin edges around it."""
+"""Transports: the Django view, the ASGI application, HTTP+SSE and stdio."""
