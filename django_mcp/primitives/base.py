@@ -18,13 +18,13 @@ from django_mcp.protocol.content import Icon
 
 
 class ToolError(Exception):
-    """An error for the model to read: what went wrong and what to do instead.
+    """An error that the model reads: say what went wrong and what to do instead.
 
-    The text is sent to the client unchanged; it must not contain anything the caller may not see.
+    The text is sent unchanged, so it must not reveal anything the caller may not see.
 
     Attributes:
         meta: the result's ``_meta``, for programs. Keys that begin with ``django-mcp/`` are removed.
-        is_of_package: True if this package raised the error; its ``meta`` is then sent whole.
+        is_of_package: True if this package raised the error; ``meta`` is then sent whole.
     """
 
     meta: Mapping[str, Any] | None = None
@@ -32,7 +32,7 @@ class ToolError(Exception):
 
 
 class FormError(Exception):
-    """An invalid form answer. Each of ``problems`` is a sentence that tells a person how to correct it."""
+    """An invalid form answer. ``problems`` are sentences that tell a person how to correct it."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__(" ".join(problems))
@@ -40,20 +40,14 @@ class FormError(Exception):
 
 
 INTERNAL = frozenset({"arguments", "context_type"})
-"""Keyword arguments that are not options of a site."""
+"""Keyword-only parameters that are not options."""
 
 
 def check_options(label: str, given: Iterable[str], *takers: Callable[..., Any], also: Iterable[str] = ()) -> None:
-    """Refuse unknown options.
-
-    Args:
-        label: owner of the options, for the error.
-        given: names of the options.
-        takers: callables whose keyword-only parameters are the known options.
-        also: further known options.
+    """Refuse *given* options that are not keyword-only parameters of *takers*.
 
     Raises:
-        ImproperlyConfigured: an option is unknown; the message names the closest match.
+        ImproperlyConfigured: an option is unknown; the message names the closest match. *label* names the owner.
     """
     known = sorted({*_taken(takers), *also, "server"})
     for name in given:
@@ -75,7 +69,7 @@ def _taken(takers: Iterable[Callable[..., Any]]) -> set[str]:
 
 
 NO_RATE = gettext_noop("%(rate)r is not a rate. Use a number and s, m, h or d, such as '60/m' for 60 calls per minute.")
-"""Not translated when raised: settings may be read before translations are available."""
+"""Raised untranslated: settings may be read before translations are available."""
 
 _RATE = re.compile(r"([1-9][0-9]{0,8})/([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -83,7 +77,7 @@ _WORDS = {1: "a second", 60: "a minute", 3600: "an hour", 86400: "a day"}
 
 
 class Rate(NamedTuple):
-    """A number of calls per number of seconds."""
+    """A maximum number of calls per number of seconds."""
 
     most: int
     seconds: int
@@ -142,10 +136,9 @@ def phrase(template: str, words: Any, *, lower: bool = False) -> str:
 
 
 def sendable(value: Any) -> Any:
-    """Return *value*, JSON apart from lazy translations, with these in the current language.
+    """Return *value*, JSON apart from lazy translations, in the current language.
 
-    Return values are checked here while the function's transaction is open, so that one that cannot be sent is rolled
-    back.
+    Called inside the function's transaction, which is rolled back if the value cannot be sent.
 
     Raises:
         PydanticSerializationError: the value has no JSON form, such as half of a surrogate pair.
@@ -159,7 +152,7 @@ def sendable(value: Any) -> Any:
 
 
 def translated(value: Any) -> Any:
-    """Return a copy of *value* with lazy translations in the current language."""
+    """Return a copy of *value* in the current language."""
     match value:
         case dict():
             return {translated(key): translated(each) for key, each in value.items()}
@@ -175,7 +168,7 @@ NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 _cleaned = keep_lazy_text(inspect.cleandoc)
 TAGS_IN_META = "fastmcp"
-"""Key of ``_meta`` under which tags are published: the one that clients which support tags read."""
+"""Key of tags in ``_meta``, as clients that support tags read it."""
 
 
 class Primitive:
@@ -183,12 +176,12 @@ class Primitive:
 
     Args:
         call: the function.
-        context_type: annotation that marks the context parameter.
+        context_type: annotation of the context parameter.
         name: defaults to the function's name.
         title, description, icons, meta: members of the definition.
-        permission: one permission such as ``"library.change_book"``, or a list.
-        groups: names of Django groups.
-        scopes: OAuth scopes.
+        permission: one permission such as ``"library.change_book"``, or a list, all required.
+        groups: Django groups; the user must be in one of them.
+        scopes: required OAuth scopes.
         visible: takes a ``Context``; returns True if the primitive exists for the caller. May query the database.
         tags: words to select it by.
         namespace: prefix of the name, joined by an underscore, and also a tag.
@@ -196,11 +189,7 @@ class Primitive:
     Attributes:
         key: unique on an endpoint: the name or the URI.
         definition: the entry in lists, as a JSON object; title and descriptions may be lazy translations.
-        permissions: all of them are needed.
-        groups: the user must be in one of them, if there are any.
-        scopes: all of them are needed.
-        is_guarded: True if permissions, groups, scopes or ``visible`` restrict it.
-        tags: own tags and namespaces.
+        is_guarded: permissions, groups, scopes or ``visible`` restrict it.
         position: place in lists; set at registration.
         is_generated: made for a model; rebuilt when another model is registered.
         extension: the protocol ``Extension`` it adds to its endpoint, if any.
@@ -279,7 +268,6 @@ class Primitive:
         return dict(meta)
 
     def _listed(self, option: str, given: Collection[str]) -> Collection[str]:
-        """Return *given* unless it is a string, which would be a collection of letters."""
         if isinstance(given, str):
             msg = f"{self.label}: {option} must be a list, like [{given!r}]."
             raise ImproperlyConfigured(msg)
@@ -292,7 +280,7 @@ class Primitive:
 
     @property
     def asks_user(self) -> bool:
-        """Return True if access depends on the user or on ``visible``; checking it may query the database."""
+        """Return True if access depends on the user or ``visible``; checking it may query the database."""
         return bool(self.permissions or self.groups) or self.visible is not None
 
     def find_failure(self) -> Exception | None:
@@ -329,7 +317,7 @@ class Primitive:
     def require_plain_name(self) -> None:
         """Check the name against what clients accept.
 
-        The specification allows more, but some clients hide *all* tools of a server because of one bad name.
+        The specification allows more, but some clients hide *all* tools of a server because of one such name.
 
         Raises:
             ImproperlyConfigured: the name is not 1 to 64 of ``a-z A-Z 0-9 _ -``.

@@ -14,7 +14,7 @@ from django_mcp.primitives.function import Parameter, read_function
 from django_mcp.primitives.schema import Arguments
 
 MAX_VALUES = 100
-"""Maximum number of values in one result (2026-07-28, Completion, Completion Results)."""
+"""Limit of the specification (2026-07-28, Completion, Completion Results)."""
 
 Completions = Mapping[str, Callable[..., Any]]
 """Completing functions by argument name."""
@@ -79,7 +79,7 @@ def read_completers(
 
 
 def completion(found: Any) -> dict[str, Any]:
-    """Return the ``completion`` object for a completer's return value. A queryset is sliced, so few rows are read.
+    """Return the ``completion`` object for a completer's return value; querysets are sliced.
 
     Raises:
         TypeError: the value is not an iterable of strings.

@@ -219,12 +219,10 @@ _PRIMITIVE = {"string", "number", "integer", "boolean"}
 
 
 class DjangoForm:
-    """A form made from a Django ``Form`` class.
-
-    Labels become titles, help texts descriptions and initial values defaults. Disabled fields are left out.
+    """A form made from a Django ``Form`` class. Disabled fields are left out.
 
     Raises:
-        ImproperlyConfigured: a field is not supported in a client's form, or the class requires arguments.
+        ImproperlyConfigured: a field is not supported in a form, or the class requires arguments.
     """
 
     def __init__(self, form_class: type[forms.BaseForm], label: str) -> None:
@@ -430,7 +428,7 @@ class ModelForm:
 
 
 def _resolved(schema: Mapping[str, Any], definitions: Mapping[str, Any], *, with_items: bool = True) -> dict[str, Any]:
-    """Return a copy with its ``$ref`` and that of its items replaced; forms do not nest deeper."""
+    """Return a copy with its own ``$ref`` and that of its items resolved; forms nest no deeper."""
     found = dict(schema)
     if "$ref" in found:
         defined = definitions[found.pop("$ref").rpartition("/")[2]]
@@ -497,8 +495,7 @@ class FormSchema:
     """An elicitation form and the validation of its answers.
 
     Args:
-        given: a pydantic model class, a Django ``Form`` class, or a JSON Schema of the shape that the specification
-            allows, which is sent unchanged.
+        given: a pydantic model class, a Django ``Form`` class, or a JSON Schema as the specification allows.
         label: name for errors.
 
     Raises:
@@ -530,11 +527,7 @@ class FormSchema:
 
 
 def form_schema(given: Any, label: str = "elicitation") -> FormSchema:
-    """Return the ``FormSchema`` of *given*, cached: a tool that asks runs several times.
-
-    Raises:
-        ImproperlyConfigured: see ``FormSchema``.
-    """
+    """Return the cached ``FormSchema`` of *given*: a tool that asks runs several times."""
     if isinstance(given, Mapping):
         return _of_text(_text(given, label), label)
     return _of_class(given, label) if isinstance(given, type) else FormSchema(given, label)

@@ -1,7 +1,7 @@
-"""The registry of JSON Schemas for model, form and serializer fields, which sites can extend.
+"""Registry of JSON Schemas for model, form and serializer fields, which sites can extend.
 
-An entry describes a class of fields. Limits, patterns, choices and texts of one field are also computed here, so that a
-model field, its form field and its serializer field have the same schema.
+Limits, patterns, choices and texts of single fields are also computed here, so that a model field and its form and
+serializer fields have the same schema.
 """
 
 import html
@@ -20,7 +20,7 @@ from django.utils.html import strip_tags
 from django_mcp.primitives.schema import DECIMAL, DURATION, LOCAL_TIME, Schema
 
 MAX_TOLD = 10**9
-"""Numeric limits from here on are left out: they come from column types, not from the site."""
+"""Larger numeric limits are left out: they come from column types."""
 MAX_LABELS = 50
 """Maximum number of choices whose labels are listed."""
 _MAX_PATTERN = 200
@@ -34,12 +34,11 @@ class FieldType:
     """The JSON form of the values of a field class.
 
     Attributes:
-        schema: schema of input values.
-        output_schema: schema of output values.
+        schema, output_schema: JSON Schemas of input and output values.
         from_json: converts a JSON value for the field; None for the default conversion.
-        to_json: converts a value to JSON; None for the default of the value's type.
+        to_json: converts a value to JSON; None for the default conversion.
         example: a valid value, quoted in errors.
-        is_custom: True if the site registered it, not this package.
+        is_custom: registered by the site, not by this package.
     """
 
     schema: SchemaOf
@@ -82,19 +81,19 @@ def field_type(field: Any) -> FieldType | None:
 
 
 def custom_type(field: Any) -> FieldType | None:
-    """Return the field's entry if the site registered it; else None."""
+    """Return the field's entry if the site registered it, else None."""
     found = field_type(field)
     return found if found is not None and found.is_custom else None
 
 
 def schema_of(field: Any) -> Schema | None:
-    """Return the schema of the field's input, without its own limits; None if its class is unknown."""
+    """Return the schema of the field's input, without its own limits, or None."""
     found = field_type(field)
     return None if found is None else _made(found.schema, field)
 
 
 def output_schema_of(field: Any) -> Schema | None:
-    """Return the schema of the field's output; None if its class is unknown."""
+    """Return the schema of the field's output, or None."""
     found = field_type(field)
     return None if found is None else _made(found.output_schema, field)
 
@@ -175,13 +174,13 @@ _OF_NUMBERS = ((validators.MinValueValidator, "minimum", max), (validators.MaxVa
 
 
 def limits(schema: Mapping[str, Any], checks: Iterable[Any], *, is_required: bool, call: bool = False) -> Schema:
-    """Return the validators that JSON Schema can express; it has no limits of dates.
+    """Return the limits that validators set and JSON Schema can express.
 
     Args:
         schema: schema of the values.
         checks: the validators.
-        is_required: True if an empty string is not allowed.
-        call: evaluate limits that are functions; else leave them out, for schemas that are cached.
+        is_required: forbid the empty string.
+        call: evaluate callable limits; else leave them out, for cached schemas.
     """
     found: Schema = {}
     is_text = schema.get("type") == "string"
@@ -213,7 +212,6 @@ def _address(check: Any) -> str | None:
 
 
 def _is_no_limit(limit: Any) -> bool:
-    """Return True if only the column type sets the limit."""
     return isinstance(limit, int | float | Decimal) and abs(float(limit)) >= MAX_TOLD
 
 
@@ -222,12 +220,12 @@ def _number(limit: Any) -> int | float:
 
 
 def _is_multiple(check: Any) -> bool:
-    """Return True for whole steps counted from zero; validators round fractional steps differently."""
+    """Return True for integer steps from zero; validators round fractional ones differently."""
     return check.limit_value == int(check.limit_value) and not (check.offset or 0) % check.limit_value
 
 
 def _pattern(check: Any) -> str | None:
-    """Return a regular expression that all regular expression dialects read alike, or None."""
+    """Return the regular expression if all dialects read it alike, else None."""
     found: str = check.regex.pattern
     found = found.replace(r"\Z", "$").replace(r"\A", "^")
     is_special = check.inverse_match or check.regex.flags & ~re.UNICODE or re.search(r"\(\?(?!:)|\\[aefG-KX-Z]", found)
@@ -247,7 +245,7 @@ def choice_schema(values: Iterable[Any]) -> Schema:
 
 
 def choice_words(choices: Iterable[tuple[Any, Any]]) -> Any:
-    """Return the labels that differ from their values, as one text; None if there are none or too many."""
+    """Return the labels that differ from their values as one text; None if there are none or too many."""
     told = [(value, label) for value, label in choices if value != "" and _tells_more(value, label)]
     if not 0 < len(told) <= MAX_LABELS:
         return None

@@ -22,12 +22,7 @@ MAPPINGS = frozenset({dict, Mapping})
 
 
 def replaced(annotation: Any, change: Callable[[Any], Any]) -> Any:
-    """Return *annotation* with annotations inside of it replaced.
-
-    Args:
-        annotation: may be optional, a union, a collection or ``Annotated``.
-        change: returns the replacement of an annotation, or None to descend into it.
-    """
+    """Return *annotation*, in which *change* replaces parts; it returns None to descend into a part."""
     found = change(annotation)
     if found is not None:
         return found
@@ -42,7 +37,7 @@ def replaced(annotation: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def leaves(annotation: Any) -> Iterator[Any]:
-    """Yield the innermost annotations: ``int`` and ``None`` of ``list[Annotated[int, …]] | None``."""
+    """Yield the innermost types: ``int`` and ``None`` of ``list[Annotated[int, …]] | None``."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is Annotated:
         yield from leaves(arguments[0])
@@ -74,7 +69,7 @@ LOCAL = "<locals>"
 
 
 def is_in_class_body(call: Any) -> bool:
-    """Return True for a function that was decorated in a class body and has to be bound."""
+    """Return True for a function decorated in a class body, which has to be bound."""
     if isinstance(call, classmethod):
         return True
     function = call.__func__ if isinstance(call, staticmethod) else call
@@ -88,7 +83,7 @@ def is_in_class_body(call: Any) -> bool:
 
 
 def bound(call: Any) -> Callable[..., Any]:
-    """Return the callable for a decorated method. Each call of an instance method creates an object.
+    """Return the callable for a method decorated in its class body; instance methods get a new object per call.
 
     Raises:
         ImproperlyConfigured: the class cannot be found, or requires arguments.
@@ -103,7 +98,7 @@ def bound(call: Any) -> Callable[..., Any]:
 
 
 def is_there(call: Any) -> bool:
-    """Return True if the class of a function decorated in its body exists."""
+    """Return True if the class exists by now."""
     return _found(call if inspect.isfunction(call) else call.__func__) is not None
 
 
@@ -162,7 +157,6 @@ EMPTY = inspect.Parameter.empty
 HIDDEN_CONTEXT = "<context>"
 """Keyword under which wrappers get the context if the function itself does not take it."""
 _ONLY_WORDS = re.compile(r"(?![@\s])[^:\n]*(?<!\s)")
-"""A docstring of one line without sections or fields."""
 _CONTEXTS = ("ctx", "context")
 
 
@@ -193,7 +187,6 @@ class Function(NamedTuple):
     """A function's signature as primitives use it.
 
     Attributes:
-        call: the function, unchanged.
         context: name of the context parameter, or None.
         is_unbound: decorated in a class body; parameters are unknown until the class exists.
     """
@@ -294,7 +287,7 @@ def _written(call: Any) -> Any:
 
 
 def mentions_models(function: Function) -> bool:
-    """Return True if an annotation of the function contains a model or queryset."""
+    """Return True if an annotation contains a model or queryset."""
     taken = (leaf for parameter in function.parameters for leaf in leaves(parameter.annotation))
     return any(map(is_rows, (*taken, *parts(function.returns))))
 
@@ -305,7 +298,7 @@ def _unbound(call: Any) -> Function:
 
 
 def underlying(call: Any) -> Callable[..., Any]:
-    """Return the function that runs: ``__call__`` of a callable object."""
+    """Return the function that runs: for a callable object its ``__call__``."""
     call = _written(call)
     return call if inspect.isroutine(call) else type(call).__call__
 

@@ -45,9 +45,8 @@ class Progress:
 def collected(function: Function) -> Function:
     """Return a function that runs a generator function to its end; other functions unchanged.
 
-    Yielded values are kept and reported as progress if the client asked for it: texts and blocks become content, other
-    values rows of the result. ``Progress`` is only reported. A returned value is the result; yielded ones are then
-    content.
+    Yielded values are reported as progress if the client asked for it. Texts and blocks become content, other values
+    rows of the result; with a return value, all of them become content.
     """
     if not _yields(function):
         return function
@@ -104,7 +103,6 @@ class _Pieces:
     """The values yielded so far.
 
     Args:
-        context: context of the call.
         rows: all values are rows of the result.
         counts: report the number of values as progress until the function reports its own.
     """
@@ -135,7 +133,7 @@ class _Pieces:
             raise ToolError(f"The tool was stopped because it yielded more than {MAX_PIECES} items. Request fewer.")
 
     def _count(self) -> None:
-        """Report the previous value, now that the function did not report it."""
+        """Report the previous value unless the function does."""
         if self._counts and self._kept:
             last = self._kept[-1]
             self._context.report_progress(len(self._kept), None, last[:_SHOWN] if isinstance(last, str) else None)
@@ -187,5 +185,5 @@ async def _adrain(value: Any, pieces: _Pieces) -> Any:
 
 
 def _closing(iterator: Any) -> Callable[[], None]:
-    """Return the iterator's ``close``, which runs a generator's ``finally``; else a no-op."""
+    """Return the ``close`` of a generator, which runs its ``finally``; a no-op for other iterators."""
     return getattr(iterator, "close", lambda: None)

@@ -1,7 +1,4 @@
-"""Markers of parameters: ``HeaderParam``, ``Secret`` and ``Upload``.
-
-Header parameters: 2026-07-28, Streamable HTTP, Custom Headers from Tool Parameters.
-"""
+"""Markers of parameters: ``HeaderParam`` (2026-07-28, Custom Headers from Tool Parameters), ``Secret``, ``Upload``."""
 
 import base64
 import binascii
@@ -43,7 +40,7 @@ class HeaderParam:
     name: str
 
     def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> dict[str, Any]:
-        """Return the marked schema without ``$ref`` and null: clients reject a header parameter of two types or none.
+        """Resolve ``$ref`` and drop null, since clients reject a header parameter without a single type.
 
         The function may still be called with None; no header is sent for it.
         """
@@ -60,7 +57,7 @@ class Mirror:
 
     Attributes:
         header: such as ``"Mcp-Param-Region"``.
-        path: its place in the arguments, one name per level.
+        path: names from the arguments down to the parameter.
         type: ``"string"``, ``"integer"`` or ``"boolean"``.
     """
 
@@ -145,7 +142,6 @@ def _mirror(where: tuple[str, ...], position: Mapping[str, Any], label: str) -> 
 Schemas = tuple[Mapping[str, Any], ...]
 
 MAX_STEPS = 50
-"""Maximum number of references and unions followed at one place of a value."""
 _SAME_PLACE = ("anyOf", "oneOf", "allOf")
 
 
@@ -183,13 +179,7 @@ def declares(schemas: Schemas, name: str, root: Mapping[str, Any]) -> bool:
 
 
 def below(schemas: Schemas, key: str | int, root: Mapping[str, Any]) -> Schemas:
-    """Return the schemas of the property or item *key* of a value.
-
-    Args:
-        schemas: schemas of the object or list.
-        key: a name or an index.
-        root: schema that references point into.
-    """
+    """Return the schemas of the property or item *key*; references point into *root*."""
     return tuple(each for schema in _same_place(schemas, root) for each in _steps(schema, key))
 
 
@@ -234,7 +224,6 @@ def _steps(schema: Mapping[str, Any], key: str | int) -> Iterator[Any]:
 
 MAX_BYTES = 1024 * 1024
 _PREFIX = 200
-"""Maximum length of the start of a data: URL."""
 _PLAIN = str.maketrans("-_", "+/", " \t\r\n")
 
 

@@ -53,7 +53,7 @@ def is_block(value: Any) -> bool:
 
 
 def block_of(value: Any) -> Content:
-    """Return the content block of a value for which ``is_block`` is True: an image, audio or embedded resource.
+    """Return the content block of a value: an image, audio or embedded resource.
 
     Files are read from their start and closed, as by Django's ``FileResponse``.
 
@@ -70,7 +70,7 @@ def block_of(value: Any) -> Content:
 
 
 def promises_block(annotation: Any) -> bool:
-    """Return True if a return annotation contains content blocks, in a union or list too."""
+    """Return True if a return annotation contains content blocks, also in a union or list."""
     return any(_is_type(leaf) for leaf in leaves(annotation))
 
 
@@ -84,7 +84,6 @@ def _is_type(annotation: Any) -> bool:
 
 
 def _pillow() -> Any:
-    """Return Pillow's image module if the site has imported it."""
     return sys.modules.get("PIL.Image")
 
 
@@ -94,12 +93,12 @@ def _is_image(value: Any) -> bool:
 
 
 def _is_temporary(value: Any) -> bool:
-    """Return True for a file of ``tempfile``; its classes do not derive from ``io.IOBase``."""
+    """Return True for files of ``tempfile``, which do not derive from ``io.IOBase``."""
     return type(value).__module__ == "tempfile" and isinstance(getattr(value, "file", None), io.IOBase)
 
 
 def _picture(image: Any) -> ImageContent:
-    """Return a Pillow image in its own format if clients can display it, else as PNG."""
+    """Use the image's own format if clients can display it, else PNG."""
     kind = image.format if image.format in {"JPEG", "PNG", "GIF", "WEBP"} else "PNG"
     if kind == "PNG" and image.mode not in {"1", "L", "LA", "P", "RGB", "RGBA"}:
         image = image.convert("RGBA" if image.has_transparency_data else "RGB")
@@ -154,7 +153,7 @@ def _by_beginning(data: bytes) -> str:
 
 
 def _embedded(data: str | bytes, name: str | None, media_type: str) -> EmbeddedResource:
-    """Return an embedded resource; its URI, which is required, only carries the file name."""
+    """Return an embedded resource. Its URI, which is required, only names the file."""
     return EmbeddedResource(ResourceContents(data, f"attachment:///{quote(name or 'result', safe='')}", media_type))
 
 
@@ -162,8 +161,6 @@ class OutputTooLarge(Exception):
     """A result exceeds the limit of its tool.
 
     Attributes:
-        size: size of the result.
-        limit: the limit.
         unit: ``"characters"`` or ``"bytes of binary content"``.
     """
 
@@ -182,8 +179,7 @@ def check_size(
     Args:
         content: blocks as sent.
         structured: length of the structured content's JSON.
-        most_characters: None for no limit.
-        most_bytes: limit of images, audio and embedded files; None for no limit.
+        most_characters, most_bytes: limits of text and of binary content; None for no limit.
 
     Raises:
         OutputTooLarge: the result exceeds a limit.
@@ -239,12 +235,9 @@ class ToolResult(Generic[T]):
 class Output:
     """Conversion of a tool's return values to results.
 
-    Types with fields (pydantic model, dataclass, TypedDict, ``dict[str, …]``) are structured content. Other types are
-    wrapped as ``{"result": …}``, because clients require an output schema of type object. ``str``, content blocks,
-    ``None`` and functions without a return annotation have no schema.
-
-    Attributes:
-        schema: JSON Schema of ``structuredContent``, or None.
+    Types with fields (pydantic model, dataclass, TypedDict, ``dict[str, …]``) become structured content. Other types
+    are wrapped as ``{"result": …}``, because clients require an output schema of type object. ``str``, content blocks,
+    ``None`` and unannotated functions have no schema.
     """
 
     def __init__(self, returns: Any, label: str) -> None:
@@ -262,12 +255,10 @@ class Output:
     def fields(self, value: Any, most_characters: int | None = None, most_bytes: int | None = None) -> dict[str, Any]:
         """Return the ``CallToolResult`` for the function's return value.
 
-        Limits: see ``check_size``.
-
         Raises:
             OutputTooLarge: the result exceeds a limit.
             pydantic.ValidationError: the value does not match the return annotation.
-            ValueError: the value contains NaN or infinity, which JSON does not have.
+            ValueError: the value contains NaN or infinity.
         """
         if type(value) in PLAIN:  # the common case; isinstance() with an abstract class is slow
             if self._is_scalar:
@@ -347,12 +338,7 @@ class Output:
 
 
 def without_blanks(content: Sequence[Mapping[str, Any]], instead: str = "") -> list[dict[str, Any]]:
-    """Return content blocks without blank texts, which model providers reject.
-
-    Args:
-        content: blocks as sent.
-        instead: the text if no block is left; by default a sentence that says so.
-    """
+    """Return content blocks without blank texts, which model providers reject; if none is left, *instead* as text."""
     kept = [dict(block) for block in content if block["type"] != "text" or block["text"].strip()]
     return kept or [{"type": "text", "text": instead or NOTHING}]
 

@@ -14,16 +14,13 @@ from django_mcp.protocol.content import Content, PromptMessage
 class Prompt(Primitive):
     """A function that builds messages from arguments.
 
-    On the wire all arguments are strings; pydantic converts them by the function's annotations. The function returns a
-    str (one user message), a ``PromptMessage``, a content block, or a list of these.
+    Arguments are strings on the wire; pydantic converts them. The function returns a str (one user message), a
+    ``PromptMessage``, a content block, or a list of these.
 
     Args:
         arguments: validates the arguments in place of the signature, for functions with ``**kwargs``.
         completions: completing functions by argument name.
         other arguments: see ``Primitive``.
-
-    Attributes:
-        completers: completers by argument name.
     """
 
     kind = "prompt"

@@ -29,11 +29,8 @@ class Resource(Primitive):
         annotations: hints for clients.
         completions: completing functions by variable name.
         exists: takes the context and the arguments of several matching URIs; returns for each whether the resource
-            exists for the caller. May query the database. None means that all exist.
+            exists for the caller. May query the database.
         other arguments: see ``Primitive``.
-
-    Attributes:
-        completers: completers by variable name.
     """
 
     kind = "resource"
@@ -107,7 +104,7 @@ class Resource(Primitive):
         return cast("list[dict[str, Any]]", sendable([each.to_wire(uri) for each in self.read(value)]))
 
     def read(self, value: Any) -> list[ResourceContents]:
-        """Return the function's return value as contents with media types."""
+        """Return the function's return value as a list of contents."""
         items = value if isinstance(value, list) and value and isinstance(value[0], ResourceContents) else [value]
         return [self._content(item) for item in items]
 

@@ -27,15 +27,15 @@ TIME: Schema = {
     "type": "string",
     "pattern": r"^\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?$",
 }
-"""A time of day. RFC 3339's ``"format": "time"`` requires an offset, which Python's times may lack."""
+"""A time of day. RFC 3339's ``"format": "time"`` requires an offset."""
 LOCAL_TIME: Schema = {"type": "string", "pattern": r"^\d\d:\d\d(:\d\d(\.\d+)?)?$"}
 """A time of day without an offset."""
 DURATION: Schema = {"type": "string", "pattern": "^-?P"}
 """An ISO 8601 duration. ``"format": "duration"`` allows neither a sign nor fractions of a second."""
 MOMENT: Schema = {"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT"}
-"""A date and time that may lack the offset which ``"format": "date-time"`` requires."""
+"""A date and time with or without the offset that ``"format": "date-time"`` requires."""
 DECIMAL: Schema = {"type": "string", "pattern": r"^-?\d+(\.\d+)?$"}
-"""A decimal as a string; JSON Schema has no such format."""
+"""A decimal as a string; no format exists for it."""
 
 FORMATS = frozenset(
     {
@@ -52,14 +52,14 @@ NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "d
 NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 """Property names that model providers accept."""
 MAX_WORDS = 1024
-"""Maximum length of a tool's description in characters; OpenAI rejects longer ones."""
+"""Maximum characters of a tool's description for OpenAI."""
 LARGEST = 2**53
 """Largest integer that JavaScript represents exactly."""
 STRICT = frozenset({"time", "duration"})
 """Formats that reject values Python produces."""
 COMPOSED = ("anyOf", "oneOf", "allOf", "not")
 AROUND = re.compile(r"\(\?[=!<]|\\[1-9]")
-"""Lookaround and backreferences, which most providers' regular expressions lack."""
+"""Lookaround and backreferences, which few providers support."""
 
 
 def property_name(name: str) -> str:
@@ -72,8 +72,8 @@ def property_name(name: str) -> str:
 def portable(schema: Any) -> Any:
     """Return an equivalent schema that more clients accept.
 
-    A ``$ref`` is replaced by its target unless that is recursive. Tuples also get ``items``, for clients that do not
-    know ``prefixItems``. Unknown formats, and patterns with lookaround or backreferences, are left out.
+    Non-recursive ``$ref`` are resolved. Tuples get ``items``, for clients without ``prefixItems``. Unknown formats, and
+    patterns with lookaround or backreferences, are left out.
     """
     if not isinstance(schema, dict):
         return schema
@@ -145,11 +145,7 @@ def _references(schema: Any) -> set[str]:
 
 
 def problems(definition: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence for each part of a tool's definition that makes clients or providers reject the tool.
-
-    Args:
-        definition: as in ``tools/list``.
-    """
+    """Yield a sentence for each part of a definition for which clients or providers reject the tool."""
     if len(str(definition.get("description", ""))) > MAX_WORDS:
         yield _("The description exceeds %(most)s characters.") % {"most": MAX_WORDS}
     for key in ("inputSchema", "outputSchema"):
@@ -211,7 +207,6 @@ class CheckedArguments(NamedTuple):
     """Arguments validated by pydantic-core.
 
     Attributes:
-        schema: JSON Schema.
         core: pydantic-core schema that reports all errors of a list.
         validate: returns the values or raises pydantic's ``ValidationError`` with the first error of each list.
     """
@@ -225,8 +220,7 @@ class CheckedResult(NamedTuple):
     """A result validated and serialized by pydantic-core.
 
     Attributes:
-        schema: JSON Schema of an object.
-        is_wrapped: True if the result is a member of that object.
+        is_wrapped: the result is a member of the object that ``schema`` describes.
         validate: returns the value or raises pydantic's ``ValidationError``.
         dump: converts the value to JSON; None if it is JSON already.
     """
@@ -238,7 +232,7 @@ class CheckedResult(NamedTuple):
 
 
 class _Schema(GenerateJsonSchema):
-    """A schema without titles derived from names, which only cost tokens in lists."""
+    """A schema without generated titles, which only cost tokens."""
 
     # A default without a JSON form is left out of the schema but still applies.
     ignored_warning_kinds: set[JsonSchemaWarningKind] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
@@ -266,7 +260,7 @@ class _Schema(GenerateJsonSchema):
 
 
 def _in_place_of(name: str, schema: dict[str, Any], shape: dict[str, Any]) -> dict[str, Any]:
-    """Return *shape* if *schema* has the format *name*; a site's class may serialize to numbers instead."""
+    """Return *shape* if *schema* has the format *name*; a site's class may use numbers instead."""
     return dict(shape) if schema.get("format") == name else schema
 
 
@@ -278,17 +272,17 @@ def typed_dict(name: str, fields: dict[str, Any], **config: Any) -> Any:
 
 
 def json_schema(adapter: TypeAdapter[Any], mode: str, *, by_alias: bool = True) -> dict[str, Any]:
-    """Return the schema of *adapter* in ``validation`` or ``serialization`` mode."""
+    """Return the schema in ``validation`` or ``serialization`` mode."""
     schema = adapter.json_schema(mode=mode, by_alias=by_alias, schema_generator=_Schema)  # type: ignore[arg-type]
     schema.pop("title", None)
     return cast("dict[str, Any]", portable(schema))
 
 
 def arguments(parameters: Sequence[Parameter], label: str) -> CheckedArguments:
-    """Return the validation of a function's arguments, as a ``TypedDict``: parameters may have any name.
+    """Return the validation of a function's arguments.
 
     Raises:
-        ImproperlyConfigured: a parameter's type has no JSON Schema; the message begins with *label*.
+        ImproperlyConfigured: a parameter's type has no JSON Schema.
     """
     fields = {parameter.name: _field(parameter) for parameter in parameters}
     try:
@@ -304,17 +298,12 @@ def arguments(parameters: Sequence[Parameter], label: str) -> CheckedArguments:
 
 
 _SCALARS = (bool, float, int, str)
-"""Types whose values are JSON."""
 _LISTS = frozenset({"list", "set", "frozenset", "tuple"})
 _VALUES = frozenset({"default", "expected", "members", "metadata"})
-"""Keys whose values are not schemas."""
 
 
 def hasty(core: Any) -> Any:
-    """Return a pydantic-core schema that stops at the first error of a list.
-
-    A list may have a million errors, and each costs as much as a call.
-    """
+    """Return a schema that stops at the first error of a list, which may have a million."""
     if type(core) is dict:
         made = {key: part if key in _VALUES else hasty(part) for key, part in core.items()}
         kind = core.get("type")
@@ -323,10 +312,10 @@ def hasty(core: Any) -> Any:
 
 
 def result(returns: Any, label: str) -> CheckedResult:
-    """Return the validation of a function's result, given its annotation.
+    """Return the validation of a function's result by its annotation.
 
     Raises:
-        ImproperlyConfigured: the annotation has no JSON Schema; the message begins with *label*.
+        ImproperlyConfigured: the annotation has no JSON Schema.
     """
     try:
         adapter = _result_adapter(returns)
@@ -363,7 +352,7 @@ def _in_zone(annotation: Any) -> Any:
 
 
 def _result_adapter(returns: Any) -> TypeAdapter[Any]:
-    """Return an adapter that keeps NaN, which is refused later, unless the class configures it."""
+    """Keep NaN, which is refused later, unless the class has its own configuration."""
     try:
         return TypeAdapter(returns, config=ConfigDict(ser_json_inf_nan="constants"))
     except PydanticUserError as error:
@@ -390,7 +379,7 @@ MAX_VALUES = 1000
 
 
 class ArgumentError(Exception):
-    """Invalid arguments. Each of ``problems`` is a sentence from which a caller can correct the call."""
+    """Invalid arguments. ``problems`` are sentences from which a caller can correct the call."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__(" ".join(problems))
@@ -403,11 +392,8 @@ class Arguments:
     Args:
         parameters: the function's parameters.
         label: name of the primitive for errors.
-        is_json: require JSON types: ``"5"`` and ``true`` are not integers. Without it, for URI variables and prompt
-            arguments, pydantic converts strings.
-
-    Attributes:
-        schema: JSON Schema, an object without additional properties.
+        is_json: require JSON types: ``"5"`` and ``true`` are not integers. False for URI variables and prompt
+            arguments, which are strings that pydantic converts.
 
     Raises:
         ImproperlyConfigured: a parameter's type has no JSON Schema.
@@ -442,12 +428,7 @@ class Arguments:
         return checked
 
     def _sentences(self, error: ValidationError, values: Mapping[str, Any]) -> list[str]:
-        """Return all errors of the first values, and at least one of the others.
-
-        Args:
-            error: the first error of each list.
-            values: the arguments.
-        """
+        """Return all errors of the first values, and at least one of the others."""
         part = _Part()
         first = part.of(values)
         details: list[Any] = []
@@ -472,18 +453,13 @@ class Arguments:
 
 
 class _Part:
-    """The first ``MAX_VALUES`` values of arguments.
-
-    Attributes:
-        cut: truncated lists and objects by id.
-    """
+    """The first ``MAX_VALUES`` values of arguments. ``cut`` holds truncated lists and objects by id."""
 
     def __init__(self) -> None:
         self.cut: dict[int, Any] = {}  # holds the objects, so that ids are not reused
         self._left = MAX_VALUES
 
     def of(self, value: Any) -> Any:
-        """Return *value*, truncated if necessary."""
         if not isinstance(value, list | Mapping):
             return value
         length = min(len(value), self._left)
@@ -532,13 +508,8 @@ def _fitting(schema: Mapping[str, Any]) -> frozenset[type]:
 def misfits(value: Any, schema: Any, root: Mapping[str, Any], path: tuple[Any, ...] = ()) -> list[Any]:
     """Return values of a wrong JSON type that pydantic would convert, as entries of ``ValidationError.errors()``.
 
-    Only numbers, booleans, dates and times are checked; pydantic rejects the rest, and null, itself.
-
-    Args:
-        value: the JSON value.
-        schema: its schema; only types, formats and nesting are read.
-        root: schema that ``$ref`` points into.
-        path: location of the value.
+    Only numbers, booleans, dates and times are checked; pydantic rejects the rest, and null. ``$ref`` points into
+    *root*.
     """
     if value is None or not isinstance(schema, Mapping):
         return []
@@ -579,7 +550,7 @@ def _inside(value: Any, schema: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
 
 
 def _misfits_of_forms(value: Any, forms: Sequence[Any], root: Mapping[str, Any], path: tuple[Any, ...]) -> list[Any]:
-    """Return [] if the value fits one of the schemas; else the errors inside of the closest one."""
+    """Return [] if a schema fits; else the errors inside of the closest one."""
     possible = [each for each in forms if isinstance(value, _KINDS.get(str(each.get("type")), object))]
     found = [misfits(value, each, root, path) for each in possible]
     if not all(found):

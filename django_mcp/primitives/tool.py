@@ -22,12 +22,11 @@ class Tool(Primitive):
     """A function that models call.
 
     Args:
-        input_schema: published as ``inputSchema`` in place of the generated one; arguments are still validated by the
-            signature.
+        input_schema: published in place of the generated schema; arguments are still validated by the signature.
         arguments: validates the arguments in place of the signature, for functions with ``**kwargs``.
         rate_limit: maximum rate per caller, such as ``"10/m"``.
         timeout: seconds per call; 0 for no limit, None for the site's default.
-        concurrency_limit: maximum number of concurrent calls per process; None for no limit.
+        concurrency_limit: maximum number of concurrent calls per process.
         max_output_chars: maximum length of a result; 0 for no limit, None for the site's default.
         idempotency_key: name of the argument that identifies repeated calls.
         atomic: run a synchronous function in a transaction of the default database; defaults to True unless
@@ -43,11 +42,10 @@ class Tool(Primitive):
 
     Attributes:
         mirrors: parameters repeated in headers.
-        read: the function as read; ``function`` may wrap it.
-        read_preview: the preview as read; ``preview`` may wrap it.
+        read, read_preview: the functions as read; ``function`` and ``preview`` may wrap them.
         annotations: the hints, available before ``definition`` is complete.
-        waives_permission: writes rows of a model without the model's permission, as declared by the site.
-        is_conducted: calls need supervision while they run (``core.execution``).
+        waives_permission: the site allows writing rows without the model's permission.
+        is_conducted: calls are supervised while they run (``core.execution``).
         task_handler: takes the ``Context``, the tool and the validated arguments; returns the ``Result``, or None to
             run the function now.
     """
@@ -115,7 +113,6 @@ class Tool(Primitive):
             self.definition["annotations"] = dict(self.annotations)
 
     def _take(self, function: Function) -> None:
-        """Use *function*; complete the definition unless it is deferred."""
         self.read = self.function = collected(function)
         self.is_interactive = (
             self.is_interactive or function.is_async or self.read.context is not None or self.task is not None
@@ -125,7 +122,7 @@ class Tool(Primitive):
 
     @property
     def is_deferred(self) -> bool:
-        """True if the definition is completed at startup only: for functions with models and methods of classes."""
+        """True if the definition is completed at startup: for functions with models, and methods."""
         return self.read.is_unbound or mentions_models(self.read)
 
     def bind(self) -> None:
@@ -148,10 +145,7 @@ class Tool(Primitive):
         return read_function(function.call, self._context_type)
 
     def settle(self, function: Function) -> None:
-        """Set the function to run and complete the definition.
-
-        Args:
-            function: the function as read, or a wrapper of it.
+        """Set the function to run, possibly a wrapper, and complete the definition.
 
         Raises:
             ImproperlyConfigured: the type of an argument or of the result has no JSON Schema.
@@ -207,7 +201,7 @@ class Tool(Primitive):
         return policy
 
     def _written(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a copy of a hand-written schema; refuse one that clients reject."""
+        """Return a copy of a hand-written schema that clients accept."""
         if schema.get("type") != "object":
             msg = f'{self.label}: input_schema must have "type": "object" at the top level.'
             raise ImproperlyConfigured(msg)

@@ -15,12 +15,12 @@ _NAMED = re.compile(r"'((?:[^'\\]|\\.)*)'")
 
 
 def hint(wanted: str, value: Any, *, is_optional: bool) -> str:
-    """Return the rest of a sentence after the value: a suggestion, or a full stop.
+    """Return the end of a sentence: a suggestion, or a full stop.
 
     Args:
         wanted: the requirement, such as ``be an array``.
         value: the value sent.
-        is_optional: True if the argument may be omitted.
+        is_optional: the argument may be omitted.
     """
     if value is None:
         return "; omit it instead." if is_optional else "."
@@ -36,7 +36,7 @@ def hint(wanted: str, value: Any, *, is_optional: bool) -> str:
 
 
 def _mended(wanted: str, value: Any) -> str | None:
-    """Return the likely meant JSON: a list around one value, or a string for a number."""
+    """Return the JSON probably meant: a list around one value, or a string for a number."""
     if wanted == "be an array" and (not isinstance(value, str) or _PLAIN.fullmatch(value)):
         return to_json([value]).decode()
     if wanted == "be a string" and isinstance(value, int | float):
@@ -138,11 +138,7 @@ _WRITTEN_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def predicate(detail: Any) -> str | None:
-    """Return a requirement such as ``be an integer``; None if pydantic's own message must do.
-
-    Args:
-        detail: an entry of ``ValidationError.errors()``.
-    """
+    """Return a requirement such as ``be an integer`` for an entry of ``ValidationError.errors()``; None if unknown."""
     kind, context, value = detail["type"], detail.get("ctx", {}), detail["input"]
     if kind in {"string_too_short", "too_short", "bytes_too_short"} and not value:
         return "not be empty"
@@ -186,13 +182,13 @@ def shortened(text: str, length: int) -> str:
 
 
 def sentence(words: str) -> str:
-    """Return *words* with a full stop, shortened: a choice may have thousands of options."""
+    """Return *words* with a full stop, shortened: choices may have thousands of options."""
     words = shortened(words, 500)
     return words if words.endswith((".", "!", "?", "…")) else f"{words}."
 
 
 def with_article(noun: str) -> str:
-    """Return an English noun with its article: ``an author``, ``a user``."""
+    """Return a noun with its article: ``an author``, ``a user``."""
     return f"{'an' if _VOWEL.match(noun) else 'a'} {noun}"
 
 
@@ -215,7 +211,7 @@ class Problem(NamedTuple):
 
     Attributes:
         path: location in the arguments.
-        union: location of the union it belongs to, or None.
+        union: location of the union that the error belongs to, or None.
         form: member of the union, as pydantic names it.
         detail: pydantic's entry.
     """
@@ -227,13 +223,7 @@ class Problem(NamedTuple):
 
 
 def sentences(details: Iterable[Any], given: Any, schema: Mapping[str, Any]) -> list[str]:
-    """Return one sentence per error.
-
-    Args:
-        details: as in ``ValidationError.errors()``.
-        given: the arguments.
-        schema: their JSON Schema.
-    """
+    """Return one sentence per entry of ``ValidationError.errors()``."""
     problems = [_problem(detail, given) for detail in details]
     told: list[str] = []
     for (union, _), group in groupby(problems, lambda each: (each.union, each.union is None and each.path)):
@@ -250,7 +240,7 @@ def abridged(told: list[str]) -> list[str]:
 
 
 def _problem(detail: Any, given: Any) -> Problem:
-    """Locate an error. Parts of pydantic's location that the arguments do not have name a union's member."""
+    """Locate an error. Parts of its location that are missing in the arguments name a union's member."""
     path: list[Any] = []
     union, form, value = None, "", given
     for place, part in enumerate(detail["loc"], 1):
@@ -272,7 +262,7 @@ def _leads_on(value: Any, part: Any) -> bool:
 
 
 def _of_union(union: tuple[Any, ...], problems: Sequence[Problem], schema: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what the value of a union may be, or the errors of the member that it resembles."""
+    """Yield what the value may be, or the errors of the member that it resembles."""
     inside: dict[str, list[Problem]] = {}
     for each in problems:
         if each.path != union:
@@ -297,7 +287,7 @@ def _form(form: str) -> str:
 
 
 def written(path: Iterable[Any]) -> str:
-    """Return a path as in most languages: ``guests[0].name``."""
+    """Return a path as ``guests[0].name``."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
 
 
@@ -327,7 +317,6 @@ def _sentence(problem: Problem, schema: Mapping[str, Any]) -> str:
 def _must(
     path: Sequence[Any], predicates: Sequence[Any], value: Any, schema: Mapping[str, Any], length: int | None = None
 ) -> str:
-    """Return a sentence such as ``Argument 'nights' must be an integer or null, not 'many'.``, with a hint."""
     first, *others = dict.fromkeys(predicates)
     wanted = shortened(" or ".join([first, *(each.removeprefix("be ") for each in others)]), 500)
     sentence = f"Argument {_where(path)} must {wanted}"
@@ -346,7 +335,7 @@ def _unknown(problem: Problem, schema: Mapping[str, Any]) -> str:
 
 
 def about_argument(path: Sequence[Any], words: str) -> str:
-    """Return a sentence about the argument at *path*; *words* either begin with ``must`` or stand alone."""
+    """Return a sentence about an argument; *words* begin with ``must`` or stand alone."""
     return f"Argument {_where(path)}{'' if words.startswith('must ') else ':'} {words}"
 
 
@@ -365,7 +354,7 @@ def unknown_argument(path: Sequence[Any], known: Sequence[str]) -> str:
 
 
 def _misspelt(problem: Problem, schema: Mapping[str, Any]) -> str:
-    """Return a hint if a similar name was sent and the object allows unknown names."""
+    """Return a hint if a similar, unknown name was sent."""
     if len(problem.path) == 1 or not isinstance(problem.detail["input"], Mapping):
         return ""
     known = _properties(schema, problem.path[:-1])
@@ -375,7 +364,6 @@ def _misspelt(problem: Problem, schema: Mapping[str, Any]) -> str:
 
 
 def _properties(schema: Mapping[str, Any], path: Sequence[Any]) -> list[str]:
-    """Return the known property names of the object at *path*."""
     positions: list[Mapping[str, Any]] = _alternatives(schema, schema)
     for part in path:
         inner = [
@@ -389,7 +377,6 @@ def _properties(schema: Mapping[str, Any], path: Sequence[Any]) -> list[str]:
 
 
 def _alternatives(position: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return a schema, its target, or its alternatives."""
     if "$ref" in position:
         return _alternatives(schema["$defs"][position["$ref"].rpartition("/")[2]], schema)
     forms = [*position.get("anyOf", ()), *position.get("oneOf", ())]
