@@ -1,4 +1,4 @@
-"""Types and helpers shared by the protocol revisions: requests, responses, streams and events."""
+"""Requests, responses, streams and events as the protocol revisions share them."""
 
 import logging
 import secrets
@@ -21,17 +21,16 @@ logger = logging.getLogger("django_mcp")
 
 
 LARGE_BYTES = 64 * 1024
-"""Bodies above this size are parsed in a worker thread, so that they do not block the event loop."""
+"""Larger bodies are parsed in a worker thread, to keep the event loop free."""
 
 
 class Event(NamedTuple):
     """An event of a stream (HTML Living Standard, Server-sent events).
 
     Attributes:
-        data: a JSON-RPC message; empty for an event that only makes the client reconnect later.
+        data: a JSON-RPC message; empty for an event that only makes the client reconnect.
         id: where to resume after this event; empty if the stream cannot be resumed.
         retry: milliseconds before reconnecting.
-        kind: the event type.
     """
 
     data: bytes = b""
@@ -52,7 +51,7 @@ class ResponseStream(Protocol):
         can_hold: the connection can be kept open after the call.
         is_live: events are sent while the call runs.
         opened: the response is an event stream, because something was sent.
-        is_request: set before a request runs; from then on the transport may open the stream itself for keep-alives.
+        is_request: set before a request runs; then the transport may open the stream for keep-alives.
     """
 
     takes_events: bool
@@ -80,10 +79,8 @@ class MCPRequest(NamedTuple):
     Attributes:
         headers: by lower-case name.
         body: the JSON value.
-        runner: runs site code in the transport's way.
         edge: returns a Django request.
-        response: the connection to the client.
-        over_http: True if headers repeat the body and streams can be resumed.
+        over_http: headers repeat the body, and streams can be resumed.
         is_large: the body exceeds ``LARGE_BYTES``.
     """
 
@@ -99,7 +96,7 @@ class MCPRequest(NamedTuple):
 
 
 class EventStream(Protocol):
-    """An asynchronous generator of events, or an object with its interface."""
+    """An asynchronous generator of events, or an equivalent."""
 
     def __aiter__(self) -> AsyncIterator[Event]:
         """Iterate over the events."""
@@ -113,7 +110,6 @@ class MCPResponse(NamedTuple):
 
     Attributes:
         body: JSON; the last message of the stream if the response stream was opened.
-        headers: additional headers.
         stream: events after those already sent; closed when the client disconnects.
     """
 
@@ -138,7 +134,7 @@ class Revision(Protocol):
 
 
 def capabilities(server: MCPServer, response: ResponseStream) -> dict[str, Any]:
-    """Return the ``ServerCapabilities``, with change notifications if a stream can be held open."""
+    """Return the ``ServerCapabilities``; change notifications require a transport that can hold a stream open."""
     declared: dict[str, Any] = {name: dict(value) for name, value in server.capabilities.items()}
     if response.can_hold and database.has_database():  # changes are published through the database
         for name in ("tools", "prompts", "resources"):
@@ -152,15 +148,7 @@ def capabilities(server: MCPServer, response: ResponseStream) -> dict[str, Any]:
 def context_for(
     mcp_request: MCPRequest, request: Request, client: Any, capabilities: Mapping[str, Any], channel: Channel
 ) -> Context:
-    """Return the context of a call.
-
-    Args:
-        mcp_request: the POST.
-        request: the JSON-RPC request.
-        client: the client's name and version, unvalidated.
-        capabilities: the client's capabilities.
-        channel: connection to the client.
-    """
+    """Return the context of a call. *client* is unvalidated."""
     context = Context(
         mcp_request.server,
         mcp_request.principal,
@@ -189,7 +177,7 @@ def response(
     Args:
         request_id: id of the request.
         result: the method's result.
-        version: key under which the encoding of a shared result is cached.
+        version: cache key of the encoding of a shared result.
         finish: adds the members of *version* to a result.
         server: the endpoint.
 
@@ -208,7 +196,7 @@ def response(
 
 
 def adopt_key(request: Request, mcp_request: MCPRequest) -> None:
-    """Use the header ``Idempotency-Key`` for a call without a key of its own, in all its rounds.
+    """Use the header ``Idempotency-Key`` for a call without a key of its own.
 
     Raises:
         InvalidParams: the header is malformed.
@@ -219,7 +207,7 @@ def adopt_key(request: Request, mcp_request: MCPRequest) -> None:
 
 
 def failure(request_id: RequestId | None, error: Exception) -> bytes:
-    """Return the response to an unexpected exception, and log it."""
+    """Log an unexpected exception; return the response."""
     reference = secrets.token_hex(4)
     logger.error("[%s] request %r failed", reference, request_id, exc_info=error)
     message = f"Internal server error. Details are in the server's log under reference {reference}."

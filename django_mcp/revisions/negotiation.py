@@ -31,14 +31,9 @@ def choose(header: Mapping[str, str], body: Any) -> Revision:
 
 
 def spoken(body: Any, agreed: str | None) -> str:
-    """Return the version of a body that came without headers.
+    """Return the version of a body without headers; *agreed* is the one negotiated by ``initialize``.
 
-    A request with modern ``_meta`` is modern, whatever version was negotiated (2026-07-28, Versioning, Backward
-    Compatibility).
-
-    Args:
-        body: the JSON value.
-        agreed: the version negotiated by ``initialize``, or None.
+    A request with modern ``_meta`` is modern whatever was negotiated (2026-07-28, Versioning, Backward Compatibility).
     """
     params = body.get("params") if type(body) is dict else None
     meta = meta_of(params) if type(params) is dict else {}

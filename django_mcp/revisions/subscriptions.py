@@ -1,10 +1,10 @@
 """Subscriptions: filtering of changes per stream, idle streams, and limits per caller.
 
-Permissions and rows change during the life of a stream, so access is checked again for each notification: a caller gets
-one last notification of a resource that no longer exists for them.
+Permissions and rows change during a stream's life, so access is checked for each notification. A resource that no
+longer exists for the caller gets one last notification.
 
 A process may hold ten thousand streams. An idle one has no task: it is an object, and the follower notifies the
-transport when there are entries.
+transport of new entries.
 """
 
 import asyncio
@@ -32,15 +32,11 @@ from django_mcp.revisions.base import KEEP_ALIVE, Event, MCPRequest
 logger = logging.getLogger("django_mcp")
 
 NONE: AbstractSet[str] = frozenset()
-"""One shared empty set, as most streams have no URIs."""
+"""The empty set, shared by most streams."""
 
 
 class ResourceNotification(NamedTuple):
-    """A notification to send.
-
-    Attributes:
-        id: id of its entry in the event store.
-    """
+    """A notification to send. ``id`` is that of its entry in the event store."""
 
     id: int
     method: str
@@ -51,7 +47,7 @@ class SubscriptionFilter:
     """The subscriptions of one stream.
 
     Args:
-        mcp_request: the request that opened the stream; only its caller is kept.
+        mcp_request: the request that opened the stream.
         methods: list-changed notifications to send.
         uris: subscribed resources.
 
@@ -77,7 +73,7 @@ class SubscriptionFilter:
         return change["method"] in self._methods or change["params"].get("uri") in self.uris
 
     async def told(self, entries: Iterable[Entry]) -> list[ResourceNotification]:
-        """Return the notifications for entries that came together, without duplicates for rows."""
+        """Return notifications for entries that came together, without duplicates for rows."""
         asked = [entry for entry in entries if self.wants(entry)]
         wanted = [(entry.id, publish.read(entry.data)) for entry in asked]
         if after := max((change.get("after", 0) for _, change in wanted), default=0):
@@ -105,7 +101,7 @@ class SubscriptionFilter:
         return True
 
     async def known(self, uris: Iterable[str]) -> set[str] | None:
-        """Return those of *uris* that exist for the caller now; None if that cannot be determined."""
+        """Return those of *uris* that exist for the caller now; None if this cannot be determined."""
         wanted = list(dict.fromkeys(uris))
         if self._server.user_passes_test is not None and not await self._may_call():
             return None
@@ -138,11 +134,11 @@ RETRY_SECONDS = 60
 """Retry delay for a caller with too many open streams."""
 
 _open: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
-"""Slots in use in this process, by kind and id of the caller."""
+"""Slots in use in this process, by caller."""
 
 
 class StreamSlot:
-    """One of a caller's open streams in this process. Released when closed or garbage collected.
+    """One of a caller's open streams in this process; released when closed or garbage collected.
 
     Raises:
         TooManyRequests: the caller has ``MAX_STREAMS_PER_CALLER`` open streams.
@@ -173,10 +169,9 @@ class StreamSlot:
 
 
 class ParkedStream(ABC):
-    """A stream without a task while it is idle. Can also be read as an asynchronous generator.
+    """A stream without a task while it is idle; also readable as an asynchronous generator.
 
     Attributes:
-        subscription: its subscription, once it has begun.
         is_over: the last event was sent.
         slot: released when the stream is closed.
     """

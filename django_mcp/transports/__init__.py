@@ -1,1 +1,1 @@
-"""Transports: the Django view, the ASGI application, HTTP+SSE and stdio."""
+"""Transports: Django view, ASGI application and stdio."""

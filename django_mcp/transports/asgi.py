@@ -1,9 +1,9 @@
 """The ASGI application ``mcp_application``, which serves endpoints beside Django, and its graceful shutdown.
 
 It bypasses Django's request handler and middleware, which would take ten times as long as the rest; a Django request is
-built only when a tool needs one.
+built only when needed.
 
-daphne cancels its applications and cuts their connections when it stops; other servers wait for them.
+daphne cancels applications and cuts connections when it stops; other servers wait.
 """
 
 import asyncio
@@ -28,16 +28,16 @@ from django_mcp.transports.http import JSON_ONLY, Endpoint, http_sse_endpoints, 
 from django_mcp.transports.sse import LiveResponse
 
 GRACE_SECONDS = 5.0
-"""Seconds that calls may finish in after daphne was stopped; Docker kills the process after ten."""
+"""Seconds for calls to finish after daphne was stopped; Docker kills the process after ten."""
 PARTING_SECONDS = 0.1
-"""Seconds for the last writes, and for cancelled calls to report it."""
+"""Seconds for the last writes, and for cancelled calls to report."""
 
 
 class Patience:
-    """Graceful shutdown of one application under daphne.
+    """Graceful shutdown under daphne.
 
     Attributes:
-        is_needed: True if the server is daphne; None until the first request, before which this is unknown.
+        is_needed: True if the server is daphne; None before the first request.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Patience:
         self._serving: set[asyncio.Task[None]] = set()
 
     def look(self) -> bool:
-        """Detect daphne on the first request, and delay its shutdown."""
+        """Return True under daphne, whose shutdown is then delayed."""
         if self.is_needed is None:
             reactor: Any = sys.modules.get("twisted.internet.reactor")
             self.is_needed = bool(getattr(reactor, "running", False))
@@ -90,7 +90,7 @@ Application = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 class MCPApplication:
-    """Serves the endpoints' URLs and passes everything else to *django_application*.
+    """Serves the endpoints and passes everything else to *django_application*.
 
     URLs are those under which the URLconf includes ``django_mcp.urls``, else the servers' own paths.
     """
@@ -126,7 +126,7 @@ class MCPApplication:
         await self.django_application(scope, receive, send)
 
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve the ASGI lifespan protocol, also if *django_application*, such as Django itself, does not."""
+        """Serve the ASGI lifespan protocol, whether or not *django_application* does; Django does not."""
         begun = answered = False
 
         async def listening() -> MutableMapping[str, Any]:
@@ -194,7 +194,7 @@ class MCPApplication:
 
 
 class Edge:
-    """Access to the Django request, which takes longer to build than most calls."""
+    """Access to the Django request, which is slow to build."""
 
     __slots__ = ("_scope",)
 
@@ -206,7 +206,7 @@ class Edge:
         return ASGIRequest(self._scope, io.BytesIO())
 
     def get(self, name: str) -> str | None:
-        """Return values of ``request.META`` that each call needs: the address and headers, by CGI names."""
+        """Return values of ``request.META`` that each call needs: the address and headers."""
         if name == "REMOTE_ADDR":
             client = self._scope.get("client")
             return None if client is None else client[0]
@@ -238,7 +238,7 @@ _NAMES = {
 
 
 def read_headers(raw: Collection[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Return headers by lower-case name. Repeated ones are joined by commas."""
+    """Return headers by lower-case name; repeated ones are joined by commas."""
     headers = {_NAMES.get(name) or name.decode("latin-1"): value.decode("latin-1") for name, value in raw}
     if len(headers) == len(raw):
         return headers
@@ -250,7 +250,7 @@ def read_headers(raw: Collection[tuple[bytes, bytes]]) -> dict[str, str]:
 
 
 def host_of(scope: Scope, headers: Mapping[str, str]) -> str:
-    """Return the host and port of the request, by the rules of ``HttpRequest.get_host``."""
+    """Return host and port of the request, as ``HttpRequest.get_host`` does."""
     if site_settings.USE_X_FORWARDED_HOST and (forwarded := headers.get("x-forwarded-host")):
         return forwarded
     if (host := headers.get("host")) is not None:
@@ -260,7 +260,7 @@ def host_of(scope: Scope, headers: Mapping[str, str]) -> str:
 
 
 def is_secure(scope: Scope, headers: Mapping[str, str]) -> bool:
-    """Return True if the client used https, by the rules of ``HttpRequest.scheme``."""
+    """Return True if the client used https, as ``HttpRequest.scheme`` tells."""
     if (told_by := site_settings.SECURE_PROXY_SSL_HEADER) is not None:
         name, expected = told_by
         value = headers.get(name.removeprefix("HTTP_").replace("_", "-").lower())
@@ -274,13 +274,7 @@ class TooLarge:
 
 
 async def read_body(receive: Receive, message: MutableMapping[str, Any], limit: int) -> "bytes | TooLarge | None":
-    """Return the whole body, ``TooLarge`` above *limit* bytes, or None if the client disconnected.
-
-    Args:
-        receive: the application's ``receive``.
-        message: the first message received.
-        limit: limit in bytes.
-    """
+    """Return the body, ``TooLarge`` above *limit* bytes, or None if the client disconnected."""
     chunks: list[bytes] = []
     length = 0
     while message["type"] == "http.request":

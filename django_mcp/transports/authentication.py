@@ -1,7 +1,7 @@
 """Authentication and scope checks of requests, with shared lookups of credentials.
 
-A request that arrives while a lookup is under way waits for the next one, which it shares with all other waiting
-requests. So a revoked credential is refused from then on.
+A request that arrives during a lookup waits for the next one, which it shares with all other waiting requests. So a
+credential revoked meanwhile is refused.
 
 Requests that arrive in the same turns of the event loop are looked up together, and stay together in the tool and the
 request log. A single request does not wait.
@@ -47,15 +47,15 @@ from django_mcp.core.server import MCPServer
 from django_mcp.transports.base import Refusal
 
 Outcome = Principal | Exception | None
-"""The caller, an exception to raise, or None for a request without credential."""
+"""The caller, an exception to raise, or None without credential."""
 Find = Callable[[Sequence[RequestHead]], Sequence[Outcome]]
 
 MAX_TURNS = 4
-"""Maximum number of turns of the event loop to wait for more requests."""
+"""Turns of the event loop to wait for more requests."""
 
 
 class _Request(NamedTuple):
-    """A request that waits for its lookup."""
+    """A request that waits for a lookup."""
 
     asked: Hashable
     head: RequestHead
@@ -65,11 +65,10 @@ class _Request(NamedTuple):
 
 
 _Key = tuple[asyncio.AbstractEventLoop, Hashable]
-"""A group on one event loop."""
 
 
 class Lookups:
-    """Shared lookups, separate for each event loop. All but ``find`` functions runs on the loop."""
+    """Shared lookups, separate for each event loop. Only ``find`` functions run in threads."""
 
     def __init__(self) -> None:
         self._waiting: dict[_Key, list[_Request]] = {}
@@ -86,9 +85,6 @@ class Lookups:
             head: the request's head.
             find: returns the outcomes of heads with different keys; may block.
             most: maximum number of heads per lookup.
-
-        Raises:
-            Exception: the outcome of the request.
         """
         loop = asyncio.get_running_loop()
         key = loop, group
@@ -102,12 +98,10 @@ class Lookups:
         return await request.found
 
     def _gather(self, pool: Pool, key: _Key, most: int, before: int, turns: int) -> None:
-        """Start the lookup once a turn of the loop has added no request.
+        """Start the lookup once a turn of the loop adds no request.
 
         Args:
-            pool: see ``find``.
-            key: the waiting group.
-            most: see ``find``.
+            pool, key, most: see ``find``.
             before: number of waiting requests one turn ago.
             turns: remaining turns to wait.
         """
@@ -118,7 +112,6 @@ class Lookups:
             self._look(pool, key, most)
 
     def _look(self, pool: Pool, key: _Key, most: int) -> None:
-        """Look up as many waiting requests as possible at once."""
         waiting = [each for each in self._waiting.pop(key) if not each.found.done()]
         if not waiting:
             return
@@ -137,7 +130,7 @@ class Lookups:
         asked: Sequence[Hashable],
         looking: "asyncio.Future[Sequence[Outcome]]",
     ) -> None:
-        """Deliver the outcomes, and look up requests that arrived meanwhile."""
+        """Deliver outcomes; look up requests that arrived meanwhile."""
         try:
             _hand_over(requests, asked, looking)
         except Exception as error:  # noqa: BLE001 - raised in waiting requests; later ones are still looked up
@@ -180,14 +173,13 @@ def _copied(user: Any) -> Any:
 
 
 lookups = Lookups()
-"""The lookups of this process."""
 
 
 async def find_caller(head: RequestHead, server: MCPServer, runner: Runner) -> Principal:
     """Return the caller of a request.
 
     Raises:
-        Refusal: 400 for two credentials, 401 for none or a bad one, 403 if the endpoint needs more scopes, 503 if
+        Refusal: 400 for two credentials, 401 for none or a bad one, 403 if scopes of the endpoint are missing, 503 if
             authentication is unavailable.
     """
     try:
@@ -220,7 +212,7 @@ async def find_caller(head: RequestHead, server: MCPServer, runner: Runner) -> P
 
 
 def _away(error: Exception) -> Refusal:
-    """Return a refusal with 503: on a 401 the client would discard a credential that may be valid."""
+    """Return a 503: after a 401 the client would discard a credential that may be valid."""
     log_rate_limited(logging.ERROR, "authentication is unavailable: %s", error)
     after = error.retry_after if isinstance(error, AuthorizationServerAway) else 5
     headers = [("Retry-After", f"{after:.0f}"), ("Cache-Control", "no-store")]
@@ -229,13 +221,13 @@ def _away(error: Exception) -> Refusal:
 
 
 class _Asked(NamedTuple):
-    """The parts of a request that an authentication class reads."""
+    """What an authentication class reads of a request."""
 
     host: str
     shown: Hashable
 
     def __repr__(self) -> str:
-        """Leave out the credential, for error reports show local variables."""
+        """Hide the credential, since error reports show local variables."""
         return f"_Asked({self.host})"
 
 
@@ -277,15 +269,8 @@ async def require_scopes(
 ) -> None:
     """Refuse messages for which the client must first request more scopes.
 
-    This comes before anything runs: clients ignore it once a stream is open. Primitives that the caller may not know of
-    pass, to be answered as unknown.
-
-    Args:
-        server: the endpoint.
-        principal: the caller.
-        runner: runs permission checks, which may query.
-        edge: returns a Django request.
-        value: the decoded message or batch, unvalidated.
+    Checked before anything runs: clients ignore the error once a stream is open. Primitives that the caller may not
+    know of pass, to be answered as unknown. *value* is the decoded message or batch, unvalidated.
 
     Raises:
         Refusal: 403 ``insufficient_scope``, with all required scopes.
@@ -310,7 +295,7 @@ async def require_scopes(
 
 
 def too_little(server: MCPServer, principal: Principal, needed: Iterable[str]) -> Refusal:
-    """Return a refusal with 403 and all scopes to request; present ones too, as the new token may replace the old."""
+    """Return a 403 with all scopes to request, present ones too: the new token may replace the old."""
     scopes = {*server.scopes, *needed, *(principal.scopes or ())}
     refusal = _refusal(server, 403, "insufficient_scope", "The access token does not allow this operation.", scopes)
     refusal.principal = principal

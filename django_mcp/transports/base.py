@@ -1,11 +1,11 @@
-"""Host, Origin and CORS checks, and refusals at the level of HTTP.
+"""Checks of Host and Origin, CORS headers, and refusals at the level of HTTP.
 
-DNS rebinding lets an attacker's page send requests to a local server under a name of the attacker. The Host must
-therefore be in ``ALLOWED_HOSTS``, and the Origin, which only browsers send, must be allowed (2026-07-28, Streamable
-HTTP, Security & Endpoint).
+DNS rebinding lets an attacker's page send requests to a local server under the attacker's host name. So the Host must
+be in ``ALLOWED_HOSTS``, and the Origin, which only browsers send, must be allowed (2026-07-28, Streamable HTTP,
+Security & Endpoint).
 
-The endpoint refuses a foreign origin. A view wrapped by ``with_cors`` serves it, but without the headers that let the
-page read the response: a token endpoint uses no cookies, so the request has no authority of its own.
+The endpoint refuses a foreign origin. A view wrapped by ``with_cors`` serves it without CORS headers: a token endpoint
+ignores cookies, so such a request has no authority of its own.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,7 +32,7 @@ Headers = Sequence[tuple[str, str]]
 
 
 class Refusal(Exception):
-    """An HTTP request refused before its message was read.
+    """A request refused before its message was read.
 
     Args:
         status: the HTTP status.
@@ -41,7 +41,7 @@ class Refusal(Exception):
         body: by default a JSON-RPC error without an id, for clients that only read bodies.
 
     Attributes:
-        is_of_caller: the refusal concerns the caller, so it belongs in the request log.
+        is_of_caller: it concerns the caller, so it belongs in the request log.
         principal: the caller, if known.
     """
 
@@ -55,13 +55,13 @@ class Refusal(Exception):
         self.body = encode_error(None, InvalidRequest(message)) if body is None else body
 
     def answer(self, headers: Headers = ()) -> MCPResponse:
-        """Return the response, with additional headers."""
+        """Return the response."""
         kind = ("Content-Type", "application/json")
         return MCPResponse(self.status, self.body, (*headers, *self.headers, kind))
 
 
 LONGEST = 300
-"""Maximum length of a host or origin (RFC 1035, section 2.3.4), and of the keys of the caches."""
+"""Maximum length of a host or origin (RFC 1035, section 2.3.4), which also bounds the caches."""
 _LOOPBACK = [".localhost", "127.0.0.1", "[::1]"]
 
 _ALLOW_HEADERS = (
@@ -72,7 +72,7 @@ _ALLOW_HEADERS = (
 
 @lru_cache(maxsize=1024)
 def is_our_host(host: str) -> bool:
-    """Return True if ``ALLOWED_HOSTS`` allows a Host header, by Django's rules."""
+    """Return True if ``ALLOWED_HOSTS`` allows the host, by Django's rules."""
     allowed = django_settings.ALLOWED_HOSTS
     if django_settings.DEBUG and not allowed:
         allowed = _LOOPBACK
@@ -82,17 +82,17 @@ def is_our_host(host: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def is_our_origin(origin: str, host: str, *, secure: bool) -> bool:
-    """Return True if pages of *origin* may call: allowed origins and the site itself."""
+    """Return True for allowed origins and the site's own."""
     return origin in settings.ALLOWED_ORIGINS or is_own_origin(origin, host, secure=secure)
 
 
 def unknown_host(host: str) -> Refusal:
-    """Return a refusal with 400 for a foreign Host, as Django does."""
+    """Return a 400 for a foreign Host, as Django does."""
     return Refusal(400, f"Unknown host {host[:100]!r}. The site's administrator can add it to ALLOWED_HOSTS.")
 
 
 def check_origin(head: RequestHead) -> Headers:
-    """Return the CORS headers for a known Origin; none without Origin.
+    """Return the CORS headers for an allowed Origin; none without Origin.
 
     Raises:
         Refusal: 403 for a foreign Origin, including ``null``.
@@ -110,7 +110,7 @@ def check_origin(head: RequestHead) -> Headers:
 
 
 def cors_headers(origin: str) -> Headers:
-    """Return the headers that let pages of *origin* read a response, without credentials such as cookies."""
+    """Return the headers that let pages of *origin* read a response, without credentials."""
     return (
         ("Access-Control-Allow-Origin", origin),
         ("Access-Control-Expose-Headers", "WWW-Authenticate, Mcp-Session-Id, Retry-After"),
@@ -121,7 +121,7 @@ def cors_headers(origin: str) -> Headers:
 def preflight(headers: Mapping[str, str], methods: Iterable[str] = ("GET", "POST", "DELETE", "OPTIONS")) -> Headers:
     """Return the headers for a CORS preflight request (Fetch standard).
 
-    ``X-CSRFToken`` is missing: session cookies are for pages of the site itself, which send no preflight.
+    ``X-CSRFToken`` is left out: session cookies are for the site's own pages, which send no preflight.
     """
     wanted = headers.get("access-control-request-headers", "")
     parameters = [name for each in wanted.split(",") if (name := each.strip()).lower().startswith("mcp-param-")]
@@ -145,13 +145,14 @@ View = Callable[..., HttpResponseBase]
 
 
 def with_cors(view: View, *, methods: Iterable[str]) -> View:
-    """Wrap a view so that pages of allowed origins may call it and read the response, errors included.
+    """Let pages of allowed origins call a synchronous view and read its response, errors included.
 
-    The view's attributes, such as ``csrf_exempt``, are kept.
+    Attributes of the view, such as ``csrf_exempt``, are kept. ``OPTIONS`` is answered with 204 without calling the
+    view.
 
     Args:
         view: a synchronous view.
-        methods: HTTP methods it serves. ``OPTIONS`` is answered with 204 without calling the view.
+        methods: HTTP methods it serves.
     """
     served = (*methods, "OPTIONS")
 
@@ -170,7 +171,7 @@ def with_cors(view: View, *, methods: Iterable[str]) -> View:
 
 
 def add_cors(request: HttpRequest, response: HttpResponseBase, methods: Iterable[str]) -> None:
-    """Add the CORS headers to a response for a page of an allowed origin."""
+    """Add CORS headers for a page of an allowed origin."""
     patch_vary_headers(response, ["Origin"])
     origin = request.headers.get("Origin")
     if origin is None or not is_our_origin(origin, _host(request), secure=request.is_secure()):

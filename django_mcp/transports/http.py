@@ -1,4 +1,4 @@
-"""The MCP endpoint over HTTP: checks of a request's head, reading of its body, and the response.
+"""The MCP endpoint over HTTP: checks of the head, reading of the body, and the response.
 
 Order of checks: Host, Origin, OPTIONS, method, caller, size, type, then the message.
 """
@@ -40,12 +40,9 @@ JSON_ONLY: Headers = (_JSON_HEADER,)
 
 
 def keep_script_prefix(prefix: str) -> None:
-    """Set the script prefix that ``reverse()`` uses in this context and its worker threads.
+    """Set the prefix that ``reverse()`` uses, such as ``"/shop"``, in this context and its worker threads.
 
     Django sets it only in the thread of a request.
-
-    Args:
-        prefix: the site's path, such as ``"/shop"``; ``"/"`` for none.
     """
     if prefix != "/":
         set_script_prefix(prefix)
@@ -83,7 +80,7 @@ class Endpoint:
             raise ImproperlyConfigured(msg)
 
     async def admit(self, head: RequestHead, runner: Runner) -> "AuthenticatedRequest | MCPResponse":
-        """Check a request before its body is read; return it authenticated, or the response that ends it."""
+        """Check a request before its body is read; return it authenticated, or a response."""
         cors: Headers = ()
         headers = head.headers
         try:
@@ -154,7 +151,7 @@ class AuthenticatedRequest(NamedTuple):
         return (*self.cors, *EVENT_HEADERS)
 
     async def answer(self, body: bytes, response: ResponseStream) -> MCPResponse:
-        """Return the response to a message, GET or DELETE; the end of the stream if *response* was opened."""
+        """Return the response, or the end of the stream if *response* was opened."""
         head, value = self.head, None
         try:
             is_large = len(body) > LARGE_BYTES
@@ -201,7 +198,7 @@ class AuthenticatedRequest(NamedTuple):
 
 
 def overloaded() -> Refusal:
-    """Return a refusal with 503, which keeps the queue short for requests that wait already."""
+    """Return a 503, which keeps the queue short for waiting requests."""
     jobs = (
         "More than %s calls are queued for a worker thread (DJANGO_MCP: MAX_QUEUED_CALLS, WORKER_THREADS); "
         "requests are rejected."
@@ -211,7 +208,7 @@ def overloaded() -> Refusal:
 
 
 def check_size(content_length: str) -> None:
-    """Check a ``Content-Length``; without one the body is counted while it is read.
+    """Check ``Content-Length``; without it the body is counted while read.
 
     Raises:
         Refusal: 413 above ``MAX_BODY_BYTES``.
@@ -222,7 +219,7 @@ def check_size(content_length: str) -> None:
 
 
 def check_encoding(content_encoding: str) -> None:
-    """Refuse a compressed body, whose decompressed size is unlimited (RFC 9110, section 15.5.16).
+    """Refuse a compressed body, which could expand to any size (RFC 9110, section 15.5.16).
 
     Raises:
         Refusal: 415.
@@ -233,7 +230,7 @@ def check_encoding(content_encoding: str) -> None:
 
 
 def length_required() -> Refusal:
-    """Return a refusal with 411, if the server does not delimit a chunked body (RFC 9110, section 15.5.12)."""
+    """Return a 411, for servers that do not delimit a chunked body (RFC 9110, section 15.5.12)."""
     text = "Content-Length is missing. This server does not read chunked bodies. Send a Content-Length."
     return Refusal(411, text, [("Connection", "close")])
 
@@ -247,8 +244,8 @@ def _too_large() -> Refusal:
 def accepts(content_type: str, accept: str) -> Accepts:
     """Check the media types of a POST; return what the client accepts.
 
-    The specification requires clients to accept both types, but some send ``*/*``, only JSON, or nothing. Only clients
-    that name ``text/event-stream`` get a stream.
+    Some clients send ``Accept: */*``, only JSON, or nothing, against the specification. A stream requires
+    ``text/event-stream``.
 
     Raises:
         Refusal: 415 or 406.

@@ -1,4 +1,4 @@
-"""Views of protected resource metadata (RFC 9728), which name the authorization servers of each endpoint."""
+"""Views of protected resource metadata (RFC 9728), which name an endpoint's authorization servers."""
 
 import re
 from collections.abc import Callable
@@ -20,12 +20,7 @@ OPEN_TO_ALL = {"Access-Control-Allow-Origin": "*"}
 
 
 def document(server: MCPServer, *, slash: bool) -> dict[str, Any]:
-    """Return the metadata of an endpoint.
-
-    Args:
-        server: the endpoint.
-        slash: end the URL with a slash: clients compare ``resource`` with the URL they were given.
-    """
+    """Return the metadata of an endpoint; *slash* as in its URL, with which clients compare ``resource``."""
     found: dict[str, Any] = {
         "resource": base_url() + path_of(server) + ("/" if slash else ""),
         "authorization_servers": issuers(server),
@@ -52,7 +47,7 @@ def public_document(make: Callable[[], dict[str, Any]]) -> Callable[[HttpRequest
 
 
 def metadata_patterns() -> list[URLPattern]:
-    """Return URL patterns for all endpoints that take tokens; and the bare path if there is one such endpoint."""
+    """Return URL patterns for endpoints that take tokens; the bare path too if there is only one."""
     found = []
     protected = [server for server in servers() if has_metadata(server)]
     for server in protected:

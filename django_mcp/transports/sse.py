@@ -1,4 +1,4 @@
-"""Server-sent events: framing, responses that become streams, and held streams of parked subscriptions."""
+"""Server-sent events: framing, responses that become streams, and connections of parked streams."""
 
 import asyncio
 import contextvars
@@ -32,7 +32,7 @@ def frame(event: Event) -> bytes:
 
 
 def frame_for_many(event: Event) -> bytes:
-    """Return the bytes of an event; short ones are cached for other streams."""
+    """Return the bytes of an event, cached if it is short."""
     return _kept(event) if len(event.data) < SHORT else frame(event)
 
 
@@ -42,7 +42,7 @@ def _kept(event: Event) -> bytes:
 
 
 MAX_WAITING_BYTES = 64 * 1024
-"""Maximum bytes passed to the server at once; the rest is framed after the client has read them."""
+"""Maximum bytes passed to the server at once; more is framed after the client has read them."""
 MAX_ENTRIES = 100
 """Maximum number of entries converted at once."""
 
@@ -51,14 +51,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 class HeldStream:
-    """The connection of a parked stream.
-
-    Args:
-        stream: the stream.
-        headers: headers of the response.
-        receive: ASGI's ``receive``.
-        send: ASGI's ``send``.
-    """
+    """The ASGI connection of a parked stream."""
 
     __slots__ = ("_error", "_headers", "_holding", "_is_over", "_receive", "_send", "_speaking", "_stream")
 
@@ -75,7 +68,7 @@ class HeldStream:
         self._error: Exception | None = None
 
     async def hold(self) -> None:
-        """Begin the stream; return when it has ended or the client has disconnected."""
+        """Begin the stream; return when it has ended or the client disconnected."""
         self._holding = asyncio.current_task()
         try:
             await self._begin()
@@ -164,8 +157,7 @@ MAX_WAITING = 1000
 MAX_BYTES = 1024 * 1024
 """Maximum number and bytes of events queued for a client that does not read.
 
-Beyond them notifications are dropped, resumable streams end, and the sources of other streams wait. The response itself
-is always sent.
+Beyond them notifications are dropped, resumable streams end and other sources wait; the response is always sent.
 """
 
 EVENT_HEADERS: Headers = (
@@ -176,7 +168,7 @@ EVENT_HEADERS: Headers = (
 
 
 class BufferedResponse:
-    """A response stream that cannot send before the call is done; events are sent with the response."""
+    """A response stream for transports that send nothing before the call is done."""
 
     is_live = False
     is_request = False
@@ -215,12 +207,6 @@ class BufferedResponse:
 
 class LiveResponse:
     """A response stream on an ASGI connection, opened by the first event or a keep-alive.
-
-    Args:
-        receive: ASGI's ``receive``.
-        send: ASGI's ``send``.
-        takes_events: the client accepts an event stream.
-        headers: headers in addition to ``EVENT_HEADERS``.
 
     Attributes:
         answering: this event loop's connections with running calls; remove this one after its call.
@@ -287,7 +273,7 @@ class LiveResponse:
             self._loop.call_soon_threadsafe(self._offer, data, can_resume)
 
     def watch(self, gone: Callable[[], None]) -> None:
-        """Call *gone* when the client disconnects, unless the call is short."""
+        """Call *gone* when the client disconnects, if the call is long enough."""
 
         def start() -> None:
             self._watching = self._loop.create_task(self._until_gone(gone))
@@ -295,7 +281,7 @@ class LiveResponse:
         self.overdue = self._loop.call_later(OVERDUE_SECONDS, start)
 
     def unwatch(self) -> None:
-        """Stop watching the connection: the call is done."""
+        """Stop watching the connection after the call."""
         self.answering.discard(self)
         if self.overdue is not None:
             self.overdue.cancel()
@@ -313,10 +299,10 @@ class LiveResponse:
             self._gone = True
 
     async def finish(self, answer: MCPResponse) -> HeldStream | None:
-        """Send the rest of the stream: the response, and events until the client disconnects.
+        """Send the response, and events until the client disconnects.
 
         Returns:
-            the connection to hold, for a parked stream; it does not refer to this object.
+            a parked stream's connection to hold, which does not refer to this object.
         """
         if isinstance(answer.stream, ParkedStream) and not self.opened and not answer.body:
             self.unwatch()
@@ -424,7 +410,7 @@ _NO_CONTEXT = contextvars.Context()
 class _KeepAlive:
     """Timer of keep-alives for an event loop's connections with running calls, twice per ``KEEP_ALIVE_INTERVAL``.
 
-    A connection that was silent between two rounds sends a comment.
+    Connections that were silent between two rounds send a comment.
     """
 
     __slots__ = ("_loop", "is_running", "wires")

@@ -1,8 +1,8 @@
-"""The stdio transport: a client on the same machine starts the site and uses its standard streams.
+"""The stdio transport: a client starts the site on its machine and uses the standard streams.
 
 One message per line (2026-07-28, stdio; 2025-11-25, Transports, stdio). Threads read and write, since an event loop
-cannot wait for all kinds of files. Without headers, the version is in the message or negotiated by ``initialize``;
-session and GET stream are handled here for the client.
+cannot wait for all kinds of files. There are no headers: the version is in the message or negotiated by ``initialize``,
+and the session and its GET stream are handled here.
 """
 
 import asyncio
@@ -51,8 +51,7 @@ MAX_CHUNKS = 16
 def take_streams() -> tuple[int, int]:
     """Return private descriptors of stdin and stdout.
 
-    From then on other readers find an empty stdin, and ``print``, C libraries and subprocesses write to stderr,
-    including text that was still buffered.
+    Then stdin is empty, and ``print``, C libraries and subprocesses write to stderr, buffered text included.
     """
     incoming, outgoing = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -68,16 +67,11 @@ class Lines(Protocol):
     """A source of lines."""
 
     def lines(self) -> AsyncGenerator[bytes | None, None]:
-        """Yield lines without line ends; None for a line that is too long. Ends when the client does."""
+        """Yield lines without line ends; None for a line that is too long."""
 
 
 class LineReader:
-    """Lines of a file descriptor.
-
-    Args:
-        descriptor: the descriptor to read.
-        limit: maximum length of a line in bytes.
-    """
+    """Lines of a file descriptor, of at most *limit* bytes."""
 
     def __init__(self, descriptor: int, limit: int) -> None:
         self._descriptor = descriptor
@@ -88,7 +82,7 @@ class LineReader:
         threading.Thread(target=self._read, name="django-mcp-in", daemon=True).start()
 
     async def lines(self) -> AsyncGenerator[bytes | None, None]:
-        """Yield lines without line ends; None for a line that is too long. Ends with the file."""
+        """Yield lines without line ends; None for a line that is too long."""
         parts: list[bytes] = []
         length = 0
         while chunk := await self._chunks.get():
@@ -117,12 +111,7 @@ class LineReader:
 
 
 class LineWriter:
-    """Writes whole lines to a file descriptor, in order.
-
-    Args:
-        descriptor: the descriptor to write.
-        broken: called from the writing thread when the reader has closed.
-    """
+    """Writes whole lines to a file descriptor, in order. Its thread calls *broken* when the reader has closed."""
 
     def __init__(self, descriptor: int, broken: Callable[[], object]) -> None:
         self._descriptor = descriptor
@@ -136,7 +125,7 @@ class LineWriter:
         self._lines.put(line)
 
     def close(self, patience: float) -> None:
-        """Wait for pending lines, at most *patience* seconds, for the client may not be reading."""
+        """Wait at most *patience* seconds for pending lines."""
         self._lines.put(None)
         self._thread.join(patience)
 
@@ -155,11 +144,11 @@ class LineWriter:
 
 
 GRACE_SECONDS = 1.0
-"""Seconds that calls may finish in after the client has closed; it kills the process after about two."""
+"""Seconds for calls to finish after the client has closed; it kills the process after about two."""
 PARTING_SECONDS = 0.3
 """Seconds for each of the last steps."""
 RENEWALS = 20
-"""Renewals per lifetime of an idle session, which lives as long as the connection."""
+"""Renewals of an idle session per lifetime."""
 
 
 class StdioResponse:
@@ -184,7 +173,7 @@ class StdioResponse:
         """Do nothing: a stream here cannot be resumed."""
 
     def watch(self, gone: Callable[[], object]) -> None:
-        """Call *gone* when the client cancels its request, or now if it already has."""
+        """Call *gone* when the client cancels its request, also if it has done so."""
         self._gone = gone
         if self._silent:
             gone()
@@ -197,14 +186,7 @@ class StdioResponse:
 
 
 class Connection:
-    """The connection to the client.
-
-    Args:
-        server: the endpoint.
-        principal: the caller.
-        edge: returns a Django request.
-        write: writes a line; thread-safe.
-    """
+    """The connection to the client."""
 
     def __init__(
         self,
@@ -265,7 +247,7 @@ class Connection:
         self._write(encode_error(error.request_id, error))
 
     def _note(self, message: Notification) -> None:
-        """Apply a notification to the connection."""
+        """Apply a notification."""
         if message.method == "notifications/cancelled":
             request_id = message.params.get("requestId")
             response = self._running.get(request_id) if type(request_id) is int or type(request_id) is str else None
@@ -342,7 +324,7 @@ class Connection:
     # Background tasks
 
     async def _hear_changes(self) -> None:
-        """Send the changes that HTTP clients get from a GET stream."""
+        """Send the changes of a GET stream."""
         response = StdioResponse(self._write)
         with suppress(ProtocolError, asyncio.CancelledError):
             await self._finish(await open_stream(self._inbound(None, response)), None, response)
@@ -389,7 +371,7 @@ async def _converse(server: MCPServer, principal: Principal, incoming: int, outg
 
 
 def django_request(server: MCPServer) -> HttpRequest:
-    """Return a Django request for site code; its host is the first allowed one, as no HTTP request exists."""
+    """Return a Django request for site code, with the first allowed host."""
     names = (host.lstrip(".") for host in django_settings.ALLOWED_HOSTS if "*" not in host)
     request = HttpRequest()
     request.method = "POST"

@@ -32,9 +32,9 @@ View = TypeVar("View", bound=Callable[..., Any])
 def mcp_view(server: MCPServer) -> Callable[[HttpRequest], HttpResponseBase]:
     """Return the view of a server's endpoint.
 
-    It is exempt from CSRF protection, because it ignores cookies and refuses foreign Origins; from
-    ``LoginRequiredMiddleware``, because clients cannot follow a redirect to a login form; and from ``ATOMIC_REQUESTS``
-    on all databases, because each tool has its own transaction and the log of a failed one must persist.
+    It is exempt from CSRF protection, because only ``SessionAuthentication`` reads cookies, and it checks the token
+    itself; from ``LoginRequiredMiddleware``, because clients cannot follow a redirect to a form; and from
+    ``ATOMIC_REQUESTS``, because each tool has its own transaction and the log of a failed one must persist.
     """
     endpoint = Endpoint(server)
 
@@ -92,7 +92,7 @@ async def _serve(endpoint: Endpoint, request: HttpRequest, runner: Runner) -> Ht
 
 
 class _Headers(dict[str, str]):
-    """Cache of lower-case header names by key of ``request.META``; empty for other keys (RFC 3875, section 4.1)."""
+    """Lower-case header names by key of ``request.META``, cached; empty for other keys (RFC 3875, section 4.1)."""
 
     def __missing__(self, key: str) -> str:
         name = (HttpHeaders.parse_header_name(key) or "").lower()

@@ -32,13 +32,7 @@ def topic(call: Call) -> str:
 
 
 def begin(session: Session, request: Request, *, leased: bool = False) -> Call:
-    """Create the row of a call whose stream begins.
-
-    Args:
-        session: session of the client.
-        request: the JSON-RPC request.
-        leased: the running process renews the lease; see ``renew``.
-    """
+    """Create the row of a call whose stream begins; *leased* if the process renews the lease (see ``renew``)."""
     return Call.objects.create(
         key=secrets.token_urlsafe(12),
         session=session,
@@ -55,7 +49,7 @@ def say(call: Call, messages: Sequence[bytes]) -> list[int]:
 
 
 def ask(call: Call, dialogue: Dialogue, requests: Mapping[str, Any], version: str) -> list[tuple[int, bytes]]:
-    """Save questions with their call and add them to its stream; return ids and messages."""
+    """Save questions and add them to the call's stream; return ids and messages."""
     pending = [PendingRequest(call=call, request_id=secrets.token_urlsafe(12), key=key) for key in requests]
     messages = []
     for each in pending:
@@ -71,7 +65,7 @@ def ask(call: Call, dialogue: Dialogue, requests: Mapping[str, Any], version: st
 
 
 def end(call: Call, messages: Sequence[bytes]) -> list[int]:
-    """Add the last messages to the call's stream and delete open questions; return the ids."""
+    """Add the last messages to the call's stream; return their ids."""
     with database.atomic():
         call.questions.all().delete()
         Call.objects.filter(pk=call.pk).update(status=Call.Status.ENDED)
@@ -79,7 +73,7 @@ def end(call: Call, messages: Sequence[bytes]) -> list[int]:
 
 
 def renew(running: Sequence[int]) -> None:
-    """Extend the leases of running calls, by primary key."""
+    """Extend the leases of running calls."""
     Call.objects.filter(pk__in=running, status=Call.Status.RUNNING).update(lease=_lease())
 
 
@@ -89,7 +83,7 @@ def is_lost(call: Call) -> bool:
 
 
 def give_up(call: Call) -> None:
-    """End a lost call with an error to its client, once however many processes try."""
+    """End a lost call with an error to its client, once if several processes try."""
     words = (
         "The server process handling this call stopped before it answered. The call may have taken effect; check "
         "before retrying."
@@ -112,8 +106,8 @@ def _lease() -> datetime.datetime:
 def receive(session: Session, response: Response) -> PendingRequest | None:
     """Save an answer; return the question with its call.
 
-    Repeated, late and unsolicited answers change nothing. A repeated one is returned while its call waits: the process
-    that received it first may have died.
+    Repeated, late and unsolicited answers change nothing. A repeated one is returned while its call waits, because the
+    process that received it first may have died.
     """
     answer = {"error": response.error} if response.error is not None else {"result": response.result}
     # Our ids have no NUL, and PostgreSQL rejects one in a query.
@@ -126,7 +120,7 @@ def receive(session: Session, response: Response) -> PendingRequest | None:
 
 
 def completed(pending: PendingRequest, *, leased: bool = False) -> Call | None:
-    """Return the call if no question is open any more. Only one process gets it, and must run it."""
+    """Return the call if no question is open any more; to one process only, which must run it."""
     call = pending.call
     open_questions = PendingRequest.objects.filter(call=OuterRef("pk"), answer__isnull=True)
     asking = Call.objects.filter(pk=call.pk, status=Call.Status.ASKING).exclude(Exists(open_questions))
@@ -150,7 +144,7 @@ def withdraw(session: Session, request_id: Any) -> None:
 
 
 def find(session: Session, event_id: str) -> tuple[Call, int] | None:
-    """Return the stream of an event id and the position to resume after."""
+    """Return the call of an event id and the position to resume after."""
     key, _, position = event_id.rpartition(".")
     if not position.isdecimal() or len(position) > 18:  # noqa: PLR2004 - no key has more digits
         return None

@@ -1,7 +1,7 @@
-"""Channel of a call in a session: messages on a stored stream that can be resumed.
+"""Channel of a call in a session, whose messages are stored so that its stream can be resumed.
 
-A call without messages before its response stores nothing. The first message opens the stream: messages then go through
-a queue to the event store, and from there to the connection if it is still open.
+A call without messages before its response stores nothing. The first message opens the stream; messages are then
+queued, stored and sent to the connection if it is still open.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _NO_CONTEXT = contextvars.Context()
 
 
 class _Running:
-    """Running calls of one event loop. Their leases are renewed together, in one statement."""
+    """Running calls of one event loop; their leases are renewed in one statement."""
 
     __slots__ = ("held", "is_due")
 
@@ -89,10 +89,7 @@ PRIMING_SINCE = "2025-11-25"
 
 
 class QuietChannel(StepChannel):
-    """Channel of a call without a stream of its own, as in a batch.
-
-    Calls of a batch run one after the other, so they never wait for an approval.
-    """
+    """Channel of a call without a stream, as in a batch, whose calls run in turn; so it never waits for approvals."""
 
     waits = False
 
@@ -100,7 +97,7 @@ class QuietChannel(StepChannel):
         self.protocol = version
 
     def lacks(self, question: "Question[Any]") -> Exception:
-        """Return a tool error, which models read: these versions have no protocol error for it."""
+        """Return a tool error, because these versions have no protocol error for it."""
         return ToolError(question.refusal)
 
     def wants_task(self, support: str) -> bool:
@@ -111,7 +108,7 @@ class QuietChannel(StepChannel):
 
 
 class LegacyChannel(QuietChannel):
-    """Channel of a call with a stored stream; see the module.
+    """Channel of a call with a stored stream.
 
     Args:
         mcp_request: the POST that runs the call.
@@ -153,7 +150,7 @@ class LegacyChannel(QuietChannel):
         return self.call is not None or bool(self._messages) or self._writing is not None or self._letting_go
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """Send a notification: directly without a session, else through the event store."""
+        """Send a notification, through the event store if there is a session."""
         if self.call is None and not self.mcp_request.response.takes_events:
             return
         message = notification(method, params)
@@ -171,7 +168,7 @@ class LegacyChannel(QuietChannel):
             self._wake()
 
     def cancel(self) -> None:
-        """Cancel the call: a coroutine where it awaits, a function at its next use of the context."""
+        """Cancel a coroutine where it awaits, a function at its next use of the context."""
         if not self.cancelled and self.task is not None:  # once, or the end of the stream is cancelled too
             self.task.cancel()
         self.cancelled = True
@@ -197,16 +194,16 @@ class LegacyChannel(QuietChannel):
 
     @property
     def is_leased(self) -> bool:
-        """True if this process renews the call's lease."""
+        """True if this process can renew leases."""
         return self._loop is not None
 
     def hold(self) -> None:
-        """Start renewing the lease if the stream is open."""
+        """Start renewing the lease."""
         if self.is_leased and self.call is not None:
             hold(self.call)
 
     def release(self) -> None:
-        """Stop renewing the lease after this round."""
+        """Stop renewing the lease."""
         if self.is_leased and self.call is not None:
             release(self.call)
 
@@ -239,7 +236,6 @@ class LegacyChannel(QuietChannel):
     # Writing to the event store
 
     def _wake(self) -> None:
-        """Schedule the writing of queued messages."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._start)
 
@@ -259,7 +255,7 @@ class LegacyChannel(QuietChannel):
             self._writing = None
 
     async def _say_all(self) -> Call:
-        """Write queued messages under the lock: concurrent writers would open two streams or reorder messages."""
+        """Write queued messages, under the lock: concurrent writers would open two streams or reorder messages."""
         call = await self._open()
         while waiting := len(self._messages):
             messages = [self._messages[position] for position in range(waiting)]
@@ -279,7 +275,7 @@ class LegacyChannel(QuietChannel):
         return self.call
 
     async def _saved(self, write: Callable[[], T]) -> T:
-        """Write, and retry while the database is away: the call itself may have taken effect."""
+        """Write, retrying while the database is away: the call may have taken effect."""
         return await patiently(self.mcp_request.runner, write)
 
     def _send(self, call: Call, messages: list[tuple[int, bytes]]) -> None:

@@ -48,13 +48,7 @@ def shape(fields: dict[str, Any], method: str, version: str) -> dict[str, Any]:
 
 
 def question(request: Mapping[str, Any], request_id: str, version: str) -> dict[str, Any]:
-    """Return a request to the client in the form of *version*.
-
-    Args:
-        request: ``{"method": …, "params": …}``.
-        request_id: the JSON-RPC id.
-        version: the protocol version.
-    """
+    """Return a request to the client, ``{"method": …, "params": …}``, in the form of *version*."""
     params = dict(request["params"])
     if "requestedSchema" in params and version < "2025-11-25":
         schema = params["requestedSchema"]

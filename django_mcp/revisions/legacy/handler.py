@@ -86,11 +86,7 @@ async def named_session(mcp_request: MCPRequest) -> Session:
 
 
 async def open_stream(mcp_request: MCPRequest) -> MCPResponse:
-    """Answer a GET: resume a stream or open one of changes.
-
-    Raises:
-        ProtocolError: neither is possible.
-    """
+    """Answer a GET: resume a stream or open one of changes."""
     if _is_modern(mcp_request) or headers.SESSION not in mcp_request.headers:
         return _not_served("GET")
     session = await named_session(mcp_request)
@@ -99,11 +95,7 @@ async def open_stream(mcp_request: MCPRequest) -> MCPResponse:
 
 
 async def end_session(mcp_request: MCPRequest) -> MCPResponse:
-    """Answer a DELETE: end the session.
-
-    Raises:
-        ProtocolError: there is no session.
-    """
+    """Answer a DELETE: end the session."""
     if _is_modern(mcp_request):
         return _not_served("DELETE")
     if headers.SESSION not in mcp_request.headers:
@@ -264,7 +256,7 @@ def _listed(version: str, result: Result, server: MCPServer) -> dict[str, Any]:
 
 
 async def _asked(needed: InputRequired, channel: LegacyChannel, mcp_request: MCPRequest) -> MCPResponse:
-    """Return the stream of a call with questions: held open if possible, else closed for resuming."""
+    """Return the stream of a call with questions: held open if possible, else to be resumed."""
     position = await channel.ask(needed.requests)
     assert channel.call is not None  # noqa: S101
     if mcp_request.response.can_hold:
@@ -274,7 +266,6 @@ async def _asked(needed: InputRequired, channel: LegacyChannel, mcp_request: MCP
 
 
 async def _withdrawn(channel: LegacyChannel) -> MCPResponse:
-    """End the stream of a cancelled request, which gets no response."""
     if channel.opened:
         await channel.end([])
         return MCPResponse(200)

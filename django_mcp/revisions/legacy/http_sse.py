@@ -1,8 +1,7 @@
 """HTTP+SSE, the transport of 2024-11-05: one stream for all messages, and a POST for each.
 
-A POST may reach another worker than the one that holds the stream, so its messages go through the event store, under a
-topic of the session. Besides JSON-RPC messages the topic has control entries: ``call <key>`` adds the stored stream of
-a call (``calls``) to this stream.
+A POST may reach another worker than the one with the stream, so messages go through the event store. The session's
+topic also has control entries: ``call <key>`` adds the stored stream of a call to this one.
 """
 
 import asyncio
@@ -34,7 +33,7 @@ logger = logging.getLogger("django_mcp")
 
 
 class Joined:
-    """The merged messages of several streams, to which more may be added."""
+    """The merged messages of several streams."""
 
     def __init__(self) -> None:
         # One place: a slow client makes the streams wait and does not use memory.
@@ -42,11 +41,11 @@ class Joined:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def add(self, stream: EventStream, *, ends: bool = False) -> None:
-        """Add a stream; only its messages are taken, since this transport has no event ids.
+        """Add a stream; its event ids are dropped, as this transport has none.
 
         Args:
             stream: closed at the end.
-            ends: the whole ends with this stream and uses its keep-alives.
+            ends: everything ends with this stream, whose keep-alives are used.
         """
         task = asyncio.get_running_loop().create_task(self._take(stream, ends=ends))
         self._tasks.add(task)
@@ -131,7 +130,7 @@ async def receive_message(mcp_request: MCPRequest) -> MCPResponse:
 
 
 class SSEResponse:
-    """Connection from a POST to its session's stream in any process."""
+    """Connection of a POST to its session's stream in any process."""
 
     takes_events = can_hold = is_live = True
     is_request = False
@@ -141,7 +140,7 @@ class SSEResponse:
         self._session = session
 
     def send(self, event: Event) -> None:
-        """Announce the event's call once; the event itself is stored in the call's stream."""
+        """Announce the call once; its stream is stored and has the event."""
         key = event.id.rpartition(".")[0]
         if key and not self.opened:
             self.opened = True
@@ -180,10 +179,7 @@ async def _say(session: Session, *entries: str) -> None:
 
 
 async def _serve(message: Message | None, session: Session, mcp_request: MCPRequest) -> None:
-    """Serve a message, or None for a batch. Only requests and batches are answered.
-
-    A stored stream needs nothing further: the process that holds the session's stream reads it.
-    """
+    """Serve a message, or None for a batch. Stored streams are read by the process with the session's stream."""
     answer = await _answer(message, session, mcp_request)
     if answer.stream is not None and not mcp_request.response.opened:
         async with aclosing(answer.stream) as stream:
@@ -249,7 +245,7 @@ async def _events(
 async def _said(
     session: Session, mcp_request: MCPRequest, subscription: Subscription, joined: Joined
 ) -> AsyncGenerator[Event, None]:
-    """Yield the session's entries; add the streams of its calls to *joined*."""
+    """Yield the session's entries; add streams of calls to *joined*."""
     run = partial(patiently, shared_pool())
     hears = False
     async with aclosing(subscription.entries()) as entries:

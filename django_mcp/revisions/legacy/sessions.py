@@ -1,6 +1,6 @@
 """Sessions in the database: log level, subscriptions and cancellation (2025-11-25, Transports).
 
-Many clients send ``initialize`` on each connect and never return, so an unused session expires soon.
+Many clients send ``initialize`` on each connect and never return, so unused sessions expire soon.
 """
 
 import asyncio
@@ -83,7 +83,7 @@ def open_session(server: MCPServer, principal: Principal, version: str, client: 
 
 
 def _end_oldest(server: MCPServer, principal: Principal) -> None:
-    """End the caller's least recently used sessions, to make room for one.
+    """End the least recently used sessions of a caller with too many.
 
     Refusing a new one would lock out, for a day, users of a client that never ends its sessions.
     """
@@ -236,7 +236,7 @@ def cancel(session: Session, params: Mapping[str, Any]) -> None:
 
 
 _running: dict[tuple[int, RequestId], LegacyChannel] = {}
-"""Calls of this process. They are cancelled directly: a tool that writes may hold the lock of the event store."""
+"""Calls of this process, cancelled directly: a tool that writes may hold the lock of the event store."""
 
 
 def expect(session: Session, channel: LegacyChannel) -> None:

@@ -76,20 +76,14 @@ async def resumed(call: Call, position: int, mcp_request: MCPRequest) -> MCPResp
 
 
 def changes_for(session: Session, mcp_request: MCPRequest, position: int | None) -> "SessionStream":
-    """Return the stream of list changes and subscribed resources of a session.
-
-    Args:
-        session: the client's session.
-        mcp_request: the request that opens the stream.
-        position: id of the entry to resume after; None for a new stream.
-    """
+    """Return the stream of list changes and subscribed resources of a session, after entry *position* if given."""
     return SessionStream(session, mcp_request, position)
 
 
 class SessionStream(ParkedStream):
-    """The stream of changes of a session; its topic also has changes of the subscriptions.
+    """The stream of a session's changes. Its topic also has changes of the subscriptions.
 
-    Each message goes to one stream of a session only, so a second stream ends the first.
+    A session has one such stream, since each message goes to one stream only; a second one ends the first.
     """
 
     __slots__ = (
@@ -141,7 +135,7 @@ class SessionStream(ParkedStream):
             yield event
 
     def wants(self, entry: event_store.Entry) -> bool:
-        """Return True if an entry may lead to an event. Applies changes of subscriptions immediately."""
+        """Return True if an entry may lead to an event; apply changes of subscriptions."""
         if entry.topic != self._topic:
             return not self._begun or self._hearing.wants(entry)
         change = publish.read(entry.data)
@@ -154,7 +148,7 @@ class SessionStream(ParkedStream):
         return True
 
     async def tell(self, entries: Sequence[event_store.Entry]) -> Sequence[Event]:
-        """Return events of changes until the session ends or opens another stream."""
+        """Return events of changes, until the session ends or opens another stream."""
         position = self._position or 0
         later = [entry for entry in entries if entry.id > position and entry.id not in self._read]
         current = list(takewhile(lambda entry: not _ends(entry, self._token), later))
@@ -162,10 +156,7 @@ class SessionStream(ParkedStream):
         return await self._events_for(current)
 
     async def _catch_up(self, backlog: Sequence[event_store.Entry]) -> list[Event]:
-        """Load the session's subscriptions and return missed events.
-
-        A resource that no longer exists for the caller gets one last event and is unsubscribed.
-        """
+        """Load the subscriptions; return missed events. A resource that is gone gets one last event."""
         stored = await patiently(shared_pool(), partial(sessions.subscriptions_of, self._session))
         known = await self._hearing.known(stored)
         if stored:

@@ -40,7 +40,7 @@ class Asked(NamedTuple):
 
     Attributes:
         number: its place among the client's questions.
-        event: the request; its event id confirms the question.
+        event: the request; its event id confirms receipt.
     """
 
     number: int
@@ -48,16 +48,7 @@ class Asked(NamedTuple):
 
 
 def unseen(task: Task, call: Call, seen: int) -> Sequence[Asked] | None:
-    """Return the task's open questions that the client has not received. Blocks.
-
-    Args:
-        task: the task that asks.
-        call: the call of the waiting client.
-        seen: number of the last question received.
-
-    Returns:
-        the questions in order, or None if the client no longer waits.
-    """
+    """Return the task's open questions after question *seen*, or None if the client no longer waits. Blocks."""
     with database.atomic():
         # The lost and the new stream of a client must not both create the row.
         if not Call.objects.select_for_update().filter(pk=call.pk, status=Call.Status.ASKING).exists():
@@ -93,12 +84,7 @@ def take(pending: PendingRequest, mcp_request: MCPRequest) -> None:
 
 
 class Speech(NamedTuple):
-    """Events to send.
-
-    Attributes:
-        events: the events in order.
-        is_last: the stream ends after them.
-    """
+    """Events to send. The stream ends after them if ``is_last``."""
 
     events: Sequence[Event] = ()
     is_last: bool = False
@@ -110,7 +96,7 @@ class Waiting:
     Args:
         context: context of ``tasks/result``.
         session: the client's session, or None.
-        call: row of a client that can be asked and can resume.
+        call: row of a client that can be asked and can resume, or None.
         seen: number of the last question received; None for a new stream.
     """
 
@@ -207,7 +193,7 @@ class Words:
     Args:
         task: the task when the stream began; earlier progress is not repeated.
         context: context of the waiting request.
-        log_level: minimum level the client wants.
+        log_level: minimum level.
     """
 
     def __init__(self, task: Task, context: Context, log_level: str | None) -> None:
@@ -259,13 +245,7 @@ async def answered(request: Request, session: Session | None, mcp_request: MCPRe
 
 
 async def resumed(call: Call, seen: int, mcp_request: MCPRequest) -> MCPResponse:
-    """Resume ``tasks/result`` for a client that reconnects.
-
-    Args:
-        call: row of its request.
-        seen: number of the last question received.
-        mcp_request: the GET.
-    """
+    """Resume ``tasks/result`` after question *seen* for a client that reconnects."""
     request = Request(call.request_id, **call.request)
     waiting = Waiting(context_for(mcp_request, request, None, {}, Channel()), call.session, call, seen)
     if mcp_request.response.can_hold:
@@ -274,7 +254,7 @@ async def resumed(call: Call, seen: int, mcp_request: MCPRequest) -> MCPResponse
 
 
 def _begin(session: Session, request: Request, task: Task) -> Call:
-    """Create the row of a waiting client; it can be withdrawn like any call that waits for its client."""
+    """Create the row of a waiting client, which can be withdrawn like a call that waits."""
     call = calls.begin(session, request)
     kept = timezone.now() + datetime.timedelta(seconds=settings.ELICITATION_TTL)
     call.status, call.expires = Call.Status.ASKING, max(task.expires, kept)
@@ -283,7 +263,7 @@ def _begin(session: Session, request: Request, task: Task) -> Call:
 
 
 async def _for_a_while(waiting: Waiting, mcp_request: MCPRequest, *, is_new: bool) -> MCPResponse:
-    """Answer without holding a stream; clients that can resume come back for the rest.
+    """Answer without holding a stream; the client resumes for the rest.
 
     Raises:
         InternalError: the client cannot resume.

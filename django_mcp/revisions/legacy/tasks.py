@@ -56,7 +56,7 @@ def _with_support(entry: dict[str, Any], server: MCPServer) -> dict[str, Any]:
 
 
 def _support(tool: Tool, server: MCPServer) -> str | None:
-    """Return a tool's task support; tools that may need approval support tasks too."""
+    """Return a tool's task support; calls that may need approval support tasks."""
     return tool.task or ("optional" if tool.key in server.policies.asking else None)
 
 
@@ -144,7 +144,7 @@ def shown(task: Task) -> dict[str, Any]:
 
 
 def ended(request_id: RequestId, task: Task) -> bytes:
-    """Return the response to ``tasks/result`` of an ended task: the response its call would have had."""
+    """Return the response to ``tasks/result`` of an ended task, as its call would have had."""
     match task.status:
         case Task.Status.COMPLETED:
             meta = {**task.result.get("_meta", {}), **related(task.task_id)}

@@ -1,4 +1,4 @@
-"""Protocol 2026-07-28: handling of requests, their channel, and signing of ``requestState``.
+"""Protocol 2026-07-28: requests, their channel, and the signed ``requestState``.
 
 ``requestState`` is signed with ``SECRET_KEY`` or its fallbacks, not encrypted, and holds nothing the client did not
 send. It is valid for ``ELICITATION_TTL`` and for one caller, endpoint, host, method and arguments (2026-07-28, Multi
@@ -64,7 +64,7 @@ from django_mcp.tasks.extension import is_declared, not_declared
 
 
 class ModernChannel(StepChannel):
-    """Sends notifications before the response; a closed connection cancels the call."""
+    """Sends notifications before the response; a disconnect cancels the call."""
 
     takes_ttl = False
     _task: asyncio.Task[Any] | None = None
@@ -90,13 +90,13 @@ class ModernChannel(StepChannel):
             self.mcp_request.response.watch(self.cancel)
 
     def cancel(self) -> None:
-        """Cancel the call: a coroutine where it awaits, a function at its next use of the context."""
+        """Cancel a coroutine where it awaits, a function at its next use of the context."""
         self.cancelled = True
         if self._task is not None:
             self._task.cancel()
 
     def wants_task(self, support: str) -> bool:
-        """Return True if the client declared the tasks extension; the server then decides."""
+        """Return True if the client declared the extension; the server then decides."""
         if is_declared(self.capabilities):
             return True
         if support == "required":
@@ -121,7 +121,7 @@ SALT = "django_mcp.request_state"
 
 
 def seal(context: Context, params: Mapping[str, Any]) -> str:
-    """Return the signed state for the next round of a call.
+    """Return the ``requestState`` for the next round.
 
     Args:
         context: context of the call.
@@ -132,11 +132,7 @@ def seal(context: Context, params: Mapping[str, Any]) -> str:
 
 
 def unseal(state: Any, context: Context) -> Dialogue:
-    """Return the dialogue of a ``requestState``.
-
-    Args:
-        state: as the client sent it.
-        context: context of the call, before anything runs.
+    """Return the dialogue of a ``requestState``, before the call runs.
 
     Raises:
         InvalidParams: the state is not signed by this site, belongs to another call, or has expired.
@@ -229,7 +225,7 @@ def _take(message: Message, mcp_request: MCPRequest) -> MCPResponse:
 
 
 async def resume(context: Context) -> None:
-    """Restore the state and answers of earlier rounds from the request.
+    """Restore the state and answers of earlier rounds.
 
     Answers without a state are valid: a client may know the questions in advance.
 
@@ -259,9 +255,9 @@ def is_repeatable(context: Context) -> bool:
 def check_request(request: Request, mcp_request: MCPRequest) -> Envelope:
     """Validate a request; the first failed check decides the error.
 
-    1. The header's version is supported, and the body does not contradict it (first, so that the client learns of it).
+    1. The header's version is supported and agrees with the body.
     2. ``_meta`` is complete.
-    3. Headers repeat the body, if there are headers.
+    3. Headers, if any, repeat the body.
 
     Raises:
         ProtocolError: a check failed.
@@ -309,7 +305,7 @@ def discover(server: MCPServer, response: ResponseStream) -> Result:
 
 
 def complete(result: Result, server: MCPServer) -> dict[str, Any]:
-    """Return a result's fields with ``resultType``, the server's name and cache control."""
+    """Return a result's fields with ``resultType``, server info and cache control."""
     own_meta = result.fields.get("_meta")
     info = {meta.SERVER_INFO: server.implementation}
     fields = {"resultType": "complete", **result.fields, "_meta": {**own_meta, **info} if own_meta else info}

@@ -31,11 +31,6 @@ KINDS = {f"{kind}ListChanged": kind for kind in publish.KINDS}
 async def listen(request: Request, client: Mapping[str, Any], mcp_request: MCPRequest) -> MCPResponse:
     """Open the stream.
 
-    Args:
-        request: the JSON-RPC request.
-        client: the client's capabilities.
-        mcp_request: the POST.
-
     Raises:
         MethodNotFound: the transport cannot hold a stream open.
         InvalidParams: the filter is malformed.
@@ -80,7 +75,7 @@ class Listening(ParkedStream):
     Args:
         request_id: id of the request.
         honoured: the accepted part of its filter.
-        tasks: filter of tasks, if requested.
+        tasks: filter of tasks, or None.
         mcp_request: the POST.
     """
 
@@ -146,7 +141,7 @@ class Listening(ParkedStream):
 
 @cache
 def _methods(names: frozenset[str]) -> frozenset[str]:
-    """Return list-changed notifications for names in a filter; one shared set for equal filters."""
+    """Return list-changed notifications for filter names, as one shared set."""
     return frozenset(publish.list_changed_method(kind) for name, kind in KINDS.items() if name in names)
 
 
@@ -157,12 +152,8 @@ MAX_TASKS = 100
 class TaskSubscriptionFilter:
     """The task subscriptions of one stream.
 
-    Args:
-        context: context of the request.
-        asked: ``taskIds`` as the client sent it.
-
     Attributes:
-        task_ids: the caller's own tasks among them, after ``find``.
+        task_ids: requested tasks, after ``find`` the caller's own.
         topics: topics of their events.
 
     Raises:
@@ -181,18 +172,18 @@ class TaskSubscriptionFilter:
         self.topics: dict[str, str] = {}
 
     async def find(self) -> Sequence[str]:
-        """Keep the ids of tasks that exist for the caller."""
+        """Keep the tasks that exist for the caller; return their ids."""
         found = await self._look(self.task_ids)
         self.task_ids = [each["taskId"] for each in found]
         self.topics = {store.topic(task_id): task_id for task_id in self.task_ids}
         return self.task_ids
 
     def wants(self, entry: Entry) -> bool:
-        """Return True for status changes; log messages of tasks are not sent (Tasks extension, Notifications)."""
+        """Return True for status changes; log messages are not sent (Tasks extension, Notifications)."""
         return entry.topic in self.topics and "message" not in json.loads(entry.data)
 
     async def now(self) -> list[dict[str, Any]]:
-        """Return the state of all tasks, for changes before the subscription."""
+        """Return the state of all tasks."""
         return self._new(await self._look(self.task_ids))
 
     async def told(self, entries: Iterable[Entry]) -> list[dict[str, Any]]:
