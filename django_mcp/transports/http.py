@@ -173,9 +173,8 @@ class AuthenticatedRequest(NamedTuple):
         except ProtocolError as error:
             answer = MCPResponse(error.http_status, encode_error(error.request_id, error), error.headers)
         except Exception as error:  # noqa: BLE001 - it is logged; the client gets a reference only
-            away = isinstance(error, OperationalError | InterfaceError) or is_unmigrated(
-                error
-            )  # the database may return
+            # A database error may be temporary.
+            away = isinstance(error, OperationalError | InterfaceError) or is_unmigrated(error)
             answer = MCPResponse(503 if away else 500, failure(id_of(value), error))
         if answer.body and answer.stream is None and self.accepts.json and not (answer.headers or self.cors):
             return MCPResponse(answer.status, answer.body, JSON_ONLY)  # the common case
