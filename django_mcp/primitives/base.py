@@ -172,19 +172,12 @@ TAGS_IN_META = "fastmcp"
 
 
 class Primitive:
-    """A named function with the texts that clients show for it.
+    """A named function with the texts that clients show for it. ``@tool`` documents the options.
 
     Args:
         call: the function.
         context_type: annotation of the context parameter.
-        name: defaults to the function's name.
-        title, description, icons, meta: members of the definition.
-        permission: one permission such as ``"library.change_book"``, or a list, all required.
-        groups: Django groups; the user must be in one of them.
-        scopes: required OAuth scopes.
-        visible: takes a ``Context``; returns True if the primitive exists for the caller. May query the database.
-        tags: words to select it by.
-        namespace: prefix of the name, joined by an underscore, and also a tag.
+        unknown: refused as unknown options.
 
     Attributes:
         key: unique on an endpoint: the name or the URI.

@@ -458,7 +458,6 @@ def _restricted(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _single(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``const`` as an ``enum`` of one; without a type if the choices are not strings."""
     found = dict(schema)
     if "const" in found:
         found["enum"] = [found.pop("const")]
@@ -468,7 +467,6 @@ def _single(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _limited(schema: dict[str, Any]) -> dict[str, Any]:
-    """Replace exclusive limits by inclusive ones; forms have no others."""
     whole = schema.get("type") == "integer"
     if (above := schema.get("exclusiveMinimum")) is not None:
         schema["minimum"] = max(math.floor(above) + 1 if whole else above, schema.get("minimum", -math.inf))

@@ -67,7 +67,6 @@ class Mirror:
 
 
 def _inlined(schema: dict[str, Any], handler: Any) -> dict[str, Any]:
-    """Return the target of a ``$ref`` without its title, which is a class name."""
     if "$ref" not in schema:
         return schema
     return {key: value for key, value in handler.resolve_ref_schema(schema).items() if key != "title"}

@@ -98,7 +98,6 @@ def _is_temporary(value: Any) -> bool:
 
 
 def _picture(image: Any) -> ImageContent:
-    """Use the image's own format if clients can display it, else PNG."""
     kind = image.format if image.format in {"JPEG", "PNG", "GIF", "WEBP"} else "PNG"
     if kind == "PNG" and image.mode not in {"1", "L", "LA", "P", "RGB", "RGBA"}:
         image = image.convert("RGBA" if image.has_transparency_data else "RGB")

@@ -12,15 +12,13 @@ from django_mcp.protocol.content import Content, PromptMessage
 
 
 class Prompt(Primitive):
-    """A function that builds messages from arguments.
+    """A function that builds messages from arguments. ``@prompt`` documents the options.
 
     Arguments are strings on the wire; pydantic converts them. The function returns a str (one user message), a
     ``PromptMessage``, a content block, or a list of these.
 
     Args:
         arguments: validates the arguments in place of the signature, for functions with ``**kwargs``.
-        completions: completing functions by argument name.
-        other arguments: see ``Primitive``.
     """
 
     kind = "prompt"

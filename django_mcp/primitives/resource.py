@@ -18,19 +18,13 @@ from django_mcp.protocol.uri_template import URITemplate
 
 
 class Resource(Primitive):
-    """A function that returns the contents of one URI, or of all URIs of a template.
+    """A function that returns the contents of one URI or of a template's URIs. ``@resource`` documents the options.
 
     It returns text (str), bytes, a ``ResourceContents`` or a list of them, or a value that pydantic can serialize.
 
     Args:
-        uri: a URI, or an RFC 6570 template.
-        mime_type: media type; defaults to text/plain, application/json or application/octet-stream by returned value.
-        size: size in bytes, if known.
-        annotations: hints for clients.
-        completions: completing functions by variable name.
         exists: takes the context and the arguments of several matching URIs; returns for each whether the resource
             exists for the caller. May query the database.
-        other arguments: see ``Primitive``.
     """
 
     kind = "resource"

@@ -19,26 +19,10 @@ POLICIES = ("allow", "ask", "block")
 
 
 class Tool(Primitive):
-    """A function that models call.
+    """A function that models call. ``@tool`` documents the options.
 
     Args:
-        input_schema: published in place of the generated schema; arguments are still validated by the signature.
         arguments: validates the arguments in place of the signature, for functions with ``**kwargs``.
-        rate_limit: maximum rate per caller, such as ``"10/m"``.
-        timeout: seconds per call; 0 for no limit, None for the site's default.
-        concurrency_limit: maximum number of concurrent calls per process.
-        max_output_chars: maximum length of a result; 0 for no limit, None for the site's default.
-        idempotency_key: name of the argument that identifies repeated calls.
-        atomic: run a synchronous function in a transaction of the default database; defaults to True unless
-            ``read_only``.
-        read_only, destructive, idempotent, open_world: hints for clients (``ToolAnnotations``).
-        always_listed: list it even if other tools are only found by search.
-        task: background execution: ``"optional"``, ``"required"`` or ``"never"``.
-        before_task: runs before the client learns of the task; takes some of the tool's parameters.
-        log_arguments: store arguments in the request log if the site does.
-        policy: default policy: ``"allow"``, ``"ask"`` or ``"block"``; None to derive it from the hints.
-        preview: describes the change to an approver; takes some of the tool's parameters.
-        other arguments: see ``Primitive``.
 
     Attributes:
         mirrors: parameters repeated in headers.
@@ -201,7 +185,6 @@ class Tool(Primitive):
         return policy
 
     def _written(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a copy of a hand-written schema that clients accept."""
         if schema.get("type") != "object":
             msg = f'{self.label}: input_schema must have "type": "object" at the top level.'
             raise ImproperlyConfigured(msg)

@@ -262,7 +262,6 @@ def _leads_on(value: Any, part: Any) -> bool:
 
 
 def _of_union(union: tuple[Any, ...], problems: Sequence[Problem], schema: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what the value may be, or the errors of the member that it resembles."""
     inside: dict[str, list[Problem]] = {}
     for each in problems:
         if each.path != union:
@@ -354,7 +353,6 @@ def unknown_argument(path: Sequence[Any], known: Sequence[str]) -> str:
 
 
 def _misspelt(problem: Problem, schema: Mapping[str, Any]) -> str:
-    """Return a hint if a similar, unknown name was sent."""
     if len(problem.path) == 1 or not isinstance(problem.detail["input"], Mapping):
         return ""
     known = _properties(schema, problem.path[:-1])

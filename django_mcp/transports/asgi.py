@@ -106,7 +106,6 @@ class MCPApplication:
                     self._endpoints[each + suffix] = self._endpoints[each + suffix + "/"] = endpoint
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection."""
         if scope["type"] == "http":
             path = scope["path"]
             if root := scope.get("root_path"):
@@ -202,7 +201,6 @@ class Edge:
         self._scope = scope
 
     def __call__(self) -> ASGIRequest:
-        """Return the request without its body."""
         return ASGIRequest(self._scope, io.BytesIO())
 
     def get(self, name: str) -> str | None:

@@ -55,8 +55,6 @@ MAX_TURNS = 4
 
 
 class _Request(NamedTuple):
-    """A request that waits for a lookup."""
-
     asked: Hashable
     head: RequestHead
     find: Find
@@ -130,7 +128,6 @@ class Lookups:
         asked: Sequence[Hashable],
         looking: "asyncio.Future[Sequence[Outcome]]",
     ) -> None:
-        """Deliver outcomes; look up requests that arrived meanwhile."""
         try:
             _hand_over(requests, asked, looking)
         except Exception as error:  # noqa: BLE001 - raised in waiting requests; later ones are still looked up

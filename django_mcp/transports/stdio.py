@@ -247,7 +247,6 @@ class Connection:
         self._write(encode_error(error.request_id, error))
 
     def _note(self, message: Notification) -> None:
-        """Apply a notification."""
         if message.method == "notifications/cancelled":
             request_id = message.params.get("requestId")
             response = self._running.get(request_id) if type(request_id) is int or type(request_id) is str else None
@@ -324,7 +323,6 @@ class Connection:
     # Background tasks
 
     async def _hear_changes(self) -> None:
-        """Send the changes of a GET stream."""
         response = StdioResponse(self._write)
         with suppress(ProtocolError, asyncio.CancelledError):
             await self._finish(await open_stream(self._inbound(None, response)), None, response)

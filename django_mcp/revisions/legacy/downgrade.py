@@ -60,7 +60,6 @@ def question(request: Mapping[str, Any], request_id: str, version: str) -> dict[
 
 
 def _choice(field: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a titled choice in the form before ``oneOf``."""
     if "oneOf" not in field:
         return dict(field)
     choices = field["oneOf"]

@@ -273,7 +273,6 @@ async def _withdrawn(channel: LegacyChannel) -> MCPResponse:
 
 
 async def _next_round(call: Call, session: Session, mcp_request: MCPRequest) -> None:
-    """Run a call again with the answers so far; write the outcome to its stream."""
     request, dialogue = await patiently(mcp_request.runner, partial(calls.resume, call))
     channel = LegacyChannel(mcp_request, session, request, session.version, call)
     channel.hold()

@@ -245,7 +245,6 @@ async def _events(
 async def _said(
     session: Session, mcp_request: MCPRequest, subscription: Subscription, joined: Joined
 ) -> AsyncGenerator[Event, None]:
-    """Yield the session's entries; add streams of calls to *joined*."""
     run = partial(patiently, shared_pool())
     hears = False
     async with aclosing(subscription.entries()) as entries:

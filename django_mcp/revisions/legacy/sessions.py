@@ -210,7 +210,6 @@ def _subscription(context: Context, session: Session | None) -> tuple[str, Sessi
 
 
 def _change(session: Session, what: str, uri: str) -> None:
-    """Save a subscription and publish it to the session's open stream."""
     with database.atomic():
         locked = Session.objects.select_for_update().get(pk=session.pk)
         uris = [each for each in locked.subscriptions if each != uri]

@@ -151,7 +151,6 @@ class Waiting:
         return Event(id=event_id(self.call, 0) if self._is_new else "", retry=RETRY_MS)
 
     def _parting(self) -> Speech:
-        """Return the last events when the server stops or the credential expires."""
         if self.call is not None:
             return Speech([Event(retry=RETRY_MS)])
         return self._failed(InternalError("The stream ends here. Send tasks/result again."))

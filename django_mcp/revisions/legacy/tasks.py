@@ -81,7 +81,6 @@ async def check_call(context: Context, version: str) -> None:
 
 
 def _metadata(given: Any) -> dict[str, Any]:
-    """Return ``TaskMetadata`` with the ttl limited."""
     if not isinstance(given, dict):
         raise InvalidParams(f'"params.task" must be an object, like {{"ttl": 60000}}, not {kind_name(given)}.')
     ttl = given.get("ttl")
@@ -195,7 +194,6 @@ def _page(context: Context, after: int | None) -> dict[str, Any]:
 
 
 def _is_hidden(context: Context, name: str) -> bool:
-    """Return True if the caller may no longer use the tool, as ``found`` does."""
     tool = context.server.tools.get(name)
     return tool is not None and right(context, tool) is not Right.USE
 
