@@ -265,7 +265,7 @@ def _signature(call: Any, context_type: type, label: str) -> tuple[inspect.Signa
 
         raise ImproperlyConfigured(msg) from error
     if unsaid := next((name for name in _CONTEXTS if name in signature.parameters and name not in hints), None):
-        msg = f"{label}: parameter {unsaid!r} has no annotation. Write {unsaid}: {context_type.__name__}."
+        msg = f"{label}: the context parameter {unsaid!r} has no annotation. Write {unsaid}: {context_type.__name__}."
         raise ImproperlyConfigured(msg)
     return signature, hints
 

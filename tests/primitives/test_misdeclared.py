@@ -139,15 +139,15 @@ WRONG: dict[str, tuple[Declare, str]] = {
     ),
     "the context without its annotation": (
         lambda server: tool(server=server)(late),
-        "late: parameter 'ctx' has no annotation. Write ctx: Context.",
+        "late: the context parameter 'ctx' has no annotation. Write ctx: Context.",
     ),
     "the context of a resource": (
         lambda server: resource("test://{name}", server=server)(late),
-        "late: parameter 'ctx' has no annotation. Write ctx: Context.",
+        "late: the context parameter 'ctx' has no annotation. Write ctx: Context.",
     ),
     "the context of a prompt": (
         lambda server: prompt(server=server)(later),
-        "later: parameter 'context' has no annotation. Write context: Context.",
+        "later: the context parameter 'context' has no annotation. Write context: Context.",
     ),
     "bytes that are a text": (
         lambda server: tool(server=server)(sent),

@@ -65,7 +65,7 @@ def ask(call: Call, dialogue: Dialogue, requests: Mapping[str, Any], version: st
 
 
 def end(call: Call, messages: Sequence[bytes]) -> list[int]:
-    """Add the last messages to the call's stream; return their ids."""
+    """Add the last messages to the call's stream and delete open questions; return the ids."""
     with database.atomic():
         call.questions.all().delete()
         Call.objects.filter(pk=call.pk).update(status=Call.Status.ENDED)
@@ -78,7 +78,7 @@ def renew(running: Sequence[int]) -> None:
 
 
 def is_lost(call: Call) -> bool:
-    """Return True if the call's lease has expired while running."""
+    """Return True if the lease of a running call has expired."""
     return _lost(call).exists()
 
 
@@ -120,7 +120,7 @@ def receive(session: Session, response: Response) -> PendingRequest | None:
 
 
 def completed(pending: PendingRequest, *, leased: bool = False) -> Call | None:
-    """Return the call if no question is open any more; to one process only, which must run it."""
+    """Return the call if no question is open any more; only one process gets it, and must run it."""
     call = pending.call
     open_questions = PendingRequest.objects.filter(call=OuterRef("pk"), answer__isnull=True)
     asking = Call.objects.filter(pk=call.pk, status=Call.Status.ASKING).exclude(Exists(open_questions))
