@@ -146,7 +146,7 @@ class LineWriter:
 GRACE_SECONDS = 1.0
 """Seconds for calls to finish after the client has closed; it kills the process after about two."""
 PARTING_SECONDS = 0.3
-"""Seconds for each of the last steps."""
+"""Seconds for ending the streams, and for ending the session."""
 RENEWALS = 20
 """Renewals of an idle session per lifetime."""
 
