@@ -50,7 +50,7 @@ CLEAR_MOST = 500
 
 
 class SessionNotFound(ProtocolError):
-    """The session is unknown, expired or another caller's; the client must send ``initialize`` again."""
+    """The session is unknown, expired or another caller's."""
 
     code = -32600
     http_status = 404
@@ -99,7 +99,7 @@ def find_session(session_id: str, server: MCPServer, principal: Principal) -> Se
     """Return the session and extend its lifetime.
 
     Raises:
-        SessionNotFound: it is unknown, expired, or of another endpoint or caller, always with the same text.
+        SessionNotFound: it is unknown, expired, or of another endpoint or caller.
     """
     session: Session | None = _LIVE.first(
         key=_hash(session_id),
@@ -131,7 +131,7 @@ def end_session(session: Session) -> None:
 
 
 def subscriptions_of(pk: int) -> list[str]:
-    """Return the session's subscribed URIs; none if it has ended."""
+    """Return the session's subscribed URIs."""
     return Session.objects.filter(pk=pk).values_list("subscriptions", flat=True).first() or []
 
 
@@ -185,7 +185,7 @@ async def subscribe(context: Context, session: Session | None) -> dict[str, Any]
 
 
 async def unsubscribe(context: Context, session: Session | None) -> dict[str, Any]:
-    """Handle ``resources/unsubscribe``, also without a subscription."""
+    """Handle ``resources/unsubscribe``."""
     uri, session = _subscription(context, session)
     await context.runner.sync(partial(_change, session, "unsubscribed", uri))
     return {}
@@ -239,7 +239,7 @@ _running: dict[tuple[int, RequestId], LegacyChannel] = {}
 
 
 def expect(session: Session, channel: LegacyChannel) -> None:
-    """Let cancellations received by this process reach a running call."""
+    """Let cancellations sent to this process reach a running call."""
     key = session.pk, channel.request.id
 
     def forget(_: object) -> None:
@@ -252,7 +252,7 @@ def expect(session: Session, channel: LegacyChannel) -> None:
 
 
 def watch(session: Session, channel: LegacyChannel) -> None:
-    """Let cancellations received by any process reach a running call."""
+    """Let cancellations sent to any process reach a running call."""
     watching = detached(_watch(session, channel))
     if channel.task is not None:
         channel.task.add_done_callback(lambda _: watching.cancel())

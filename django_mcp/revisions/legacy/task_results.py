@@ -1,7 +1,7 @@
 """``tasks/result``: waiting for the outcome of an experimental task (2025-11-25, Tasks).
 
-Each waiting client has a ``Call`` row with the ids under which it was asked the task's questions, so each client is
-asked once. Its event ids hold the last question sent, so any worker can resume its stream.
+Each waiting client has a ``Call`` row with the ids of the questions sent to it, so each client is asked once. Event ids
+hold the last question sent, so any worker can resume a stream.
 """
 
 import datetime
@@ -187,13 +187,7 @@ class Waiting:
 
 
 class Words:
-    """Progress and log messages of a task for one client.
-
-    Args:
-        task: the task when the stream began; earlier progress is not repeated.
-        context: context of the waiting request.
-        log_level: minimum level.
-    """
+    """Progress and log messages of a task for one client; those before the stream are not repeated."""
 
     def __init__(self, task: Task, context: Context, log_level: str | None) -> None:
         self._meta = related(task.task_id)

@@ -56,7 +56,7 @@ def _with_support(entry: dict[str, Any], server: MCPServer) -> dict[str, Any]:
 
 
 def _support(tool: Tool, server: MCPServer) -> str | None:
-    """Return a tool's task support; calls that may need approval support tasks."""
+    """Return a tool's task support; approvals support tasks."""
     return tool.task or ("optional" if tool.key in server.policies.asking else None)
 
 
@@ -106,7 +106,7 @@ def check_made(context: Context, result: Result) -> None:
     """Check that a call which requested a task became one.
 
     Raises:
-        InvalidParams: it did not; the message is the tool's result.
+        InvalidParams: with the text of the tool's result.
     """
     if "task" in context.params and "task" not in result.fields:
         texts = [each["text"] for each in result.fields["content"] if each["type"] == "text"]
@@ -114,7 +114,7 @@ def check_made(context: Context, result: Result) -> None:
 
 
 def made(task: Task) -> Result:
-    """Return a ``CreateTaskResult`` with a text for the model."""
+    """Return a ``CreateTaskResult``."""
     words = f"The call continues in the background as task {task.task_id}. The result follows later."
     return Result({"task": shown(task), "_meta": {IMMEDIATE: words}})
 

@@ -123,9 +123,7 @@ SALT = "django_mcp.request_state"
 def seal(context: Context, params: Mapping[str, Any]) -> str:
     """Return the ``requestState`` for the next round.
 
-    Args:
-        context: context of the call.
-        params: as the client sent them; the context may hold those of a tool called by ``call_tool``.
+    *params* are the client's; the context may hold those of a tool called by ``call_tool``.
     """
     value = {"for": _binding(context, params), **context.channel.dialogue.to_json()}
     return signing.dumps(value, salt=SALT, compress=True)
@@ -247,7 +245,7 @@ async def resume(context: Context) -> None:
 
 
 def is_repeatable(context: Context) -> bool:
-    """Return True if the call may safely run again with the same answers."""
+    """Return True if the call may run again with the same answers."""
     tool = called_tool(context.server, context.params)
     return context.method != "tools/call" or tool is None or tool.is_repeatable
 
