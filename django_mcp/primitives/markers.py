@@ -300,7 +300,7 @@ def decode(text: str) -> bytes:
     padded = text.translate(_PLAIN)
     plain = padded.rstrip("=")
     if padded != plain and len(padded) % 4:
-        raise ValueError("padding that does not fit")
+        raise ValueError("invalid padding")
     try:
         return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
     except binascii.Error as error:

@@ -56,7 +56,7 @@ def _with_support(entry: dict[str, Any], server: MCPServer) -> dict[str, Any]:
 
 
 def _support(tool: Tool, server: MCPServer) -> str | None:
-    """Return a tool's task support; approvals support tasks."""
+    """Return a tool's task support; tools that may need approval support tasks too."""
     return tool.task or ("optional" if tool.key in server.policies.asking else None)
 
 
