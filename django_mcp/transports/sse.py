@@ -74,7 +74,7 @@ class HeldStream:
             await self._begin()
             while (await self._receive())["type"] != "http.disconnect":
                 pass
-        except OSError:  # some servers tell so that the client is gone
+        except OSError:  # raised by some servers after a disconnect
             pass
         except asyncio.CancelledError:
             if not self._is_over:
@@ -396,7 +396,7 @@ class LiveResponse:
                 self._frames.clear()
                 self._bytes = 0
                 await self._send({"type": "http.response.body", "body": data, "more_body": not last})
-        except OSError:  # some servers tell so that the client is gone
+        except OSError:  # raised by some servers after a disconnect
             self._gone = True
             self._frames.clear()
         finally:
