@@ -331,7 +331,6 @@ def _unsent(value: Any) -> str:
     if isinstance(value, Promise):
         return ""
     msg = f"{type(value).__name__} is not a JSON type"
-
     raise TypeError(msg)
 
 

@@ -572,7 +572,6 @@ def _form(given: Any, label: str) -> _Form:
     if isinstance(given, type) and issubclass(given, forms.BaseForm):
         return DjangoForm(given, label)
     msg = f"{label}: a form must be a pydantic model class, a Django Form class or a JSON Schema, not {given!r}."
-
     raise ImproperlyConfigured(msg)
 
 

@@ -262,7 +262,6 @@ def _signature(call: Any, context_type: type, label: str) -> tuple[inspect.Signa
         hints = typing.get_type_hints(_annotated(call), include_extras=True)
     except (NameError, TypeError, ValueError) as error:
         msg = f"{label}: annotations cannot be resolved at run time ({error}). Import the names outside TYPE_CHECKING."
-
         raise ImproperlyConfigured(msg) from error
     if unsaid := next((name for name in _CONTEXTS if name in signature.parameters and name not in hints), None):
         msg = f"{label}: the context parameter {unsaid!r} has no annotation. Write {unsaid}: {context_type.__name__}."

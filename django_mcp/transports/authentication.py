@@ -307,5 +307,4 @@ def _refusal(
     code = error or "invalid_token"
     refusal = Refusal(status, description, headers, protected_resource.body(code, description))
     refusal.is_of_caller = error is not None  # without a credential clients only discover where to get one
-
     return refusal

@@ -198,7 +198,6 @@ class TaskSubscriptionFilter:
 
     async def _look(self, task_ids: Sequence[str]) -> list[dict[str, Any]]:
         # Under ASGI the view creates the stream outside of an event loop; the stream itself runs on one.
-
         runner = shared_pool() if on_event_loop() else self._context.runner
         return await patiently(runner, partial(_states, self._context, task_ids))
 
