@@ -109,7 +109,7 @@ def _value_parameter(parameters: Sequence[Parameter], label: str) -> str:
     required = [parameter for parameter in others if parameter.required]
     if not others or len(required) > 1:
         names = ", ".join(parameter.name for parameter in parameters) or "nothing"
-        msg = f"{label} must take the typed text, optionally 'arguments' and a Context; it takes {names}."
+        msg = f"{label} must take the typed text, and optionally 'arguments' and a Context; it takes {names}."
         raise ImproperlyConfigured(msg)
     return (required or others)[0].name
 

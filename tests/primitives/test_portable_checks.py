@@ -60,7 +60,7 @@ def test_each_thing_for_which_a_tool_is_left_out_is_told_of_with_a_hint(
 
 def test_a_long_description_is_told_of(take: Callable[..., MCPServer]) -> None:
     take({}, "word " * 300)
-    assert any("more than 1024 characters" in each for each in told())
+    assert any("exceeds 1024 characters" in each for each in told())
 
 
 def test_what_is_called_like_a_keyword_is_none(take: Callable[..., MCPServer]) -> None:
