@@ -218,7 +218,7 @@ def _change(session: Session, what: str, uri: str) -> None:
         if len(uris) > MAX_SUBSCRIPTIONS:
             raise InvalidParams(f"A session holds at most {MAX_SUBSCRIPTIONS} subscriptions.")
         if what == "subscribed" and sum(map(len, uris)) > MAX_FILTER_BYTES:
-            raise InvalidParams(f"The subscribed URIs of a session must have at most {MAX_FILTER_BYTES} characters in total.")
+            raise InvalidParams(f"The subscribed URIs of a session must total at most {MAX_FILTER_BYTES} characters.")
         locked.subscriptions = uris
         locked.save(update_fields=["subscriptions"])
         event_store.append([(topic(session), json.dumps({what: uri}))])
