@@ -1,1 +1,1 @@
-"""What a server offers: tools, resources, resource templates and prompts, made from plain functions."""
+"""Tools, resources, resource templates and prompts, built from plain functions."""

@@ -1,4 +1,4 @@
-"""What tools, resources, templates and prompts share: options, errors, translations, rates."""
+"""The base class of all primitives: options, errors, rates and lazy translations."""
 
 import difflib
 import inspect
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from django.core.exceptions import ImproperlyConfigured
 from django.utils import translation
 from django.utils.functional import Promise, keep_lazy_text
-from django.utils.translation.trans_null import gettext_noop  # the other one asks settings, which are being read
+from django.utils.translation.trans_null import gettext_noop  # does not read settings, which are still loading
 from pydantic_core import PydanticSerializationError, to_json
 
 from django_mcp.primitives.function import Function, read_function
@@ -18,13 +18,13 @@ from django_mcp.protocol.content import Icon
 
 
 class ToolError(Exception):
-    """Raised by a tool to tell the model what went wrong and what to do instead.
+    """An error that the model reads: say what went wrong and what to do instead.
 
-    The text goes to the client as it is; never put into it what the caller may not see.
+    The text is sent unchanged, so it must not reveal anything the caller may not see.
 
     Attributes:
-        meta: the result's ``_meta``, for programs. Keys that begin with ``django-mcp/`` are left out.
-        is_of_package: the package itself raised it, and its ``meta`` is sent whole.
+        meta: the result's ``_meta``, for programs. Keys that begin with ``django-mcp/`` are removed.
+        is_of_package: True if this package raised the error; ``meta`` is then sent whole.
     """
 
     meta: Mapping[str, Any] | None = None
@@ -32,7 +32,7 @@ class ToolError(Exception):
 
 
 class FormError(Exception):
-    """What was filled in does not fit. Each of ``problems`` is a sentence from which a person can correct it."""
+    """An invalid form answer. ``problems`` are sentences that tell a person how to correct it."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__(" ".join(problems))
@@ -40,33 +40,27 @@ class FormError(Exception):
 
 
 INTERNAL = frozenset({"arguments", "context_type"})
-"""What primitives take from those who make them, and nobody declares."""
+"""Keyword-only parameters that are not options."""
 
 
 def check_options(label: str, given: Iterable[str], *takers: Callable[..., Any], also: Iterable[str] = ()) -> None:
-    """Refuse an option that there is not.
-
-    Args:
-        label: whose options they are, for the error.
-        given: their names.
-        takers: what takes them by name.
-        also: further ones that may be meant.
+    """Refuse *given* options that are not keyword-only parameters of *takers*.
 
     Raises:
-        ImproperlyConfigured: there is no such option; it names the nearest one.
+        ImproperlyConfigured: an option is unknown; the message names the closest match. *label* names the owner.
     """
     known = sorted({*_taken(takers), *also, "server"})
     for name in given:
         if name not in known:
-            msg = f"{label}: there is no option {name!r}. {_hint(name, known)}"
+            msg = f"{label}: unknown option {name!r}. {_hint(name, known)}"
             raise ImproperlyConfigured(msg)
 
 
 def _hint(name: str, known: Sequence[str]) -> str:
     close = difflib.get_close_matches(name, known)
     if not close:
-        return f"There are {', '.join(known)}."
-    return f"Did you mean {min(close, key=lambda each: each[0] != name[0])!r}?"  # an abbreviation has the same start
+        return f"Valid options: {', '.join(known)}."
+    return f"Did you mean {min(close, key=lambda each: each[0] != name[0])!r}?"  # prefer the same first letter
 
 
 def _taken(takers: Iterable[Callable[..., Any]]) -> set[str]:
@@ -74,8 +68,8 @@ def _taken(takers: Iterable[Callable[..., Any]]) -> set[str]:
     return {each.name for each in parameters if each.kind is each.KEYWORD_ONLY} - INTERNAL
 
 
-NO_RATE = gettext_noop("%(rate)r is no rate; write a number and s, m, h or d, like '60/m' for sixty calls a minute.")
-"""A message for ``gettext``: what is raised is in English, for it may be before there are translations."""
+NO_RATE = gettext_noop("%(rate)r is not a rate. Use a number and s, m, h or d, such as '60/m' for 60 calls per minute.")
+"""Raised untranslated: settings may be read before translations are available."""
 
 _RATE = re.compile(r"([1-9][0-9]{0,8})/([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -83,25 +77,20 @@ _WORDS = {1: "a second", 60: "a minute", 3600: "an hour", 86400: "a day"}
 
 
 class Rate(NamedTuple):
-    """So many calls in so many seconds."""
+    """A maximum number of calls per number of seconds."""
 
     most: int
     seconds: int
 
     def __str__(self) -> str:
-        """For a sentence: ``60 a minute``."""
         return f"{self.most} {_WORDS[self.seconds]}"
 
 
 def parse_rate(text: str | None, label: str | None = None) -> Rate | None:
-    """``"60/m"``: a number, and ``s``, ``m``, ``h`` or ``d``. None is no limit.
-
-    Args:
-        text: as a site wrote it.
-        label: whose it is, for the error.
+    """Return the rate of a text such as ``"60/m"``: a number and ``s``, ``m``, ``h`` or ``d``. None is no limit.
 
     Raises:
-        ImproperlyConfigured: it is none.
+        ImproperlyConfigured: the text is not a rate; *label* names the option's owner.
     """
     if text is None:
         return None
@@ -119,7 +108,7 @@ def _parsed(text: str) -> Rate | None:
 
 
 def is_translated(value: Any) -> bool:
-    """Whether there is a lazy translation anywhere in *value*, JSON but for those."""
+    """Return True if *value*, otherwise JSON, contains a lazy translation."""
     match value:
         case dict():
             return any(map(is_translated, value.values()))
@@ -129,30 +118,30 @@ def is_translated(value: Any) -> bool:
 
 
 def spoken(value: Any, language: str) -> Any:
-    """A copy of *value* in a language."""
+    """Return a copy of *value* in *language*."""
     with translation.override(language):
         return translated(value)
 
 
 def untranslated(text: Any) -> str:
-    """Return a text as it is written in the source, whatever language is active."""
+    """Return a text in the language of its source, whatever language is active."""
     with translation.override(None):
         return str(text)
 
 
 @keep_lazy_text
 def phrase(template: str, words: Any, *, lower: bool = False) -> str:
-    """Return *template* with *words* in it, which may be a lazy translation; then the phrase is one too."""
+    """Return *template* filled with *words*; lazy if *words* is a lazy translation."""
     return template.format(str(words).lower() if lower else str(words))
 
 
 def sendable(value: Any) -> Any:
-    """Return *value*, JSON but for lazy translations, with these as text of the current language.
+    """Return *value*, JSON apart from lazy translations, in the current language.
 
-    What a function gives back passes here while its transaction is open: if it cannot be sent, nothing of it stays.
+    Called inside the function's transaction, which is rolled back if the value cannot be sent.
 
     Raises:
-        PydanticSerializationError: it has no form in JSON, for example half of a surrogate pair.
+        PydanticSerializationError: the value has no JSON form, such as half of a surrogate pair.
     """
     try:
         to_json(value)
@@ -179,39 +168,26 @@ NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 _cleaned = keep_lazy_text(inspect.cleandoc)
 TAGS_IN_META = "fastmcp"
-"""Under which key of ``_meta`` tags are told: the one where those clients look that know of tags at all."""
+"""Key of tags in ``_meta``, as clients that support tags read it."""
 
 
 class Primitive:
-    """A function under a name, with the words clients show for it.
+    """A named function with the texts that clients show for it. ``@tool`` documents the options.
 
     Args:
         call: the function.
-        context_type: of the parameter that is the context.
-        name: by default the function's.
-        title, description, icons, meta: for its definition.
-        permission: like ``"library.change_book"``; several in a list.
-        groups: names of Django groups.
-        scopes: OAuth scopes.
-        visible: takes the ``Context`` of a call or list, tells whether it exists for the caller; may be a query.
-        tags: words it may be chosen by.
-        namespace: goes before its name, with an underscore between, and is a tag.
-        unknown: options that there are not.
+        context_type: annotation of the context parameter.
+        unknown: refused as unknown options.
 
     Attributes:
-        key: what it is looked up by: a name, or a URI.
-        definition: its entry in a list, as a JSON object; title and descriptions in it may be lazy translations.
-        permissions: what the caller's user must all have.
-        groups: of which the caller's user must be in one, where there are any.
-        scopes: OAuth scopes the caller's credential must have.
-        visible: the predicate, or None.
-        is_guarded: it has any of them.
-        tags: those it was given, and its namespaces.
-        position: its place in lists; set at registration.
-        is_generated: it was made for a model, and is made anew when another model is registered.
-        extension: the ``Extension`` of the protocol that it brings to its endpoint; None for most.
-        is_interactive: it can say or ask something while it runs, or be stopped where it waits.
-        is_late: ``find_failure`` may ask the database, so that no event loop does it.
+        key: unique on an endpoint: the name or the URI.
+        definition: the entry in lists, as a JSON object; title and descriptions may be lazy translations.
+        is_guarded: permissions, groups, scopes or ``visible`` restrict it.
+        position: place in lists; set at registration.
+        is_generated: made for a model; rebuilt when another model is registered.
+        extension: the protocol ``Extension`` it adds to its endpoint, if any.
+        is_interactive: may send messages, ask its client or be cancelled while it runs.
+        is_late: ``find_failure`` may query the database, so it must not run on an event loop.
     """
 
     kind = "primitive"
@@ -249,7 +225,7 @@ class Primitive:
             msg = f"{self.label}: visible must be a function, like lambda ctx: ctx.user.is_staff, not {visible!r}."
             raise ImproperlyConfigured(msg)
         if visible is not None and inspect.iscoroutinefunction(visible):
-            msg = f"{self.label}: visible must be a plain function; it is run in a worker thread, so it may query."
+            msg = f"{self.label}: visible must not be async. It runs in a worker thread and may query the database."
             raise ImproperlyConfigured(msg)
         self.visible = visible
         self.is_guarded = self.asks_user or bool(scopes)
@@ -272,7 +248,7 @@ class Primitive:
         permissions = () if permission is None else (permission,) if isinstance(permission, str) else tuple(permission)
         for each in permissions:
             if each.count(".") != 1:
-                msg = f"{self.label}: permission {each!r} must look like 'app_label.codename'."
+                msg = f"{self.label}: permission {each!r} must have the form 'app_label.codename'."
                 raise ImproperlyConfigured(msg)
         return permissions
 
@@ -280,12 +256,11 @@ class Primitive:
         try:
             to_json(dict(meta), fallback=_unsent)
         except (PydanticSerializationError, UnicodeError) as error:
-            msg = f"{self.label}: meta must be JSON: {error}."
+            msg = f"{self.label}: meta must be JSON serializable: {error}."
             raise ImproperlyConfigured(msg) from error
         return dict(meta)
 
     def _listed(self, option: str, given: Collection[str]) -> Collection[str]:
-        """*given*, which must not be a single string: that would be a list of its letters."""
         if isinstance(given, str):
             msg = f"{self.label}: {option} must be a list, like [{given!r}]."
             raise ImproperlyConfigured(msg)
@@ -293,20 +268,20 @@ class Primitive:
 
     @cached_property
     def is_translated(self) -> bool:
-        """Whether it is described in the language of the request."""
+        """Return True if the definition depends on the language of the request."""
         return is_translated(self.definition)
 
     @property
     def asks_user(self) -> bool:
-        """Whether it depends on the caller's user, or on the site's own predicate: to find out may take a query."""
+        """Return True if access depends on the user or ``visible``; checking it may query the database."""
         return bool(self.permissions or self.groups) or self.visible is not None
 
     def find_failure(self) -> Exception | None:
-        """Return why ``definition`` does not say yet what it takes; None if it does, as for most."""
+        """Return the error that kept ``definition`` from being completed, or None."""
         return None
 
     def add_tags(self, tags: Iterable[str]) -> None:
-        """Give it further tags, and tell of all in its definition."""
+        """Add tags to the primitive and its definition."""
         self.tags |= frozenset(tags)
         if self.tags:
             meta = self.definition.get("_meta", {})
@@ -314,10 +289,10 @@ class Primitive:
             self.definition["_meta"] = {**meta, TAGS_IN_META: told}
 
     def move_into(self, namespace: str) -> None:
-        """Put a namespace before its name, which is its key too unless that is a URI; and add it to the tags.
+        """Prefix the name, and the key unless it is a URI, with a namespace; add the namespace as a tag.
 
         Raises:
-            ImproperlyConfigured: the name is too long for that.
+            ImproperlyConfigured: the name becomes too long.
         """
         is_key = self.key == self.name
         self.name = self.definition["name"] = _joined(namespace, self.name)
@@ -328,34 +303,34 @@ class Primitive:
 
     @property
     def label(self) -> str:
-        """For messages to the site's owner: which one, and where its code is."""
+        """Name and code location, for errors."""
         module = getattr(self.function.call, "__module__", "?")
         return f"{self.kind} {self.name!r} ({module}.{self.function.name})"
 
     def require_plain_name(self) -> None:
-        """Refuse a name that real clients refuse.
+        """Check the name against what clients accept.
 
-        The specification allows more, but one bad name hides *all* tools of a server from some clients.
+        The specification allows more, but some clients hide *all* tools of a server because of one such name.
 
         Raises:
-            ImproperlyConfigured: it is not 1 to 64 of ``a-z A-Z 0-9 _ -``.
+            ImproperlyConfigured: the name is not 1 to 64 of ``a-z A-Z 0-9 _ -``.
         """
         if not NAME.fullmatch(self.name):
-            length = f"; this one has {len(self.name)}" if len(self.name) > MAX_CHARACTERS else ""
-            msg = f"{self.label}: a name is 1 to 64 letters, digits, '_' or '-'{length}."
+            length = f" of {len(self.name)} characters" if len(self.name) > MAX_CHARACTERS else ""
+            msg = f"{self.label}: invalid name{length}. Use 1 to 64 letters, digits, '_' or '-'."
             raise ImproperlyConfigured(msg)
 
     def keywords(self, context: Any, arguments: dict[str, Any]) -> dict[str, Any]:
-        """What to call the function with. *arguments* have been validated."""
+        """Return the function's keyword arguments for validated *arguments*."""
         name = self.function.context
         return arguments if name is None else {**arguments, name: context}
 
 
 def _unsent(value: Any) -> str:
-    """Stand for a lazy translation, which cannot be read before all apps are ready."""
+    """Stand in for a lazy translation, which cannot be evaluated before all apps are ready."""
     if isinstance(value, Promise):
         return ""
-    msg = f"{type(value).__name__} is none of its types"
+    msg = f"{type(value).__name__} is not a JSON type"
     raise TypeError(msg)
 
 

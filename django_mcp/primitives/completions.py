@@ -1,4 +1,4 @@
-"""Completion: what somebody may be typing as an argument of a prompt or template (2026-07-28, Completion)."""
+"""Completion of arguments of prompts and resource templates (2026-07-28, Completion)."""
 
 import inspect
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence, Sized
@@ -14,32 +14,28 @@ from django_mcp.primitives.function import Parameter, read_function
 from django_mcp.primitives.schema import Arguments
 
 MAX_VALUES = 100
-"""The most values of one answer (2026-07-28, Completion, Completion Results)."""
+"""Limit of the specification (2026-07-28, Completion, Completion Results)."""
 
 Completions = Mapping[str, Callable[..., Any]]
-"""For each argument the function that completes it."""
+"""Completing functions by argument name."""
 
 
 class Completer:
-    """A function from what was typed to the values that may be meant.
+    """A function that returns possible values for a typed text.
 
     Args:
-        call: takes the typed text; may also take a parameter annotated as the context, and one named ``arguments``,
-            the values chosen for other arguments. Parameters with a default keep it.
-        context_type: the annotation of the context.
-        label: names it in errors.
-
-    Attributes:
-        call: what to call.
-        is_async: whether it gives a coroutine.
+        call: takes the typed text, and optionally a context and a parameter named ``arguments``, the values chosen for
+            other arguments. Other parameters need a default.
+        context_type: annotation that marks the context parameter.
+        label: name for errors.
 
     Raises:
-        ImproperlyConfigured: it cannot be called like that.
+        ImproperlyConfigured: the function has another signature.
     """
 
     def __init__(self, call: Callable[..., Any], context_type: type, label: str) -> None:
         if not callable(call):
-            msg = f"{label} must be a function of the typed text that returns strings, not {type(call).__name__}."
+            msg = f"{label} must be a function from the typed text to strings, not {type(call).__name__}."
             raise ImproperlyConfigured(msg)
         function = read_function(call, context_type)
         self._value = _value_parameter(function.parameters, label)
@@ -51,7 +47,7 @@ class Completer:
             self.is_async, self.call = True, _gathered(call)
 
     def keywords(self, context: Any, value: str, arguments: Mapping[str, str]) -> dict[str, Any]:
-        """What to call it with."""
+        """Return the keyword arguments of the call."""
         keywords: dict[str, Any] = {self._value: value}
         if self._takes_arguments:
             keywords["arguments"] = arguments
@@ -63,21 +59,15 @@ class Completer:
 def read_completers(
     arguments: Arguments, completions: Completions | None, context_type: type, label: str
 ) -> dict[str, Completer]:
-    """The completers of a primitive: the given ones, and those of arguments whose annotation lists their values.
-
-    Args:
-        arguments: of the primitive.
-        completions: functions, by the names of arguments.
-        context_type: the annotation of the context.
-        label: names the primitive in errors.
+    """Return the given completers, and one for each argument whose type lists its values.
 
     Raises:
-        ImproperlyConfigured: there is no argument of such a name, or a function cannot complete.
+        ImproperlyConfigured: *completions* names an unknown argument, or a function has the wrong signature.
     """
     properties, given = arguments.schema["properties"], completions or {}
     if unknown := [name for name in given if name not in properties]:
         known = ", ".join(map(repr, properties)) or "none"
-        msg = f"{label}: completions for {', '.join(map(repr, unknown))}, but its arguments are: {known}."
+        msg = f"{label}: completions for unknown arguments {', '.join(map(repr, unknown))}. Its arguments: {known}."
         raise ImproperlyConfigured(msg)
     completers: dict[str, Completer] = {}
     for name, schema in properties.items():
@@ -89,18 +79,18 @@ def read_completers(
 
 
 def completion(found: Any) -> dict[str, Any]:
-    """The ``completion`` object for what a completer returned; of a lazy queryset just the rows it takes are read.
+    """Return the ``completion`` object for a completer's return value; querysets are sliced.
 
     Raises:
-        TypeError: it is no iterable of strings.
+        TypeError: the value is not an iterable of strings.
     """
     if isinstance(found, str) or not isinstance(found, Iterable):
-        msg = f"a completer returns an iterable of strings, not {type(found).__name__}"
+        msg = f"a completer must return an iterable of strings, not {type(found).__name__}"
         raise TypeError(msg)
     values = list(found[: MAX_VALUES + 1] if isinstance(found, QuerySet) else islice(found, MAX_VALUES + 1))
     for value in values:
         if not isinstance(value, str):
-            msg = f"a completer returns strings; {value!r} is none"
+            msg = f"a completer must return strings, not {value!r}"
             raise TypeError(msg)
     has_more = len(values) > MAX_VALUES
     fields: dict[str, Any] = {"values": values[:MAX_VALUES], "hasMore": has_more}
@@ -109,7 +99,6 @@ def completion(found: Any) -> dict[str, Any]:
 
 
 def _total(found: Iterable[Any]) -> int | None:
-    """How many there are, where that is known without reading them."""
     if isinstance(found, QuerySet):
         return found.count()
     return len(found) if isinstance(found, Sized) else None
@@ -120,13 +109,13 @@ def _value_parameter(parameters: Sequence[Parameter], label: str) -> str:
     required = [parameter for parameter in others if parameter.required]
     if not others or len(required) > 1:
         names = ", ".join(parameter.name for parameter in parameters) or "nothing"
-        msg = f"{label} must take the typed text, and beside it at most 'arguments' and a Context; it takes {names}."
+        msg = f"{label} must take the typed text, and optionally 'arguments' and a Context; it takes {names}."
         raise ImproperlyConfigured(msg)
     return (required or others)[0].name
 
 
 def _gathered(call: Callable[..., AsyncIterator[Any]]) -> Callable[..., Coroutine[Any, Any, Iterable[Any]]]:
-    """An async generator's first values; as an iterator, which does not say how many more there would be."""
+    """Return a coroutine function for a generator's first values, as an iterator: their total is unknown."""
 
     async def gathered(**keywords: Any) -> Iterable[Any]:
         found: list[Any] = []
@@ -141,7 +130,7 @@ def _gathered(call: Callable[..., AsyncIterator[Any]]) -> Callable[..., Coroutin
 
 
 def _choices(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> list[str]:
-    """The values of a ``Literal``, an enum or a bool, as they are on the wire; of other types none."""
+    """Return the values of a ``Literal``, an enum or a bool as on the wire."""
     if "$ref" in schema:
         return _choices(definitions[schema["$ref"].rpartition("/")[2]], definitions)
     if "anyOf" in schema:

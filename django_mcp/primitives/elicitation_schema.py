@@ -1,4 +1,4 @@
-"""Schemas of elicitation forms from pydantic models, Django forms or JSON Schema (2026-07-28, Elicitation)."""
+"""Elicitation forms from pydantic models, Django forms or JSON Schema (2026-07-28, Elicitation)."""
 
 import datetime
 import json
@@ -27,8 +27,8 @@ from django_mcp.protocol.content import check_uri
 FORMATS = ("email", "uri", "date", "date-time")
 
 ALLOWED = (
-    "A form asks for text, whole and other numbers, yes or no, dates, e-mail addresses, URIs, and one or several "
-    "choices among strings; not for objects, nor for lists of anything but such choices."
+    "A form supports text, integers, numbers, booleans, dates, e-mail addresses, URIs, and one or several choices of "
+    "strings; no objects, and no other lists."
 )
 
 # Annotations made at run time are values to a type checker.
@@ -64,7 +64,7 @@ _WORDS = {"title": NotRequired[str], "description": NotRequired[str]}
 
 @cache
 def _adapter(shape: str) -> TypeAdapter[Any]:
-    """Made when the first form asks for it: few sites have forms, and each of these takes a millisecond."""
+    """Built on first use: few sites have forms, and each adapter takes a millisecond."""
     return TypeAdapter(typed_dict(shape, {**_WORDS, **_FIELDS[shape]}))
 
 
@@ -79,50 +79,58 @@ _SECRET = re.compile(
 
 
 def keys_of(schema: Mapping[str, Any]) -> Sequence[str]:
-    """The keys its kind of question may have; none where no form can ask it."""
+    """Return the keys allowed in this kind of field; none if a form cannot contain it."""
     shape = _shape(schema)
     return () if shape is None else _keys(shape)
 
 
 def options_of(schema: Mapping[str, Any]) -> list[str] | None:
-    """The strings to choose among; None where it is no choice."""
+    """Return the strings to choose from, or None."""
     within = schema.get("items", schema)
     titled = within.get("oneOf", within.get("anyOf"))
     return within.get("enum") if titled is None else [each["const"] for each in titled]
 
 
 def check_property(name: str, schema: Any, label: str) -> None:
-    """Raises ImproperlyConfigured unless a form may ask for *schema* under *name*; the message says what is allowed."""
+    """Check that a form may have the field *name*.
+
+    Raises:
+        ImproperlyConfigured: it may not; the message says what is allowed.
+    """
     shape = _shape(schema)
     if isinstance(schema, Mapping):
         refuse_secret(name, schema, label)
     if shape is None:
-        msg = f"{label}: {name!r} is nothing a form can ask for. {ALLOWED}"
+        msg = f"{label}: {name!r} is not supported in a form. {ALLOWED}"
         raise ImproperlyConfigured(msg)
     adapter, keys = _adapter(shape), _keys(shape)
     try:
         adapter.validate_python(schema, strict=True)
     except ValidationError as error:
-        msg = f"{label}: {name!r}: {' '.join(sentences(error))} A {shape} field has {', '.join(keys)}."
+        msg = f"{label}: {name!r}: {' '.join(sentences(error))} Keys of a {shape} field: {', '.join(keys)}."
         raise ImproperlyConfigured(msg) from None
     if (options := options_of(schema)) is not None:
         _check_options(f"{label}: {name!r}", schema, options)
 
 
 def refuse_secret(name: str, schema: Mapping[str, Any], label: str) -> None:
-    """Raises ImproperlyConfigured for a field that asks for a password, a key or a card (MUST NOT of Elicitation)."""
+    """Refuse a field for a password, a key or a card number, which forms MUST NOT request (Elicitation).
+
+    Raises:
+        ImproperlyConfigured: the field looks like a secret.
+    """
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().replace("-", "_").replace(" ", "_")
     free = schema.get("type") in ("string", "number", "integer") and not {"const", "enum", "oneOf"} & schema.keys()
     if schema.get("format") == "password" or (free and _SECRET.search(words)):
         msg = (
-            f"{label}: {name!r} looks like a secret. What is filled into a form passes through the client and its "
-            "model; send the user to a page of your own with ctx.elicit_url."
+            f"{label}: {name!r} looks like a secret. Form answers pass through the client and its model; send "
+            "the user to a page of your site with ctx.elicit_url."
         )
         raise ImproperlyConfigured(msg)
 
 
 def answer_type(schema: Mapping[str, Any]) -> Any:
-    """The annotation with which pydantic checks an answer to *schema*."""
+    """Return the annotation with which pydantic validates an answer to *schema*."""
     options = options_of(schema)
     match schema["type"]:
         case "array":
@@ -141,13 +149,13 @@ def answer_type(schema: Mapping[str, Any]) -> Any:
 
 
 MAX_ERRORS = 1000
-"""Mistakes of which any are told."""
+"""Number of errors above which only their count is reported."""
 
 
 def sentences(error: ValidationError) -> list[str]:
-    """What pydantic found wrong, a sentence each, for a person."""
-    if error.error_count() > MAX_ERRORS:  # each costs as much as a call, to tell twenty of them
-        return [f"There are {error.error_count():,} mistakes."]
+    """Return pydantic's errors as sentences."""
+    if error.error_count() > MAX_ERRORS:  # formatting each costs as much as a call
+        return [f"There are {error.error_count():,} errors."]
     found = []
     for detail in error.errors(include_url=False, include_context=False, include_input=False)[:20]:
         where = ".".join(str(part) for part in detail["loc"])
@@ -156,7 +164,7 @@ def sentences(error: ValidationError) -> list[str]:
 
 
 def sentence(name: str, said: str) -> str:
-    """``seats: Input should be less than or equal to 9.``; without a *name*, what is *said* alone."""
+    """Return ``seats: Input should be less than or equal to 9.``; *said* alone without a *name*."""
     return f"{name}: {validation_errors.sentence(said)}" if name else validation_errors.sentence(said)
 
 
@@ -175,10 +183,10 @@ def _shape(schema: Any) -> str | None:
 
 def _check_options(where: str, schema: Mapping[str, Any], options: Sequence[str]) -> None:
     if len(set(options)) != len(options):
-        msg = f"{where} offers one choice twice."
+        msg = f"{where} lists the same choice twice."
         raise ImproperlyConfigured(msg)
     if len(schema.get("enumNames", options)) != len(options):
-        msg = f"{where} needs a name in enumNames for each choice in enum."
+        msg = f"{where} must have one name in enumNames for each choice in enum."
         raise ImproperlyConfigured(msg)
     default = schema.get("default", [])
     if wrong := set(default if isinstance(default, list) else [default]) - set(options):
@@ -211,12 +219,10 @@ _PRIMITIVE = {"string", "number", "integer", "boolean"}
 
 
 class DjangoForm:
-    """A form made from a Django ``Form`` class.
-
-    Labels become titles, help texts descriptions and initial values defaults. Disabled fields are not asked for.
+    """A form made from a Django ``Form`` class. Disabled fields are left out.
 
     Raises:
-        ImproperlyConfigured: a field no form at a client can ask for, or a class that wants arguments.
+        ImproperlyConfigured: a field is not supported in a form, or the class requires arguments.
     """
 
     def __init__(self, form_class: type[forms.BaseForm], label: str) -> None:
@@ -225,7 +231,7 @@ class DjangoForm:
         try:
             fields = _asked(form_class())
         except TypeError as error:
-            msg = f"{self._label}: the form must be made without arguments: {error}."
+            msg = f"{self._label}: the form class must not require arguments: {error}."
             raise ImproperlyConfigured(msg) from error
         for name, field in fields.items():
             kind = self._kind(name, field)
@@ -236,12 +242,12 @@ class DjangoForm:
 
     @property
     def names(self) -> set[str]:
-        """Of the fields a person fills in."""
+        """Names of the fields to fill in."""
         return set(_asked(self._class()))
 
     @property
     def schema(self) -> dict[str, Any]:
-        """Made anew each time: choices may be rows of the database, and labels are in the language of the moment."""
+        """The JSON Schema, built on each access: choices may be rows, and labels depend on the active language."""
         form = self._class()
         fields = _asked(form)
         schema: dict[str, Any] = {"type": "object", "properties": {name: self._property(form, name) for name in fields}}
@@ -250,7 +256,7 @@ class DjangoForm:
         return schema
 
     def read(self, content: Mapping[str, Any]) -> tuple[dict[str, Any] | None, list[str]]:
-        """The form's ``cleaned_data``, or what is wrong with *content*."""
+        """Return ``cleaned_data`` or errors."""
         fields = _asked(self._class())
         problems = [
             sentence(name, "Enter one value, not several.")
@@ -274,14 +280,13 @@ class DjangoForm:
             known = keys_of(schema)
             is_told = schema.get("format", FORMATS[0]) in FORMATS
             return {key: value for key, value in schema.items() if key in known and (is_told or key != "format")}
-        msg = f"{self._label}: {name!r} is a {type(field).__name__}, which no form can ask for. {ALLOWED}"
+        msg = f"{self._label}: {name!r} is a {type(field).__name__}, which is not supported in a form. {ALLOWED}"
         raise ImproperlyConfigured(msg)
 
     def _words(self, field: forms.Field) -> list[Any]:
-        """Return the help text, and what the schema cannot say."""
         known = field_schema.field_type(field)
         is_told = known is None or known.example is None or isinstance(field, forms.DateField | forms.DateTimeField)
-        notes = [] if is_told else [f"Such as {known.example}."]  # type: ignore[union-attr]
+        notes = [] if is_told else [f"Example: {known.example}."]  # type: ignore[union-attr]
         return [each for each in (field.help_text, *notes, *field_schema.digit_words(field)) if each]
 
     def _property(self, form: forms.BaseForm, name: str) -> dict[str, Any]:
@@ -292,7 +297,7 @@ class DjangoForm:
         if isinstance(field, _CHOICES):
             options = [{"const": str(value), "title": str(title)} for value, title in _choices(field.choices)]
             if not options:
-                msg = f"{self._label}: {name!r} has nothing to choose from; see to that before you ask."
+                msg = f"{self._label}: {name!r} has no choices. Check for this before you call ctx.elicit."
                 raise ImproperlyConfigured(msg)
             found |= {"items": {"anyOf": options}} if found["type"] == "array" else {"oneOf": options}
         default = _default(field, form.get_initial_for_field(field, name), found)
@@ -304,7 +309,6 @@ def _asked(form: forms.BaseForm) -> dict[str, forms.Field]:
 
 
 def _choices(choices: Any) -> Iterator[tuple[Any, Any]]:
-    """Value and label, those of groups too, without the empty choice."""
     for value, title in choices:
         if isinstance(title, list | tuple):
             yield from _choices(title)
@@ -313,7 +317,6 @@ def _choices(choices: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _default(field: forms.Field, initial: Any, schema: Mapping[str, Any]) -> Any:
-    """An initial value in JSON; None where there is none, or it is none of the choices."""
     if initial is None or initial == "":
         return None
     options = options_of(schema)
@@ -348,7 +351,7 @@ _NULLABLE = "x-nullable"
 
 
 class _FormSchema(GenerateJsonSchema):
-    """A model's schema with the titles of choices, and with a mark where other schemas say that null is allowed."""
+    """A model's schema with titles of choices, and ``x-nullable`` in place of a null alternative."""
 
     ignored_warning_kinds: set[JsonSchemaWarningKind] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
 
@@ -367,7 +370,7 @@ class _FormSchema(GenerateJsonSchema):
         return float(dft) if isinstance(dft, Decimal) else super().encode_default(dft)
 
     def handle_invalid_for_json_schema(self, schema: Any, error_info: str) -> dict[str, Any]:  # noqa: ARG002
-        return {}  # which is refused by the name of its field
+        return {}  # refused later, with the field's name
 
     def enum_schema(self, schema: Any) -> dict[str, Any]:
         found = super().enum_schema(schema)
@@ -378,13 +381,12 @@ class _FormSchema(GenerateJsonSchema):
 
 
 class ModelForm:
-    """A form made from a pydantic model.
+    """A form made from a pydantic model. Fields that may be None or have a default are optional.
 
-    A field that may be None, or has a default, need not be filled in. What a form cannot say of a field, such as a
-    pattern, is left out of the schema; the model checks it all the same.
+    Constraints that a form schema cannot express, such as a pattern, are checked by the model only.
 
     Raises:
-        ImproperlyConfigured: a field no form can ask for.
+        ImproperlyConfigured: a field is not supported in a form.
     """
 
     def __init__(self, model: type[BaseModel], label: str) -> None:
@@ -413,11 +415,11 @@ class ModelForm:
 
     @property
     def names(self) -> set[str]:
-        """Of the fields, as they are on the wire."""
+        """Names of the fields on the wire."""
         return set(self.schema["properties"])
 
     def read(self, content: Mapping[str, Any]) -> tuple[BaseModel | None, list[str]]:
-        """The model's instance, or what is wrong with *content*."""
+        """Return the model's instance or errors."""
         filled = {**dict.fromkeys(self._blank), **content}
         try:
             return self._model.model_validate_json(to_json(filled)), []
@@ -426,12 +428,12 @@ class ModelForm:
 
 
 def _resolved(schema: Mapping[str, Any], definitions: Mapping[str, Any], *, with_items: bool = True) -> dict[str, Any]:
-    """A copy with what stands behind its ``$ref`` and that of its items; deeper, no form can ask for it anyway."""
+    """Return a copy with its own ``$ref`` and that of its items resolved; forms nest no deeper."""
     found = dict(schema)
     if "$ref" in found:
         defined = definitions[found.pop("$ref").rpartition("/")[2]]
         found = {**defined, **found}
-        if found.get("title") == defined.get("title"):  # the name of a class, which means nothing to a person
+        if found.get("title") == defined.get("title"):  # a class name
             found.pop("title", None)
     if with_items and isinstance(found.get("items"), dict):
         found["items"] = _resolved(found["items"], definitions, with_items=False)
@@ -439,25 +441,23 @@ def _resolved(schema: Mapping[str, Any], definitions: Mapping[str, Any], *, with
 
 
 def _restricted(schema: dict[str, Any]) -> dict[str, Any]:
-    """The question in the keys a form may use, as far as that is possible."""
     found = _limited(_single(schema))
     if found.get("format") not in FORMATS:
         found.pop("format", None)
     if isinstance(items := found.get("items"), dict):
         items = _single(items)
-        # The choices of an array stand in anyOf, that of one string in oneOf (schema.ts, EnumSchema).
+        # Several choices use anyOf, a single one oneOf (schema.ts, EnumSchema).
         found["items"] = {"anyOf": items["oneOf"]} if "oneOf" in items else _only(items, ("type", "enum"))
     keys = keys_of(found)
     if found.get("default") is None:
         found.pop("default", None)
-    elif keys and isinstance(found["default"], list):  # of a set, in any order
+    elif keys and isinstance(found["default"], list):  # a set has no order
         order = {option: index for index, option in enumerate(options_of(found) or ())}
         found["default"].sort(key=lambda chosen: order.get(chosen, len(order)))
     return _only(found, keys) if keys else found
 
 
 def _single(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """With a choice of one as a choice; and as nothing at all where the choices are no strings."""
     found = dict(schema)
     if "const" in found:
         found["enum"] = [found.pop("const")]
@@ -467,7 +467,6 @@ def _single(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _limited(schema: dict[str, Any]) -> dict[str, Any]:
-    """With limits that are part of what is allowed, there being no others in a form."""
     whole = schema.get("type") == "integer"
     if (above := schema.get("exclusiveMinimum")) is not None:
         schema["minimum"] = max(math.floor(above) + 1 if whole else above, schema.get("minimum", -math.inf))
@@ -491,15 +490,14 @@ class _Form(Protocol):
 
 
 class FormSchema:
-    """A form, and how to read it once it is filled in.
+    """An elicitation form and the validation of its answers.
 
     Args:
-        given: a pydantic model class; a Django ``Form`` class; or a JSON Schema of the shape that the specification
-            allows, which is sent as it stands.
-        label: names the form in errors.
+        given: a pydantic model class, a Django ``Form`` class, or a JSON Schema as the specification allows.
+        label: name for errors.
 
     Raises:
-        ImproperlyConfigured: it asks for something no form can ask for, or for a secret.
+        ImproperlyConfigured: a field is not supported in a form, or requests a secret.
     """
 
     def __init__(self, given: Any, label: str = "elicitation") -> None:
@@ -507,16 +505,16 @@ class FormSchema:
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The ``requestedSchema``. That of a Django form may read choices from the database."""
+        """The ``requestedSchema``. That of a Django form may query the database for choices."""
         return self._form.schema
 
     def validate(self, content: Mapping[str, Any]) -> Any:
-        """What was filled in: the model's instance, the form's ``cleaned_data``, or a dict.
+        """Return the validated answer: the model's instance, the form's ``cleaned_data``, or a dict.
 
-        Fields nobody asked for are ignored, and null is no answer.
+        Unknown fields are ignored; null counts as missing.
 
         Raises:
-            FormError: it does not fit.
+            FormError: the answer is invalid.
         """
         names = self._form.names
         given = {name: value for name, value in content.items() if name in names and value is not None}
@@ -527,19 +525,13 @@ class FormSchema:
 
 
 def form_schema(given: Any, label: str = "elicitation") -> FormSchema:
-    """The ``FormSchema`` of *given*, made once: a tool that asks is run several times.
-
-    Raises:
-        ImproperlyConfigured: see ``FormSchema``.
-    """
+    """Return the cached ``FormSchema`` of *given*: a tool that asks runs several times."""
     if isinstance(given, Mapping):
         return _of_text(_text(given, label), label)
     return _of_class(given, label) if isinstance(given, type) else FormSchema(given, label)
 
 
 class _WrittenForm:
-    """A form somebody wrote out as JSON Schema."""
-
     def __init__(self, schema: dict[str, Any], label: str) -> None:
         _check_top(schema, label)
         self.schema, required = schema, schema.get("required", [])
@@ -552,7 +544,7 @@ class _WrittenForm:
         self._adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(typed_dict("content", fields))
 
     def read(self, content: Mapping[str, Any]) -> tuple[dict[str, Any] | None, list[str]]:
-        """What was filled in, or what is wrong with it."""
+        """Return the answer or errors."""
         try:
             return self._adapter.validate_python(content), []
         except ValidationError as error:
@@ -562,13 +554,13 @@ class _WrittenForm:
 def _check_top(schema: Mapping[str, Any], label: str) -> None:
     properties, required = schema.get("properties"), schema.get("required", [])
     if schema.get("type") != "object" or not isinstance(properties, dict):
-        msg = f'{label}: the schema of a form has "type": "object" and "properties", an object.'
+        msg = f'{label}: the schema of a form must have "type": "object" and "properties", an object.'
         raise ImproperlyConfigured(msg)
     if unknown := schema.keys() - {"$schema", "type", "properties", "required"}:
-        msg = f"{label}: a form has no {', '.join(sorted(unknown))}, only type, properties and required."
+        msg = f"{label}: a form schema must not have {', '.join(sorted(unknown))}; only type, properties and required."
         raise ImproperlyConfigured(msg)
     if not isinstance(required, list) or not all(isinstance(name, str) and name in properties for name in required):
-        msg = f"{label}: required must be a list of names that are in properties, not {required!r}."
+        msg = f"{label}: required must be a list of names in properties, not {required!r}."
         raise ImproperlyConfigured(msg)
 
 
@@ -579,7 +571,7 @@ def _form(given: Any, label: str) -> _Form:
         return ModelForm(given, label)
     if isinstance(given, type) and issubclass(given, forms.BaseForm):
         return DjangoForm(given, label)
-    msg = f"{label}: a form is a pydantic model class, a Django Form class or a JSON Schema, not {given!r}."
+    msg = f"{label}: a form must be a pydantic model class, a Django Form class or a JSON Schema, not {given!r}."
     raise ImproperlyConfigured(msg)
 
 

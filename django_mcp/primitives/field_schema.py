@@ -1,7 +1,7 @@
-"""JSON Schema of fields: one registry for the fields of models, forms and serializers, which a site can extend.
+"""Registry of JSON Schemas for model, form and serializer fields, which sites can extend.
 
-An entry says what a field of a class takes and shows. What a field adds, such as limits, patterns, choices and words,
-is worked out here too, so that a column, its form field and its serializer field read alike.
+Limits, patterns, choices and texts of single fields are also computed here, so that a model field and its form and
+serializer fields have the same schema.
 """
 
 import html
@@ -20,26 +20,25 @@ from django.utils.html import strip_tags
 from django_mcp.primitives.schema import DECIMAL, DURATION, LOCAL_TIME, Schema
 
 MAX_TOLD = 10**9
-"""Limits of numbers beyond these are not told: only databases mind."""
+"""Larger numeric limits are left out: they come from column types."""
 MAX_LABELS = 50
-"""Labels of choices beyond these are not told: the values have to speak for themselves."""
+"""Maximum number of choices whose labels are listed."""
 _MAX_PATTERN = 200
 
 SchemaOf = Schema | Callable[[Any], Schema]
-"""A schema, or a function that makes one of a field."""
+"""A schema, or a function that returns the schema of a field."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldType:
-    """What the values of fields of one class are in JSON.
+    """The JSON form of the values of a field class.
 
     Attributes:
-        schema: of what a field takes.
-        output_schema: of what it shows.
-        from_json: makes of a value of JSON what the field takes; None for the way of its kind.
-        to_json: makes JSON of a value; None for the way of the value's own type.
-        example: of a value, for a caller who gave something else.
-        is_custom: registered by the site, and not by this package.
+        schema, output_schema: JSON Schemas of input and output values.
+        from_json: converts a JSON value for the field; None for the default conversion.
+        to_json: converts a value to JSON; None for the default conversion.
+        example: a valid value, quoted in errors.
+        is_custom: registered by the site, not by this package.
     """
 
     schema: SchemaOf
@@ -59,48 +58,48 @@ def register_field(
     to_json: Callable[[Any], Any] | None = None,
     example: str | None = None,
 ) -> None:
-    """Register what the values of a field class are in JSON; its subclasses inherit it.
+    """Register the JSON form of a field class and its subclasses.
 
     Call it in ``ready()`` of an app, before tools and resources are declared.
 
     Args:
-        field_class: of a model, a form or a serializer of REST framework.
-        schema: JSON Schema of what a field takes, or a function of the field that returns it.
-        output_schema: of what it shows; by default the same.
-        from_json: returns what the field takes for a value of JSON, and raises ``ValueError`` or Django's
-            ``ValidationError`` for a bad one. Serializers read values themselves.
-        to_json: returns the JSON of a value that is not None. Forms and serializers do not use it.
-        example: of a value; a caller who gave a bad one reads it.
+        field_class: class of a model field, form field or REST framework serializer field.
+        schema: JSON Schema of input values, or a function that returns the schema of a field.
+        output_schema: schema of output values; defaults to *schema*.
+        from_json: converts a JSON value for the field; raises ``ValueError`` or Django's ``ValidationError`` for an
+            invalid one. Not used for serializers.
+        to_json: converts a value other than None to JSON. Not used for forms and serializers.
+        example: a valid value, quoted in errors.
     """
     shown = schema if output_schema is None else output_schema
     _TYPES[field_class] = FieldType(schema, shown, from_json, to_json, example, is_custom=True)
 
 
 def field_type(field: Any) -> FieldType | None:
-    """Return the entry of the nearest class of *field*; None where there is none."""
+    """Return the entry of the field's nearest registered class, or None."""
     return next((_TYPES[kind] for kind in type(field).__mro__ if kind in _TYPES), None)
 
 
 def custom_type(field: Any) -> FieldType | None:
-    """Return the entry of *field* if the site registered it; else None."""
+    """Return the field's entry if the site registered it, else None."""
     found = field_type(field)
     return found if found is not None and found.is_custom else None
 
 
 def schema_of(field: Any) -> Schema | None:
-    """Return the schema of what *field* takes, without its own limits; None where its class is not known."""
+    """Return the schema of the field's input, without its own limits, or None."""
     found = field_type(field)
     return None if found is None else _made(found.schema, field)
 
 
 def output_schema_of(field: Any) -> Schema | None:
-    """Return the schema of what *field* shows; None where its class is not known."""
+    """Return the schema of the field's output, or None."""
     found = field_type(field)
     return None if found is None else _made(found.output_schema, field)
 
 
 def nullable(schema: Schema) -> Schema:
-    """Return the schema of what fits *schema*, or is null."""
+    """Return *schema* with null allowed."""
     if "anyOf" in schema:
         return {**schema, "anyOf": [*schema["anyOf"], {"type": "null"}]}
     found = dict(schema)
@@ -127,7 +126,7 @@ _WHOLE: Schema = {"type": "integer"}
 _NUMBER: Schema = {"type": "number"}
 _YES_OR_NO: Schema = {"type": "boolean"}
 DECIMAL_INPUT: Schema = {"type": ["number", "string"]}
-"""A decimal number as a caller may write it: exactly, as text, or as a number."""
+"""A decimal as input: a string, which is exact, or a number."""
 
 
 def _alike(schema: SchemaOf, example: str | None = None) -> FieldType:
@@ -147,7 +146,7 @@ _TYPES: dict[type, FieldType] = {
     models.DurationField: FieldType(_DURATION, DURATION),
     models.UUIDField: _alike(_UUID),
     models.JSONField: _alike({}),
-    # What a row holds may be older than its validators.
+    # Stored values may be older than the validators.
     models.EmailField: FieldType(_EMAIL, _TEXT),
     models.URLField: FieldType(_URL, _TEXT),
     forms.BooleanField: _alike(lambda field: {**_YES_OR_NO, **({"const": True} if field.required else {})}),
@@ -175,13 +174,13 @@ _OF_NUMBERS = ((validators.MinValueValidator, "minimum", max), (validators.MaxVa
 
 
 def limits(schema: Mapping[str, Any], checks: Iterable[Any], *, is_required: bool, call: bool = False) -> Schema:
-    """Return what validators say that JSON Schema can say too; it compares no dates.
+    """Return the limits that validators set and JSON Schema can express.
 
     Args:
-        schema: of the values.
-        checks: validators.
-        is_required: an empty text is none.
-        call: limits that are functions are asked; else they are left out, for a schema that is made once.
+        schema: schema of the values.
+        checks: the validators.
+        is_required: forbid the empty string.
+        call: evaluate callable limits; else leave them out, for cached schemas.
     """
     found: Schema = {}
     is_text = schema.get("type") == "string"
@@ -201,7 +200,7 @@ def limits(schema: Mapping[str, Any], checks: Iterable[Any], *, is_required: boo
             if isinstance(check, validator):
                 found[key] = narrower(_number(limit), found.get(key, _number(limit)))
     has_format = "pattern" in schema or {**schema, **found}.get("format", "password") != "password"
-    if is_text and is_required and not has_format:  # the empty text has no format
+    if is_text and is_required and not has_format:  # no format matches an empty string
         found["minLength"] = max(found.get("minLength", 1), 1)
     return found
 
@@ -213,7 +212,6 @@ def _address(check: Any) -> str | None:
 
 
 def _is_no_limit(limit: Any) -> bool:
-    """Return True if it is so far away that only databases mind."""
     return isinstance(limit, int | float | Decimal) and abs(float(limit)) >= MAX_TOLD
 
 
@@ -222,12 +220,12 @@ def _number(limit: Any) -> int | float:
 
 
 def _is_multiple(check: Any) -> bool:
-    """Return True if steps are whole, and counted from zero; with parts of one, readers would round differently."""
+    """Return True for integer steps from zero; validators round fractional ones differently."""
     return check.limit_value == int(check.limit_value) and not (check.offset or 0) % check.limit_value
 
 
 def _pattern(check: Any) -> str | None:
-    """Return a regular expression that every reader of JSON Schema reads alike, or None."""
+    """Return the regular expression if all dialects read it alike, else None."""
     found: str = check.regex.pattern
     found = found.replace(r"\Z", "$").replace(r"\A", "^")
     is_special = check.inverse_match or check.regex.flags & ~re.UNICODE or re.search(r"\(\?(?!:)|\\[aefG-KX-Z]", found)
@@ -238,7 +236,7 @@ _PLAIN_TYPES: Mapping[type, str] = {bool: "boolean", int: "integer", float: "num
 
 
 def choice_schema(values: Iterable[Any]) -> Schema:
-    """Return the schema of any of *values*, with their types where all of them have one of JSON."""
+    """Return the schema of *values*, with their types if all are JSON types."""
     listed = list(values)
     kinds = [*dict.fromkeys(_PLAIN_TYPES.get(type(value), "") for value in listed)]
     if not kinds or "" in kinds:
@@ -247,7 +245,7 @@ def choice_schema(values: Iterable[Any]) -> Schema:
 
 
 def choice_words(choices: Iterable[tuple[Any, Any]]) -> Any:
-    """Return the labels that say more than their values, in one text; None where there are none, or too many."""
+    """Return the labels that differ from their values as one text; None if there are none or too many."""
     told = [(value, label) for value, label in choices if value != "" and _tells_more(value, label)]
     if not 0 < len(told) <= MAX_LABELS:
         return None
@@ -269,7 +267,7 @@ def _spoken(word: Any) -> str:
 
 
 def digit_words(field: Any) -> Iterator[str]:
-    """Yield the limits of a decimal's digits. Not as multipleOf: 19.99 is no multiple of 0.01 to many a validator."""
+    """Yield limits of a decimal's digits. Not as ``multipleOf``: to many validators 19.99 is no multiple of 0.01."""
     for attribute, words in {"max_digits": "digits", "decimal_places": "decimal places"}.items():
         if (most := getattr(field, attribute, None)) is not None:
             yield f"At most {most} {words}."
@@ -277,5 +275,5 @@ def digit_words(field: Any) -> Iterator[str]:
 
 @keep_lazy_text
 def plain_text(*notes: Any) -> str:
-    """Return labels and help texts without HTML, which a page would show."""
+    """Return labels and help texts without HTML."""
     return " ".join(html.unescape(strip_tags(str(note))).strip() for note in notes)

@@ -1,4 +1,4 @@
-"""Read a function once, at registration: parameters, docstring, annotations, methods."""
+"""Introspection of functions at registration: parameters, annotations, docstrings and methods."""
 
 import functools
 import inspect
@@ -17,17 +17,12 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
 COLLECTIONS = frozenset({list, tuple, set, frozenset, Sequence, MutableSequence, AbstractSet, Collection, Iterable})
-"""Whose arguments are the types of their entries."""
+"""Collections, whose type arguments are the types of their items."""
 MAPPINGS = frozenset({dict, Mapping})
 
 
 def replaced(annotation: Any, change: Callable[[Any], Any]) -> Any:
-    """*annotation* with others in its place, or in the place of what it is made of.
-
-    Args:
-        annotation: also one that is optional, a union, a collection or ``Annotated``.
-        change: takes an annotation, gives the one in its place; None where it is to be looked into.
-    """
+    """Return *annotation*, in which *change* replaces parts; it returns None to descend into a part."""
     found = change(annotation)
     if found is not None:
         return found
@@ -42,7 +37,7 @@ def replaced(annotation: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def leaves(annotation: Any) -> Iterator[Any]:
-    """What an annotation is made of in the end: ``int`` and ``None`` of ``list[Annotated[int, …]] | None``."""
+    """Yield the innermost types: ``int`` and ``None`` of ``list[Annotated[int, …]] | None``."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is Annotated:
         yield from leaves(arguments[0])
@@ -54,19 +49,19 @@ def leaves(annotation: Any) -> Iterator[Any]:
 
 
 def parts(annotation: Any) -> Iterator[Any]:
-    """An annotation and all that is written in its brackets, whatever it means there."""
+    """Yield an annotation and everything in its brackets."""
     yield annotation
     for each in typing.get_args(annotation):
         yield from parts(each)
 
 
 def is_union(annotation: Any) -> bool:
-    """Whether it is ``A | B`` or ``Optional[A]``."""
+    """Return True for ``A | B`` and ``Optional[A]``."""
     return typing.get_origin(annotation) in (typing.Union, types.UnionType)
 
 
 def is_rows(annotation: Any) -> bool:
-    """Whether it is a model, or a queryset."""
+    """Return True for a model class or a queryset class."""
     return isinstance(annotation, type) and issubclass(annotation, Model | QuerySet)
 
 
@@ -74,24 +69,24 @@ LOCAL = "<locals>"
 
 
 def is_in_class_body(call: Any) -> bool:
-    """Whether it is a function of a class, not of an object or of the class itself, so that it is to be bound yet."""
+    """Return True for a function decorated in a class body, which has to be bound."""
     if isinstance(call, classmethod):
         return True
     function = call.__func__ if isinstance(call, staticmethod) else call
     parent = getattr(function, "__qualname__", "").rpartition(".")[0]
     if not inspect.isfunction(function) or not parent or parent.endswith(LOCAL):
         return False
-    # A class inside a function cannot be found by its name, but what has no self needs none.
+    # A class inside a function cannot be found by its name, but a static function does not need it.
     return LOCAL not in parent or (
         function is call and next(iter(inspect.signature(call).parameters), "") in {"self", "cls"}
     )
 
 
 def bound(call: Any) -> Callable[..., Any]:
-    """What to call, now that the class is there: a method is called on an object of its own for each call.
+    """Return the callable for a method decorated in its class body; instance methods get a new object per call.
 
     Raises:
-        ImproperlyConfigured: the class cannot be found, or not be made without arguments.
+        ImproperlyConfigured: the class cannot be found, or requires arguments.
     """
     function = call if inspect.isfunction(call) else call.__func__
     owner, attribute = _owner(function)
@@ -103,12 +98,11 @@ def bound(call: Any) -> Callable[..., Any]:
 
 
 def is_there(call: Any) -> bool:
-    """Whether the class of what ``is_in_class_body`` has been made already."""
+    """Return True if the class exists by now."""
     return _found(call if inspect.isfunction(call) else call.__func__) is not None
 
 
 def _found(function: Callable[..., Any]) -> tuple[type, Any] | None:
-    """The class, and what stands in it under the function's name."""
     path, _, name = function.__qualname__.rpartition(".")
     owner: Any = sys.modules.get(function.__module__)
     for part in path.split("."):
@@ -122,8 +116,8 @@ def _owner(function: Callable[..., Any]) -> tuple[type, Any]:
     if found is None:
         path, _, name = function.__qualname__.rpartition(".")
         msg = (
-            f"{function.__qualname__} was decorated in the body of a class that is not to be found. Import "
-            f"{function.__module__} in an mcp.py, so that the class is there at the start; or decorate what is bound: "
+            f"{function.__qualname__} was decorated in the body of a class that cannot be found. Import "
+            f"{function.__module__} in an mcp.py, so that the class exists at startup; or decorate a bound method: "
             f"tool({path.rpartition('.')[2]}(…).{name})."
         )
         raise ImproperlyConfigured(msg)
@@ -131,7 +125,6 @@ def _owner(function: Callable[..., Any]) -> tuple[type, Any]:
 
 
 def _layers(attribute: Any) -> list[Any]:
-    """A function and all that it was before others decorated it."""
     layers = [attribute]
     while (inner := getattr(layers[-1], "__wrapped__", None)) is not None:
         layers.append(inner)
@@ -143,7 +136,7 @@ def _on_new_object(function: Callable[..., Any], owner: type) -> Callable[..., A
         inspect.signature(owner).bind()
     except TypeError as error:
         msg = (
-            f"{function.__qualname__} is a tool, and {owner.__name__} cannot be made without arguments ({error}). "
+            f"{function.__qualname__} is a tool, but {owner.__name__} requires arguments ({error}). "
             f"Decorate the method of an object instead: tool({owner.__name__}(…).{function.__name__})."
         )
         raise ImproperlyConfigured(msg) from None
@@ -162,18 +155,16 @@ def _on_new_object(function: Callable[..., Any], owner: type) -> Callable[..., A
 
 EMPTY = inspect.Parameter.empty
 HIDDEN_CONTEXT = "<context>"
-"""The context's name where a function has no parameter for it, and what was put around it wants it all the same."""
+"""Keyword under which wrappers get the context if the function itself does not take it."""
 _ONLY_WORDS = re.compile(r"(?![@\s])[^:\n]*(?<!\s)")
-"""A docstring of one line, in which nothing can be a section or a field of any style."""
 _CONTEXTS = ("ctx", "context")
-"""What the context is called by those who forget to annotate it."""
 
 
 class Parameter(NamedTuple):
     """One argument of the call.
 
     Attributes:
-        default: the function's own; ``EMPTY`` where it has none, or where a ``Field`` in the annotation has it.
+        default: the function's default; ``EMPTY`` if it has none or a ``Field`` in the annotation holds it.
     """
 
     name: str
@@ -183,22 +174,21 @@ class Parameter(NamedTuple):
 
     @property
     def fields(self) -> "list[FieldInfo]":
-        """What pydantic's ``Field`` says of it."""
+        """Pydantic ``Field`` objects in the annotation."""
         return [item for item in getattr(self.annotation, "__metadata__", ()) if is_field(item)]
 
     @property
     def required(self) -> bool:
-        """Whether the caller must give it."""
+        """True if the caller must pass it."""
         return self.default is EMPTY and all(field.is_required() for field in self.fields)
 
 
 class Function(NamedTuple):
-    """A function as a primitive sees it.
+    """A function's signature as primitives use it.
 
     Attributes:
-        call: the function itself, untouched.
-        context: the name of the parameter annotated as the context, or None.
-        is_unbound: it was decorated in the body of its class; what its parameters are shows when there is the class.
+        context: name of the context parameter, or None.
+        is_unbound: decorated in a class body; parameters are unknown until the class exists.
     """
 
     call: Callable[..., Any]
@@ -211,22 +201,21 @@ class Function(NamedTuple):
     is_unbound: bool = False
 
     def own(self, keywords: dict[str, Any]) -> dict[str, Any]:
-        """Of *keywords*, which have the context under its name or ``HIDDEN_CONTEXT``, those it has a parameter for."""
+        """Return *keywords* without ``HIDDEN_CONTEXT`` if the function does not take the context."""
         return keywords if self.context else {name: each for name, each in keywords.items() if name != HIDDEN_CONTEXT}
 
 
 def is_field(value: Any) -> bool:
-    """Whether it is what pydantic's ``Field`` gives. Where pydantic was not imported, there is no such thing."""
+    """Return True for a pydantic ``Field`` object, without importing pydantic."""
     module = sys.modules.get("pydantic.fields")
     return module is not None and isinstance(value, module.FieldInfo)
 
 
 def read_function(call: Callable[..., Any], context_type: type) -> Function:
-    """Read *call*'s signature, annotations and docstring (Google, NumPy or Sphinx style).
+    """Read a function's signature, annotations and docstring (Google, NumPy or Sphinx style).
 
     Raises:
-        ImproperlyConfigured: a parameter that no caller by name could fill, or an annotation that cannot be
-            resolved at run time.
+        ImproperlyConfigured: a parameter cannot be passed by name, or an annotation cannot be resolved at run time.
     """
     if is_in_class_body(call):
         if not is_there(call):
@@ -239,12 +228,12 @@ def read_function(call: Callable[..., Any], context_type: type) -> Function:
     parameters: list[Parameter] = []
     for parameter in signature.parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-            msg = f"{label}: parameter {parameter} cannot be an argument; give each argument a name and a type."
+            msg = f"{label}: parameter {parameter} cannot be an argument. Declare each argument by name and type."
             raise ImproperlyConfigured(msg)
         annotation = hints.get(parameter.name, Any)
         if isinstance(annotation, type) and issubclass(annotation, context_type):
             if context is not None:
-                msg = f"{label}: {context!r} and {parameter.name!r} are both the context; one is enough."
+                msg = f"{label}: {context!r} and {parameter.name!r} are both annotated as the context. Keep one."
                 raise ImproperlyConfigured(msg)
             context = parameter.name
             continue
@@ -265,28 +254,23 @@ def read_function(call: Callable[..., Any], context_type: type) -> Function:
 
 
 def _signature(call: Any, context_type: type, label: str) -> tuple[inspect.Signature, dict[str, Any]]:
-    """The parameters, and the annotations by name.
-
-    Raises:
-        ImproperlyConfigured: there are none that can be read, or it was forgotten to say which one is the context.
-    """
     if inspect.isclass(call):
-        msg = f"{label} is a class; give a function, or a method of an object: {call.__name__}(…).some_method."
+        msg = f"{label} is a class. Use a function, or a method of an object: {call.__name__}(…).some_method."
         raise ImproperlyConfigured(msg)
     try:
         signature = inspect.signature(call)
         hints = typing.get_type_hints(_annotated(call), include_extras=True)
     except (NameError, TypeError, ValueError) as error:
-        msg = f"{label}: its annotations cannot be read at run time ({error}). Import the names outside TYPE_CHECKING."
+        msg = f"{label}: annotations cannot be resolved at run time ({error}). Import the names outside TYPE_CHECKING."
         raise ImproperlyConfigured(msg) from error
     if unsaid := next((name for name in _CONTEXTS if name in signature.parameters and name not in hints), None):
-        msg = f"{label}: callers would have to give {unsaid!r}; annotate it: {unsaid}: {context_type.__name__}."
+        msg = f"{label}: the context parameter {unsaid!r} has no annotation. Write {unsaid}: {context_type.__name__}."
         raise ImproperlyConfigured(msg)
     return signature, hints
 
 
 def read_docstring(text: str) -> tuple[str | None, Mapping[str, str | None]]:
-    """The description in a docstring (Google, NumPy or Sphinx style), and those of the parameters by their names."""
+    """Return the description, and those of the parameters, of a docstring (Google, NumPy or Sphinx style)."""
     if _ONLY_WORDS.fullmatch(text):
         return text or None, {}
     from docstring_parser import parse  # noqa: PLC0415 - one line needs no parser
@@ -297,39 +281,36 @@ def read_docstring(text: str) -> tuple[str | None, Mapping[str, str | None]]:
 
 
 def _written(call: Any) -> Any:
-    """What somebody wrote: the function inside partials."""
     while isinstance(call, functools.partial):
         call = call.func
     return call
 
 
 def mentions_models(function: Function) -> bool:
-    """Whether a parameter or the result is said to be rows of a model."""
+    """Return True if an annotation contains a model or queryset."""
     taken = (leaf for parameter in function.parameters for leaf in leaves(parameter.annotation))
     return any(map(is_rows, (*taken, *parts(function.returns))))
 
 
 def _unbound(call: Any) -> Function:
-    """What is known of a function whose class is being made."""
     description = read_docstring(_docstring(call))[0]
     return Function(call, _name(call), False, (), None, EMPTY, description, is_unbound=True)
 
 
 def underlying(call: Any) -> Callable[..., Any]:
-    """What is run in the end: of an object with ``__call__`` that method."""
+    """Return the function that runs: for a callable object its ``__call__``."""
     call = _written(call)
     return call if inspect.isroutine(call) else type(call).__call__
 
 
 def _annotated(call: Any) -> Callable[..., Any]:
-    """What carries the annotations: the function inside an object that was made of it, like a cached one."""
     call = _written(call)
     is_around = not inspect.isroutine(call) and hasattr(call, "__wrapped__")
     return inspect.unwrap(call) if is_around else underlying(call)
 
 
 def _is_async(call: Any) -> bool:
-    """Whether it gives a coroutine, or was marked as if (asgiref's ``markcoroutinefunction``)."""
+    """Return True for a coroutine function, or one marked with asgiref's ``markcoroutinefunction``."""
     run = underlying(call)
     return inspect.iscoroutinefunction(run) or getattr(_written(call), "_is_coroutine", None) is not None
 

@@ -1,4 +1,4 @@
-"""Functions that yield: how far they are, or a piece of their result."""
+"""Tools that yield progress or parts of their result."""
 
 import functools
 import inspect
@@ -29,12 +29,12 @@ _ALL = _ASYNC | {Generator, Iterable, Iterator}
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a tool is: ``yield Progress(3, 10, "Third of ten.")``. Where the client did not ask, nothing is sent.
+    """Progress of a tool: ``yield Progress(3, 10, "Third of ten.")``. Sent only if the client asked for progress.
 
     Attributes:
-        progress: so far; it must grow.
-        total: in the end, where known, in the same unit.
-        message: for people.
+        progress: the progress so far; must increase.
+        total: the final value in the same unit, if known.
+        message: text for people.
     """
 
     progress: float
@@ -43,10 +43,10 @@ class Progress:
 
 
 def collected(function: Function) -> Function:
-    """*function* as one that runs to its end and gives everything; itself where it does not yield.
+    """Return a function that runs a generator function to its end; other functions unchanged.
 
-    What it yields is told as progress where the client asked, and kept: texts and blocks as content, other values as
-    rows of the result. ``Progress`` is only told. What a generator returns is its result, and what it yielded content.
+    Yielded values are reported as progress if the client asked for it. Texts and blocks become content, other values
+    rows of the result; with a return value, all of them become content.
     """
     if not _yields(function):
         return function
@@ -78,7 +78,7 @@ def _is_async(function: Function) -> bool:
 
 
 def _shape(returns: Any) -> tuple[bool, Any]:
-    """Whether what is yielded are rows of the result, and the annotation of the result."""
+    """Return whether yielded values are rows, and the annotation of the result."""
     arguments = typing.get_args(returns)
     if typing.get_origin(returns) not in _ALL or not arguments:
         return False, EMPTY
@@ -92,7 +92,6 @@ def _shape(returns: Any) -> tuple[bool, Any]:
 
 
 def _names_progress(returns: Any) -> bool:
-    """Whether the annotation says that the function tells itself how far it is."""
     return any(leaf is Progress for each in typing.get_args(returns)[:1] for leaf in leaves(each))
 
 
@@ -101,12 +100,11 @@ def _is_content(kind: Any) -> bool:
 
 
 class _Pieces:
-    """What a function yielded so far.
+    """The values yielded so far.
 
     Args:
-        context: of the call.
-        rows: whether they are rows of the result, whatever they are.
-        counts: whether they are counted as progress, as long as the function tells none itself.
+        rows: all values are rows of the result.
+        counts: report the number of values as progress until the function reports its own.
     """
 
     def __init__(self, context: Any, *, rows: bool, counts: bool) -> None:
@@ -117,14 +115,14 @@ class _Pieces:
         self._counts = counts
 
     def take(self, item: Any) -> None:
-        """Tell and keep one.
+        """Report and keep one value.
 
         Raises:
-            Cancelled: nobody waits any more.
-            ToolError: there are too many.
+            Cancelled: the call was cancelled.
+            ToolError: there are too many values.
         """
         if isinstance(item, Progress):
-            self._counts = False  # nor the piece before it: who yields one and tells of it counts by itself
+            self._counts = False  # nor is the previous piece counted: this reports it
             self._context.report_progress(item.progress, item.total, item.message)
             return
         self._context.check_cancelled()
@@ -132,16 +130,16 @@ class _Pieces:
         self._kept.append(item)
         self._characters += len(item) if isinstance(item, str | bytes) else 0
         if len(self._kept) > MAX_PIECES or self._characters > MAX_CHARACTERS:
-            raise ToolError(f"The tool was stopped because it yielded more than {MAX_PIECES} items. Ask for less.")
+            raise ToolError(f"The tool was stopped because it yielded more than {MAX_PIECES} items. Request fewer.")
 
     def _count(self) -> None:
-        """Tell of the last piece, which is done when what comes next shows that the function does not tell of it."""
+        """Report the previous value unless the function does."""
         if self._counts and self._kept:
             last = self._kept[-1]
             self._context.report_progress(len(self._kept), None, last[:_SHOWN] if isinstance(last, str) else None)
 
     def result(self, value: Any) -> Any:
-        """All of them, with what was returned in the end."""
+        """Return the result from all yielded values and the return value."""
         self._count()
         if self._rows:
             return self._kept
@@ -187,5 +185,5 @@ async def _adrain(value: Any, pieces: _Pieces) -> Any:
 
 
 def _closing(iterator: Any) -> Callable[[], None]:
-    """Ends a generator where it stands, so that its ``finally`` runs; other iterators have no end to be told."""
+    """Return the ``close`` of a generator, which runs its ``finally``; a no-op for other iterators."""
     return getattr(iterator, "close", lambda: None)

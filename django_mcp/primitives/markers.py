@@ -1,7 +1,4 @@
-"""Markers of parameters: repeated in a header, secret, or an upload.
-
-2026-07-28, Streamable HTTP, Custom Headers from Tool Parameters.
-"""
+"""Markers of parameters: ``HeaderParam`` (2026-07-28, Custom Headers from Tool Parameters), ``Secret``, ``Upload``."""
 
 import base64
 import binascii
@@ -22,7 +19,7 @@ if TYPE_CHECKING:
 
 KEY = "x-mcp-header"
 
-# RFC 9110, section 5.6.2, without the underscore: WSGI and many proxies cannot tell it from a hyphen, or drop it.
+# RFC 9110, section 5.6.2, without the underscore: WSGI and many proxies drop it or confuse it with a hyphen.
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^`|~-]+")
 _TYPES = ("string", "integer", "boolean")
 _NAMED = {"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"}
@@ -31,22 +28,21 @@ _DATA = {"default", "const", "enum", "examples"}
 
 @dataclass(frozen=True, slots=True)
 class HeaderParam:
-    """Has clients repeat a tool's parameter in a request header: ``Annotated[str, HeaderParam("Region")]``.
+    """Let clients repeat a tool's parameter in a request header: ``Annotated[str, HeaderParam("Region")]``.
 
-    The parameter is a str, int or bool, an enum or ``Literal`` of these, or one of them or None. What proxies on the
-    way should not see, passwords or personal data, is not for headers.
+    The parameter must be a str, int or bool, an enum or ``Literal`` of these, or optional. Do not use it for passwords
+    or personal data: proxies read headers.
 
     Args:
-        name: the header is ``Mcp-Param-`` and this; letters, digits and hyphens.
+        name: the part after ``Mcp-Param-``; letters, digits and hyphens.
     """
 
     name: str
 
     def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> dict[str, Any]:
-        """The parameter's schema with the mark: its type stands in it, as clients want it, and not behind a ``$ref``.
+        """Resolve ``$ref`` and drop null, since clients reject a header parameter without a single type.
 
-        Clients take no tool whose mirrored parameter has two types, so null goes; the function may still be called
-        with None, for which no header is sent.
+        The function may still be called with None; no header is sent for it.
         """
         schema = _inlined(handler(core_schema), handler)
         match schema:
@@ -60,8 +56,8 @@ class Mirror:
     """A parameter that a header repeats.
 
     Attributes:
-        header: like ``"Mcp-Param-Region"``.
-        path: where in the arguments, a name for each level.
+        header: such as ``"Mcp-Param-Region"``.
+        path: names from the arguments down to the parameter.
         type: ``"string"``, ``"integer"`` or ``"boolean"``.
     """
 
@@ -71,14 +67,13 @@ class Mirror:
 
 
 def _inlined(schema: dict[str, Any], handler: Any) -> dict[str, Any]:
-    """What stands behind a ``$ref``, without the title, which is the name of its class."""
     if "$ref" not in schema:
         return schema
     return {key: value for key, value in handler.resolve_ref_schema(schema).items() if key != "title"}
 
 
 def without_null_defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A generated ``inputSchema`` in which nothing has null for a default that is not of its type; mirrored or not."""
+    """Return an ``inputSchema`` without defaults of null that their type does not allow."""
     properties = {
         name: {key: value for key, value in each.items() if (key, value) != ("default", None)}
         if KEY in each or "null" not in each.get("type", "null")
@@ -89,10 +84,10 @@ def without_null_defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def mirrored(schema: Mapping[str, Any], label: str) -> tuple[Mirror, ...]:
-    """The mirrors of an ``inputSchema``, generated or written by hand.
+    """Return the header parameters of an ``inputSchema``.
 
     Raises:
-        ImproperlyConfigured: an ``x-mcp-header`` for which clients must leave the tool out; the message says where.
+        ImproperlyConfigured: an ``x-mcp-header`` for which clients must ignore the tool; the message says where.
     """
     found: dict[str, Mirror] = {}
     for where, position in _positions(schema, ()):
@@ -101,13 +96,12 @@ def mirrored(schema: Mapping[str, Any], label: str) -> tuple[Mirror, ...]:
             first = found.setdefault(mirror.header.lower(), mirror)
             if first is not mirror:
                 both = f"{'.'.join(first.path)!r} and {'.'.join(mirror.path)!r}"
-                msg = f"{label}: {both} have the same {KEY}, {position[KEY]!r}; each needs a name of its own."
+                msg = f"{label}: {both} have the same {KEY}, {position[KEY]!r}. Give each its own name."
                 raise ImproperlyConfigured(msg)
     return tuple(found.values())
 
 
 def _positions(schema: Any, where: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
-    """Every schema within *schema*, itself included, with the keys that lead there."""
     if not isinstance(schema, Mapping):
         return
     yield where, schema
@@ -125,8 +119,8 @@ def _positions(schema: Any, where: tuple[str, ...]) -> Iterator[tuple[tuple[str,
 def _mirror(where: tuple[str, ...], position: Mapping[str, Any], label: str) -> Mirror:
     if set(where[::2]) != {"properties"}:
         msg = (
-            f"{label}: {KEY} at {'/'.join(where) or 'the top'} of the input schema. A header can only repeat what is "
-            "reached by 'properties' alone: mark a parameter of the function itself, no field of its model."
+            f"{label}: {KEY} at {'/'.join(where) or 'the top'} of the input schema. Clients only find it under "
+            "'properties'. Mark a parameter of the function itself, not a field of its model."
         )
         raise ImproperlyConfigured(msg)
     path, name, kind = where[1::2], position[KEY], position.get("type")
@@ -136,10 +130,10 @@ def _mirror(where: tuple[str, ...], position: Mapping[str, Any], label: str) -> 
         raise ImproperlyConfigured(msg)
     if kind not in _TYPES:
         shape = f"of type {kind!r}" if isinstance(kind, str) else "of no single type"
-        msg = f"{parameter} is {shape}, so no header can repeat it; {KEY} is for string, integer and boolean."
+        msg = f"{parameter} is {shape}, which a header cannot repeat. {KEY} requires string, integer or boolean."
         raise ImproperlyConfigured(msg)
     if position.get("format") == "password":
-        msg = f"{parameter} is a secret, and headers are seen by everybody on the way; take {KEY} off."
+        msg = f"{parameter} is a secret, and proxies can read headers. Remove {KEY}."
         raise ImproperlyConfigured(msg)
     return Mirror(f"Mcp-Param-{name}", path, kind)
 
@@ -147,25 +141,23 @@ def _mirror(where: tuple[str, ...], position: Mapping[str, Any], label: str) -> 
 Schemas = tuple[Mapping[str, Any], ...]
 
 MAX_STEPS = 50
-"""References and unions that are followed at one place of a value."""
 _SAME_PLACE = ("anyOf", "oneOf", "allOf")
 
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """Keeps an argument out of the log of calls and off the page of approvals: ``Annotated[str, Secret()]``.
+    """Keep an argument out of the request log and approval pages: ``Annotated[str, Secret()]``.
 
-    Pydantic's ``SecretStr`` and ``SecretBytes`` do so too, and a hand-written schema with ``"writeOnly": true``.
-    Fields of models may be marked like arguments.
+    Pydantic's ``SecretStr`` and ``SecretBytes``, and ``"writeOnly": true`` in a hand-written schema, have the same
+    effect. Fields of pydantic models may be marked too.
     """
 
     def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> dict[str, Any]:
-        """The parameter's schema, which says that it is written and never read."""
         return {**handler(core_schema), "writeOnly": True}
 
 
 def mentions_secrets(schema: Any) -> bool:
-    """Whether anything in a schema is marked."""
+    """Return True if any part of a schema is marked."""
     match schema:
         case Mapping():
             return _is_marked(schema) or any(map(mentions_secrets, schema.values()))
@@ -175,24 +167,18 @@ def mentions_secrets(schema: Any) -> bool:
 
 
 def is_secret(schemas: Schemas, root: Mapping[str, Any]) -> bool:
-    """Whether what these describe is marked."""
+    """Return True if a value described by *schemas* is marked."""
     return any(map(_is_marked, _same_place(schemas, root)))
 
 
 def declares(schemas: Schemas, name: str, root: Mapping[str, Any]) -> bool:
-    """Whether any of the schemas of an object lists *name* among its ``properties``."""
+    """Return True if any schema of an object lists *name* in ``properties``."""
     listed = (each.get("properties") for each in _same_place(schemas, root))
     return any(isinstance(each, Mapping) and name in each for each in listed)
 
 
 def below(schemas: Schemas, key: str | int, root: Mapping[str, Any]) -> Schemas:
-    """What describes the property *key* of an object, or the entry *key* of a list, by any of the schemas.
-
-    Args:
-        schemas: of the object or list.
-        key: a name or an index.
-        root: where their references lead.
-    """
+    """Return the schemas of the property or item *key*; references point into *root*."""
     return tuple(each for schema in _same_place(schemas, root) for each in _steps(schema, key))
 
 
@@ -201,7 +187,6 @@ def _is_marked(schema: Mapping[str, Any]) -> bool:
 
 
 def _same_place(schemas: Iterable[Any], root: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The schemas, and what they are made of: references and unions."""
     waiting, seen = [each for each in schemas if isinstance(each, Mapping)], 0
     while waiting and seen < MAX_STEPS:
         schema, seen = waiting.pop(), seen + 1
@@ -233,62 +218,60 @@ def _steps(schema: Mapping[str, Any], key: str | int) -> Iterator[Any]:
         return
     yield schema.get("additionalProperties")
     if isinstance(patterns := schema.get("patternProperties"), Mapping):
-        yield from patterns.values()  # whichever it fits: rather one too many than one too few
+        yield from patterns.values()  # whether or not they match: better one secret too many
 
 
 MAX_BYTES = 1024 * 1024
 _PREFIX = 200
-"""The longest beginning of a data: URL."""
 _PLAIN = str.maketrans("-_", "+/", " \t\r\n")
 
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """What the bytes of an argument may be: ``Annotated[bytes, Upload(max_bytes=5_000_000, media_type="image/*")]``.
+    """Limits of a bytes argument: ``Annotated[bytes, Upload(max_bytes=5_000_000, media_type="image/*")]``.
 
-    The caller sends them in Base64, also that for URLs, or as a ``data:`` URL. ``bytes`` alone are like ``Upload()``.
+    The caller sends Base64, standard or URL-safe, or a ``data:`` URL. Plain ``bytes`` are the same as ``Upload()``.
 
     Args:
-        max_bytes: the most; 1 MiB. ``DJANGO_MCP["MAX_BODY_BYTES"]`` bounds the whole request.
-        media_type: what they are, told to the caller; ``image/*`` for several. A ``data:`` URL of another is refused.
+        max_bytes: maximum size; 1 MiB by default. ``DJANGO_MCP["MAX_BODY_BYTES"]`` limits the whole request.
+        media_type: expected type, shown to the caller; may be a pattern such as ``image/*``. A ``data:`` URL of another
+            type is rejected.
     """
 
     max_bytes: int = MAX_BYTES
     media_type: str | None = None
 
     def __get_pydantic_core_schema__(self, source: Any, handler: "GetCoreSchemaHandler") -> CoreSchema:
-        """Bytes, decoded before anything else looks at them."""
         if get_origin(source) in COLLECTIONS or bytes not in leaves(source):
             shown = getattr(source, "__name__", source)
-            msg = f"Upload says more of bytes: write Annotated[bytes, Upload(…)], not Annotated[{shown}, Upload(…)]."
-            from pydantic import PydanticUserError  # noqa: PLC0415 - which calls this
+            msg = f"Upload must annotate bytes: write Annotated[bytes, Upload(…)], not Annotated[{shown}, Upload(…)]."
+            from pydantic import PydanticUserError  # noqa: PLC0415 - pydantic calls this
 
             raise PydanticUserError(msg, code=None)
         return core_schema.no_info_before_validator_function(self.read, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: Any) -> dict[str, Any]:
-        """A string with its encoding, and the limit in the unit in which a schema can tell it."""
         longest = -(-self.max_bytes // 3) * 4 + _PREFIX
-        described = {"description": f"In Base64, {size(self.max_bytes)} at most when decoded."}
+        described = {"description": f"Base64-encoded; at most {size(self.max_bytes)} when decoded."}
         media = {} if self.media_type is None else {"contentMediaType": self.media_type}
         return {"type": "string", "contentEncoding": "base64", **media, "maxLength": longest, **described}
 
     def read(self, value: Any) -> Any:
-        """The bytes.
+        """Return the decoded bytes.
 
         Raises:
-            PydanticCustomError: they are none, are too many, or of another media type.
+            PydanticCustomError: the value is not Base64, too large, or of another media type.
         """
         if isinstance(value, bytes):  # a default
             return value
         if not isinstance(value, str):
-            raise PydanticCustomError("upload", "Input should be a string in Base64")
+            raise PydanticCustomError("upload", "Input should be a Base64 string")
         if value.startswith("data:"):
             value = self._without_prefix(value)
         try:
             data = decode(value)
         except ValueError:
-            raise PydanticCustomError("upload", "Input should be Base64, without anything else in it") from None
+            raise PydanticCustomError("upload", "Input should be Base64 and nothing else") from None
         if len(data) > self.max_bytes:
             raise self._too_large(len(data))
         return data
@@ -305,19 +288,19 @@ class Upload:
 
     def _too_large(self, length: int) -> PydanticCustomError:
         sizes = {"most": size(self.max_bytes), "length": size(length)}
-        return PydanticCustomError("upload", "must have {most} at most when decoded; these are {length}", sizes)
+        return PydanticCustomError("upload", "must be at most {most} when decoded, not {length}", sizes)
 
 
 def decode(text: str) -> bytes:
-    """The bytes of Base64, of either alphabet, with or without padding and line breaks.
+    """Decode Base64 of either alphabet, with or without padding and line breaks.
 
     Raises:
-        ValueError: it is something else.
+        ValueError: the text is not Base64.
     """
     padded = text.translate(_PLAIN)
     plain = padded.rstrip("=")
     if padded != plain and len(padded) % 4:
-        raise ValueError("padding that does not fit")
+        raise ValueError("invalid padding")
     try:
         return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
     except binascii.Error as error:
@@ -325,7 +308,7 @@ def decode(text: str) -> bytes:
 
 
 def with_uploads(annotation: Any) -> Any:
-    """*annotation* in which ``bytes`` that say no more of themselves are uploads."""
+    """Return *annotation* with plain ``bytes`` replaced by uploads."""
     return replaced(annotation, _encoded)
 
 

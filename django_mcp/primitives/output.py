@@ -1,4 +1,4 @@
-"""Results of tools: content blocks, structured content, and their sizes."""
+"""Results of tools: content blocks, structured content and size limits."""
 
 import inspect
 import io
@@ -30,10 +30,10 @@ from django_mcp.protocol.content import (
 from django_mcp.protocol.meta import of_a_tool
 
 MAX_BYTES = 8 * 1024 * 1024
-"""The largest file that is read into an answer; in Base64 it is a third longer."""
+"""Maximum size of a file in a result; Base64 makes it a third longer."""
 UNKNOWN = "application/octet-stream"
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""Media types that every client that shows images at all can show."""
+"""Media types that all clients with images can display."""
 _TEXTS = frozenset({"application/json", "application/xml", "application/x-ndjson", "image/svg+xml"})
 _BEGINNINGS = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -48,17 +48,17 @@ _OPEN = (typing.IO, typing.BinaryIO, typing.TextIO)
 
 
 def is_block(value: Any) -> bool:
-    """Whether a value is shown as a content block, and not as JSON."""
+    """Return True if a value is sent as a content block, not as JSON."""
     return isinstance(value, (Content, *_BYTES, *_FILES)) or _is_image(value) or _is_temporary(value)
 
 
 def block_of(value: Any) -> Content:
-    """The content block of a value that ``is_block``: an image, sound, or an embedded resource.
+    """Return the content block of a value: an image, audio or embedded resource.
 
-    Files are read from their beginning and closed, as Django's ``FileResponse`` does it.
+    Files are read from their start and closed, as by Django's ``FileResponse``.
 
     Raises:
-        ToolError: there is no file, or it is too large for an answer.
+        ToolError: the file does not exist or is too large.
     """
     if isinstance(value, Content):
         return value
@@ -70,7 +70,7 @@ def block_of(value: Any) -> Content:
 
 
 def promises_block(annotation: Any) -> bool:
-    """Whether a return annotation is of blocks: alone, optional, several kinds, or a list of them."""
+    """Return True if a return annotation contains content blocks, also in a union or list."""
     return any(_is_type(leaf) for leaf in leaves(annotation))
 
 
@@ -84,7 +84,6 @@ def _is_type(annotation: Any) -> bool:
 
 
 def _pillow() -> Any:
-    """Pillow's module of images, where the site uses it: it is not imported for having a look."""
     return sys.modules.get("PIL.Image")
 
 
@@ -94,12 +93,11 @@ def _is_image(value: Any) -> bool:
 
 
 def _is_temporary(value: Any) -> bool:
-    """Whether it is one of ``tempfile``, which are no files themselves."""
+    """Return True for files of ``tempfile``, which do not derive from ``io.IOBase``."""
     return type(value).__module__ == "tempfile" and isinstance(getattr(value, "file", None), io.IOBase)
 
 
 def _picture(image: Any) -> ImageContent:
-    """Pillow's image, in the format it came in where clients can show that, else as PNG."""
     kind = image.format if image.format in {"JPEG", "PNG", "GIF", "WEBP"} else "PNG"
     if kind == "PNG" and image.mode not in {"1", "L", "LA", "P", "RGB", "RGBA"}:
         image = image.convert("RGBA" if image.has_transparency_data else "RGB")
@@ -111,11 +109,11 @@ def _picture(image: Any) -> ImageContent:
 def _file(file: Any) -> Content:
     if isinstance(file, Path):
         if not file.is_file():
-            raise ToolError("There is no such file.")
+            raise ToolError("The file does not exist.")
         with file.open("rb") as opened:
             return _media_block(_bounded(opened.read(MAX_BYTES + 1)), file.name, None)
     if isinstance(file, File) and not file:
-        raise ToolError("There is no file.")
+        raise ToolError("The field has no file.")
     name = getattr(file, "name", None)
     with file.open("rb") if isinstance(file, File) else file as opened:
         if opened.seekable():
@@ -129,7 +127,7 @@ def _file(file: Any) -> Content:
 
 def _bounded(data: bytes) -> bytes:
     if len(data) > MAX_BYTES:
-        raise ToolError(f"The file is too large for an answer: more than {size(MAX_BYTES)}.")
+        raise ToolError(f"The file is too large for a result: more than {size(MAX_BYTES)}.")
     return data
 
 
@@ -154,17 +152,15 @@ def _by_beginning(data: bytes) -> str:
 
 
 def _embedded(data: str | bytes, name: str | None, media_type: str) -> EmbeddedResource:
-    """With a URI, which an embedded resource must have: one that says what it is called, and leads nowhere."""
+    """Return an embedded resource. Its URI, which is required, only names the file."""
     return EmbeddedResource(ResourceContents(data, f"attachment:///{quote(name or 'result', safe='')}", media_type))
 
 
 class OutputTooLarge(Exception):
-    """A result is longer than its tool may send.
+    """A result exceeds the limit of its tool.
 
     Attributes:
-        size: of the result.
-        limit: what was allowed.
-        unit: what both count: ``"characters"`` or ``"bytes of binary content"``.
+        unit: ``"characters"`` or ``"bytes of binary content"``.
     """
 
     def __init__(self, size: int, limit: int, unit: str) -> None:
@@ -177,22 +173,21 @@ class OutputTooLarge(Exception):
 def check_size(
     content: Iterable[Mapping[str, Any]], structured: int, most_characters: int | None, most_bytes: int | None
 ) -> None:
-    """Refuse what is too long. A model reads either the text or the structured content, so the longer one counts.
+    """Check the size of a result. Models read the text or the structured content, so the longer one counts.
 
     Args:
-        content: blocks, as they go out.
-        structured: characters of the structured content's JSON.
-        most_characters: None for no limit.
-        most_bytes: of images, audio and embedded files; None for no limit.
+        content: blocks as sent.
+        structured: length of the structured content's JSON.
+        most_characters, most_bytes: limits of text and of binary content; None for no limit.
 
     Raises:
-        OutputTooLarge: it is.
+        OutputTooLarge: the result exceeds a limit.
     """
     characters = size = 0
     for block in content:
         held = block.get("resource", block)
         characters += len(held.get("text", ""))
-        size += len(held.get("data", held.get("blob", ""))) * 3 // 4  # it is Base64 by now
+        size += len(held.get("data", held.get("blob", ""))) * 3 // 4  # Base64
     characters = max(characters, structured)
     if most_characters is not None and characters > most_characters:
         raise OutputTooLarge(characters, most_characters, "characters")
@@ -208,16 +203,16 @@ PLAIN = frozenset({str, int, float, bool, type(None), dict, list})
 
 
 class ToolResult(Generic[T]):
-    """A result whose words differ from its data.
+    """A result whose text differs from its structured content.
 
-    Annotate a tool ``-> ToolResult[Flights]`` and the output schema is that of ``Flights``.
+    Annotated as ``-> ToolResult[Flights]``, a tool has the output schema of ``Flights``.
 
     Args:
-        structured: the value for programs; None for none.
-        text: what a reader sees; by default the JSON of *structured*. Some clients show a model only this, so
-            it should say everything.
+        structured: the structured content, or None.
+        text: the text; by default the JSON of *structured*. Some clients show the model only this, so it should be
+            complete.
         content: further blocks, after *text*.
-        meta: the result's ``_meta``. Keys that begin with ``django-mcp/`` are left out.
+        meta: the result's ``_meta``. Keys that begin with ``django-mcp/`` are removed.
     """
 
     __slots__ = ("content", "meta", "structured", "text")
@@ -237,14 +232,11 @@ class ToolResult(Generic[T]):
 
 
 class Output:
-    """How the values of one tool are shown.
+    """Conversion of a tool's return values to results.
 
-    A class with fields (pydantic model, dataclass, TypedDict, ``dict[str, …]``) is structured content as it
-    is. Other types are wrapped as ``{"result": …}``, for clients refuse an output schema that is not an
-    object. ``str``, content blocks, ``None`` and unannotated functions have no schema.
-
-    Attributes:
-        schema: JSON Schema of ``structuredContent``, or None.
+    Types with fields (pydantic model, dataclass, TypedDict, ``dict[str, …]``) become structured content. Other types
+    are wrapped as ``{"result": …}``, because clients require an output schema of type object. ``str``, content blocks,
+    ``None`` and unannotated functions have no schema.
     """
 
     def __init__(self, returns: Any, label: str) -> None:
@@ -260,18 +252,14 @@ class Output:
         self._is_scalar = checked.dump is None
 
     def fields(self, value: Any, most_characters: int | None = None, most_bytes: int | None = None) -> dict[str, Any]:
-        """The ``CallToolResult`` for what the function returned.
-
-        Args:
-            value: what it returned.
-            most_characters, most_bytes: see ``check_size``.
+        """Return the ``CallToolResult`` for the function's return value.
 
         Raises:
-            OutputTooLarge: it is longer than that.
-            pydantic.ValidationError: the value is not what the function's annotation promises.
-            ValueError: NaN or an infinity, which JSON does not have.
+            OutputTooLarge: the result exceeds a limit.
+            pydantic.ValidationError: the value does not match the return annotation.
+            ValueError: the value contains NaN or infinity.
         """
-        if type(value) in PLAIN:  # as most are: to ask an abstract class takes longer than all else here
+        if type(value) in PLAIN:  # the common case; isinstance() with an abstract class is slow
             if self._is_scalar:
                 return self._scalar(value, most_characters)
             return self._fields(value, None, [], most_characters, most_bytes)
@@ -289,7 +277,6 @@ class Output:
         return self._fields(value, None, [], most_characters, most_bytes)
 
     def _scalar(self, value: Any, most_characters: int | None) -> dict[str, Any]:
-        """``_fields`` for what is wrapped, and JSON as it is."""
         value = self._validate(value)
         text = _json(value)
         content = [{"type": "text", "text": text}]
@@ -325,7 +312,7 @@ class Output:
             content = [{"type": "text", "text": text}, *content]
         if text is not encoded or len(content) > 1 or not text:
             content = without_blanks(sendable(content), encoded)
-        # One text within the limit, as most results are, needs no closer look.
+        # The common case, one text within the limit, needs no further check.
         most = most_characters or 0
         if text is None or len(content) > 1 or len(text) > most or len(encoded) > most:
             check_size(content, len(encoded), most_characters, most_bytes)
@@ -335,7 +322,6 @@ class Output:
         return fields
 
     def _checked(self, value: Any) -> tuple[Any, str]:
-        """A value that fits the schema, and its JSON."""
         try:
             return self._dumped(value)
         except (ValidationError, PydanticSerializationError):
@@ -351,12 +337,7 @@ class Output:
 
 
 def without_blanks(content: Sequence[Mapping[str, Any]], instead: str = "") -> list[dict[str, Any]]:
-    """Return content blocks without texts that are empty or white space, which providers of models refuse.
-
-    Args:
-        content: blocks as on the wire.
-        instead: the text where nothing is left; by default a sentence that says so.
-    """
+    """Return content blocks without blank texts, which model providers reject; if none is left, *instead* as text."""
     kept = [dict(block) for block in content if block["type"] != "text" or block["text"].strip()]
     return kept or [{"type": "text", "text": instead or NOTHING}]
 
@@ -372,7 +353,6 @@ def _block(item: Any) -> Content:
 
 
 def _encoded(value: Any) -> tuple[Any, str]:
-    """A value of JSON, with lazy translations as text, and its JSON."""
     try:
         return value, _json(value)
     except (TypeError, PydanticSerializationError):
@@ -387,29 +367,23 @@ def _json(value: Any) -> str:
         return str(value)
     text = to_json(value, inf_nan_mode="constants", fallback=_refuse).decode()
     if "NaN" in text or "Infinity" in text:
-        from_json(text, allow_inf_nan=False)  # refuses the number, and lets the word pass
+        from_json(text, allow_inf_nan=False)  # rejects the number, not the word in a string
     return text
 
 
 def _refuse(value: Any) -> Any:
-    """What JSON does not have.
-
-    Raises:
-        TypeError: always, saying what would be right where that can be told.
-    """
     if isinstance(value, Model):
-        hint = "; register its model with a ModelResource, which says what may be shown, or return what is to be shown"
+        hint = "; register its model with a ModelResource, which lists the readable fields, or return plain values"
     elif inspect.iscoroutine(value):
         value.close()
-        hint = "; what decorates the function hides that it is async: make it async too, or use markcoroutinefunction"
+        hint = "; a decorator hides that the function is async: make it async too, or use markcoroutinefunction"
     else:
         hint = ""
-    msg = f"{type(value).__name__} cannot be shown as JSON{hint}"
+    msg = f"{type(value).__name__} is not JSON serializable{hint}"
     raise TypeError(msg)
 
 
 def _is_plain(returns: Any) -> bool:
-    """Whether an annotation asks for unstructured content."""
     if returns in (EMPTY, None, type(None), Any, object, str, ToolResult):
         return True
     if isinstance(returns, type) and issubclass(returns, str):

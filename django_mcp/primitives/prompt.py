@@ -12,18 +12,13 @@ from django_mcp.protocol.content import Content, PromptMessage
 
 
 class Prompt(Primitive):
-    """A function that writes messages from arguments.
+    """A function that builds messages from arguments. ``@prompt`` documents the options.
 
-    On the wire arguments are strings; the function's annotations turn them into what it wants. It returns a
-    str (one message of the user), a ``PromptMessage``, a content block, or a list of these.
+    Arguments are strings on the wire; pydantic converts them. The function returns a str (one user message), a
+    ``PromptMessage``, a content block, or a list of these.
 
     Args:
-        arguments: checks the arguments, in place of what the signature says: for functions that take whatever it gives.
-        completions: functions that complete arguments.
-        other arguments: see ``Primitive``.
-
-    Attributes:
-        completers: for each argument that can be completed.
+        arguments: validates the arguments in place of the signature, for functions with ``**kwargs``.
     """
 
     kind = "prompt"
@@ -52,11 +47,11 @@ class Prompt(Primitive):
             self.definition["arguments"] = entries
 
     def fields(self, value: Any) -> dict[str, Any]:
-        """The ``GetPromptResult`` for what the function returned."""
+        """Return the ``GetPromptResult`` for the function's return value."""
         items = value if isinstance(value, list | tuple) else [value]
         fields: dict[str, Any] = {"messages": sendable([_message(item).to_wire() for item in items])}
         if self.description:
-            fields["description"] = str(self.description)  # it may be a lazy translation
+            fields["description"] = str(self.description)  # may be lazy
         return fields
 
 
@@ -66,13 +61,13 @@ def _message(item: Any) -> PromptMessage:
     if isinstance(item, Promise):
         item = str(item)
     if isinstance(item, str) and not item.strip():
-        return PromptMessage("The prompt is empty.")  # providers of models refuse an empty text
+        return PromptMessage("The prompt is empty.")  # model providers reject an empty text
     if isinstance(item, str | Content):
         return PromptMessage(item)
-    msg = f"a prompt returns str, PromptMessage or content blocks, not {type(item).__name__}"
+    msg = f"a prompt must return str, PromptMessage or content blocks, not {type(item).__name__}"
     raise TypeError(msg)
 
 
 def strings_only(arguments: Mapping[str, Any]) -> list[str]:
-    """The names of arguments that are not strings, which is what the wire has (GetPromptRequestParams)."""
+    """Return the names of arguments that are not strings (GetPromptRequestParams requires strings)."""
     return [name for name, value in arguments.items() if not isinstance(value, str)]

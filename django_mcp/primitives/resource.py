@@ -18,24 +18,13 @@ from django_mcp.protocol.uri_template import URITemplate
 
 
 class Resource(Primitive):
-    """A function that gives the contents of one URI.
+    """A function that returns the contents of one URI or of a template's URIs. ``@resource`` documents the options.
 
-    It may return text (str), bytes, a ``ResourceContents`` or a list of them, or anything pydantic can turn
-    into JSON.
+    It returns text (str), bytes, a ``ResourceContents`` or a list of them, or a value that pydantic can serialize.
 
     Args:
-        uri: the URI.
-        mime_type: media type; by default text/plain, application/json or application/octet-stream, by what is
-            returned.
-        size: bytes, where known beforehand.
-        annotations: hints for clients.
-        completions: functions that complete the variables of a template.
-        exists: takes the context and the arguments of several URIs that fit the template; tells of each whether it is
-            a resource for the caller. May be a query. None: every one is.
-        other arguments: see ``Primitive``.
-
-    Attributes:
-        completers: for each variable that can be completed.
+        exists: takes the context and the arguments of several matching URIs; returns for each whether the resource
+            exists for the caller. May query the database.
     """
 
     kind = "resource"
@@ -78,38 +67,38 @@ class Resource(Primitive):
         parameters = {parameter.name: parameter for parameter in self.function.parameters}
         if set(template.variables) != set(parameters):
             msg = (
-                f"{self.label}: the variables of {uri!r} ({', '.join(template.variables) or 'none'}) and the "
-                f"parameters of the function ({', '.join(parameters) or 'none'}) must be the same."
+                f"{self.label}: the variables of {uri!r} ({', '.join(template.variables) or 'none'}) must match the "
+                f"parameters of the function ({', '.join(parameters) or 'none'})."
             )
             raise ImproperlyConfigured(msg)
         for name in template.optional:
             if parameters[name].required:
-                msg = f"{self.label}: {{?{name}}} may be absent from the URI, so parameter {name!r} needs a default."
+                msg = f"{self.label}: {{?{name}}} is optional in the URI. Give parameter {name!r} a default."
                 raise ImproperlyConfigured(msg)
         return template
 
     @property
     def is_template(self) -> bool:
-        """Whether the URI has variables."""
+        """True if the URI has variables."""
         return bool(self.template.variables)
 
     def match(self, uri: str) -> dict[str, Any] | None:
-        """The function's arguments for *uri*; None where the URI is not this one's."""
+        """Return the function's arguments for *uri*, or None if it does not match."""
         variables = self.template.match(uri)
         if variables is None:
             return None
         try:
             return self.arguments.validate(variables)
-        except ArgumentError:  # calendar://events/soon is no resource of calendar://events/{year}, year an int
+        except ArgumentError:  # such as calendar://events/soon for calendar://events/{year} with an int
             return None
 
     def contents(self, uri: str, value: Any) -> list[dict[str, Any]]:
-        """``contents`` of the result for what the function returned, when *uri* was asked for."""
-        uri = iri_to_uri(uri)  # some clients do not encode what they ask for; our answer is to be right all the same
+        """Return the ``contents`` of a result for the function's return value."""
+        uri = iri_to_uri(uri)  # some clients send URIs unencoded
         return cast("list[dict[str, Any]]", sendable([each.to_wire(uri) for each in self.read(value)]))
 
     def read(self, value: Any) -> list[ResourceContents]:
-        """What the function returned as contents, each with its media type."""
+        """Return the function's return value as a list of contents."""
         items = value if isinstance(value, list) and value and isinstance(value[0], ResourceContents) else [value]
         return [self._content(item) for item in items]
 

@@ -1,4 +1,4 @@
-"""From annotations to JSON Schema 2020-12, and from JSON to checked arguments, through pydantic."""
+"""JSON Schema 2020-12 of annotations, and validation of arguments, through pydantic."""
 
 import datetime
 import re
@@ -27,15 +27,15 @@ TIME: Schema = {
     "type": "string",
     "pattern": r"^\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?$",
 }
-"""A time of day. Not ``"format": "time"``, which RFC 3339 gives an offset that Python's times need not have."""
+"""A time of day. RFC 3339's ``"format": "time"`` requires an offset."""
 LOCAL_TIME: Schema = {"type": "string", "pattern": r"^\d\d:\d\d(:\d\d(\.\d+)?)?$"}
-"""A time of day without an offset, as columns have it."""
+"""A time of day without an offset."""
 DURATION: Schema = {"type": "string", "pattern": "^-?P"}
-"""An ISO 8601 duration. ``"format": "duration"`` takes neither a sign nor parts of a second."""
+"""An ISO 8601 duration. ``"format": "duration"`` allows neither a sign nor fractions of a second."""
 MOMENT: Schema = {"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT"}
-"""A date and time of which it is not known whether it has the offset that ``"format": "date-time"`` demands."""
+"""A date and time with or without the offset that ``"format": "date-time"`` requires."""
 DECIMAL: Schema = {"type": "string", "pattern": r"^-?\d+(\.\d+)?$"}
-"""A decimal number as text. There is no format "decimal"."""
+"""A decimal as a string; no format exists for it."""
 
 FORMATS = frozenset(
     {
@@ -44,37 +44,36 @@ FORMATS = frozenset(
         *("json-pointer", "relative-json-pointer", "regex", "password", "binary"),
     }
 )
-"""What validators know; they complain of all others."""
+"""Formats that validators know; they warn about others."""
 DATA = frozenset({"const", "default", "enum", "examples"})
-"""Keywords whose values are no schemas."""
+"""Keywords whose values are not schemas."""
 NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
-"""Keywords whose values are schemas by name."""
+"""Keywords whose values map names to schemas."""
 NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
-"""What providers of models take as the name of a property."""
+"""Property names that model providers accept."""
 MAX_WORDS = 1024
-"""The longest description of a tool, in characters: OpenAI refuses a longer one."""
+"""Maximum characters of a tool's description for OpenAI."""
 LARGEST = 2**53
-"""Integers beyond it are other ones in JavaScript."""
+"""Largest integer that JavaScript represents exactly."""
 STRICT = frozenset({"time", "duration"})
-"""Formats that refuse what Python writes."""
+"""Formats that reject values Python produces."""
 COMPOSED = ("anyOf", "oneOf", "allOf", "not")
 AROUND = re.compile(r"\(\?[=!<]|\\[1-9]")
-"""What some regular expressions have that those of most providers do not: looking around, and references back."""
+"""Lookaround and backreferences, which few providers support."""
 
 
 def property_name(name: str) -> str:
-    """Return *name*, or a name like it that providers of models take: ``page_size`` for ``page[size]``."""
+    """Return *name* if model providers accept it, else a similar one: ``page_size`` for ``page[size]``."""
     if NAME.fullmatch(name):
         return name
     return re.sub(r"[^a-zA-Z0-9_.-]+", "_", name).strip("_")[:64] or "value"
 
 
 def portable(schema: Any) -> Any:
-    """Return a schema that means the same and that more clients take.
+    """Return an equivalent schema that more clients accept.
 
-    ``$ref`` gives way to what it refers to, unless that contains itself. Tuples get ``items`` too, which are for
-    clients that do not know ``prefixItems``. Formats that validators do not know are left out, and patterns that not
-    every reader of regular expressions has.
+    Non-recursive ``$ref`` are resolved. Tuples get ``items``, for clients without ``prefixItems``. Unknown formats, and
+    patterns with lookaround or backreferences, are left out.
     """
     if not isinstance(schema, dict):
         return schema
@@ -94,7 +93,7 @@ def _portable(schema: Any, definitions: Mapping[str, Any]) -> Any:
     name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
     if name in definitions and not _contains_itself(name, definitions):
         beside = {key: each for key, each in schema.items() if key != "$ref"}
-        # The title is the name of a class, and tells a model nothing.
+        # The title is a class name.
         named = {key: each for key, each in definitions[name].items() if (key, each) != ("title", name)}
         return {**_portable(named, definitions), **_portable(beside, definitions)}
     found: Schema = {}
@@ -123,7 +122,6 @@ def _any_of(schemas: Sequence[Schema]) -> Schema:
 
 
 def _contains_itself(name: str, definitions: Mapping[str, Any]) -> bool:
-    """Return True if a definition leads to itself again."""
     seen: set[str] = set()
     waiting = _references(definitions[name])
     while waiting:
@@ -143,17 +141,13 @@ def _references(schema: Any) -> set[str]:
     return set().union(*(_references(each) for each in schema)) if isinstance(schema, list) else set()
 
 
-# What keeps a client or a provider from taking a tool
+# Reasons for clients and providers to reject a tool
 
 
 def problems(definition: Mapping[str, Any]) -> Iterator[str]:
-    """Give a sentence for everything in a tool's definition for which clients or providers leave the tool out.
-
-    Args:
-        definition: as ``tools/list`` has it.
-    """
+    """Yield a sentence for each part of a definition for which clients or providers reject the tool."""
     if len(str(definition.get("description", ""))) > MAX_WORDS:
-        yield _("Its description has more than %(most)s characters.") % {"most": MAX_WORDS}
+        yield _("The description exceeds %(most)s characters.") % {"most": MAX_WORDS}
     for key in ("inputSchema", "outputSchema"):
         schema = definition.get(key)
         if schema is None:
@@ -164,9 +158,9 @@ def problems(definition: Mapping[str, Any]) -> Iterator[str]:
 
 def _problems_at_top(schema: Mapping[str, Any]) -> Iterator[str]:
     if schema.get("type") != "object":
-        yield _('it must be of "type": "object".')
+        yield _('must have "type": "object".')
     if composed := [key for key in COMPOSED if key in schema]:
-        yield _("%(keyword)s at its top; move it into a property, or write one tool for each case.") % {
+        yield _("%(keyword)s at the top level. Move it into a property, or write one tool per case.") % {
             "keyword": composed[0]
         }
 
@@ -174,7 +168,7 @@ def _problems_at_top(schema: Mapping[str, Any]) -> Iterator[str]:
 def _problems(schema: Any, where: tuple[str, ...], *, is_input: bool) -> Iterator[str]:
     if not isinstance(schema, Mapping):
         return
-    place = ".".join(where) or _("the top")
+    place = ".".join(where) or _("the top level")
     yield from (f"{place}: {each}" for each in _problems_here(schema, is_input=is_input))
     for key, value in schema.items():
         if key in DATA:
@@ -182,7 +176,7 @@ def _problems(schema: Any, where: tuple[str, ...], *, is_input: bool) -> Iterato
         if key in NAMED and isinstance(value, Mapping):
             for name, each in value.items():
                 if key == "properties" and is_input and not NAME.fullmatch(str(name)):
-                    yield _("%(name)r is no name of a property: letters, digits, '_', '.' and '-', at most 64.") % {
+                    yield _("invalid property name %(name)r. Use at most 64 letters, digits, '_', '.' or '-'.") % {
                         "name": name
                     }
                 yield from _problems(each, (*where, str(name)), is_input=is_input)
@@ -194,28 +188,27 @@ def _problems_here(schema: Mapping[str, Any], *, is_input: bool) -> Iterator[str
     kinds = schema.get("type")
     kinds = [kinds] if isinstance(kinds, str) else kinds or []
     if "array" in kinds and "items" not in schema:
-        yield _("an array without items; say what is in it.")
+        yield _("an array without items. Add the schema of its items.")
     if "$ref" in schema:
-        yield _("a $ref, which many clients do not follow; write out what it refers to.")
+        yield _("a $ref, which many clients do not resolve. Inline its target.")
     if (name := schema.get("format")) and isinstance(name, str):
         if name not in FORMATS:
-            yield _("the format %(name)r is none; use a pattern.") % {"name": name}
+            yield _("unknown format %(name)r. Use a pattern.") % {"name": name}
         elif name in STRICT and not (is_input and name == "duration"):
-            yield _("the format %(name)r refuses what Python writes; use a pattern.") % {"name": name}
+            yield _("format %(name)r rejects values that Python produces. Use a pattern.") % {"name": name}
     if AROUND.search(str(schema.get("pattern", ""))):
-        yield _("a pattern that looks around or refers back, which many readers do not know.")
+        yield _("a pattern with lookaround or backreferences, which many validators do not support.")
     values = [*schema.get("enum", ()), *(schema[key] for key in ("const", "minimum", "maximum") if key in schema)]
     if any(isinstance(each, int) and abs(each) > LARGEST for each in values):
-        yield _("an integer beyond 2**53, which JavaScript takes for another one; use text.")
+        yield _("an integer beyond 2**53, which JavaScript cannot represent exactly. Use a string.")
 
 
 class CheckedArguments(NamedTuple):
-    """Named arguments that pydantic-core checks.
+    """Arguments validated by pydantic-core.
 
     Attributes:
-        schema: JSON Schema.
-        core: what pydantic-core runs, with all mistakes of a list.
-        validate: gives their values, or raises pydantic's ``ValidationError``, with the first mistake of each list.
+        core: pydantic-core schema that reports all errors of a list.
+        validate: returns the values or raises pydantic's ``ValidationError`` with the first error of each list.
     """
 
     schema: dict[str, Any]
@@ -224,13 +217,12 @@ class CheckedArguments(NamedTuple):
 
 
 class CheckedResult(NamedTuple):
-    """A result that pydantic-core checks and makes JSON of.
+    """A result validated and serialized by pydantic-core.
 
     Attributes:
-        schema: JSON Schema, of an object.
-        is_wrapped: the result is inside of that object.
-        validate: gives the value, or raises pydantic's ``ValidationError``.
-        dump: gives what is JSON of the value; None where the value itself is.
+        is_wrapped: the result is a member of the object that ``schema`` describes.
+        validate: returns the value or raises pydantic's ``ValidationError``.
+        dump: converts the value to JSON; None if it is JSON already.
     """
 
     schema: dict[str, Any]
@@ -240,9 +232,9 @@ class CheckedResult(NamedTuple):
 
 
 class _Schema(GenerateJsonSchema):
-    """Without titles repeated from names: they tell a model nothing and cost tokens in every list."""
+    """A schema without generated titles, which only cost tokens."""
 
-    # A default that JSON cannot show is left out of the schema; it works all the same.
+    # A default without a JSON form is left out of the schema but still applies.
     ignored_warning_kinds: set[JsonSchemaWarningKind] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
@@ -263,35 +255,31 @@ class _Schema(GenerateJsonSchema):
     def encode_default(self, dft: Any) -> Any:
         try:
             return super().encode_default(dft)
-        except UnicodeDecodeError as error:  # of pydantic 2.12, where a default is bytes; later ones raise the other
+        except UnicodeDecodeError as error:  # pydantic 2.12 for a default of bytes; later ones raise the other
             raise PydanticSerializationError(str(error)) from None
 
 
 def _in_place_of(name: str, schema: dict[str, Any], shape: dict[str, Any]) -> dict[str, Any]:
-    """Return *shape* where *schema* has the format *name*; a site may have set its class to give numbers."""
+    """Return *shape* if *schema* has the format *name*; a site's class may use numbers instead."""
     return dict(shape) if schema.get("format") == name else schema
 
 
 def typed_dict(name: str, fields: dict[str, Any], **config: Any) -> Any:
-    """A ``TypedDict`` made at run time, that allows no other keys."""
+    """Return a ``TypedDict`` that forbids other keys."""
     made = cast("Any", TypedDict)(name, fields)
     made.__pydantic_config__ = {"extra": "forbid", **config}
     return made
 
 
 def json_schema(adapter: TypeAdapter[Any], mode: str, *, by_alias: bool = True) -> dict[str, Any]:
-    """The schema of *adapter*, in ``validation`` or ``serialization`` *mode*."""
+    """Return the schema in ``validation`` or ``serialization`` mode."""
     schema = adapter.json_schema(mode=mode, by_alias=by_alias, schema_generator=_Schema)  # type: ignore[arg-type]
     schema.pop("title", None)
     return cast("dict[str, Any]", portable(schema))
 
 
 def arguments(parameters: Sequence[Parameter], label: str) -> CheckedArguments:
-    """The arguments of a function. They become a ``TypedDict``, so that a parameter may have any name.
-
-    Args:
-        parameters: of the function.
-        label: names the primitive in errors.
+    """Return the validation of a function's arguments.
 
     Raises:
         ImproperlyConfigured: a parameter's type has no JSON Schema.
@@ -302,7 +290,7 @@ def arguments(parameters: Sequence[Parameter], label: str) -> CheckedArguments:
         schema = json_schema(adapter, "validation")
     except PydanticUserError as error:
         rows = any(is_rows(leaf) for each in parameters for leaf in leaves(each.annotation))
-        hint = " Only tools take rows of models; take what addresses one, like its primary key." if rows else ""
+        hint = " Only tools accept model instances; accept an identifier such as the primary key." if rows else ""
         msg = f"{label}: the type of a parameter has no JSON Schema.{hint} {error}"
         raise ImproperlyConfigured(msg) from error
     core = adapter.core_schema
@@ -310,17 +298,12 @@ def arguments(parameters: Sequence[Parameter], label: str) -> CheckedArguments:
 
 
 _SCALARS = (bool, float, int, str)
-"""Types whose values are JSON as they are."""
 _LISTS = frozenset({"list", "set", "frozenset", "tuple"})
 _VALUES = frozenset({"default", "expected", "members", "metadata"})
-"""Parts of a schema that are no schemas."""
 
 
 def hasty(core: Any) -> Any:
-    """Return a schema of pydantic-core that stops at the first mistake of a list.
-
-    A list may have a million of them, and each costs as much as a call.
-    """
+    """Return a schema that stops at the first error of a list, which may have a million."""
     if type(core) is dict:
         made = {key: part if key in _VALUES else hasty(part) for key, part in core.items()}
         kind = core.get("type")
@@ -329,33 +312,30 @@ def hasty(core: Any) -> Any:
 
 
 def result(returns: Any, label: str) -> CheckedResult:
-    """The result of a function.
-
-    Args:
-        returns: its annotation.
-        label: names the primitive in errors.
+    """Return the validation of a function's result by its annotation.
 
     Raises:
-        ImproperlyConfigured: it has no JSON Schema.
+        ImproperlyConfigured: the annotation has no JSON Schema.
     """
     try:
         adapter = _result_adapter(returns)
         schema = json_schema(adapter, "serialization")
-        if "$ref" in schema:  # a class that contains itself: clients want its type at the top
+        if "$ref" in schema:  # a recursive class: clients need the type at the top level
             schema = {**schema["$defs"][schema["$ref"].rpartition("/")[2]], "$defs": schema["$defs"]}
         is_wrapped = schema.get("type") != "object"
         if is_wrapped:
             schema = json_schema(TypeAdapter(typed_dict("wrapped", {"result": returns})), "serialization")
     except PydanticUserError as error:
-        msg = f"{label}: its return annotation has no JSON Schema. {error}"
+        msg = f"{label}: the return annotation has no JSON Schema. {error}"
         raise ImproperlyConfigured(msg) from error
     dump = None if returns in _SCALARS else adapter.serializer.to_python
     return CheckedResult(schema, is_wrapped, adapter.validator.validate_python, dump)
 
 
 def in_zone(value: datetime.datetime) -> datetime.datetime:
-    """Return a moment as the site's own are: in a time zone, that of the site unless it says another; or, without
-    ``USE_TZ``, in that of the site and without saying so.
+    """Return a datetime as Django stores it: aware with ``USE_TZ``, else naive in the site's time zone.
+
+    A naive one is in the site's time zone.
     """
     if timezone.is_naive(value):
         return timezone.make_aware(value) if settings.USE_TZ else value
@@ -365,14 +345,14 @@ def in_zone(value: datetime.datetime) -> datetime.datetime:
 def _in_zone(annotation: Any) -> Any:
     if annotation is datetime.datetime:
         return Annotated[datetime.datetime, AfterValidator(in_zone)]
-    # What says more of a moment, such as that it has to be naive, says it all.
+    # Other metadata, such as a constraint to naive datetimes, replaces the default.
     is_moment = get_origin(annotation) is Annotated and get_args(annotation)[0] is datetime.datetime
     is_plain = is_moment and all(isinstance(each, str | FieldInfo) for each in get_args(annotation)[1:])
     return annotation if is_moment and not is_plain else None
 
 
 def _result_adapter(returns: Any) -> TypeAdapter[Any]:
-    """NaN stays NaN, and is then refused, unless a class has a configuration of its own."""
+    """Keep NaN, which is refused later, unless the class has its own configuration."""
     try:
         return TypeAdapter(returns, config=ConfigDict(ser_json_inf_nan="constants"))
     except PydanticUserError as error:
@@ -386,20 +366,20 @@ def _field(parameter: Parameter) -> Any:
     if parameter.description and not any(field.description for field in parameter.fields):
         annotation = Annotated[annotation, Field(description=parameter.description)]
     elif datetime.datetime in leaves(parameter.annotation) and not parameter.fields:
-        words = f"Without an offset, in the time zone {timezone.get_default_timezone_name()}."
+        words = f"Time zone if no offset is given: {timezone.get_default_timezone_name()}."
         annotation = Annotated[annotation, Field(description=words)]
     if parameter.default is not EMPTY:
-        # pydantic puts the default in place, so that what was left out is part of the checked arguments too.
+        # With pydantic's default, omitted arguments are part of the validated ones.
         annotation = Annotated[annotation, Field(default=parameter.default)]
     return Required[annotation] if parameter.required else NotRequired[annotation]
 
 
 MAX_VALUES = 1000
-"""Values of which every mistake is looked for."""
+"""Number of leading values whose errors are all reported."""
 
 
 class ArgumentError(Exception):
-    """Arguments that do not fit. Each of ``problems`` is a sentence from which a caller can repair the call."""
+    """Invalid arguments. ``problems`` are sentences from which a caller can correct the call."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__(" ".join(problems))
@@ -410,13 +390,10 @@ class Arguments:
     """The named arguments of a tool, prompt or resource template.
 
     Args:
-        parameters: of the function.
-        label: names the primitive in errors.
-        is_json: numbers, booleans and moments are those of JSON: ``"5"`` and ``true`` are no integers. Variables of
-            URIs and arguments of prompts are all strings, which pydantic reads.
-
-    Attributes:
-        schema: JSON Schema, an object that allows no further properties.
+        parameters: the function's parameters.
+        label: name of the primitive for errors.
+        is_json: require JSON types: ``"5"`` and ``true`` are not integers. False for URI variables and prompt
+            arguments, which are strings that pydantic converts.
 
     Raises:
         ImproperlyConfigured: a parameter's type has no JSON Schema.
@@ -429,16 +406,16 @@ class Arguments:
         self.schema = {"type": "object", "properties": {}, **checked.schema}
         self._core = checked.core
         self._validate = checked.validate
-        # Names that pydantic knows and the schema does not are aliases.
+        # Names missing in the schema are aliases.
         self._fitting = defaultdict(
             frozenset, {name: _fitting(each) for name, each in self.schema["properties"].items()}
         )
 
     def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments to call with.
+        """Return the function's arguments.
 
         Raises:
-            ArgumentError: something is missing, unknown or of the wrong type.
+            ArgumentError: an argument is missing, unknown or invalid.
         """
         try:
             checked = self._validate(values)
@@ -451,24 +428,19 @@ class Arguments:
         return checked
 
     def _sentences(self, error: ValidationError, values: Mapping[str, Any]) -> list[str]:
-        """Say what is wrong: of the first values all there is, of the others at least one mistake.
-
-        Args:
-            error: the first mistake of each list.
-            values: the arguments.
-        """
+        """Return all errors of the first values, and at least one of the others."""
         part = _Part()
         first = part.of(values)
         details: list[Any] = []
         try:
             SchemaValidator(self._core).validate_python(first)
         except ValidationError as found:
-            # What is wrong with something that was cut may be so because it was cut.
+            # Errors of truncated values may come from the truncation.
             details = [each for each in found.errors(include_url=False) if id(each["input"]) not in part.cut]
         if not details and error.error_count() <= MAX_VALUES:
             details = error.errors(include_url=False)
         if not details:
-            return [f"The arguments have {error.error_count():,} mistakes."]
+            return [f"The arguments have {error.error_count():,} errors."]
         return sentences(details, values, self.schema)
 
     def _check_types(self, name: str, value: Any, checked: Any) -> None:
@@ -481,18 +453,13 @@ class Arguments:
 
 
 class _Part:
-    """The first values of arguments, as far as all that is wrong with them is told.
-
-    Attributes:
-        cut: ids of the lists and objects that have more.
-    """
+    """The first ``MAX_VALUES`` values of arguments. ``cut`` holds truncated lists and objects by id."""
 
     def __init__(self) -> None:
-        self.cut: dict[int, Any] = {}  # with what has the id, or another could get it
+        self.cut: dict[int, Any] = {}  # holds the objects, so that ids are not reused
         self._left = MAX_VALUES
 
     def of(self, value: Any) -> Any:
-        """Return *value*, or a part of it."""
         if not isinstance(value, list | Mapping):
             return value
         length = min(len(value), self._left)
@@ -508,10 +475,10 @@ class _Part:
 
 
 class Unfit:
-    """A checked value of which its reader has to say what is wrong with it."""
+    """A validated value whose errors are reported elsewhere."""
 
 
-# Numbers, booleans and moments that pydantic would make of something else
+# Numbers, booleans and datetimes that pydantic would convert from other types
 
 _COMPLAINTS = {"integer": "int_type", "number": "float_type", "boolean": "bool_type", "null": "none_required"}
 _FORMATS = {
@@ -523,7 +490,7 @@ _FORMATS = {
 }
 _KINDS: Mapping[str, type] = {"null": type(None), "string": str, "array": list, "object": dict}
 _NUMBER = re.compile(r"\s*[+-]?\d+(\.\d*)?\s*")
-"""Text that pydantic takes for seconds since 1970."""
+"""Text that pydantic reads as seconds since 1970."""
 _FITTING: Mapping[str, frozenset[type]] = {
     "integer": frozenset({int, type(None)}),
     "number": frozenset({int, float, type(None)}),
@@ -533,22 +500,16 @@ _FITTING: Mapping[str, frozenset[type]] = {
 
 
 def _fitting(schema: Mapping[str, Any]) -> frozenset[type]:
-    """Return the types of values that need no closer look."""
     kind = schema.get("type")
     is_plain = isinstance(kind, str) and "format" not in schema and "pattern" not in schema
     return _FITTING.get(cast("str", kind), frozenset()) if is_plain else frozenset()
 
 
 def misfits(value: Any, schema: Any, root: Mapping[str, Any], path: tuple[Any, ...] = ()) -> list[Any]:
-    """Return what is no number, boolean or moment although the schema says so, as ``ValidationError.errors()`` would.
+    """Return values of a wrong JSON type that pydantic would convert, as entries of ``ValidationError.errors()``.
 
-    Whatever else does not fit pydantic refuses itself; whether nothing at all will do is for it to say, too.
-
-    Args:
-        value: of JSON.
-        schema: what it should be; of all that JSON Schema has, types, formats and what they are nested in are read.
-        root: the schema that ``$ref`` leads into.
-        path: where the value is.
+    Only numbers, booleans, dates and times are checked; pydantic rejects the rest, and null. ``$ref`` points into
+    *root*.
     """
     if value is None or not isinstance(schema, Mapping):
         return []
@@ -567,7 +528,6 @@ def misfits(value: Any, schema: Any, root: Mapping[str, Any], path: tuple[Any, .
 
 
 def _complaints(value: Any, schema: Mapping[str, Any]) -> list[str]:
-    """Return pydantic's names for what is wrong with the value itself."""
     if complaint := _FORMATS.get(schema.get("format") or schema.get("pattern") or ""):
         is_wrong = isinstance(value, int | float) or (isinstance(value, str) and _NUMBER.fullmatch(value))
         return [complaint] if is_wrong else []
@@ -581,7 +541,6 @@ def _complaints(value: Any, schema: Mapping[str, Any]) -> list[str]:
 
 
 def _inside(value: Any, schema: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """Give the keys or places of what a value is made of, each with its schema."""
     if isinstance(value, Mapping):
         named, others = schema.get("properties", {}), schema.get("additionalProperties")
         yield from ((key, named.get(key, others)) for key in value)
@@ -591,7 +550,7 @@ def _inside(value: Any, schema: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
 
 
 def _misfits_of_forms(value: Any, forms: Sequence[Any], root: Mapping[str, Any], path: tuple[Any, ...]) -> list[Any]:
-    """Return [] where the value has one of the forms; else what is wrong inside of the one that it is meant to have."""
+    """Return [] if a schema fits; else the errors inside of the closest one."""
     possible = [each for each in forms if isinstance(value, _KINDS.get(str(each.get("type")), object))]
     found = [misfits(value, each, root, path) for each in possible]
     if not all(found):

@@ -19,39 +19,19 @@ POLICIES = ("allow", "ask", "block")
 
 
 class Tool(Primitive):
-    """A function a model may call.
+    """A function that models call. ``@tool`` documents the options.
 
     Args:
-        input_schema: what is published as ``inputSchema``, as it stands, in place of the one made from the signature;
-            arguments are checked by the signature all the same.
-        arguments: checks the arguments, in place of what the signature says: for functions that take whatever it gives.
-        rate_limit: how often a caller may call it, like ``"10/m"``.
-        timeout: seconds a call may take; 0 for no limit, None for that of the site.
-        concurrency_limit: how many calls run at once in a process; None for no limit.
-        max_output_chars: the most characters of a result; 0 for no limit, None for that of the site.
-        idempotency_key: the argument that says which calls are the same call again.
-        atomic: run a synchronous function in a transaction of the default database, rolled back on any error; by
-            default all that is not ``read_only``.
-        read_only, destructive, idempotent, open_world: hints for clients (``ToolAnnotations``).
-        always_listed: list it even where tools are so many that they are searched.
-        task: whether its calls may go on in the background: ``"optional"``, ``"required"`` or ``"never"``.
-        before_task: takes what the function takes; runs before the client is told that there is a task.
-        log_arguments: keep the arguments in the log of calls, where the site does.
-        policy: what its calls meet where people decided nothing: ``"allow"``, ``"ask"`` or ``"block"``; None for what
-            its hints say.
-        preview: takes what the function takes; tells the person who is asked what would change.
-        other arguments: see ``Primitive``.
+        arguments: validates the arguments in place of the signature, for functions with ``**kwargs``.
 
     Attributes:
-        mirrors: the parameters that headers repeat.
-        read: the function as it was read; ``function`` may have more around it.
-        read_preview: that of ``preview`` likewise.
-        read_only: it says that it changes nothing.
-        annotations: its hints, as ``ToolAnnotations`` has them; known before the rest of ``definition`` may be.
-        waives_permission: it writes rows of a model without that model's permission, because the site said so.
-        is_conducted: its calls are seen to while they run (``core.execution``).
-        task_handler: from the ``Context`` of a call, the tool and the checked arguments to the ``Result``, in place of
-            running the function there and then; or to None, to run it.
+        mirrors: parameters repeated in headers.
+        read, read_preview: the functions as read; ``function`` and ``preview`` may wrap them.
+        annotations: the hints, available before ``definition`` is complete.
+        waives_permission: the site allows writing rows without the model's permission.
+        is_conducted: calls are supervised while they run (``core.execution``).
+        task_handler: takes the ``Context``, the tool and the validated arguments; returns the ``Result``, or None to
+            run the function now.
     """
 
     kind = "tool"
@@ -83,7 +63,7 @@ class Tool(Primitive):
     ) -> None:
         super().__init__(call, **options)
         self.require_plain_name()
-        # What changes nothing has nothing to roll back; and a transaction may mean waiting for the write lock.
+        # A read-only tool has nothing to roll back, and a transaction may wait for the write lock.
         self.atomic = not read_only if atomic is None else atomic
         self.rate = parse_rate(rate_limit, self.label)
         self.timeout, self.concurrency_limit, self.max_output_chars = timeout, concurrency_limit, max_output_chars
@@ -97,8 +77,8 @@ class Tool(Primitive):
         self.read_preview = None if preview is None else read_function(preview, options["context_type"])
         self.preview = self.read_preview
         self.rows_of: Callable[[Any, Mapping[str, Any]], Mapping[str, Any]] | None = None
-        """Takes context and checked arguments, gives the rows that these address, by argument; under "" the one that
-        no argument says. It may write."""
+        """Takes the context and the validated arguments; returns the rows they address by argument name, and under ""
+        a row that no argument names. May write."""
         self.task_handler: Callable[[Any, Tool, dict[str, Any]], Awaitable[Result | None]] | None = None
         self.always_listed = always_listed
         self.log_arguments = log_arguments
@@ -117,7 +97,6 @@ class Tool(Primitive):
             self.definition["annotations"] = dict(self.annotations)
 
     def _take(self, function: Function) -> None:
-        """Use *function* as it was read; what is open is settled later."""
         self.read = self.function = collected(function)
         self.is_interactive = (
             self.is_interactive or function.is_async or self.read.context is not None or self.task is not None
@@ -127,14 +106,14 @@ class Tool(Primitive):
 
     @property
     def is_deferred(self) -> bool:
-        """Whether what it takes and gives shows only at the start: with models, or as a method of a class."""
+        """True if the definition is completed at startup: for functions with models, and methods."""
         return self.read.is_unbound or mentions_models(self.read)
 
     def bind(self) -> None:
-        """Find the class of a method that was decorated in the body of its class.
+        """Bind a method that was decorated in its class body.
 
         Raises:
-            ImproperlyConfigured: it cannot be found, or not be made without arguments.
+            ImproperlyConfigured: the class cannot be found, or requires arguments.
         """
         if self.read_preview is not None and self.read_preview.is_unbound:
             self.read_preview = self.preview = self._bound(self.read_preview)
@@ -146,14 +125,11 @@ class Tool(Primitive):
             self._check_preview()
 
     def _bound(self, function: Function) -> Function:
-        bound(function.call)  # which says what is wrong, if something is
+        bound(function.call)  # raises a clear error
         return read_function(function.call, self._context_type)
 
     def settle(self, function: Function) -> None:
-        """Run *function*, and tell of what it takes and gives.
-
-        Args:
-            function: what was read, or what was put around it.
+        """Set the function to run, possibly a wrapper, and complete the definition.
 
         Raises:
             ImproperlyConfigured: the type of an argument or of the result has no JSON Schema.
@@ -171,23 +147,20 @@ class Tool(Primitive):
             self.definition["outputSchema"] = self.output.schema
 
     def _check_preview(self) -> None:
-        """Refuse a preview that could never be called."""
         taken = () if self.preview is None else self.preview.parameters
         if strange := [each.name for each in taken if each.required and each.name not in self._names]:
             msg = (
-                f"{self.label}: preview takes {', '.join(strange)}, which the tool does not. Name its parameters as "
-                "the tool does, or give them a default."
+                f"{self.label}: preview takes {', '.join(strange)}, which the tool does not. Use the tool's parameter "
+                "names, or set a default."
             )
             raise ImproperlyConfigured(msg)
 
     def _check_idempotency_key(self, schema: Mapping[str, Any]) -> None:
-        """Refuse a key that is none of the arguments."""
         if self.idempotency_key is not None and self.idempotency_key not in schema.get("properties", {}):
             msg = f"{self.label}: idempotency_key={self.idempotency_key!r} must be the name of one of its arguments."
             raise ImproperlyConfigured(msg)
 
     def _check_limits(self) -> None:
-        """Refuse limits that are none."""
         for name, least in (("timeout", 0), ("max_output_chars", 0), ("concurrency_limit", 1)):
             value = getattr(self, name)
             kinds = {int, float} if name == "timeout" else {int}
@@ -212,17 +185,16 @@ class Tool(Primitive):
         return policy
 
     def _written(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """A copy of a schema somebody wrote, after a look at what would lose the tool to every client."""
         if schema.get("type") != "object":
-            msg = f'{self.label}: input_schema must have "type": "object" at its top.'
+            msg = f'{self.label}: input_schema must have "type": "object" at the top level.'
             raise ImproperlyConfigured(msg)
         try:
             return json.loads(json.dumps(schema, allow_nan=False))  # type: ignore[no-any-return]
         except (TypeError, ValueError) as error:
-            msg = f"{self.label}: input_schema must be JSON: {error}."
+            msg = f"{self.label}: input_schema must be JSON serializable: {error}."
             raise ImproperlyConfigured(msg) from error
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether calling it again with the same arguments changes nothing more, as far as it says itself."""
+        """True if the hints allow repeating a call."""
         return bool(self.annotations.get("readOnlyHint") or self.annotations.get("idempotentHint"))

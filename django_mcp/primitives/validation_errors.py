@@ -1,4 +1,4 @@
-"""Validation errors as sentences from which a model can repair its call."""
+"""Texts of validation errors, from which a model can correct its call."""
 
 import difflib
 import re
@@ -10,17 +10,17 @@ from pydantic_core import from_json, to_json
 
 _LONGEST = 60
 _PLAIN = re.compile(r"[\w .,:+-]+")
-"""Text that looks in JSON as it does outside."""
+"""Text that needs no escapes in JSON."""
 _NAMED = re.compile(r"'((?:[^'\\]|\\.)*)'")
 
 
 def hint(wanted: str, value: Any, *, is_optional: bool) -> str:
-    """The end of a sentence, from behind the value on, and what it suggests.
+    """Return the end of a sentence: a suggestion, or a full stop.
 
     Args:
-        wanted: what the value must, like ``be an array``.
-        value: what was sent.
-        is_optional: whether it may be left out.
+        wanted: the requirement, such as ``be an array``.
+        value: the value sent.
+        is_optional: the argument may be omitted.
     """
     if value is None:
         return "; omit it instead." if is_optional else "."
@@ -36,7 +36,7 @@ def hint(wanted: str, value: Any, *, is_optional: bool) -> str:
 
 
 def _mended(wanted: str, value: Any) -> str | None:
-    """The JSON of what was meant: one thing where several are wanted, or a number where a string is."""
+    """Return the JSON probably meant: a list around one value, or a string for a number."""
     if wanted == "be an array" and (not isinstance(value, str) or _PLAIN.fullmatch(value)):
         return to_json([value]).decode()
     if wanted == "be a string" and isinstance(value, int | float):
@@ -138,11 +138,7 @@ _WRITTEN_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def predicate(detail: Any) -> str | None:
-    """What a value must, as in ``be an integer``; None where pydantic's own words have to do.
-
-    Args:
-        detail: one entry of ``ValidationError.errors()``.
-    """
+    """Return a requirement such as ``be an integer`` for an entry of ``ValidationError.errors()``; None if unknown."""
     kind, context, value = detail["type"], detail.get("ctx", {}), detail["input"]
     if kind in {"string_too_short", "too_short", "bytes_too_short"} and not value:
         return "not be empty"
@@ -166,38 +162,38 @@ _NAMES = {dict: "an object", list: "an array", str: "a string", bool: "true or f
 
 
 def kind_name(value: Any) -> str:
-    """What a value of JSON is, like ``an array``."""
+    """Return the kind of a JSON value, such as ``an array``."""
     return _NAMES.get(type(value), "a number")
 
 
 def shown(value: Any) -> str:
-    """A value in a few characters, as whoever sent JSON wrote it."""
+    """Return a value as JSON, shortened."""
     if isinstance(value, str):
         return shortened(repr(value), 80)
     try:
         return shortened(to_json(value).decode(), 80)
-    except ValueError:  # a default of the site's own, say
+    except ValueError:  # such as a default of the site
         return shortened(repr(value), 80)
 
 
 def shortened(text: str, length: int) -> str:
-    """*text*, cut where it has more than *length* characters."""
+    """Return *text*, truncated to *length* characters."""
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def sentence(words: str) -> str:
-    """*words* with a full stop behind them, cut where they are long: a choice may have thousands of options."""
+    """Return *words* with a full stop, shortened: choices may have thousands of options."""
     words = shortened(words, 500)
     return words if words.endswith((".", "!", "?", "…")) else f"{words}."
 
 
 def with_article(noun: str) -> str:
-    """An English noun with the article it has: ``an author``, ``a user``."""
+    """Return a noun with its article: ``an author``, ``a user``."""
     return f"{'an' if _VOWEL.match(noun) else 'a'} {noun}"
 
 
 def size(length: int) -> str:
-    """So many bytes, for people: ``1.5 MiB``."""
+    """Return a number of bytes for people: ``1.5 MiB``."""
     for unit, name in ((1024**2, "MiB"), (1024, "KiB")):
         if length >= unit:
             return f"{length / unit:.1f} {name}".replace(".0 ", " ")
@@ -205,19 +201,19 @@ def size(length: int) -> str:
 
 
 MOST = 20
-"""Problems of one call that are told; whoever makes more has misunderstood something that a few of them show."""
+"""Maximum number of errors reported for a call."""
 MAX_FORMS = 3
 _NAME = re.compile(r"\w+")
 
 
 class Problem(NamedTuple):
-    """One of pydantic's complaints.
+    """One of pydantic's errors.
 
     Attributes:
-        path: where in the arguments.
-        union: where the union is that it is about one form of, if it is.
-        form: of that union, as pydantic calls it.
-        detail: pydantic's.
+        path: location in the arguments.
+        union: location of the union that the error belongs to, or None.
+        form: member of the union, as pydantic names it.
+        detail: pydantic's entry.
     """
 
     path: tuple[Any, ...]
@@ -227,13 +223,7 @@ class Problem(NamedTuple):
 
 
 def sentences(details: Iterable[Any], given: Any, schema: Mapping[str, Any]) -> list[str]:
-    """One sentence for each thing that is wrong.
-
-    Args:
-        details: as ``ValidationError.errors()`` has them.
-        given: the arguments.
-        schema: their JSON Schema.
-    """
+    """Return one sentence per entry of ``ValidationError.errors()``."""
     problems = [_problem(detail, given) for detail in details]
     told: list[str] = []
     for (union, _), group in groupby(problems, lambda each: (each.union, each.union is None and each.path)):
@@ -243,14 +233,14 @@ def sentences(details: Iterable[Any], given: Any, schema: Mapping[str, Any]) -> 
 
 
 def abridged(told: list[str]) -> list[str]:
-    """As many of the sentences as are told, and how many more there are."""
+    """Return the first sentences, and how many more there are."""
     if len(told) <= MOST:
         return told
     return [*told[: MOST - 1], f"And {len(told) - MOST + 1} more errors."]
 
 
 def _problem(detail: Any, given: Any) -> Problem:
-    """Where it is. What of pydantic's location leads nowhere in the arguments is the name of a union's form."""
+    """Locate an error. Parts of its location that are missing in the arguments name a union's member."""
     path: list[Any] = []
     union, form, value = None, "", given
     for place, part in enumerate(detail["loc"], 1):
@@ -272,7 +262,6 @@ def _leads_on(value: Any, part: Any) -> bool:
 
 
 def _of_union(union: tuple[Any, ...], problems: Sequence[Problem], schema: Mapping[str, Any]) -> Iterator[str]:
-    """What to tell of a value that fits no form of a union: what it may be, or what is wrong in the form it has."""
     inside: dict[str, list[Problem]] = {}
     for each in problems:
         if each.path != union:
@@ -297,7 +286,7 @@ def _form(form: str) -> str:
 
 
 def written(path: Iterable[Any]) -> str:
-    """A place in JSON as one writes it in most languages, like ``guests[0].name``."""
+    """Return a path as ``guests[0].name``."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
 
 
@@ -327,7 +316,6 @@ def _sentence(problem: Problem, schema: Mapping[str, Any]) -> str:
 def _must(
     path: Sequence[Any], predicates: Sequence[Any], value: Any, schema: Mapping[str, Any], length: int | None = None
 ) -> str:
-    """Like ``Argument 'nights' must be an integer or null, not 'many'.``, with what to write instead behind it."""
     first, *others = dict.fromkeys(predicates)
     wanted = shortened(" or ".join([first, *(each.removeprefix("be ") for each in others)]), 500)
     sentence = f"Argument {_where(path)} must {wanted}"
@@ -346,17 +334,17 @@ def _unknown(problem: Problem, schema: Mapping[str, Any]) -> str:
 
 
 def about_argument(path: Sequence[Any], words: str) -> str:
-    """What is wrong with the argument at *path*: words that go on from its name, like ``must be …``, or their own."""
+    """Return a sentence about an argument; *words* begin with ``must`` or stand alone."""
     return f"Argument {_where(path)}{'' if words.startswith('must ') else ':'} {words}"
 
 
 def missing_argument(path: Sequence[Any]) -> str:
-    """The sentence for an argument at *path* that must be given."""
+    """Return the error for a missing argument."""
     return f"Missing argument {_where(path)}."
 
 
 def unknown_argument(path: Sequence[Any], known: Sequence[str]) -> str:
-    """The sentence for an argument at *path* that there is not, where there are *known* ones."""
+    """Return the error for an unknown argument, with the *known* ones."""
     close = difflib.get_close_matches(str(path[-1]), known, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     takes = "It takes" if len(path) == 1 else f"{_where(path[:-1])} takes"
@@ -365,7 +353,6 @@ def unknown_argument(path: Sequence[Any], known: Sequence[str]) -> str:
 
 
 def _misspelt(problem: Problem, schema: Mapping[str, Any]) -> str:
-    """Whether something else was given under nearly that name, where unknown names are not complaints themselves."""
     if len(problem.path) == 1 or not isinstance(problem.detail["input"], Mapping):
         return ""
     known = _properties(schema, problem.path[:-1])
@@ -375,7 +362,6 @@ def _misspelt(problem: Problem, schema: Mapping[str, Any]) -> str:
 
 
 def _properties(schema: Mapping[str, Any], path: Sequence[Any]) -> list[str]:
-    """The names that an object at *path* may have, as far as the schema tells."""
     positions: list[Mapping[str, Any]] = _alternatives(schema, schema)
     for part in path:
         inner = [
@@ -389,7 +375,6 @@ def _properties(schema: Mapping[str, Any], path: Sequence[Any]) -> list[str]:
 
 
 def _alternatives(position: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """What a schema may mean: itself, what it refers to, or each of its alternatives."""
     if "$ref" in position:
         return _alternatives(schema["$defs"][position["$ref"].rpartition("/")[2]], schema)
     forms = [*position.get("anyOf", ()), *position.get("oneOf", ())]

@@ -1,4 +1,4 @@
-"""What the protocol revisions share."""
+"""Requests, responses, streams and events as the protocol revisions share them."""
 
 import logging
 import secrets
@@ -21,17 +21,16 @@ logger = logging.getLogger("django_mcp")
 
 
 LARGE_BYTES = 64 * 1024
-"""Bytes of a body from which on it is not read and checked on the event loop, where all other calls would wait."""
+"""Larger bodies are parsed in a worker thread, to keep the event loop free."""
 
 
 class Event(NamedTuple):
-    """One event of a stream (HTML Living Standard, Server-sent events).
+    """An event of a stream (HTML Living Standard, Server-sent events).
 
     Attributes:
-        data: a JSON-RPC message; empty for an event that only primes the client to come back.
-        id: where to go on after this one; empty for streams that cannot be resumed.
-        retry: milliseconds after which to come back.
-        kind: the event's type.
+        data: a JSON-RPC message; empty for an event that only makes the client reconnect.
+        id: where to resume after this event; empty if the stream cannot be resumed.
+        retry: milliseconds before reconnecting.
     """
 
     data: bytes = b""
@@ -41,19 +40,18 @@ class Event(NamedTuple):
 
 
 KEEP_ALIVE = Event(kind="")
-"""Stands for a comment line, which keeps proxies from closing an idle connection."""
+"""Stands for a comment, which keeps proxies from closing an idle connection."""
 
 
 class ResponseStream(Protocol):
-    """What the edge can do with the connection of a POST while its call runs.
+    """The transport's connection for one POST while its call runs.
 
     Attributes:
-        takes_events: the client accepts an event stream as the answer.
-        can_hold: the connection can be kept open, to wait for what is still to come.
-        is_live: what is sent goes out while the call runs.
-        opened: the answer is an event stream, for something was sent.
-        is_request: what came in is answered by a response alone: set before a call runs. From then on the edge may
-            open the stream itself, to keep the connection alive.
+        takes_events: the client accepts an event stream.
+        can_hold: the connection can be kept open after the call.
+        is_live: events are sent while the call runs.
+        opened: the response is an event stream, because something was sent.
+        is_request: set before a request runs; then the transport may open the stream for keep-alives.
     """
 
     takes_events: bool
@@ -63,29 +61,27 @@ class ResponseStream(Protocol):
 
     @property
     def opened(self) -> bool:
-        """Whether something was sent."""
+        """True if something was sent."""
 
     def send(self, event: Event) -> None:
-        """Send an event before the answer. May be called from any thread."""
+        """Send an event before the response. Thread-safe."""
 
     def close(self) -> None:
-        """End the stream here and now."""
+        """End the stream now."""
 
     def watch(self, gone: Callable[[], None]) -> None:
-        """Call *gone* if the client goes away before the answer."""
+        """Call *gone* if the client disconnects before the response."""
 
 
 class MCPRequest(NamedTuple):
-    """One request, authenticated and decoded.
+    """One authenticated and decoded request.
 
     Attributes:
         headers: by lower-case name.
         body: the JSON value.
-        runner: how the edge runs a site's code.
-        edge: gives a Django request for it.
-        response: the way back to the client while the call runs.
-        over_http: headers repeat the body, and a stream that was let go can be taken up again.
-        is_large: the body is larger than LARGE_BYTES, so it is read and checked outside of the event loop.
+        edge: returns a Django request.
+        over_http: headers repeat the body, and streams can be resumed.
+        is_large: the body exceeds ``LARGE_BYTES``.
     """
 
     server: MCPServer
@@ -100,23 +96,21 @@ class MCPRequest(NamedTuple):
 
 
 class EventStream(Protocol):
-    """Events as they come: an asynchronous generator, or what can be read like one."""
+    """An asynchronous generator of events, or an equivalent."""
 
     def __aiter__(self) -> AsyncIterator[Event]:
-        """Read it."""
+        """Iterate over the events."""
 
     def aclose(self) -> Awaitable[None]:
-        """It is wanted no more."""
+        """Stop the stream."""
 
 
 class MCPResponse(NamedTuple):
-    """What goes back: an HTTP status and one JSON text, or none, or a stream.
-
-    Where the response stream was opened, *body* is the stream's last message.
+    """An HTTP status with a JSON text, a stream or neither.
 
     Attributes:
-        headers: further headers.
-        stream: events as they come, after those that were sent already; closed when the client goes.
+        body: JSON; the last message of the stream if the response stream was opened.
+        stream: events after those already sent; closed when the client disconnects.
     """
 
     status: int
@@ -129,20 +123,20 @@ ACCEPTED = MCPResponse(202)
 
 
 class Revision(Protocol):
-    """A family of protocol versions."""
+    """A group of protocol versions."""
 
     async def serve(self, mcp_request: MCPRequest) -> MCPResponse:
         """Answer one body.
 
         Raises:
-            ProtocolError: nothing could be answered under a request's id.
+            ProtocolError: no response with a request id is possible.
         """
 
 
 def capabilities(server: MCPServer, response: ResponseStream) -> dict[str, Any]:
-    """The ``ServerCapabilities``: what is registered, and notifications where a stream can be held open for them."""
+    """Return the ``ServerCapabilities``; change notifications require a transport that can hold a stream open."""
     declared: dict[str, Any] = {name: dict(value) for name, value in server.capabilities.items()}
-    if response.can_hold and database.has_database():  # changes come by way of the database
+    if response.can_hold and database.has_database():  # changes are published through the database
         for name in ("tools", "prompts", "resources"):
             if name in declared:
                 declared[name]["listChanged"] = True
@@ -154,15 +148,7 @@ def capabilities(server: MCPServer, response: ResponseStream) -> dict[str, Any]:
 def context_for(
     mcp_request: MCPRequest, request: Request, client: Any, capabilities: Mapping[str, Any], channel: Channel
 ) -> Context:
-    """The context of a call.
-
-    Args:
-        mcp_request: the POST it came in.
-        request: the request.
-        client: what the client says it is, unread.
-        capabilities: what the client declared.
-        channel: leads back to it.
-    """
+    """Return the context of a call. *client* is unvalidated."""
     context = Context(
         mcp_request.server,
         mcp_request.principal,
@@ -186,17 +172,17 @@ def response(
     finish: Callable[[Result, MCPServer], dict[str, Any]],
     server: MCPServer,
 ) -> bytes:
-    """The response that carries a result.
+    """Return the encoded response for a result.
 
     Args:
-        request_id: of the request.
-        result: of the method.
-        version: under which the encoding of a result that many requests share is kept.
-        finish: puts the marks of *version* on a result.
-        server: whose result it is.
+        request_id: id of the request.
+        result: the method's result.
+        version: cache key of the encoding of a shared result.
+        finish: adds the members of *version* to a result.
+        server: the endpoint.
 
     Raises:
-        InternalError: it cannot be encoded.
+        InternalError: the result cannot be encoded.
     """
     try:
         kept = result.encoded
@@ -210,10 +196,10 @@ def response(
 
 
 def adopt_key(request: Request, mcp_request: MCPRequest) -> None:
-    """Take the header ``Idempotency-Key`` for the key of a call that has none itself; so it is kept for all rounds.
+    """Use the header ``Idempotency-Key`` for a call without a key of its own.
 
     Raises:
-        InvalidParams: it is malformed.
+        InvalidParams: the header is malformed.
     """
     if request.method == "tools/call" and meta.IDEMPOTENCY_KEY not in meta_of(request.params):
         key = headers.idempotency_key(mcp_request.headers[headers.IDEMPOTENCY_KEY])
@@ -221,7 +207,7 @@ def adopt_key(request: Request, mcp_request: MCPRequest) -> None:
 
 
 def failure(request_id: RequestId | None, error: Exception) -> bytes:
-    """The response that stands for what nobody expected; the log has the exception."""
+    """Log an unexpected exception; return the response."""
     reference = secrets.token_hex(4)
     logger.error("[%s] request %r failed", reference, request_id, exc_info=error)
     message = f"Internal server error. Details are in the server's log under reference {reference}."
@@ -231,7 +217,7 @@ def failure(request_id: RequestId | None, error: Exception) -> bytes:
 
 
 def notification(method: str, params: Mapping[str, Any]) -> bytes:
-    """A notification's JSON.
+    """Return an encoded notification.
 
     Raises:
         TypeError: the parameters cannot be encoded.
@@ -244,7 +230,6 @@ def notification(method: str, params: Mapping[str, Any]) -> bytes:
 
 
 def _unencodable(request_id: RequestId, error: Exception) -> InternalError:
-    """The error for a result that JSON cannot hold; the log says which."""
     reference = secrets.token_hex(4)
     logger.error("[%s] the result of request %r cannot be encoded: %s", reference, request_id, error)
     message = f"The result cannot be encoded as JSON. Details are in the server's log under reference {reference}."

@@ -1,7 +1,4 @@
-"""Choose the protocol revision that serves a request.
-
-A *revision* takes one decoded POST body and gives one ``MCPResponse``; ``choose`` says which one a body belongs to.
-"""
+"""Choice of the protocol revision that serves a request."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,10 +15,9 @@ LEGACY = LegacyRevision()
 
 
 def choose(header: Mapping[str, str], body: Any) -> Revision:
-    """The revision of a body.
+    """Return the revision for a body.
 
-    The header decides, because real clients mix the rest: the connectors of one vendor send a legacy header
-    with modern ``_meta`` and expect to be served as the header says.
+    The header decides, because some clients send a legacy header with modern ``_meta`` and expect legacy responses.
     """
     version = header.get(headers.VERSION)
     if version is not None:
@@ -30,19 +26,14 @@ def choose(header: Mapping[str, str], body: Any) -> Revision:
         return MODERN if version in versions.MODERN and _claims_modern(body) else LEGACY
     if version is None:
         return MODERN if _claims_modern(body) else LEGACY
-    # A version nobody knows is refused in modern words, which are the ones that can name it.
+    # Only the modern revision has an error for unknown versions.
     return LEGACY if version in versions.LEGACY else MODERN
 
 
 def spoken(body: Any, agreed: str | None) -> str:
-    """The version of a body that came without headers; ``choose`` takes it for the header.
+    """Return the version of a body without headers; *agreed* is the one negotiated by ``initialize``.
 
-    A request with the newest version's ``_meta`` stands for itself, whatever was agreed on (2026-07-28, Versioning,
-    Backward Compatibility).
-
-    Args:
-        body: the JSON value.
-        agreed: the version that ``initialize`` was answered with, if there was one.
+    A request with modern ``_meta`` is modern whatever was negotiated (2026-07-28, Versioning, Backward Compatibility).
     """
     params = body.get("params") if type(body) is dict else None
     meta = meta_of(params) if type(params) is dict else {}
@@ -50,7 +41,7 @@ def spoken(body: Any, agreed: str | None) -> str:
     if isinstance(version, str):
         return version
     if agreed is None and (envelope.VERSION in meta or envelope.CLIENT_CAPABILITIES in meta):
-        return versions.MODERN[0]  # which says what is missing
+        return versions.MODERN[0]  # reports what is missing
     return agreed or versions.LEGACY[0]
 
 

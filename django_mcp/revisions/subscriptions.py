@@ -1,10 +1,10 @@
-"""Which changes a stream receives, and streams that are idle for most of their life.
+"""Subscriptions: filtering of changes per stream, idle streams, and limits per caller.
 
-A stream lives longer than rights and rows do. So the caller is asked about anew whenever there is something to tell:
-of what does not exist for them any more they hear once, as they do of what was deleted, and then never again.
+Permissions and rows change during a stream's life, so access is checked for each notification. A resource that no
+longer exists for the caller gets one last notification.
 
-There may be ten thousand of them in a process. So while one has nothing to say, nothing runs for it and nothing waits:
-it is an object, of which the follower tells the edge that holds its connection when there is something to say.
+A process may hold ten thousand streams. An idle one has no task: it is an object, and the follower notifies the
+transport of new entries.
 """
 
 import asyncio
@@ -32,15 +32,11 @@ from django_mcp.revisions.base import KEEP_ALIVE, Event, MCPRequest
 logger = logging.getLogger("django_mcp")
 
 NONE: AbstractSet[str] = frozenset()
-"""The empty set, which most streams have, and which is one for all of them."""
+"""The empty set, shared by most streams."""
 
 
 class ResourceNotification(NamedTuple):
-    """A notification that goes out.
-
-    Attributes:
-        id: of its entry in the log.
-    """
+    """A notification to send. ``id`` is that of its entry in the event store."""
 
     id: int
     method: str
@@ -48,16 +44,16 @@ class ResourceNotification(NamedTuple):
 
 
 class SubscriptionFilter:
-    """Of one stream.
+    """The subscriptions of one stream.
 
     Args:
-        mcp_request: the request that opened it; of it is kept only who asked.
-        methods: the notifications of lists that it is to hear.
-        uris: the resources it is to hear of.
+        mcp_request: the request that opened the stream.
+        methods: list-changed notifications to send.
+        uris: subscribed resources.
 
     Attributes:
-        uris: those it is to hear of still. Whoever knows that they exist for the caller may add some.
-        lost: those it heard of for the last time.
+        uris: resources still subscribed. Add only those that exist for the caller.
+        lost: resources whose last notification was sent.
     """
 
     __slots__ = ("_edge", "_methods", "_principal", "_server", "lost", "uris")
@@ -70,20 +66,20 @@ class SubscriptionFilter:
         self._methods = methods
 
     def wants(self, entry: Entry) -> bool:
-        """Whether a change is among what it asked for."""
+        """Return True if an entry matches the subscriptions."""
         change = publish.read(entry.data)
         if "for" in change and publish.names_of(self._principal).isdisjoint(change["for"]):
             return False
         return change["method"] in self._methods or change["params"].get("uri") in self.uris
 
     async def told(self, entries: Iterable[Entry]) -> list[ResourceNotification]:
-        """What goes out for changes that came together. The same is told but once where it is about rows."""
+        """Return notifications for entries that came together, without duplicates for rows."""
         asked = [entry for entry in entries if self.wants(entry)]
         wanted = [(entry.id, publish.read(entry.data)) for entry in asked]
         if after := max((change.get("after", 0) for _, change in wanted), default=0):
             await asyncio.sleep(after)
         known = await self.known(_uris(change for _, change in wanted))
-        if known is None:  # which is no reason to keep silent about the others
+        if known is None:  # the other entries may still be sent
             return [each for entry in asked for each in await self.told([entry])] if len(asked) > 1 else []
         told: dict[Any, ResourceNotification] = {}
         for number, change in wanted:
@@ -105,7 +101,7 @@ class SubscriptionFilter:
         return True
 
     async def known(self, uris: Iterable[str]) -> set[str] | None:
-        """Those of *uris* that exist for the caller now; None where that cannot be found out."""
+        """Return those of *uris* that exist for the caller now; None if this cannot be determined."""
         wanted = list(dict.fromkeys(uris))
         if self._server.user_passes_test is not None and not await self._may_call():
             return None
@@ -122,13 +118,11 @@ class SubscriptionFilter:
             return None
 
     async def _may_call(self) -> bool:
-        """Return True if the caller may still call the endpoint."""
         look = partial(refresh_principal, self._principal, self._server)
         return await patiently(shared_pool(), look) is not None
 
 
 def _uris(wanted: Iterable[Mapping[str, Any]]) -> Iterable[str]:
-    """All that has to be asked about to tell of changes."""
     for change in wanted:
         about: Sequence[str] = change.get("about", ())
         yield from about
@@ -137,17 +131,14 @@ def _uris(wanted: Iterable[Mapping[str, Any]]) -> Iterable[str]:
 
 
 RETRY_SECONDS = 60
-"""After how long a caller with too many open streams is told to try again."""
+"""Retry delay for a caller with too many open streams."""
 
 _open: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
-"""The slots that are taken in this process, by kind and id of their caller."""
+"""Slots in use in this process, by caller."""
 
 
 class StreamSlot:
-    """One of the streams that a caller may have open in this process. It is free again when closed or collected.
-
-    Args:
-        principal: the caller.
+    """One of a caller's open streams in this process; released when closed or garbage collected.
 
     Raises:
         TooManyRequests: the caller has ``MAX_STREAMS_PER_CALLER`` open streams.
@@ -166,7 +157,7 @@ class StreamSlot:
         _open[caller].add(id(self))
 
     def close(self) -> None:
-        """Give it back."""
+        """Release the slot."""
         caller, self._caller = self._caller, None
         if caller is not None:
             taken = _open[caller]
@@ -178,12 +169,11 @@ class StreamSlot:
 
 
 class ParkedStream(ABC):
-    """One of them. An edge that does not care reads it like any asynchronous generator.
+    """A stream without a task while it is idle; also readable as an asynchronous generator.
 
     Attributes:
-        subscription: to what it tells of, once it has begun.
-        is_over: it has said its last word.
-        slot: of its caller's streams, where it counts as one; given back when it is closed.
+        is_over: the last event was sent.
+        slot: released when the stream is closed.
     """
 
     __slots__ = ("_reading", "is_over", "slot", "subscription")
@@ -196,30 +186,30 @@ class ParkedStream(ABC):
 
     @abstractmethod
     def begin(self) -> AsyncGenerator[Event, None]:
-        """Subscribe, and say what comes first."""
+        """Subscribe; yield the first events."""
 
     @abstractmethod
     async def tell(self, entries: Sequence[Entry]) -> Sequence[Event]:
-        """What it says of entries that came together."""
+        """Return the events for entries that came together."""
 
     def part(self) -> Sequence[Event]:
-        """What it says when the server ends it."""
+        """Return the last events, when the server ends the stream."""
         return ()
 
     def close(self) -> None:
-        """It is wanted no more."""
+        """Unsubscribe and release the slot."""
         if self.subscription is not None:
             self.subscription.close()
         if self.slot is not None:
             self.slot.close()
 
     def __aiter__(self) -> AsyncGenerator[Event, None]:
-        """Its events as they come."""
+        """Iterate over the events."""
         self._reading = self._events()
         return self._reading
 
     async def aclose(self) -> None:
-        """See ``close``."""
+        """Close the stream."""
         if self._reading is not None:
             await self._reading.aclose()
 

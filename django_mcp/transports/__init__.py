@@ -1,1 +1,1 @@
-"""HTTP in, HTTP out: one core, and two thin edges around it."""
+"""Transports: Django view, ASGI application and stdio."""

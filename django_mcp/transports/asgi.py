@@ -1,9 +1,9 @@
-"""The ASGI application beside Django's, and letting running calls finish at shutdown.
+"""The ASGI application ``mcp_application``, which serves endpoints beside Django, and its graceful shutdown.
 
-daphne cancels its applications the moment it is told to stop, and cuts their connections. Other servers wait first.
+It bypasses Django's request handler and middleware, which would take ten times as long as the rest; a Django request is
+built only when needed.
 
-Passing through Django's request handler and its middleware would cost ten times the rest together, so nothing
-here does; a Django request is built only when a tool asks for one.
+daphne cancels applications and cuts connections when it stops; other servers wait.
 """
 
 import asyncio
@@ -28,16 +28,16 @@ from django_mcp.transports.http import JSON_ONLY, Endpoint, http_sse_endpoints, 
 from django_mcp.transports.sse import LiveResponse
 
 GRACE_SECONDS = 5.0
-"""How long calls go on after daphne was told to stop; Docker kills a process ten seconds after it told it."""
+"""Seconds for calls to finish after daphne was stopped; Docker kills the process after ten."""
 PARTING_SECONDS = 0.1
-"""For what was written last to leave before connections are cut, and for calls that are cut off to say so."""
+"""Seconds for the last writes, and for cancelled calls to report."""
 
 
 class Patience:
-    """That of one application.
+    """Graceful shutdown under daphne.
 
     Attributes:
-        is_needed: whether the server is daphne; None until it serves, for only then it can be told.
+        is_needed: True if the server is daphne; None before the first request.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Patience:
         self._serving: set[asyncio.Task[None]] = set()
 
     def look(self) -> bool:
-        """Find out which server this is, where that is not known yet; under daphne, have it wait when it stops."""
+        """Return True under daphne, whose shutdown is then delayed."""
         if self.is_needed is None:
             reactor: Any = sys.modules.get("twisted.internet.reactor")
             self.is_needed = bool(getattr(reactor, "running", False))
@@ -55,7 +55,7 @@ class Patience:
         return self.is_needed
 
     async def serve(self, serving: Coroutine[Any, Any, None]) -> None:
-        """Serve a connection; to its end, if it is not its client that has gone."""
+        """Serve a connection to its end unless its client disconnects."""
         task = asyncio.create_task(serving)
         self._serving.add(task)
         task.add_done_callback(self._serving.discard)
@@ -70,7 +70,7 @@ class Patience:
     def _stop(self) -> object:
         self._stops = True
         end_streams()
-        # Twisted comes with daphne, which has loaded it; nothing here needs it otherwise, so it is not imported.
+        # Loaded by daphne; importing it would make it a dependency.
         deferred: Any = sys.modules["twisted.internet.defer"]
         return deferred.Deferred.fromFuture(asyncio.ensure_future(self._finish()))
 
@@ -85,15 +85,14 @@ class Patience:
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-# Loose on purpose: each package that makes ASGI applications has types of its own for the three.
+# Untyped, because each ASGI package has its own types for the three arguments.
 Application = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 class MCPApplication:
-    """Serves the endpoints' URLs, and hands everything else to *django_application*.
+    """Serves the endpoints and passes everything else to *django_application*.
 
-    URLs are those under which ``django_mcp.urls`` is included in the URLconf, or where it is not included, the
-    servers' own paths.
+    URLs are those under which the URLconf includes ``django_mcp.urls``, else the servers' own paths.
     """
 
     def __init__(self, django_application: Application) -> None:
@@ -103,11 +102,10 @@ class MCPApplication:
         for server in servers():
             path = path_of(server)
             for suffix, endpoint in {**http_sse_endpoints(server), "": Endpoint(server)}.items():
-                for each in {path, f"/{server.path}"}:  # a proxy may take FORCE_SCRIPT_NAME away, or leave it there
+                for each in {path, f"/{server.path}"}:  # with and without FORCE_SCRIPT_NAME, which proxies may strip
                     self._endpoints[each + suffix] = self._endpoints[each + suffix + "/"] = endpoint
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection."""
         if scope["type"] == "http":
             path = scope["path"]
             if root := scope.get("root_path"):
@@ -127,7 +125,7 @@ class MCPApplication:
         await self.django_application(scope, receive, send)
 
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve the ASGI lifespan protocol, which Django has not and an application around it may have."""
+        """Serve the ASGI lifespan protocol, whether or not *django_application* does; Django does not."""
         begun = answered = False
 
         async def listening() -> MutableMapping[str, Any]:
@@ -169,7 +167,7 @@ class MCPApplication:
             await _send(send, admitted)
             return
         first = await receive()
-        body = first.get("body", b"")  # most come in one piece
+        body = first.get("body", b"")  # usually the whole body
         if first["type"] != "http.request" or first.get("more_body") or len(body) > settings.MAX_BODY_BYTES:
             body = await read_body(receive, first, settings.MAX_BODY_BYTES)
             if body is None:
@@ -187,7 +185,7 @@ class MCPApplication:
         if response.opened or answer.stream is not None:
             held = await response.finish(answer)
             if held is not None:
-                # Of what it took to open the stream nothing is kept for as long as it is open.
+                # Free the memory of the request for the life of the stream.
                 del headers, edge, head, admitted, body, response, answer
                 await held.hold()
         else:
@@ -195,7 +193,7 @@ class MCPApplication:
 
 
 class Edge:
-    """Gives the Django request, which takes longer to make than most calls."""
+    """Access to the Django request, which is slow to build."""
 
     __slots__ = ("_scope",)
 
@@ -203,18 +201,17 @@ class Edge:
         self._scope = scope
 
     def __call__(self) -> ASGIRequest:
-        """The request, without its body."""
         return ASGIRequest(self._scope, io.BytesIO())
 
     def get(self, name: str) -> str | None:
-        """What is wanted of ``request.META`` at every call: the client's address and headers, by the names of CGI."""
+        """Return values of ``request.META`` that each call needs: the address and headers."""
         if name == "REMOTE_ADDR":
             client = self._scope.get("client")
             return None if client is None else client[0]
         return read_headers(self._scope["headers"]).get(name.removeprefix("HTTP_").replace("_", "-").lower())
 
     def is_secure(self) -> bool:
-        """Whether the client spoke https."""
+        """Return True if the client used https."""
         return is_secure(self._scope, read_headers(self._scope["headers"]))
 
 
@@ -235,11 +232,11 @@ _NAMES = {
         SESSION,
     )
 }
-"""Those of most requests, which are not decoded each time."""
+"""Common headers, which are not decoded for each request."""
 
 
 def read_headers(raw: Collection[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Headers by name, which ASGI has in lower case. A second one of the same name is joined to the first."""
+    """Return headers by lower-case name; repeated ones are joined by commas."""
     headers = {_NAMES.get(name) or name.decode("latin-1"): value.decode("latin-1") for name, value in raw}
     if len(headers) == len(raw):
         return headers
@@ -251,7 +248,7 @@ def read_headers(raw: Collection[tuple[bytes, bytes]]) -> dict[str, str]:
 
 
 def host_of(scope: Scope, headers: Mapping[str, str]) -> str:
-    """The host and port the client sent the request to, by the rules of ``HttpRequest.get_host``."""
+    """Return host and port of the request, as ``HttpRequest.get_host`` does."""
     if site_settings.USE_X_FORWARDED_HOST and (forwarded := headers.get("x-forwarded-host")):
         return forwarded
     if (host := headers.get("host")) is not None:
@@ -261,7 +258,7 @@ def host_of(scope: Scope, headers: Mapping[str, str]) -> str:
 
 
 def is_secure(scope: Scope, headers: Mapping[str, str]) -> bool:
-    """Whether the client spoke https, by the rules of ``HttpRequest.scheme``."""
+    """Return True if the client used https, as ``HttpRequest.scheme`` tells."""
     if (told_by := site_settings.SECURE_PROXY_SSL_HEADER) is not None:
         name, expected = told_by
         value = headers.get(name.removeprefix("HTTP_").replace("_", "-").lower())
@@ -271,17 +268,11 @@ def is_secure(scope: Scope, headers: Mapping[str, str]) -> bool:
 
 
 class TooLarge:
-    """Stands for a body that was not read to its end."""
+    """Returned for a body above the limit."""
 
 
 async def read_body(receive: Receive, message: MutableMapping[str, Any], limit: int) -> "bytes | TooLarge | None":
-    """The whole body, or word that it is longer than *limit* bytes; None where the client has gone.
-
-    Args:
-        receive: of the application.
-        message: the first that it gave.
-        limit: in bytes.
-    """
+    """Return the body, ``TooLarge`` above *limit* bytes, or None if the client disconnected."""
     chunks: list[bytes] = []
     length = 0
     while message["type"] == "http.request":
@@ -301,7 +292,7 @@ def _encoded(headers: tuple[tuple[str, str], ...]) -> tuple[tuple[bytes, bytes],
 
 
 _JSON_ONLY = _encoded(JSON_ONLY)
-"""Those of most answers."""
+"""The headers of most responses."""
 
 
 async def _send(send: Send, answer: MCPResponse) -> None:

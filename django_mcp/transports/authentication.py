@@ -1,13 +1,13 @@
-"""Authenticate a request and check its scopes: 401 and 403 before any answer; single-flight lookups.
+"""Authentication and scope checks of requests, with shared lookups of credentials.
 
-Nobody is given what was looked up before they came: a request that comes while a lookup is under way waits for the
-next, which it shares with all who wait as well. So a credential that was revoked opens nothing from then on.
+A request that arrives during a lookup waits for the next one, which it shares with all other waiting requests. So a
+credential revoked meanwhile is refused.
 
-Requests that were sent together are read over some turns of the event loop. A lookup begins when a turn has brought
-nobody new, and they stay together from then on, to the tool and into the log. Whoever comes alone waits for nobody.
+Requests that arrive in the same turns of the event loop are looked up together, and stay together in the tool and the
+request log. A single request does not wait.
 
-One credential a request (RFC 6750, section 3.1); a bad one is never as good as none; and every refusal says what a
-client needs to do better (2026-07-28, Authorization, Error Handling).
+A request has one credential (RFC 6750, section 3.1), and a bad one is never treated as none (2026-07-28, Authorization,
+Error Handling).
 """
 
 import asyncio
@@ -47,16 +47,14 @@ from django_mcp.core.server import MCPServer
 from django_mcp.transports.base import Refusal
 
 Outcome = Principal | Exception | None
-"""What came of one request: its caller, what to raise, or that it holds nothing."""
+"""The caller, an exception to raise, or None without credential."""
 Find = Callable[[Sequence[RequestHead]], Sequence[Outcome]]
 
 MAX_TURNS = 4
-"""For how many turns of the loop those who came are kept waiting for more."""
+"""Turns of the event loop to wait for more requests."""
 
 
 class _Request(NamedTuple):
-    """One that waits for its caller to be found."""
-
     asked: Hashable
     head: RequestHead
     find: Find
@@ -65,11 +63,10 @@ class _Request(NamedTuple):
 
 
 _Key = tuple[asyncio.AbstractEventLoop, Hashable]
-"""Of a group on one loop."""
 
 
 class Lookups:
-    """Those of each event loop for itself; all of this runs on the loop but ``find`` functions."""
+    """Shared lookups, separate for each event loop. Only ``find`` functions run in threads."""
 
     def __init__(self) -> None:
         self._waiting: dict[_Key, list[_Request]] = {}
@@ -77,18 +74,15 @@ class Lookups:
     async def find(
         self, pool: Pool, group: Hashable, asked: Hashable, head: RequestHead, find: Find, most: int = 1
     ) -> Principal | None:
-        """The caller of a request.
+        """Return the caller of a request.
 
         Args:
-            pool: of worker threads, the same for all of a group.
-            group: requests of which one lookup is under way at a time.
-            asked: stands for all that *find* looks at in *head*: where two are equal, their outcomes are.
-            head: of the request.
-            find: may block; takes heads of which no two ask the same, and gives their outcomes.
-            most: how many of them.
-
-        Raises:
-            Exception: what came of it.
+            pool: worker threads, the same for the whole group.
+            group: requests of a group have one lookup at a time.
+            asked: key of the credential; equal keys have equal outcomes.
+            head: the request's head.
+            find: returns the outcomes of heads with different keys; may block.
+            most: maximum number of heads per lookup.
         """
         loop = asyncio.get_running_loop()
         key = loop, group
@@ -102,14 +96,12 @@ class Lookups:
         return await request.found
 
     def _gather(self, pool: Pool, key: _Key, most: int, before: int, turns: int) -> None:
-        """Look when no more come.
+        """Start the lookup once a turn of the loop adds no request.
 
         Args:
-            pool: as that of ``find``, and *most*.
-            key: of those who wait.
-            most: how many can be looked for at once.
-            before: how many waited a turn of the loop ago.
-            turns: for how many more there is time.
+            pool, key, most: see ``find``.
+            before: number of waiting requests one turn ago.
+            turns: remaining turns to wait.
         """
         waiting = len(self._waiting[key])
         if turns and waiting > before:
@@ -118,7 +110,6 @@ class Lookups:
             self._look(pool, key, most)
 
     def _look(self, pool: Pool, key: _Key, most: int) -> None:
-        """Look for those who wait, as many as can be looked for at once."""
         waiting = [each for each in self._waiting.pop(key) if not each.found.done()]
         if not waiting:
             return
@@ -137,10 +128,9 @@ class Lookups:
         asked: Sequence[Hashable],
         looking: "asyncio.Future[Sequence[Outcome]]",
     ) -> None:
-        """Hand over what was found, and look again for those who came meanwhile."""
         try:
             _hand_over(requests, asked, looking)
-        except Exception as error:  # noqa: BLE001 - whoever still waits gets it, and those who come later are looked up
+        except Exception as error:  # noqa: BLE001 - raised in waiting requests; later ones are still looked up
             for each in requests:
                 if not each.found.done():
                     each.found.set_exception(error)
@@ -155,12 +145,12 @@ def _hand_over(
     given: set[Hashable] = set()
     for each in requests:
         outcome = outcomes[each.asked]
-        if each.found.done():  # whoever asked has left
+        if each.found.done():  # the request was cancelled
             continue
         if isinstance(outcome, BaseException):
             each.found.set_exception(contained(outcome))
             continue
-        # Rights are kept with the user, and a tool may change it: each call has one of its own.
+        # Permissions are cached on the user, and tools may change it, so each call gets its own copy.
         each.found.set_result(_with_own_user(outcome) if each.asked in given else outcome)
         given.add(each.asked)
 
@@ -170,7 +160,7 @@ def _with_own_user(principal: Principal | None) -> Principal | None:
 
 
 def _copied(user: Any) -> Any:
-    """As ``copy.copy``, which for a model's instance takes a detour that costs as much as all else here."""
+    """Copy a user; ``copy.copy`` is slow for model instances."""
     if not isinstance(user, Model):
         return copy.copy(user)
     own, state = type(user).__new__(type(user)), ModelState()
@@ -180,15 +170,14 @@ def _copied(user: Any) -> Any:
 
 
 lookups = Lookups()
-"""Of this process."""
 
 
 async def find_caller(head: RequestHead, server: MCPServer, runner: Runner) -> Principal:
-    """The caller of a request.
+    """Return the caller of a request.
 
     Raises:
-        Refusal: 400 for two credentials, 401 for none or a bad one, 403 where every call needs more scopes than it has,
-            503 where nobody can tell just now.
+        Refusal: 400 for two credentials, 401 for none or a bad one, 403 if scopes of the endpoint are missing, 503 if
+            authentication is unavailable.
     """
     try:
         token = bearer(head.headers) if "authorization" in head.headers else None
@@ -209,7 +198,7 @@ async def find_caller(head: RequestHead, server: MCPServer, runner: Runner) -> P
                 raise InvalidToken
             raise _refusal(server, 401, None, "Authentication required: this endpoint needs a credential.")
         if sent and principal.is_anonymous and len(authenticators(server)) > 1:
-            raise InvalidToken  # of no kind that is known here; whoever sends one does not mean to be nobody
+            raise InvalidToken  # a credential of an unknown kind must not count as anonymous access
     except InvalidToken:
         raise _refusal(server, 401, "invalid_token", protected_resource.INVALID_TOKEN) from None
     except (AuthorizationServerAway, DatabaseError, InterfaceError) as error:
@@ -220,7 +209,7 @@ async def find_caller(head: RequestHead, server: MCPServer, runner: Runner) -> P
 
 
 def _away(error: Exception) -> Refusal:
-    """503: a client that were told 401 would throw away a credential that may be good."""
+    """Return a 503: after a 401 the client would discard a credential that may be valid."""
     log_rate_limited(logging.ERROR, "authentication is unavailable: %s", error)
     after = error.retry_after if isinstance(error, AuthorizationServerAway) else 5
     headers = [("Retry-After", f"{after:.0f}"), ("Cache-Control", "no-store")]
@@ -229,13 +218,13 @@ def _away(error: Exception) -> Refusal:
 
 
 class _Asked(NamedTuple):
-    """What an authenticator looks at in a request."""
+    """What an authentication class reads of a request."""
 
     host: str
     shown: Hashable
 
     def __repr__(self) -> str:
-        """Without the credential: error reports show what variables are called."""
+        """Hide the credential, since error reports show local variables."""
         return f"_Asked({self.host})"
 
 
@@ -243,7 +232,7 @@ async def _look_up(
     authenticator: BaseAuthentication, head: RequestHead, server: MCPServer, runner: Runner
 ) -> Principal | None:
     shown = authenticator.shown(head)
-    if shown is not None and not shown:  # it holds nothing for this one, and a thread need not say so
+    if shown is not None and not shown:  # no credential for this class
         return None
     if shown is None or not isinstance(runner, Pool):
         return await runner.sync(partial(_recognise, authenticator, head, server))
@@ -256,17 +245,16 @@ async def _look_up(
 def _recognise_all(
     authenticator: BaseAuthentication, server: MCPServer, heads: Sequence[RequestHead]
 ) -> Sequence[Outcome]:
-    """``_recognise`` for requests that come together."""
     if len(heads) > 1:
         return authenticator.authenticate_together(heads, server)
     try:
         return [_recognise(authenticator, heads[0], server)]
-    except Exception as error:  # noqa: BLE001 - it belongs to who asked
+    except Exception as error:  # noqa: BLE001 - raised in the request
         return [error]
 
 
 def _recognise(authenticator: BaseAuthentication, head: RequestHead, server: MCPServer) -> Principal | None:
-    """In one hop: who it is, and whether the endpoint is for them."""
+    """Authenticate, and check ``user_passes_test``, in one thread."""
     principal = authenticator.authenticate(head, server)
     if principal is not None and server.user_passes_test is not None and not server.user_passes_test(principal.user):
         raise InvalidToken
@@ -276,20 +264,13 @@ def _recognise(authenticator: BaseAuthentication, head: RequestHead, server: MCP
 async def require_scopes(
     server: MCPServer, principal: Principal, runner: Runner, edge: Callable[[], Any], value: Any
 ) -> None:
-    """Turn down messages for which the caller's client has to ask for more scopes first.
+    """Refuse messages for which the client must first request more scopes.
 
-    It is decided here, before anything is run or sent: once a stream is open, a client does not step up. What the
-    caller may not know of anyhow is let through, to be answered like anything else that does not exist.
-
-    Args:
-        server: the endpoint.
-        principal: the caller, whose client can ask for more.
-        runner: for permissions, which may be queries.
-        edge: gives a Django request for it.
-        value: the message or batch, decoded but not looked at.
+    Checked before anything runs: clients ignore the error once a stream is open. Primitives that the caller may not
+    know of pass, to be answered as unknown. *value* is the decoded message or batch, unvalidated.
 
     Raises:
-        Refusal: 403 ``insufficient_scope``, with all scopes that are needed.
+        Refusal: 403 ``insufficient_scope``, with all required scopes.
     """
     needed: set[str] = set()
     for message in value if isinstance(value, list) else [value]:
@@ -298,7 +279,7 @@ async def require_scopes(
                 context = Context(server, principal, runner, edge, 0, method, params, None, {}, Channel())
                 for primitive in named(server, method, params):
                     right = await find_right(context, primitive)
-                    if right is Right.KNOW and policy_cache.is_due:  # what was blocked meanwhile asks for no scopes
+                    if right is Right.KNOW and policy_cache.is_due:  # a tool blocked meanwhile requires no scopes
                         await policy_cache.refresh(runner)
                         right = await find_right(context, primitive)
                     if right is Right.USE:
@@ -311,7 +292,7 @@ async def require_scopes(
 
 
 def too_little(server: MCPServer, principal: Principal, needed: Iterable[str]) -> Refusal:
-    """403, with all that the client should ask for: what it has too, for it may replace its token by the new one."""
+    """Return a 403 with all scopes to request, present ones too: the new token may replace the old."""
     scopes = {*server.scopes, *needed, *(principal.scopes or ())}
     refusal = _refusal(server, 403, "insufficient_scope", "The access token does not allow this operation.", scopes)
     refusal.principal = principal
@@ -325,5 +306,5 @@ def _refusal(
     headers = [("WWW-Authenticate", value), ("Cache-Control", "no-store")]
     code = error or "invalid_token"
     refusal = Refusal(status, description, headers, protected_resource.body(code, description))
-    refusal.is_of_caller = error is not None  # without a credential a client only asks where to get one
+    refusal.is_of_caller = error is not None  # without a credential clients only discover where to get one
     return refusal

@@ -1,11 +1,11 @@
-"""HTTP requests and responses of the endpoint; allowed hosts, origins and CORS.
+"""Checks of Host and Origin, CORS headers, and refusals at the level of HTTP.
 
-An attacker's page can make a browser on the same machine or network send requests to a local server under a
-name the attacker controls (DNS rebinding). The Host must therefore be one of ours, and the Origin, which only
-browsers send, one we know (2026-07-28, Streamable HTTP, Security & Endpoint).
+DNS rebinding lets an attacker's page send requests to a local server under the attacker's host name. So the Host must
+be in ``ALLOWED_HOSTS``, and the Origin, which only browsers send, must be allowed (2026-07-28, Streamable HTTP,
+Security & Endpoint).
 
-The endpoint turns a foreign origin down (``endpoint/origins.py``). A view wrapped here serves it all the same, and
-only lets no page read the answer: a token endpoint looks at no cookie, so its caller has nothing it was not given.
+The endpoint refuses a foreign origin. A view wrapped by ``with_cors`` serves it without CORS headers: a token endpoint
+ignores cookies, so such a request has no authority of its own.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,17 +32,17 @@ Headers = Sequence[tuple[str, str]]
 
 
 class Refusal(Exception):
-    """A request turned down at the level of HTTP, before its message was looked at.
+    """A request refused before its message was read.
 
     Args:
         status: the HTTP status.
-        message: what is wrong, then what would be right.
-        headers: more headers for the answer.
-        body: by default a JSON-RPC error that has no id, for clients that look at bodies only.
+        message: what is wrong, then what to do.
+        headers: additional headers.
+        body: by default a JSON-RPC error without an id, for clients that only read bodies.
 
     Attributes:
-        is_of_caller: it is about who calls, and so one for the log of calls.
-        principal: the caller, where they are known.
+        is_of_caller: it concerns the caller, so it belongs in the request log.
+        principal: the caller, if known.
     """
 
     is_of_caller = False
@@ -55,13 +55,13 @@ class Refusal(Exception):
         self.body = encode_error(None, InvalidRequest(message)) if body is None else body
 
     def answer(self, headers: Headers = ()) -> MCPResponse:
-        """The answer, with more headers."""
+        """Return the response."""
         kind = ("Content-Type", "application/json")
         return MCPResponse(self.status, self.body, (*headers, *self.headers, kind))
 
 
 LONGEST = 300
-"""Characters of a host or origin: no name is as long (RFC 1035, section 2.3.4), and nothing longer is remembered."""
+"""Maximum length of a host or origin (RFC 1035, section 2.3.4), which also bounds the caches."""
 _LOOPBACK = [".localhost", "127.0.0.1", "[::1]"]
 
 _ALLOW_HEADERS = (
@@ -72,7 +72,7 @@ _ALLOW_HEADERS = (
 
 @lru_cache(maxsize=1024)
 def is_our_host(host: str) -> bool:
-    """Whether ``ALLOWED_HOSTS`` has the host of a Host header, by Django's own rules."""
+    """Return True if ``ALLOWED_HOSTS`` allows the host, by Django's rules."""
     allowed = django_settings.ALLOWED_HOSTS
     if django_settings.DEBUG and not allowed:
         allowed = _LOOPBACK
@@ -82,20 +82,20 @@ def is_our_host(host: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def is_our_origin(origin: str, host: str, *, secure: bool) -> bool:
-    """Whether pages of *origin* may call: configured ones, and those of the site itself."""
+    """Return True for allowed origins and the site's own."""
     return origin in settings.ALLOWED_ORIGINS or is_own_origin(origin, host, secure=secure)
 
 
 def unknown_host(host: str) -> Refusal:
-    """400 for a foreign Host, as Django does."""
+    """Return a 400 for a foreign Host, as Django does."""
     return Refusal(400, f"Unknown host {host[:100]!r}. The site's administrator can add it to ALLOWED_HOSTS.")
 
 
 def check_origin(head: RequestHead) -> Headers:
-    """The CORS headers for a known Origin; none where there is no Origin.
+    """Return the CORS headers for an allowed Origin; none without Origin.
 
     Raises:
-        Refusal: 403 for a foreign Origin, ``null`` included.
+        Refusal: 403 for a foreign Origin, including ``null``.
     """
     origin = head.headers.get("origin")
     if origin is None:
@@ -110,7 +110,7 @@ def check_origin(head: RequestHead) -> Headers:
 
 
 def cors_headers(origin: str) -> Headers:
-    """What lets pages of *origin* read an answer, errors included. No cookies: they are never what identifies it."""
+    """Return the headers that let pages of *origin* read a response, without credentials."""
     return (
         ("Access-Control-Allow-Origin", origin),
         ("Access-Control-Expose-Headers", "WWW-Authenticate, Mcp-Session-Id, Retry-After"),
@@ -119,9 +119,9 @@ def cors_headers(origin: str) -> Headers:
 
 
 def preflight(headers: Mapping[str, str], methods: Iterable[str] = ("GET", "POST", "DELETE", "OPTIONS")) -> Headers:
-    """What a browser asks before it sends the real request (Fetch, CORS-preflight request).
+    """Return the headers for a CORS preflight request (Fetch standard).
 
-    ``X-CSRFToken`` is not in it: session cookies are for pages of the site itself, which need no preflight.
+    ``X-CSRFToken`` is left out: session cookies are for the site's own pages, which send no preflight.
     """
     wanted = headers.get("access-control-request-headers", "")
     parameters = [name for each in wanted.split(",") if (name := each.strip()).lower().startswith("mcp-param-")]
@@ -145,13 +145,14 @@ View = Callable[..., HttpResponseBase]
 
 
 def with_cors(view: View, *, methods: Iterable[str]) -> View:
-    """Wrap a view so that pages of allowed origins may call it and read the answer, errors included.
+    """Let pages of allowed origins call a synchronous view and read its response, errors included.
 
-    Marks on the view, like ``csrf_exempt`` and ``login_not_required``, stay.
+    Attributes of the view, such as ``csrf_exempt``, are kept. ``OPTIONS`` is answered with 204 without calling the
+    view.
 
     Args:
-        view: a synchronous view, called with the request first.
-        methods: what it serves, like ``["POST"]``. ``OPTIONS`` is answered here: 204, before the view is asked.
+        view: a synchronous view.
+        methods: HTTP methods it serves.
     """
     served = (*methods, "OPTIONS")
 
@@ -170,7 +171,7 @@ def with_cors(view: View, *, methods: Iterable[str]) -> View:
 
 
 def add_cors(request: HttpRequest, response: HttpResponseBase, methods: Iterable[str]) -> None:
-    """Put the CORS headers on *response*, if its request comes from a page of an allowed origin."""
+    """Add CORS headers for a page of an allowed origin."""
     patch_vary_headers(response, ["Origin"])
     origin = request.headers.get("Origin")
     if origin is None or not is_our_origin(origin, _host(request), secure=request.is_secure()):

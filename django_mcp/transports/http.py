@@ -1,6 +1,6 @@
-"""The MCP endpoint: from a request's head and body to a response; the HTTP+SSE endpoints.
+"""The MCP endpoint over HTTP: checks of the head, reading of the body, and the response.
 
-Order of checks: Host, Origin, OPTIONS, method, who calls, size and type, and only then the message.
+Order of checks: Host, Origin, OPTIONS, method, caller, size, type, then the message.
 """
 
 import logging
@@ -36,16 +36,13 @@ JSON = "application/json"
 EVENTS = "text/event-stream"
 _JSON_HEADER = ("Content-Type", JSON)
 JSON_ONLY: Headers = (_JSON_HEADER,)
-"""The headers of most answers."""
+"""The headers of most responses."""
 
 
 def keep_script_prefix(prefix: str) -> None:
-    """Have ``reverse()`` know, in this context and in the threads that work for it, below which path the site is.
+    """Set the prefix that ``reverse()`` uses, such as ``"/shop"``, in this context and its worker threads.
 
-    Django keeps that path for the thread of a request alone.
-
-    Args:
-        prefix: the path, such as ``"/shop"``; ``"/"`` for a site that is below none.
+    Django sets it only in the thread of a request.
     """
     if prefix != "/":
         set_script_prefix(prefix)
@@ -58,13 +55,13 @@ def _below(prefix: str, function: Callable[[], T]) -> T:
 
 
 class Endpoint:
-    """One ``MCPServer`` on HTTP.
+    """One ``MCPServer`` over HTTP.
 
     Attributes:
-        verbs: HTTP method -> what it does; None for a POST whose body says that.
+        verbs: handlers by HTTP method; None for a POST, whose body decides.
 
     Raises:
-        ImproperlyConfigured: nobody said who may call it.
+        ImproperlyConfigured: the server has no authentication.
     """
 
     verbs: Mapping[str, Callable[[MCPRequest], Awaitable[MCPResponse]] | None] = {
@@ -83,7 +80,7 @@ class Endpoint:
             raise ImproperlyConfigured(msg)
 
     async def admit(self, head: RequestHead, runner: Runner) -> "AuthenticatedRequest | MCPResponse":
-        """Look at a request before its body is read: who calls, or the answer that ends it."""
+        """Check a request before its body is read; return it authenticated, or a response."""
         cors: Headers = ()
         headers = head.headers
         try:
@@ -109,7 +106,6 @@ class Endpoint:
             return refusal.answer(cors)
 
     def _not_served(self, head: RequestHead, cors: Headers) -> MCPResponse:
-        """The answer to a method that is none of ``verbs``."""
         if head.method == "OPTIONS":
             return MCPResponse(204, headers=(*cors, *preflight(head.headers)))
         allow = ", ".join((*self.verbs, "OPTIONS"))
@@ -120,7 +116,7 @@ class Endpoint:
 async def noted(
     refusal: Refusal, server: MCPServer, runner: Runner, edge: Callable[[], Any], message: Any, cors: Headers
 ) -> MCPResponse:
-    """The answer to a request that was turned down, when that is in the log of calls."""
+    """Record a refusal in the request log; return the response."""
     if watching.observer is not None:
         try:
             await watching.observer.refused(server, refusal.principal, runner, edge, message, str(refusal))
@@ -130,7 +126,7 @@ async def noted(
 
 
 class Accepts(NamedTuple):
-    """What a client takes as the answer to a POST."""
+    """The content types that a client accepts as response to a POST."""
 
     json: bool
     events: bool
@@ -140,7 +136,7 @@ _ANY = Accepts(json=True, events=True)
 
 
 class AuthenticatedRequest(NamedTuple):
-    """A request that may be read."""
+    """A request whose body may be read."""
 
     endpoint: Endpoint
     head: RequestHead
@@ -155,14 +151,14 @@ class AuthenticatedRequest(NamedTuple):
         return (*self.cors, *EVENT_HEADERS)
 
     async def answer(self, body: bytes, response: ResponseStream) -> MCPResponse:
-        """The answer to the message in *body*, or to a GET or DELETE. Where *response* was opened, it ends it."""
+        """Return the response, or the end of the stream if *response* was opened."""
         head, value = self.head, None
         try:
             is_large = len(body) > LARGE_BYTES
             if head.method == "POST":
                 if is_large:
                     value = await self.runner.sync(partial(decode_messages, body))
-                else:  # in what is short nothing can be too long
+                else:  # a short body cannot hold an overlong value
                     value = decode_messages(body) if len(body) > MAX_ID_LENGTH else decode(body)
             server, edge = self.endpoint.server, head.edge
             if self.principal.steps_up:
@@ -176,17 +172,16 @@ class AuthenticatedRequest(NamedTuple):
             return await noted(refusal, self.endpoint.server, self.runner, head.edge, value, self.cors)
         except ProtocolError as error:
             answer = MCPResponse(error.http_status, encode_error(error.request_id, error), error.headers)
-        except Exception as error:  # noqa: BLE001 - it is logged, and the client told no more than where to look
-            away = isinstance(error, OperationalError | InterfaceError) or is_unmigrated(
-                error
-            )  # the database; it may be back soon
+        except Exception as error:  # noqa: BLE001 - it is logged; the client gets a reference only
+            # A database error may be temporary.
+            away = isinstance(error, OperationalError | InterfaceError) or is_unmigrated(error)
             answer = MCPResponse(503 if away else 500, failure(id_of(value), error))
         if answer.body and answer.stream is None and self.accepts.json and not (answer.headers or self.cors):
-            return MCPResponse(answer.status, answer.body, JSON_ONLY)  # as most are
+            return MCPResponse(answer.status, answer.body, JSON_ONLY)  # the common case
         return self._with_headers(answer)
 
     def too_large(self) -> MCPResponse:
-        """The answer to a body that turned out longer than its Content-Length, or had none."""
+        """Return the response to a body that exceeds the limit while being read."""
         return _too_large().answer(self.cors)
 
     def _with_headers(self, answer: MCPResponse) -> MCPResponse:
@@ -196,13 +191,13 @@ class AuthenticatedRequest(NamedTuple):
         if not answer.body:
             return answer._replace(headers=headers)
         if not self.accepts.json and answer.status == 200:  # noqa: PLR2004
-            # A client that wants nothing but events gets its one message as an event.
+            # The client accepts only event streams.
             return MCPResponse(200, frame(Event(answer.body)), (*headers, *EVENT_HEADERS))
         return answer._replace(headers=(*headers, _JSON_HEADER))
 
 
 def overloaded() -> Refusal:
-    """503, before anything is done: whoever waits already is answered the sooner."""
+    """Return a 503, which keeps the queue short for waiting requests."""
     jobs = (
         "More than %s calls are queued for a worker thread (DJANGO_MCP: MAX_QUEUED_CALLS, WORKER_THREADS); "
         "requests are rejected."
@@ -212,18 +207,18 @@ def overloaded() -> Refusal:
 
 
 def check_size(content_length: str) -> None:
-    """Turn down a body that says it is over ``MAX_BODY_BYTES``; one that does not say is counted as it comes.
+    """Check ``Content-Length``; without it the body is counted while read.
 
     Raises:
-        Refusal: 413.
+        Refusal: 413 above ``MAX_BODY_BYTES``.
     """
-    # The length of the digits first: int() refuses thousands of them with an error of its own.
+    # Check the number of digits first, for int() raises on thousands of them.
     if content_length.isdecimal() and (len(content_length) > 18 or int(content_length) > settings.MAX_BODY_BYTES):  # noqa: PLR2004
         raise _too_large()
 
 
 def check_encoding(content_encoding: str) -> None:
-    """Turn down a body that is compressed: a small one could be any length (RFC 9110, section 15.5.16).
+    """Refuse a compressed body, which could expand to any size (RFC 9110, section 15.5.16).
 
     Raises:
         Refusal: 415.
@@ -234,22 +229,22 @@ def check_encoding(content_encoding: str) -> None:
 
 
 def length_required() -> Refusal:
-    """411: a body of which the server does not say where it ends (RFC 9110, section 15.5.12)."""
-    text = "Content-Length is missing. This server does not read chunked bodies; send a Content-Length."
+    """Return a 411, for servers that do not delimit a chunked body (RFC 9110, section 15.5.12)."""
+    text = "Content-Length is missing. This server does not read chunked bodies. Send a Content-Length."
     return Refusal(411, text, [("Connection", "close")])
 
 
 def _too_large() -> Refusal:
-    # The rest of the body stays unread, so the connection is of no further use.
+    # The rest of the body stays unread, so the connection cannot be reused.
     return Refusal(413, f"The body exceeds {settings.MAX_BODY_BYTES} bytes.", [("Connection", "close")])
 
 
 @lru_cache(maxsize=64)
 def accepts(content_type: str, accept: str) -> Accepts:
-    """Check the media types of a POST; tell what the client takes.
+    """Check the media types of a POST; return what the client accepts.
 
-    Real clients send ``Accept: */*``, only JSON, or nothing; the specification's pair is not insisted on, but a
-    stream goes only to those who name it.
+    Some clients send ``Accept: */*``, only JSON, or nothing, against the specification. A stream requires
+    ``text/event-stream``.
 
     Raises:
         Refusal: 415 or 406.
@@ -269,24 +264,24 @@ def accepts(content_type: str, accept: str) -> Accepts:
 
 
 class EventsEndpoint(Endpoint):
-    """Opens a session and its stream."""
+    """The URL that opens an HTTP+SSE session with its stream."""
 
-    verbs = {"GET": open_events}  # noqa: RUF012 - nobody changes it
+    verbs = {"GET": open_events}  # noqa: RUF012 - never changed
 
 
 class MessagesEndpoint(Endpoint):
-    """Takes the messages of a session."""
+    """The URL that receives the messages of an HTTP+SSE session."""
 
-    verbs = {"POST": receive_message}  # noqa: RUF012 - nobody changes it
+    verbs = {"POST": receive_message}  # noqa: RUF012 - never changed
 
 
 def events_endpoints(server: MCPServer) -> dict[str, Endpoint]:
-    """Endpoints by what their paths have after the server's own."""
+    """Return the HTTP+SSE endpoints by path suffix."""
     return {STREAM: EventsEndpoint(server), MESSAGES: MessagesEndpoint(server)}
 
 
 def http_sse_endpoints(server: MCPServer) -> dict[str, Endpoint]:
-    """Endpoints by what their paths have after the server's own; none where they are not wanted."""
+    """Return the HTTP+SSE endpoints by path suffix, if ``HTTP_SSE`` enables them."""
     if not settings.HTTP_SSE:
         return {}
     return events_endpoints(server)

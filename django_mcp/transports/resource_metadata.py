@@ -1,4 +1,4 @@
-"""Protected resource metadata (RFC 9728): where to get a token. One document for each endpoint, and no others."""
+"""Views of protected resource metadata (RFC 9728), which name an endpoint's authorization servers."""
 
 import re
 from collections.abc import Callable
@@ -16,16 +16,11 @@ from django_mcp.core.server import MCPServer, servers
 _WELL_KNOWN = re.escape(WELL_KNOWN)
 
 OPEN_TO_ALL = {"Access-Control-Allow-Origin": "*"}
-"""Public documents, which pages of any origin may read."""
+"""CORS headers of public documents."""
 
 
 def document(server: MCPServer, *, slash: bool) -> dict[str, Any]:
-    """The metadata of an endpoint.
-
-    Args:
-        server: the endpoint.
-        slash: as its URL is with a slash at its end: a client compares ``resource`` with the URL it was given.
-    """
+    """Return the metadata of an endpoint; *slash* as in its URL, with which clients compare ``resource``."""
     found: dict[str, Any] = {
         "resource": base_url() + path_of(server) + ("/" if slash else ""),
         "authorization_servers": issuers(server),
@@ -38,7 +33,7 @@ def document(server: MCPServer, *, slash: bool) -> dict[str, Any]:
 
 
 def public_document(make: Callable[[], dict[str, Any]]) -> Callable[[HttpRequest], HttpResponse]:
-    """The view of a JSON document that everybody may read, pages of any origin included, and keep for a while."""
+    """Return a view of a public, cacheable JSON document."""
 
     @login_not_required
     def view(request: HttpRequest) -> HttpResponse:
@@ -52,11 +47,11 @@ def public_document(make: Callable[[], dict[str, Any]]) -> Callable[[HttpRequest
 
 
 def metadata_patterns() -> list[URLPattern]:
-    """Patterns of the documents of all endpoints that take tokens; and the bare one, where there is one endpoint."""
+    """Return URL patterns for endpoints that take tokens; the bare path too if there is only one."""
     found = []
     protected = [server for server in servers() if has_metadata(server)]
     for server in protected:
-        # Where the site is below a path of its host, clients put that between the two (RFC 9728, section 3.1).
+        # Clients insert the site's path after the well-known one (RFC 9728, section 3.1).
         below = re.escape(get_script_prefix().rstrip("/"))
         path = rf"^{_WELL_KNOWN}(?:{below})?/{re.escape(server.path)}"
         plain, slashed = (public_document(partial(document, server, slash=slash)) for slash in (False, True))

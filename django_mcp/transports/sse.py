@@ -1,7 +1,4 @@
-"""Event streams: framing, active streams, and parked ones.
-
-What a stream says is said by a task that lives as long as that takes.
-"""
+"""Server-sent events: framing, responses that become streams, and connections of parked streams."""
 
 import asyncio
 import contextvars
@@ -19,23 +16,23 @@ from django_mcp.transports.base import Headers
 PING = b":\r\n\r\n"
 """A comment, which keeps proxies from closing an idle connection."""
 SHORT = 1024
-"""Bytes."""
+"""Maximum bytes of an event whose frame is cached."""
 
 
 def frame(event: Event) -> bytes:
-    """An event's bytes."""
+    """Return the bytes of an event."""
     if event is KEEP_ALIVE:
         return PING
-    # An event without data is one all the same; a mere delay is none.
+    # An id without data is still an event; a retry alone is not.
     data = event.data.decode() if event.data or event.id else None
     kind = event.kind if event.data else None
-    from sse_starlette import ServerSentEvent  # noqa: PLC0415 - it brings Starlette: not before there is a stream
+    from sse_starlette import ServerSentEvent  # noqa: PLC0415 - imports Starlette, needed for streams only
 
     return ServerSentEvent(data=data, event=kind, id=event.id or None, retry=event.retry).encode()
 
 
 def frame_for_many(event: Event) -> bytes:
-    """The same, made once for all streams that say it; most of what is told to many is short."""
+    """Return the bytes of an event, cached if it is short."""
     return _kept(event) if len(event.data) < SHORT else frame(event)
 
 
@@ -45,23 +42,16 @@ def _kept(event: Event) -> bytes:
 
 
 MAX_WAITING_BYTES = 64 * 1024
-"""What is handed to the server at once: more of what a client does not read is not made into bytes."""
+"""Maximum bytes passed to the server at once; more is framed after the client has read them."""
 MAX_ENTRIES = 100
-"""Entries that are told at once."""
+"""Maximum number of entries converted at once."""
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 class HeldStream:
-    """One of them.
-
-    Args:
-        stream: what is said.
-        headers: with which the answer begins.
-        receive: the connection's, of ASGI.
-        send: likewise.
-    """
+    """The ASGI connection of a parked stream."""
 
     __slots__ = ("_error", "_headers", "_holding", "_is_over", "_receive", "_send", "_speaking", "_stream")
 
@@ -78,13 +68,13 @@ class HeldStream:
         self._error: Exception | None = None
 
     async def hold(self) -> None:
-        """Begin the stream, and come back when it has ended or its client has left."""
+        """Begin the stream; return when it has ended or the client disconnected."""
         self._holding = asyncio.current_task()
         try:
             await self._begin()
             while (await self._receive())["type"] != "http.disconnect":
                 pass
-        except OSError:  # some servers tell so that the client is gone
+        except OSError:  # raised by some servers after a disconnect
             pass
         except asyncio.CancelledError:
             if not self._is_over:
@@ -116,7 +106,6 @@ class HeldStream:
             self._speaking = asyncio.get_running_loop().create_task(self._speak())
 
     async def _speak(self) -> None:
-        """Say all there is to say."""
         try:
             await self._say_all()
         except OSError:
@@ -157,18 +146,19 @@ class HeldStream:
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     def _let_go(self) -> None:
-        """Have the task that holds the connection come back."""
         self._is_over = True
         if self._holding is not None:
             self._holding.cancel()
 
 
 OVERDUE_SECONDS = 0.1
-"""After this somebody watches whether the client of a call is still there; most are done by then."""
+"""Seconds before a call starts to watch for a disconnect; most calls are done by then."""
 MAX_WAITING = 1000
 MAX_BYTES = 1024 * 1024
-"""Events, and bytes of them, kept for a client that does not read. Then notifications are dropped, a stream that can be
-resumed ends, and one that is read from somewhere waits; the answer itself always goes out."""
+"""Maximum number and bytes of events queued for a client that does not read.
+
+Beyond them notifications are dropped, resumable streams end and other sources wait; the response is always sent.
+"""
 
 EVENT_HEADERS: Headers = (
     ("Content-Type", "text/event-stream"),
@@ -178,7 +168,7 @@ EVENT_HEADERS: Headers = (
 
 
 class BufferedResponse:
-    """Where nothing can go out before the call is done: what is sent is kept, and goes out with the answer."""
+    """A response stream for transports that send nothing before the call is done."""
 
     is_live = False
     is_request = False
@@ -190,21 +180,21 @@ class BufferedResponse:
 
     @property
     def opened(self) -> bool:
-        """Whether the answer is a stream."""
+        """True if the response is a stream."""
         return bool(self.frames)
 
     def send(self, event: Event) -> None:
-        """Keep it."""
+        """Keep an event."""
         self.frames.append(frame(event))
 
     def close(self) -> None:
-        """The whole answer goes out at the end anyway."""
+        """Do nothing: all is sent at the end."""
 
     def watch(self, gone: Callable[[], None]) -> None:
-        """Nobody can tell."""
+        """Do nothing: a disconnect cannot be detected."""
 
     async def body(self, answer: MCPResponse) -> AsyncIterator[bytes]:
-        """The stream."""
+        """Yield the stream."""
         for each in self.frames:
             yield each
         if answer.body:
@@ -216,16 +206,10 @@ class BufferedResponse:
 
 
 class LiveResponse:
-    """An ASGI connection. The first event turns the answer into a stream, and so does a long silence.
-
-    Args:
-        receive: ASGI's function.
-        send: ASGI's function.
-        takes_events: the client accepts an event stream as the answer.
-        headers: headers of the answer to add to ``EVENT_HEADERS``.
+    """A response stream on an ASGI connection, opened by the first event or a keep-alive.
 
     Attributes:
-        answering: the connections of this event loop whose calls are running; take this one out when its call is done.
+        answering: this event loop's connections with running calls; remove this one after its call.
     """
 
     can_hold = True
@@ -272,7 +256,7 @@ class LiveResponse:
         self.overdue: asyncio.TimerHandle | None = None
         self._watching: asyncio.Task[None] | None = None
         self._writing: asyncio.Task[None] | None = None
-        # What every call passes makes no function call here: this is all that it pays for the comments of long ones.
+        # Inlined, because every call passes here, but only long ones need keep-alives.
         keep_alive = _keep_alives.get(self._loop) or _new_keep_alive(self._loop)
         self.answering = keep_alive.wires
         self.answering.add(self)
@@ -280,7 +264,7 @@ class LiveResponse:
             keep_alive.start()
 
     def send(self, event: Event) -> None:
-        """Send an event now, from whatever thread."""
+        """Send an event now. Thread-safe."""
         self.opened = True
         data, can_resume = frame(event), bool(event.id)
         if threading.get_ident() == self._thread:
@@ -289,7 +273,7 @@ class LiveResponse:
             self._loop.call_soon_threadsafe(self._offer, data, can_resume)
 
     def watch(self, gone: Callable[[], None]) -> None:
-        """Call *gone* when the client goes away, if the call takes longer than most."""
+        """Call *gone* when the client disconnects, if the call is long enough."""
 
         def start() -> None:
             self._watching = self._loop.create_task(self._until_gone(gone))
@@ -297,7 +281,7 @@ class LiveResponse:
         self.overdue = self._loop.call_later(OVERDUE_SECONDS, start)
 
     def unwatch(self) -> None:
-        """The call is done; what happens to the connection from now on does not concern it."""
+        """Stop watching the connection after the call."""
         self.answering.discard(self)
         if self.overdue is not None:
             self.overdue.cancel()
@@ -307,7 +291,7 @@ class LiveResponse:
             self._watching = None
 
     def close(self) -> None:
-        """End the stream; what is sent from now on goes nowhere."""
+        """End the stream; later events are dropped."""
         if threading.get_ident() != self._thread:
             self._loop.call_soon_threadsafe(self.close)
         elif not self._gone:
@@ -315,10 +299,10 @@ class LiveResponse:
             self._gone = True
 
     async def finish(self, answer: MCPResponse) -> HeldStream | None:
-        """Send the rest of the stream: the answer, and events as they come until the client goes away.
+        """Send the response, and events until the client disconnects.
 
         Returns:
-            what is left to be held where it is a stream that is mostly silent. It needs nothing of all this.
+            a parked stream's connection to hold, which does not refer to this object.
         """
         if isinstance(answer.stream, ParkedStream) and not self.opened and not answer.body:
             self.unwatch()
@@ -368,14 +352,13 @@ class LiveResponse:
         gone()
 
     def _offer(self, data: bytes, can_resume: bool) -> None:
-        """Have an event written, where there is room for it."""
         if not self._is_full():
             self._put(data)
-        elif can_resume and not self._gone:  # after a hole the client would not ask for what is in it
+        elif can_resume and not self._gone:  # a client would not notice a gap
             self.close()
 
     def keep_alive(self) -> None:
-        """Send a comment if nothing was sent since the last time, or a proxy takes the connection for dead."""
+        """Send a comment if the connection was silent since the last call."""
         if self._is_quiet and self._writing is None and (self.opened or (self.is_request and self.takes_events)):
             self.opened = True
             self._put(PING)
@@ -413,7 +396,7 @@ class LiveResponse:
                 self._frames.clear()
                 self._bytes = 0
                 await self._send({"type": "http.response.body", "body": data, "more_body": not last})
-        except OSError:  # some servers tell so that the client is gone
+        except OSError:  # raised by some servers after a disconnect
             self._gone = True
             self._frames.clear()
         finally:
@@ -421,13 +404,13 @@ class LiveResponse:
 
 
 _NO_CONTEXT = contextvars.Context()
-"""Or that of the call which started the round would be kept, and be that of all."""
+"""Prevents the timer from keeping the context of the call that started it."""
 
 
 class _KeepAlive:
-    """Goes round among the connections of an event loop whose calls are running, twice in ``KEEP_ALIVE_INTERVAL``.
+    """Timer of keep-alives for an event loop's connections with running calls, twice per ``KEEP_ALIVE_INTERVAL``.
 
-    A connection that was silent from one round to the next sends a comment, so each does so at least that often.
+    Connections that were silent between two rounds send a comment.
     """
 
     __slots__ = ("_loop", "is_running", "wires")

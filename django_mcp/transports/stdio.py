@@ -1,11 +1,8 @@
-"""The stdio transport: a client on the same machine starts the site and talks over standard streams.
+"""The stdio transport: a client starts the site on its machine and uses the standard streams.
 
-Threads, because an event loop cannot wait for every kind of file that may be a standard stream.
-
-There are no headers: a message says itself which version it is of, or the version is what ``initialize`` agreed on.
-What a client over HTTP would send as headers, or open a stream for, is done here in its place.
-
-One message a line (2026-07-28, stdio; 2025-11-25, Transports, stdio).
+One message per line (2026-07-28, stdio; 2025-11-25, Transports, stdio). Threads read and write, since an event loop
+cannot wait for all kinds of files. There are no headers: the version is in the message or negotiated by ``initialize``,
+and the session and its GET stream are handled here.
 """
 
 import asyncio
@@ -48,14 +45,13 @@ from django_mcp.revisions.negotiation import choose, spoken
 
 CHUNK = 64 * 1024
 MAX_CHUNKS = 16
-"""Chunks read ahead of who takes the lines."""
+"""Maximum number of chunks read ahead."""
 
 
 def take_streams() -> tuple[int, int]:
-    """The descriptors of stdin and stdout, from now on for the caller alone.
+    """Return private descriptors of stdin and stdout.
 
-    Whoever else reads finds nothing, and whoever else prints does so on stderr: ``print``, C libraries and
-    subprocesses. What was printed before and still waits in a buffer goes there too.
+    Then stdin is empty, and ``print``, C libraries and subprocesses write to stderr, buffered text included.
     """
     incoming, outgoing = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -68,19 +64,14 @@ def take_streams() -> tuple[int, int]:
 
 
 class Lines(Protocol):
-    """Where lines come from."""
+    """A source of lines."""
 
     def lines(self) -> AsyncGenerator[bytes | None, None]:
-        """Lines without their ends, as they come; None for one that is too long. Ends with the client's end."""
+        """Yield lines without line ends; None for a line that is too long."""
 
 
 class LineReader:
-    """Lines from a file descriptor.
-
-    Args:
-        descriptor: to read from.
-        limit: the longest line in bytes; of a longer one no more than that is kept.
-    """
+    """Lines of a file descriptor, of at most *limit* bytes."""
 
     def __init__(self, descriptor: int, limit: int) -> None:
         self._descriptor = descriptor
@@ -91,7 +82,7 @@ class LineReader:
         threading.Thread(target=self._read, name="django-mcp-in", daemon=True).start()
 
     async def lines(self) -> AsyncGenerator[bytes | None, None]:
-        """Lines without their ends, as they come; None for one that is too long. Ends with the file."""
+        """Yield lines without line ends; None for a line that is too long."""
         parts: list[bytes] = []
         length = 0
         while chunk := await self._chunks.get():
@@ -111,21 +102,16 @@ class LineReader:
             self._room.acquire()
             try:
                 chunk = os.read(self._descriptor, CHUNK)
-            except OSError:  # gone, which is an end too
+            except OSError:  # closed
                 chunk = b""
             try:
                 self._loop.call_soon_threadsafe(self._chunks.put_nowait, chunk)
-            except RuntimeError:  # the loop is closed: nobody reads any more
+            except RuntimeError:  # the loop is closed
                 return
 
 
 class LineWriter:
-    """Lines to a file descriptor, whole and one after the other.
-
-    Args:
-        descriptor: to write to.
-        broken: called from the thread that writes, once nobody reads any more.
-    """
+    """Writes whole lines to a file descriptor, in order. Its thread calls *broken* when the reader has closed."""
 
     def __init__(self, descriptor: int, broken: Callable[[], object]) -> None:
         self._descriptor = descriptor
@@ -135,11 +121,11 @@ class LineWriter:
         self._thread.start()
 
     def write(self, line: bytes) -> None:
-        """Have it written. From any thread; never waits."""
+        """Queue a line. Thread-safe; never blocks."""
         self._lines.put(line)
 
     def close(self, patience: float) -> None:
-        """Wait until all is written, for at most *patience* seconds: nobody may be reading."""
+        """Wait at most *patience* seconds for pending lines."""
         self._lines.put(None)
         self._thread.join(patience)
 
@@ -158,15 +144,15 @@ class LineWriter:
 
 
 GRACE_SECONDS = 1.0
-"""How long calls may still run when the client has closed its end; it kills us after some two seconds."""
+"""Seconds for calls to finish after the client has closed; it kills the process after about two."""
 PARTING_SECONDS = 0.3
-"""How long each of the last words may take."""
+"""Seconds for ending the streams, and for ending the session."""
 RENEWALS = 20
-"""How often in the life of an unused session it is used, for it lives as long as this connection."""
+"""Renewals of an idle session per lifetime."""
 
 
 class StdioResponse:
-    """What goes back because of one message. All share one connection, which is live."""
+    """The response to one message on the shared connection."""
 
     takes_events = can_hold = is_live = True
     is_request = False
@@ -178,36 +164,29 @@ class StdioResponse:
         self._gone: Callable[[], object] | None = None
 
     def send(self, event: Event) -> None:
-        """Write its message. What only tells how to come back is nothing for this client."""
+        """Write the event's message; events without one are for reconnecting."""
         self.opened = True
         if event.data and not self._silent:
             self._write(event.data)
 
     def close(self) -> None:
-        """There is nothing to come back to, so nothing is closed."""
+        """Do nothing: a stream here cannot be resumed."""
 
     def watch(self, gone: Callable[[], object]) -> None:
-        """Call *gone* when the client cancels its request; at once where it has."""
+        """Call *gone* when the client cancels its request, also if it has done so."""
         self._gone = gone
         if self._silent:
             gone()
 
     def cancel(self) -> None:
-        """Nothing more goes back for this request (2026-07-28, stdio, Cancellation)."""
+        """Send nothing more for this request (2026-07-28, stdio, Cancellation)."""
         self._silent = True
         if self._gone is not None:
             self._gone()
 
 
 class Connection:
-    """The one client.
-
-    Args:
-        server: the endpoint.
-        principal: who the client is.
-        edge: gives a Django request.
-        write: writes a line, from any thread.
-    """
+    """The connection to the client."""
 
     def __init__(
         self,
@@ -228,7 +207,7 @@ class Connection:
         self._endless: set[asyncio.Task[None]] = set()
 
     async def read(self, reader: Lines) -> None:
-        """Take lines until there are no more."""
+        """Serve all lines."""
         async for line in reader.lines():
             if line is None:
                 self._refuse(InvalidRequest(f"The line exceeds {settings.MAX_BODY_BYTES} bytes."))
@@ -236,7 +215,7 @@ class Connection:
                 await self._take(line)
 
     async def end(self) -> None:
-        """Let calls finish for a short time, end the streams in the words of their versions, and the session."""
+        """Let calls finish for a short time; end streams and the session."""
         if self._calls:
             await asyncio.wait(self._calls, timeout=GRACE_SECONDS)
         end_streams()
@@ -262,13 +241,12 @@ class Connection:
             self._note(message)
         task = _start(self._serve(body, message), self._calls)
         if isinstance(message, Request) and message.method == "initialize":
-            await task  # what follows needs to know what was agreed on
+            await task  # later messages need the negotiated version
 
     def _refuse(self, error: ProtocolError) -> None:
         self._write(encode_error(error.request_id, error))
 
     def _note(self, message: Notification) -> None:
-        """What a notification means for the connection itself."""
         if message.method == "notifications/cancelled":
             request_id = message.params.get("requestId")
             response = self._running.get(request_id) if type(request_id) is int or type(request_id) is str else None
@@ -279,7 +257,7 @@ class Connection:
             self._staying = _start(self._stay(), self._endless)
 
     async def _serve(self, body: Any, message: Message | None) -> None:
-        """Answer a message, or None for a batch. Nothing but a request and a batch is ever answered."""
+        """Serve a message, or None for a batch. Only requests and batches are answered."""
         request = message if isinstance(message, Request) else None
         response = StdioResponse(self._write)
         if request is not None:
@@ -297,7 +275,7 @@ class Connection:
     async def _answer(self, body: Any, request: Request | None, response: StdioResponse) -> MCPResponse:
         mcp_request = self._inbound(body, response)
         try:
-            # One connection may outlive many changes of rights, and a user object keeps what it had.
+            # Permissions may change during the connection, and the user object caches them.
             principal = await shared_pool().sync(partial(refresh_principal, self._principal, self._server))
             if principal is None:
                 raise InvalidRequest(
@@ -307,7 +285,7 @@ class Connection:
             answer = await choose(mcp_request.headers, body).serve(mcp_request)
         except ProtocolError as error:
             return MCPResponse(error.http_status, encode_error(error.request_id, error))
-        except Exception as error:  # noqa: BLE001 - which is logged
+        except Exception as error:  # noqa: BLE001 - it is logged
             return MCPResponse(500, failure(None if request is None else request.id, error))
         if request is not None and request.method == "initialize":
             self._agree(answer)
@@ -330,7 +308,7 @@ class Connection:
                 response.send(event)
 
     def _agree(self, answer: MCPResponse) -> None:
-        """Keep what a client would have to send as headers from now on."""
+        """Keep the version and session that HTTP clients repeat in headers."""
         result = decode(answer.body).get("result")
         if result is not None:
             self._agreed = result["protocolVersion"]
@@ -342,16 +320,15 @@ class Connection:
         pool = shared_pool()
         return MCPRequest(self._server, self._principal, pool, self._edge, header, body, response, over_http=False)
 
-    # What goes on beside the calls
+    # Background tasks
 
     async def _hear_changes(self) -> None:
-        """Send on what a client over HTTP would open a stream with GET for."""
         response = StdioResponse(self._write)
         with suppress(ProtocolError, asyncio.CancelledError):
             await self._finish(await open_stream(self._inbound(None, response)), None, response)
 
     async def _stay(self) -> None:
-        """Use the session from time to time: it must not expire while the client is connected and silent."""
+        """Renew the session while the client is connected and silent."""
         ping = {"jsonrpc": JSONRPC, "id": 0, "method": "ping"}
         with suppress(asyncio.CancelledError):
             while True:
@@ -360,7 +337,6 @@ class Connection:
 
 
 def _start(coroutine: Coroutine[Any, Any, None], among: set[asyncio.Task[None]]) -> asyncio.Task[None]:
-    """A task that is *among* others until it is done."""
     task = asyncio.get_running_loop().create_task(coroutine)
     among.add(task)
     task.add_done_callback(among.discard)
@@ -393,7 +369,7 @@ async def _converse(server: MCPServer, principal: Principal, incoming: int, outg
 
 
 def django_request(server: MCPServer) -> HttpRequest:
-    """A Django request for code that wants one. No HTTP brought it, so its host is the first one the site allows."""
+    """Return a Django request for site code, with the first allowed host."""
     names = (host.lstrip(".") for host in django_settings.ALLOWED_HOSTS if "*" not in host)
     request = HttpRequest()
     request.method = "POST"

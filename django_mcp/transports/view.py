@@ -1,6 +1,6 @@
-"""The compatible edge: a Django view, the same under WSGI and ASGI.
+"""The endpoint as a Django view, under WSGI and ASGI.
 
-It is synchronous: under WSGI no event loop is needed, and under ASGI Django gives it a thread.
+It is synchronous: WSGI has no event loop, and under ASGI Django runs it in a thread.
 """
 
 from collections.abc import Callable, Coroutine
@@ -25,17 +25,16 @@ from django_mcp.transports.http import Endpoint, keep_script_prefix, length_requ
 from django_mcp.transports.sse import BufferedResponse
 
 MAX_NAMES = 256
-"""Keys of ``request.META`` that are remembered."""
+"""Maximum number of cached keys of ``request.META``."""
 View = TypeVar("View", bound=Callable[..., Any])
 
 
 def mcp_view(server: MCPServer) -> Callable[[HttpRequest], HttpResponseBase]:
-    """The view of a server's endpoint.
+    """Return the view of a server's endpoint.
 
-    It is exempt from three things that are right for pages and wrong here: CSRF protection, for no cookie is
-    looked at (a foreign Origin is refused instead); ``LoginRequiredMiddleware``, whose redirect to a form a
-    client cannot follow (the endpoint has authenticators of its own); and ``ATOMIC_REQUESTS`` on every
-    database, for each tool has its own transaction and what is logged of a failed one must stay.
+    It is exempt from CSRF protection, because only ``SessionAuthentication`` reads cookies, and it checks the token
+    itself; from ``LoginRequiredMiddleware``, because clients cannot follow a redirect to a form; and from
+    ``ATOMIC_REQUESTS``, because each tool has its own transaction and the log of a failed one must persist.
     """
     endpoint = Endpoint(server)
 
@@ -46,7 +45,7 @@ def mcp_view(server: MCPServer) -> Callable[[HttpRequest], HttpResponseBase]:
 
 
 def event_loop_view(endpoint: Endpoint) -> Callable[[HttpRequest], Coroutine[Any, Any, HttpResponseBase]]:
-    """The view of an endpoint for which there has to be an event loop; it is exempt from the same."""
+    """Return the view of an endpoint that needs an event loop, with the same exemptions."""
 
     async def view(request: HttpRequest) -> HttpResponseBase:
         keep_script_prefix(get_script_prefix())
@@ -58,7 +57,7 @@ def event_loop_view(endpoint: Endpoint) -> Callable[[HttpRequest], Coroutine[Any
 def _exempt(view: View) -> View:
     for alias in connections:
         transaction.non_atomic_requests(using=alias)(view)
-    # What csrf_exempt sets, on the function itself: a wrapper would be one more call for each request.
+    # As csrf_exempt does, without its wrapper, which costs a call per request.
     view.csrf_exempt = True  # type: ignore[attr-defined]
     return login_not_required(view)
 
@@ -70,18 +69,18 @@ async def _serve(endpoint: Endpoint, request: HttpRequest, runner: Runner) -> Ht
     admitted = await endpoint.admit(head, runner)
     if isinstance(admitted, MCPResponse):
         return _response(admitted)
-    # Before anything runs: middleware of the site may have kept this request to see whose it is.
+    # Set first, because middleware may hold this request to read its user.
     set_user(request, admitted.principal.user)
     source: Any = request
     if "chunked" in headers.get("transfer-encoding", "").lower() and not isinstance(request, ASGIRequest):
-        # Django reads as many bytes as Content-Length says: none. Servers that end the body themselves say so.
+        # Django reads no body without Content-Length; servers that delimit the body set input_terminated.
         if not request.META.get("wsgi.input_terminated"):
             return _response(length_required().answer(admitted.cors))
         source = request.META["wsgi.input"]
     body = source.read(settings.MAX_BODY_BYTES + 1)
     if len(body) > settings.MAX_BODY_BYTES:
         return _response(admitted.too_large())
-    # Only under ASGI can Django go on with a response after the view has returned, without keeping its thread.
+    # Only under ASGI can Django stream a response without occupying the view's thread.
     response = BufferedResponse(takes_events=admitted.accepts.events, can_hold=isinstance(request, ASGIRequest))
     answer = await admitted.answer(body, response)
     if answer.stream is not None:
@@ -93,11 +92,11 @@ async def _serve(endpoint: Endpoint, request: HttpRequest, runner: Runner) -> Ht
 
 
 class _Headers(dict[str, str]):
-    """The header, in lower case, that a key of ``request.META`` stands for; empty for none (RFC 3875, section 4.1)."""
+    """Lower-case header names by key of ``request.META``, cached; empty for other keys (RFC 3875, section 4.1)."""
 
     def __missing__(self, key: str) -> str:
         name = (HttpHeaders.parse_header_name(key) or "").lower()
-        if len(self) < MAX_NAMES:  # clients think of names of their own
+        if len(self) < MAX_NAMES:  # clients choose the names
             self[key] = name
         return name
 
@@ -106,7 +105,7 @@ _HEADERS = _Headers()
 
 
 def _host(request: HttpRequest) -> str:
-    """Where it was sent to, by the rules of ``get_host``. It is the endpoint that refuses a foreign one."""
+    """Return the request's host by the rules of ``get_host``; the endpoint refuses a foreign one."""
     meta = request.META
     if site_settings.USE_X_FORWARDED_HOST and (forwarded := meta.get("HTTP_X_FORWARDED_HOST")) is not None:
         return str(forwarded)
@@ -120,7 +119,7 @@ def _host(request: HttpRequest) -> str:
 
 def _response(answer: MCPResponse) -> HttpResponse:
     headers = dict(answer.headers)
-    headers.pop("Connection", None)  # it is hop-by-hop: not an application's to send under WSGI (PEP 3333)
+    headers.pop("Connection", None)  # hop-by-hop headers are forbidden under WSGI (PEP 3333)
     response = HttpResponse(answer.body, headers.pop("Content-Type", None), answer.status)
     response.headers["Content-Length"] = str(len(answer.body))
     for name, value in headers.items():

@@ -170,17 +170,14 @@ BAD: dict[str, tuple[Mapping[str, Any], str]] = {
     "a form without its name": ({"pay": {"number": "1"}}, "Missing argument 'pay.by'."),
     "a form without its parts": ({"pay": {"by": "card"}}, "Missing argument 'pay.number'."),
     "no such pattern": ({"code": "bcn"}, "Argument 'code' must be a string that matches ^[A-Z]{3}$, not 'bcn'."),
-    "no Base64": ({"photo": "(image)"}, "Argument 'photo' must be Base64, without anything else in it, not '(image)'."),
+    "no Base64": ({"photo": "(image)"}, "Argument 'photo' must be Base64 and nothing else, not '(image)'."),
     "an address for a file": (
         {"photo": "https://example.com/a.png"},
-        "Argument 'photo' must be Base64, without anything else in it, not 'https://example.com/a.png'.",
+        "Argument 'photo' must be Base64 and nothing else, not 'https://example.com/a.png'.",
     ),
     "a large file": (
         {"photo": "A" * 20},
-        (
-            "Argument 'photo' must have 12 bytes at most when decoded; these are 15 bytes "
-            "(received 'AAAAAAAAAAAAAAAAAAAA')."
-        ),
+        ("Argument 'photo' must be at most 12 bytes when decoded, not 15 bytes (received 'AAAAAAAAAAAAAAAAAAAA')."),
     ),
     "several mistakes": (
         {"city": ..., "nights": "x", "pets": 5},

@@ -500,12 +500,12 @@ def test_any_text_may_be_typed(server: MCPServer, client: Client, subtests: pyte
 @pytest.mark.parametrize(
     ("returns", "logged"),
     [
-        ("Paris", "a completer returns an iterable of strings, not str"),
-        (None, "a completer returns an iterable of strings, not NoneType"),
-        (7, "a completer returns an iterable of strings, not int"),
-        ([7], "a completer returns strings; 7 is none"),
-        (["Paris", b"Oslo"], "a completer returns strings; b'Oslo' is none"),
-        (["Paris", None], "a completer returns strings; None is none"),
+        ("Paris", "a completer must return an iterable of strings, not str"),
+        (None, "a completer must return an iterable of strings, not NoneType"),
+        (7, "a completer must return an iterable of strings, not int"),
+        ([7], "a completer must return strings, not 7"),
+        (["Paris", b"Oslo"], "a completer must return strings, not b'Oslo'"),
+        (["Paris", None], "a completer must return strings, not None"),
     ],
 )
 def test_a_completer_that_returns_something_else_is_our_fault(
@@ -560,13 +560,16 @@ def test_what_a_completer_says_is_told_as_that_of_a_prompt(
 
 def test_completions_that_cannot_work_are_refused_at_once(server: MCPServer, subtests: pytest.Subtests) -> None:
     cases = [
-        ({"town": cities}, r"prompt 'plan' .*: completions for 'town', but its arguments are: 'city', 'days'\."),
-        ({"city": cities, "ctx": cities}, r"completions for 'ctx'"),
-        ({"city": ["Paris"]}, r"completions\['city'\] must be a function of the typed text .*, not list\."),
+        (
+            {"town": cities},
+            r"prompt 'plan' .*: completions for unknown arguments 'town'\. Its arguments: 'city', 'days'\.",
+        ),
+        ({"city": cities, "ctx": cities}, r"completions for unknown arguments 'ctx'"),
+        ({"city": ["Paris"]}, r"completions\['city'\] must be a function from the typed text .*, not list\."),
         ({"city": "cities"}, r"completions\['city'\] must be a function .*, not str\."),
         ({"city": lambda: ["Paris"]}, r"completions\['city'\] must take the typed text, .*; it takes nothing\."),
         ({"city": lambda arguments: []}, r"must take the typed text, .*; it takes arguments\."),
-        ({"city": lambda value, country: []}, r"at most 'arguments' and a Context; it takes value, country\."),
+        ({"city": lambda value, country: []}, r"optionally 'arguments' and a Context; it takes value, country\."),
         ({"city": lambda *values: []}, r"parameter \*values cannot be an argument"),
     ]
     for completions, says in cases:
@@ -581,5 +584,5 @@ def test_completions_that_cannot_work_are_refused_at_once(server: MCPServer, sub
 
 
 def test_a_plain_resource_takes_no_completions(server: MCPServer) -> None:
-    with pytest.raises(ImproperlyConfigured, match=r"completions for 'city', but its arguments are: none\."):
+    with pytest.raises(ImproperlyConfigured, match=r"completions for unknown arguments 'city'\. Its arguments: none\."):
         resource("travel://guide", server=server, name="guide", completions={"city": cities})(lambda: "x")

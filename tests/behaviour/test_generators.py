@@ -290,7 +290,7 @@ def test_an_endless_generator_is_stopped(server: MCPServer, client: Client, kind
     yielding(server, kind, numbers())
     answer = client.call("give")
     assert answer.result["isError"] is True
-    assert answer.text == "The tool was stopped because it yielded more than 10000 items. Ask for less."
+    assert answer.text == "The tool was stopped because it yielded more than 10000 items. Request fewer."
 
 
 def test_decorating_leaves_a_generator_as_it_was(server: MCPServer) -> None:

@@ -132,7 +132,7 @@ def test_a_prompt_that_returns_something_else_is_our_fault(
 ) -> None:
     prompt(server=server, name="odd")(lambda: 5)
     assert client.request("prompts/get", {"name": "odd"}).code == -32603
-    assert "a prompt returns str" in caplog.text
+    assert "a prompt must return str" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -213,7 +213,7 @@ def test_a_thread_has_one_cache_however_many_requests_it_serves() -> None:
 
 def test_what_is_no_rate_is_refused_in_words(make_server: Callable[..., MCPServer], subtests: pytest.Subtests) -> None:
     for rate in ["", "60", "60/", "0/m", "-1/m", "1/w", "1 / m", "x/m"]:
-        with subtests.test(rate=rate), pytest.raises(ImproperlyConfigured, match="like '60/m'"):
+        with subtests.test(rate=rate), pytest.raises(ImproperlyConfigured, match="such as '60/m'"):
             make_server(rate_limit=rate)
 
 

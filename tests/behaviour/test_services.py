@@ -79,13 +79,13 @@ def test_a_class_that_cannot_be_made_stops_the_start_and_says_what_to_write(desk
     with pytest.raises(ImproperlyConfigured) as caught:
         desk.offer("clerk_greet")
     assert str(caught.value) == (
-        "Clerk.greet is a tool, and Clerk cannot be made without arguments (missing a required argument: 'name'). "
+        "Clerk.greet is a tool, but Clerk requires arguments (missing a required argument: 'name'). "
         "Decorate the method of an object instead: tool(Clerk(…).greet)."
     )
 
 
 def test_a_class_that_cannot_be_found_stops_the_start_and_says_what_to_write(server: MCPServer) -> None:
-    with pytest.raises(ImproperlyConfigured, match=r"or decorate what is bound: tool\(Local\(…\)\.greet\)"):
+    with pytest.raises(ImproperlyConfigured, match=r"or decorate a bound method: tool\(Local\(…\)\.greet\)"):
 
         class Local:
             """Inside a function."""
@@ -191,7 +191,7 @@ def test_a_decorator_that_hides_that_a_function_is_async_is_told_of_in_the_log(
     hidden.__annotations__ = {"word": str, "times": int}
     tool(server=server, name="say")(hidden)
     assert "Internal server error" in client.call("say", word="ha").text
-    assert "hides that it is async" in caplog.text
+    assert "hides that the function is async" in caplog.text
 
 
 def test_a_method_of_an_object_keeps_the_object(server: MCPServer, desk: Any, client: Client) -> None:

@@ -202,7 +202,7 @@ async def asynchronous(ctx: Context) -> bool:
 
 
 def test_a_predicate_is_a_plain_function(server: MCPServer) -> None:
-    with pytest.raises(ImproperlyConfigured, match="visible must be a plain function"):
+    with pytest.raises(ImproperlyConfigured, match="visible must not be async"):
         tool(server=server, name="later", visible=asynchronous)(lambda: "x")
 
 

@@ -380,7 +380,7 @@ EXAMPLES = {
         FILE,
         b"words",
         {**FILE, "content": "?"},
-        "its 'content': Input should be Base64, without anything else in it.",
+        "its 'content': Input should be Base64 and nothing else.",
     ),
     "ImageField": Example(
         forms.ImageField(),
@@ -560,7 +560,7 @@ def test_labels_of_many_choices_are_not_told(shop: Callable[..., Shop]) -> None:
 def test_a_file_may_not_be_larger_than_said(shop: Callable[..., Shop]) -> None:
     made = shop(forms.FileField(), max_file_bytes=3)
     words = made.problem(it=FILE)
-    assert words.startswith("Argument 'it': its 'content': must have 3 bytes at most when decoded")
+    assert words.startswith("Argument 'it': its 'content': must be at most 3 bytes when decoded")
 
 
 def test_a_file_comes_with_its_name_and_type(server: MCPServer, open_database: None) -> None:

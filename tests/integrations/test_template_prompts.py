@@ -303,9 +303,9 @@ def test_a_template_that_cannot_be_a_prompt_stops_the_start(
         (
             "{{ city }}",
             {"arguments": {"city": ""}, "completions": {"ciyt": str}},
-            "completions for 'ciyt', but its arguments are: 'city'",
+            "completions for unknown arguments 'ciyt'. Its arguments: 'city'",
         ),
-        ("x", {"name": "a plan"}, "a name is 1 to 64 letters, digits"),
+        ("x", {"name": "a plan"}, "invalid name. Use 1 to 64 letters, digits"),
     ]:
         with subtests.test(source=source, options=options, says=says):
             files({} if source is None else {"plan.md": source})

@@ -344,7 +344,7 @@ def test_prompts_and_resources_take_no_rows_and_say_so_at_the_start(server: MCPS
         return book.title
 
     for decorator in (prompt(server=server), resource("test://{book}", server=server)):
-        with pytest.raises(ImproperlyConfigured, match="Only tools take rows of models"):
+        with pytest.raises(ImproperlyConfigured, match="Only tools accept model instances"):
             decorator(describe)
 
 

@@ -287,9 +287,9 @@ def test_changing_a_written_schema_later_changes_nothing() -> None:
 
 def test_a_written_schema_that_clients_would_not_take_is_refused(subtests: pytest.Subtests) -> None:
     for schema, words in [
-        ({}, '"type": "object" at its top'),
-        ({"type": ["object"]}, '"type": "object" at its top'),
-        ({"anyOf": [{"type": "object"}]}, '"type": "object" at its top'),
+        ({}, '"type": "object" at the top level'),
+        ({"type": ["object"]}, '"type": "object" at the top level'),
+        ({"anyOf": [{"type": "object"}]}, '"type": "object" at the top level'),
         ({"type": "object", "properties": {"a": {1, 2}}}, "must be JSON"),
         ({"type": "object", "maxProperties": float("inf")}, "must be JSON"),
         ({"type": "object", "properties": {"a": {"type": "number", KEY: "A"}}}, "of type 'number'"),

@@ -60,23 +60,23 @@ Declare = Callable[[MCPServer], Any]
 WRONG: dict[str, tuple[Declare, str]] = {
     "an option of a tool": (
         lambda server: tool(readonly=True, server=server)(add),  # type: ignore[call-overload]
-        f"{ADD}: there is no option 'readonly'. Did you mean 'read_only'?",
+        f"{ADD}: unknown option 'readonly'. Did you mean 'read_only'?",
     ),
     "an option of a prompt": (
         lambda server: prompt(scope=["a"], server=server)(add),  # type: ignore[call-overload]
-        f"prompt 'add' ({HERE}.add): there is no option 'scope'. Did you mean 'scopes'?",
+        f"prompt 'add' ({HERE}.add): unknown option 'scope'. Did you mean 'scopes'?",
     ),
     "an option of a form": (
         lambda server: form_tool(Contact, handle=add, permision="a.b", server=server),
-        "form_tool(Contact): there is no option 'permision'. Did you mean 'permission'?",
+        "form_tool(Contact): unknown option 'permision'. Did you mean 'permission'?",
     ),
     "an option that only forms have": (
         lambda server: form_tool(Contact, handle=add, form_kwarg=dict, server=server),
-        "form_tool(Contact): there is no option 'form_kwarg'. Did you mean 'form_kwargs'?",
+        "form_tool(Contact): unknown option 'form_kwarg'. Did you mean 'form_kwargs'?",
     ),
     "an option of a view": (
         lambda server: view_tool("bookings:detail", args={"day": str}, server=server),
-        "view_tool(bookings_detail): there is no option 'args'. Did you mean 'arguments'?",
+        "view_tool(bookings_detail): unknown option 'args'. Did you mean 'arguments'?",
     ),
     "visible": (
         lambda server: tool(visible=True, server=server)(add),  # type: ignore[call-overload]
@@ -84,20 +84,20 @@ WRONG: dict[str, tuple[Declare, str]] = {
     ),
     "a rate that is a number": (
         lambda server: tool(rate_limit=5, server=server)(add),  # type: ignore[call-overload]
-        f"{ADD}: rate_limit 5 is no rate; write a number and s, m, h or d, like '60/m' for sixty calls a minute.",
+        f"{ADD}: rate_limit 5 is not a rate. Use a number and s, m, h or d, such as '60/m' for 60 calls per minute.",
     ),
     "a rate in words": (
         lambda server: tool(rate_limit="5/minute", server=server)(add),
         (
-            f"{ADD}: rate_limit '5/minute' is no rate; write a number and s, m, h or d, like '60/m' for sixty calls "
-            "a minute."
+            f"{ADD}: rate_limit '5/minute' is not a rate. Use a number and s, m, h or d, such as '60/m' for 60 calls "
+            "per minute."
         ),
     ),
     "a rate of an endpoint": (
         lambda _: MCPServer("x", rate_limit="often"),
         (
-            "MCPServer 'x': rate_limit 'often' is no rate; write a number and s, m, h or d, like '60/m' for sixty "
-            "calls a minute."
+            "MCPServer 'x': rate_limit 'often' is not a rate. Use a number and s, m, h or d, such as '60/m' for 60 "
+            "calls per minute."
         ),
     ),
     "a word for how many tools": (
@@ -123,7 +123,7 @@ WRONG: dict[str, tuple[Declare, str]] = {
     ),
     "a class": (
         lambda server: tool(server=server)(Contact),
-        "Contact is a class; give a function, or a method of an object: Contact(…).some_method.",
+        "Contact is a class. Use a function, or a method of an object: Contact(…).some_method.",
     ),
     "a form in place of its class": (
         lambda server: form_tool(Contact(), server=server),  # type: ignore[call-overload]
@@ -139,27 +139,27 @@ WRONG: dict[str, tuple[Declare, str]] = {
     ),
     "the context without its annotation": (
         lambda server: tool(server=server)(late),
-        "late: callers would have to give 'ctx'; annotate it: ctx: Context.",
+        "late: the context parameter 'ctx' has no annotation. Write ctx: Context.",
     ),
     "the context of a resource": (
         lambda server: resource("test://{name}", server=server)(late),
-        "late: callers would have to give 'ctx'; annotate it: ctx: Context.",
+        "late: the context parameter 'ctx' has no annotation. Write ctx: Context.",
     ),
     "the context of a prompt": (
         lambda server: prompt(server=server)(later),
-        "later: callers would have to give 'context'; annotate it: context: Context.",
+        "later: the context parameter 'context' has no annotation. Write context: Context.",
     ),
     "bytes that are a text": (
         lambda server: tool(server=server)(sent),
         (
-            f"tool 'sent' ({HERE}.sent): the type of a parameter has no JSON Schema. Upload says more of bytes: "
+            f"tool 'sent' ({HERE}.sent): the type of a parameter has no JSON Schema. Upload must annotate bytes: "
             "write Annotated[bytes, Upload(…)], not Annotated[str, Upload(…)]."
         ),
     ),
     "many bytes with one limit": (
         lambda server: tool(server=server)(sent_many),
         (
-            f"tool 'sent_many' ({HERE}.sent_many): the type of a parameter has no JSON Schema. Upload says more of "
+            f"tool 'sent_many' ({HERE}.sent_many): the type of a parameter has no JSON Schema. Upload must annotate "
             "bytes: write Annotated[bytes, Upload(…)], not Annotated[list, Upload(…)]."
         ),
     ),
@@ -175,5 +175,5 @@ def test_what_is_declared_wrongly_is_told_at_once(server: MCPServer, subtests: p
 
 
 def test_an_option_that_resembles_none_is_answered_with_all(server: MCPServer) -> None:
-    with pytest.raises(ImproperlyConfigured, match=r"there is no option 'xyz'\. There are always_listed, atomic, "):
+    with pytest.raises(ImproperlyConfigured, match=r"unknown option 'xyz'\. Valid options: always_listed, atomic, "):
         tool(xyz=1, server=server)(add)  # type: ignore[call-overload]

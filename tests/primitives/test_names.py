@@ -108,7 +108,7 @@ def test_two_tools_of_one_function_do_not_share_their_definitions() -> None:
 
 def test_an_option_nobody_knows_is_refused(subtests: pytest.Subtests) -> None:
     for option in ["readonly", "hidden", "uri"]:
-        with subtests.test(option=option), pytest.raises(ImproperlyConfigured, match=f"there is no option {option!r}"):
+        with subtests.test(option=option), pytest.raises(ImproperlyConfigured, match=f"unknown option {option!r}"):
             make_tool(ping, **{option: True})
 
 

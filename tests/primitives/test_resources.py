@@ -91,7 +91,7 @@ def test_variables_and_parameters_must_be_the_same_and_both_are_shown(subtests: 
         (two, "x:{city}{?year}"),
     ]:
         with subtests.test(call=call, uri=uri):
-            with pytest.raises(ImproperlyConfigured, match="must be the same") as caught:
+            with pytest.raises(ImproperlyConfigured, match="must match the parameters") as caught:
                 make_resource(call, uri)
             assert call.__name__ in str(caught.value)
             assert repr(uri) in str(caught.value)
@@ -104,7 +104,7 @@ def test_a_template_that_cannot_be_read_is_refused_by_function(subtests: pytest.
 
 
 def test_a_variable_that_may_be_absent_needs_a_default() -> None:
-    with pytest.raises(ImproperlyConfigured, match=r"'city' needs a default"):
+    with pytest.raises(ImproperlyConfigured, match=r"Give parameter 'city' a default"):
         make_resource(about, "x:cities{?city}")
 
 

@@ -68,24 +68,24 @@ def test_what_is_no_base64_is_refused(subtests: pytest.Subtests) -> None:
 def test_what_is_no_string_is_refused(subtests: pytest.Subtests) -> None:
     for sent in [5, None, True, [1, 2], {"data": "aGk="}]:
         with subtests.test(sent=sent):
-            assert problem(bytes, sent).startswith("Argument 'value' must be a string in Base64, not ")
+            assert problem(bytes, sent).startswith("Argument 'value' must be a Base64 string, not ")
 
 
 def test_the_limit_is_told_and_kept() -> None:
     annotation = Annotated[bytes, Upload(max_bytes=256)]
     assert received(annotation, PLAIN) == DATA
     assert problem(annotation, base64.b64encode(DATA + b"x").decode()).startswith(
-        "Argument 'value' must have 256 bytes at most when decoded; these are 257 bytes"
+        "Argument 'value' must be at most 256 bytes when decoded, not 257 bytes"
     )
     (schema,) = taking(annotation).definition["inputSchema"]["properties"].values()
-    assert schema["description"] == "In Base64, 256 bytes at most when decoded."
+    assert schema["description"] == "Base64-encoded; at most 256 bytes when decoded."
     assert schema["maxLength"] >= len(f"data:application/octet-stream;base64,{PLAIN}")
 
 
 def test_without_a_limit_of_its_own_it_is_a_mebibyte() -> None:
     assert received(bytes, base64.b64encode(b"x" * MAX_BYTES).decode()) == b"x" * MAX_BYTES
     words = problem(bytes, base64.b64encode(b"x" * (MAX_BYTES + 1)).decode())
-    assert words.startswith("Argument 'value' must have 1 MiB at most when decoded; these are 1 MiB")
+    assert words.startswith("Argument 'value' must be at most 1 MiB when decoded, not 1 MiB")
 
 
 def test_the_media_type_is_told_and_a_data_url_of_another_is_refused() -> None:

@@ -277,7 +277,7 @@ def test_what_cannot_be_meant_stops_the_start(
         (lambda: skill("packing", app="holiday"), "either the path of a skill or the label of an app"),
         (lambda: (skill("packing"), skill("packing")), "'packing' was already declared"),
         (lambda: skill("packing", server=default.namespace("x")), "server must be an endpoint"),
-        (lambda: skill("packing", permission="view_booking"), "must look like 'app_label.codename'"),
+        (lambda: skill("packing", permission="view_booking"), "must have the form 'app_label.codename'"),
         (lambda: skill("packing", groups="Desk"), "groups must be a list, like ['Desk']"),
     ]
     for declare, words in declarations:

@@ -559,4 +559,4 @@ def test_a_stream_that_cannot_be_read_ends_all_of_it(
     monkeypatch.setattr(http_sse, "tail", broken)
     listener.begin("tools/call", {"name": "report"})
     listener.stream.done()
-    assert "a stream broke off" in caplog.text
+    assert "an HTTP+SSE stream failed" in caplog.text

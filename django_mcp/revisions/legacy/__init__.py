@@ -1,4 +1,1 @@
-"""Protocols 2025-11-25, 2025-06-18, 2025-03-26 and 2024-11-05: a handshake, and then calls.
-
-This folder could be deleted as one, with the clients that need it.
-"""
+"""Protocols 2025-11-25 to 2024-11-05, which begin with a handshake. This folder can be deleted on its own."""

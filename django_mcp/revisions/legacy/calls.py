@@ -1,7 +1,7 @@
-"""Calls whose answer is a resumable stream, and the questions they wait for. All of it in the database.
+"""Stored calls: resumable streams, and questions that wait for the client's answer.
 
-Nothing waits in memory: a question is saved with its call, and the POST that brings the last answer runs the next
-round, in whatever worker it arrives.
+Nothing waits in memory. A question is saved with its call, and the POST with the last answer runs the next round in
+whichever worker receives it.
 """
 
 import datetime
@@ -23,22 +23,16 @@ from django_mcp.revisions.legacy.downgrade import question
 from django_mcp.revisions.legacy.tasks import RESULT
 
 END = ""
-"""The entry after which a stream has no more."""
+"""Last entry of a stream."""
 
 
 def topic(call: Call) -> str:
-    """Under which a call's stream is logged."""
+    """Return the topic of a call's stream."""
     return f"stream:{call.key}"
 
 
 def begin(session: Session, request: Request, *, leased: bool = False) -> Call:
-    """Note a call, for its stream begins.
-
-    Args:
-        session: of the client.
-        request: the call's.
-        leased: whoever runs it will say so again and again; see ``renew``.
-    """
+    """Create the row of a call whose stream begins; *leased* if the process renews the lease (see ``renew``)."""
     return Call.objects.create(
         key=secrets.token_urlsafe(12),
         session=session,
@@ -50,12 +44,12 @@ def begin(session: Session, request: Request, *, leased: bool = False) -> Call:
 
 
 def say(call: Call, messages: Sequence[bytes]) -> list[int]:
-    """Add messages to its stream; their ids."""
+    """Add messages to the call's stream; return their ids."""
     return event_store.append([(topic(call), message.decode()) for message in messages])
 
 
 def ask(call: Call, dialogue: Dialogue, requests: Mapping[str, Any], version: str) -> list[tuple[int, bytes]]:
-    """Save questions with their call, and put them into its stream; ids and messages."""
+    """Save questions and add them to the call's stream; return ids and messages."""
     pending = [PendingRequest(call=call, request_id=secrets.token_urlsafe(12), key=key) for key in requests]
     messages = []
     for each in pending:
@@ -64,14 +58,14 @@ def ask(call: Call, dialogue: Dialogue, requests: Mapping[str, Any], version: st
     with database.atomic():
         call.questions.all().delete()
         PendingRequest.objects.bulk_create(pending)
-        # The next round speaks under the same progress token, and progress must grow (2025-11-25, Progress).
+        # The next round has the same progress token, and progress must increase (2025-11-25, Progress).
         saved = {**dialogue.to_json(), "progress": dialogue.progress}
         Call.objects.filter(pk=call.pk).update(dialogue=saved, status=Call.Status.ASKING)
         return list(zip(say(call, messages), messages, strict=True))
 
 
 def end(call: Call, messages: Sequence[bytes]) -> list[int]:
-    """Add the last messages to its stream; their ids. What was asked and not answered is forgotten."""
+    """Add the last messages to the call's stream and delete open questions; return the ids."""
     with database.atomic():
         call.questions.all().delete()
         Call.objects.filter(pk=call.pk).update(status=Call.Status.ENDED)
@@ -79,17 +73,17 @@ def end(call: Call, messages: Sequence[bytes]) -> list[int]:
 
 
 def renew(running: Sequence[int]) -> None:
-    """Say of calls that they are still run, by their primary keys."""
+    """Extend the leases of running calls."""
     Call.objects.filter(pk__in=running, status=Call.Status.RUNNING).update(lease=_lease())
 
 
 def is_lost(call: Call) -> bool:
-    """Whether nobody said for a while that a call is still run."""
+    """Return True if the lease of a running call has expired."""
     return _lost(call).exists()
 
 
 def give_up(call: Call) -> None:
-    """End a call that is lost, with words to its client; once, whoever finds it."""
+    """End a lost call with an error to its client, once if several processes try."""
     words = (
         "The server process handling this call stopped before it answered. The call may have taken effect; check "
         "before retrying."
@@ -105,28 +99,28 @@ def _lost(call: Call) -> "QuerySet[Call]":
 
 
 def _lease() -> datetime.datetime:
-    """Until when there need be no sign of life: it is given four times as often."""
+    """Return when a lease ends. It is renewed four times as often."""
     return timezone.now() + datetime.timedelta(seconds=2 * settings.KEEP_ALIVE_INTERVAL)
 
 
 def receive(session: Session, response: Response) -> PendingRequest | None:
-    """Save an answer. The question it is to, with its call.
+    """Save an answer; return the question with its call.
 
-    An answer that comes twice, late, or to a question never asked changes nothing. It is given again as long as its
-    call waits: whoever took it first may have died before the call went on.
+    Repeated, late and unsolicited answers change nothing. A repeated one is returned while its call waits, because the
+    process that received it first may have died.
     """
     answer = {"error": response.error} if response.error is not None else {"result": response.result}
-    # No id of ours has a NUL, and PostgreSQL would refuse to look for one.
+    # Our ids have no NUL, and PostgreSQL rejects one in a query.
     pending = PendingRequest.objects.filter(request_id=str(response.id).replace("\0", " "), call__session=session)
     answered = pending.filter(answer__isnull=True).update(answer=answer)
-    found = pending.select_related("call").first()  # None where the call was withdrawn at this very moment
+    found = pending.select_related("call").first()  # None if the call was withdrawn meanwhile
     if answered or found is None:
         return found
     return found if found.call.status == Call.Status.ASKING and found.call.request["method"] != RESULT else None
 
 
 def completed(pending: PendingRequest, *, leased: bool = False) -> Call | None:
-    """The call that an answer was the last for, to be run by whoever gets it; it is given to one only."""
+    """Return the call if no question is open any more; only one process gets it, and must run it."""
     call = pending.call
     open_questions = PendingRequest.objects.filter(call=OuterRef("pk"), answer__isnull=True)
     asking = Call.objects.filter(pk=call.pk, status=Call.Status.ASKING).exclude(Exists(open_questions))
@@ -134,7 +128,7 @@ def completed(pending: PendingRequest, *, leased: bool = False) -> Call | None:
 
 
 def resume(call: Call) -> tuple[Request, Dialogue]:
-    """What a call needs for its next round."""
+    """Return the request and the dialogue for the next round."""
     call.refresh_from_db()
     dialogue = Dialogue(**call.dialogue)
     answers = {each.key: each.answer or {} for each in call.questions.all()}
@@ -143,14 +137,14 @@ def resume(call: Call) -> tuple[Request, Dialogue]:
 
 
 def withdraw(session: Session, request_id: Any) -> None:
-    """End a call that waits for its client, for the client does not want it any more."""
+    """End a waiting call that its client cancelled."""
     waiting = session.calls.filter(status=Call.Status.ASKING, request_id=request_id)
     for call in waiting:
         end(call, [])
 
 
 def find(session: Session, event_id: str) -> tuple[Call, int] | None:
-    """The stream of an event id, and the position after which to go on."""
+    """Return the call of an event id and the position to resume after."""
     key, _, position = event_id.rpartition(".")
     if not position.isdecimal() or len(position) > 18:  # noqa: PLR2004 - no key has more digits
         return None

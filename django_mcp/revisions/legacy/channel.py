@@ -1,7 +1,7 @@
-"""Messages of a call to a client with a session, on a stored stream that can be resumed.
+"""Channel of a call in a session, whose messages are stored so that its stream can be resumed.
 
-A call that says nothing before its answer writes no log. The first word opens the stream: from then on what is said
-goes through a queue to the log, and from there to the connection, if it is still there.
+A call without messages before its response stores nothing. The first message opens the stream; messages are then
+queued, stored and sent to the connection if it is still open.
 """
 
 import asyncio
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from django_mcp.core.elicitation import Question
 
 _NO_CONTEXT = contextvars.Context()
-"""Or that of the call which started the clock would be kept, and be that of all."""
+"""Prevents timers from keeping the context of the call that started them."""
 
 
 class _Running:
-    """Those of one event loop. While there are some, their leases are renewed together, in one statement."""
+    """Running calls of one event loop; their leases are renewed in one statement."""
 
     __slots__ = ("held", "is_due")
 
@@ -56,7 +56,7 @@ class _Running:
             detached(self._renew(tuple(self.held)))
 
     async def _renew(self, held: tuple[int, ...]) -> None:
-        with suppress(DatabaseError):  # nobody can read either, meanwhile, that a lease has run out
+        with suppress(DatabaseError):  # other processes cannot read expired leases either
             await free_pool().sync(partial(calls.renew, held))
 
 
@@ -64,7 +64,7 @@ _running: WeakKeyDictionary[asyncio.AbstractEventLoop, _Running] = WeakKeyDictio
 
 
 def hold(call: Call) -> None:
-    """A call whose stream is open runs on this event loop."""
+    """Renew the lease of a call that runs on this event loop."""
     loop = asyncio.get_running_loop()
     running = _running.get(loop)
     if running is None:
@@ -74,7 +74,7 @@ def hold(call: Call) -> None:
 
 
 def release(call: Call) -> None:
-    """It does not run here any more, if it did."""
+    """Stop renewing the lease of a call."""
     running = _running.get(asyncio.get_running_loop())
     if running is not None:
         running.held.discard(call.pk)
@@ -83,16 +83,13 @@ def release(call: Call) -> None:
 T = TypeVar("T")
 
 RETRY_MS = 500
-"""After how long a client that was let go is to come back."""
+"""Milliseconds before a client whose connection was closed reconnects."""
 PRIMING_SINCE = "2025-11-25"
-"""Older clients take an event without data for a broken message."""
+"""Older clients reject events without data."""
 
 
 class QuietChannel(StepChannel):
-    """For a call that shares its answer with others, and so has no stream to speak on.
-
-    Nobody is kept waiting for a decision in a batch: its calls would wait one after the other.
-    """
+    """Channel of a call without a stream, as in a batch, whose calls run in turn; so it never waits for approvals."""
 
     waits = False
 
@@ -100,25 +97,25 @@ class QuietChannel(StepChannel):
         self.protocol = version
 
     def lacks(self, question: "Question[Any]") -> Exception:
-        """These versions have no error for it; the model can read a tool's."""
+        """Return a tool error, because these versions have no protocol error for it."""
         return ToolError(question.refusal)
 
     def wants_task(self, support: str) -> bool:
-        """The versions before 2025-11-25 know no tasks, so their clients wait."""
+        """Return False: versions before 2025-11-25 have no tasks."""
         if support == "required" and database.has_database():
             raise MethodNotFound("This tool runs only as a task, and this protocol version has no tasks.")
         return False
 
 
 class LegacyChannel(QuietChannel):
-    """See the module.
+    """Channel of a call with a stored stream.
 
     Args:
         mcp_request: the POST that runs the call.
-        session: of the client, or None.
-        request: the call's request.
-        version: of the protocol.
-        call: where its stream is open already: a later round. Nothing goes to *mcp_request*'s connection then.
+        session: the client's session, or None.
+        request: the JSON-RPC request.
+        version: the protocol version.
+        call: the stored call in later rounds; nothing is then sent to the connection of *mcp_request*.
     """
 
     waits = True
@@ -144,16 +141,16 @@ class LegacyChannel(QuietChannel):
 
     @property
     def can_ask(self) -> bool:
-        """Whether a question would reach the client, and its answer this call."""
+        """True if a question can reach the client and its answer this call."""
         return self.session is not None and (self.call is not None or self.mcp_request.response.takes_events)
 
     @property
     def opened(self) -> bool:
-        """Whether something was said."""
+        """True if something was sent."""
         return self.call is not None or bool(self._messages) or self._writing is not None or self._letting_go
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """Send it: at once where there is nothing to resume, else through the log."""
+        """Send a notification, through the event store if there is a session."""
         if self.call is None and not self.mcp_request.response.takes_events:
             return
         message = notification(method, params)
@@ -164,56 +161,56 @@ class LegacyChannel(QuietChannel):
         self._wake()
 
     def let_go(self) -> None:
-        """Close the connection; the client comes back with the id of the last event it saw."""
+        """Close the connection; the client reconnects with the id of the last event."""
         resumable = self.mcp_request.over_http and self.version >= PRIMING_SINCE
         if self.session is not None and resumable and self._loop is not None:
             self._letting_go = True
             self._wake()
 
     def cancel(self) -> None:
-        """Stop: a coroutine where it waits, a function where it next uses its context."""
-        if not self.cancelled and self.task is not None:  # once: the end of the stream is not to be stopped too
+        """Cancel a coroutine where it awaits, a function at its next use of the context."""
+        if not self.cancelled and self.task is not None:  # once, or the end of the stream is cancelled too
             self.task.cancel()
         self.cancelled = True
 
     def withdraw(self) -> None:
-        """``cancel``, from any thread."""
+        """Cancel the call from any thread."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self.cancel)
 
     # Tasks
 
     def wants_task(self, support: str) -> bool:
-        """Whether the call asks for one."""
+        """Return True if the call requests a task."""
         if has_tasks(self.mcp_request.server, self.version):
             return wants_task(self.request.params, support)
         return super().wants_task(support)
 
     def task_made(self, task: Task) -> Result:
-        """``CreateTaskResult``."""
+        """Return a ``CreateTaskResult``."""
         return made(task)
 
-    # Whether it is still run
+    # Leases
 
     @property
     def is_leased(self) -> bool:
-        """Whether this process can say so now and then."""
+        """True if this process can renew leases."""
         return self._loop is not None
 
     def hold(self) -> None:
-        """It runs here, and its stream is open."""
+        """Start renewing the lease."""
         if self.is_leased and self.call is not None:
             hold(self.call)
 
     def release(self) -> None:
-        """This round is over."""
+        """Stop renewing the lease."""
         if self.is_leased and self.call is not None:
             release(self.call)
 
     # The end of a round
 
     async def ask(self, requests: Mapping[str, Any]) -> int:
-        """Send questions; the position after the last."""
+        """Send questions; return the position after the last."""
         async with self._turn:
             call = await self._say_all()
             asked = await self._saved(partial(calls.ask, call, self.dialogue, requests, self.version))
@@ -228,18 +225,17 @@ class LegacyChannel(QuietChannel):
             self._send(call, list(zip(ids, messages, strict=True)))
 
     async def finish(self, body: bytes) -> MCPResponse:
-        """The rest of the answer to a request that said something before."""
+        """Return the rest of the response after earlier messages."""
         if self.mcp_request.response.is_live:
             await self.end([body])
             return MCPResponse(200)
-        for message in self._messages:  # all goes out at once, so there is nothing to resume
+        for message in self._messages:  # sent together, so there is nothing to resume
             self.mcp_request.response.send(Event(message))
         return MCPResponse(200, body)
 
-    # The way through the log
+    # Writing to the event store
 
     def _wake(self) -> None:
-        """Have what waits written, on the loop."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._start)
 
@@ -259,12 +255,12 @@ class LegacyChannel(QuietChannel):
             self._writing = None
 
     async def _say_all(self) -> Call:
-        """Write what waits, in this task's turn: two that write at once would open two streams, or lose the order."""
+        """Write queued messages, under the lock: concurrent writers would open two streams or reorder messages."""
         call = await self._open()
         while waiting := len(self._messages):
             messages = [self._messages[position] for position in range(waiting)]
             ids = await self._saved(partial(calls.say, call, messages))
-            for _ in messages:  # only now: what could not be written is still to be said
+            for _ in messages:  # only after they were written
                 self._messages.popleft()
             self._send(call, list(zip(ids, messages, strict=True)))
         return call
@@ -279,7 +275,7 @@ class LegacyChannel(QuietChannel):
         return self.call
 
     async def _saved(self, write: Callable[[], T]) -> T:
-        """What was said is kept for when the database is back; the call itself may have done what it was to do."""
+        """Write, retrying while the database is away: the call may have taken effect."""
         return await patiently(self.mcp_request.runner, write)
 
     def _send(self, call: Call, messages: list[tuple[int, bytes]]) -> None:

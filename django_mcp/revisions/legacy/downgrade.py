@@ -1,7 +1,7 @@
-"""What older versions had not yet: clients apply the strict schema of the version they agreed on.
+"""Conversion of results and requests to older versions, whose clients validate strictly.
 
-Members a version does not know are left out of lists and ``initialize``. In content blocks nothing is lost: what
-has no form of its own yet is put into the nearest one there is.
+Members that a version does not know are removed from lists and ``initialize``. Unknown content blocks become the
+closest known kind.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ _NEW_IN: Mapping[str, frozenset[str]] = {
     "2025-11-25": frozenset({"icons", "websiteUrl"}),
     "2025-06-18": frozenset({"title", "outputSchema", "structuredContent"}),
 }
-"""Members by the version that brought them."""
+"""Members by the version that introduced them."""
 
 _ENTRIES = ("tools", "resources", "resourceTemplates", "prompts")
 
@@ -26,7 +26,7 @@ _UNKNOWN: Mapping[str, frozenset[str]] = {
 
 
 def shape(fields: dict[str, Any], method: str, version: str) -> dict[str, Any]:
-    """A result's fields as a client of *version* knows them."""
+    """Return a result's fields for a client of *version*."""
     unknown = _UNKNOWN[version]
     if not unknown:
         return fields
@@ -48,13 +48,7 @@ def shape(fields: dict[str, Any], method: str, version: str) -> dict[str, Any]:
 
 
 def question(request: Mapping[str, Any], request_id: str, version: str) -> dict[str, Any]:
-    """A request to the client as *version* knows it.
-
-    Args:
-        request: ``{"method": …, "params": …}``.
-        request_id: its JSON-RPC id.
-        version: of the protocol.
-    """
+    """Return a request to the client, ``{"method": …, "params": …}``, in the form of *version*."""
     params = dict(request["params"])
     if "requestedSchema" in params and version < "2025-11-25":
         schema = params["requestedSchema"]
@@ -66,7 +60,6 @@ def question(request: Mapping[str, Any], request_id: str, version: str) -> dict[
 
 
 def _choice(field: Mapping[str, Any]) -> dict[str, Any]:
-    """A field whose choices have titles, as it was written before ``oneOf``."""
     if "oneOf" not in field:
         return dict(field)
     choices = field["oneOf"]
@@ -92,7 +85,7 @@ _BLOCKS: Mapping[str, tuple[str, Callable[[Mapping[str, Any]], dict[str, Any]]]]
     "resource_link": ("2025-06-18", _link_as_text),
     "audio": ("2025-03-26", _sound_as_resource),
 }
-"""Kinds of block: the version that brought each, and what it is before that."""
+"""Version that introduced a kind of block, and its replacement before."""
 
 
 def _block(block: dict[str, Any], version: str) -> dict[str, Any]:

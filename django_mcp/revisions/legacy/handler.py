@@ -1,4 +1,4 @@
-"""Protocols 2025-11-25 to 2024-11-05: a handshake, and then requests; GET and DELETE."""
+"""Protocols 2025-11-25 to 2024-11-05: handling of handshake, requests, batches, GET and DELETE."""
 
 import asyncio
 import logging
@@ -52,7 +52,7 @@ from django_mcp.revisions.modern.handler import complete, discover
 
 
 class Unavailable(ProtocolError):
-    """Sessions cannot be looked up now."""
+    """Sessions cannot be read from the database."""
 
     code = -32603
     http_status = 503
@@ -60,18 +60,18 @@ class Unavailable(ProtocolError):
 
 
 class NotServed(ProtocolError):
-    """An HTTP method that has nothing to give here."""
+    """The HTTP method is not supported here."""
 
     code = -32600
     http_status = 405
 
 
 async def named_session(mcp_request: MCPRequest) -> Session:
-    """The session a request names.
+    """Return the session that a request names.
 
     Raises:
-        SessionNotFound: there is none such for this caller.
-        Unavailable: the database does not answer.
+        SessionNotFound: the caller has no such session.
+        Unavailable: the database is not available.
     """
     session_id = mcp_request.headers[headers.SESSION]
     try:
@@ -86,11 +86,7 @@ async def named_session(mcp_request: MCPRequest) -> Session:
 
 
 async def open_stream(mcp_request: MCPRequest) -> MCPResponse:
-    """A GET: a stream to go on with, or one of changes.
-
-    Raises:
-        ProtocolError: there is none, and the status says why.
-    """
+    """Answer a GET: resume a stream or open one of changes."""
     if _is_modern(mcp_request) or headers.SESSION not in mcp_request.headers:
         return _not_served("GET")
     session = await named_session(mcp_request)
@@ -99,15 +95,11 @@ async def open_stream(mcp_request: MCPRequest) -> MCPResponse:
 
 
 async def end_session(mcp_request: MCPRequest) -> MCPResponse:
-    """A DELETE: the client needs its session no more.
-
-    Raises:
-        ProtocolError: there is none, and the status says why.
-    """
+    """Answer a DELETE: end the session."""
     if _is_modern(mcp_request):
         return _not_served("DELETE")
     if headers.SESSION not in mcp_request.headers:
-        raise InvalidRequest("DELETE needs the header Mcp-Session-Id, the session to end.")
+        raise InvalidRequest("DELETE requires the header Mcp-Session-Id, the session to end.")
     session = await named_session(mcp_request)
     await mcp_request.runner.sync(partial(sessions.end_session, session))
     return MCPResponse(204)
@@ -126,7 +118,7 @@ logger = logging.getLogger("django_mcp")
 
 
 class FormerResourceNotFound(ProtocolError):
-    """What ``ResourceNotFound`` was until 2025-11-25."""
+    """``ResourceNotFound`` with its code until 2025-11-25."""
 
     code = -32002
 
@@ -134,7 +126,7 @@ class FormerResourceNotFound(ProtocolError):
 async def serve_request(
     request: Request, version: str, session: Session | None, mcp_request: MCPRequest
 ) -> MCPResponse:
-    """The answer to a request."""
+    """Answer a request."""
     if request.method == RESULT and has_tasks(mcp_request.server, version):
         from django_mcp.revisions.legacy import task_results  # noqa: PLC0415 - most sites have no tasks
 
@@ -146,7 +138,7 @@ async def serve_request(
         or not can_interact(mcp_request.server, request.method, request.params)
     ):
         return await answered(request, version, session, mcp_request, channel)
-    # What is under way must not end with the connection: a client that lost it did not withdraw its request.
+    # A lost connection does not cancel the call, so it runs in a task of its own.
     channel.task = detached(answered(request, version, session, mcp_request, channel))
     watching = _watch_later(session, channel)
     try:
@@ -162,13 +154,13 @@ async def serve_request(
 async def answered(
     request: Request, version: str, session: Session | None, mcp_request: MCPRequest, channel: Channel
 ) -> MCPResponse:
-    """Run a request and answer it: plainly, or on the stream that was opened meanwhile."""
+    """Run a request and answer it, on the stream if it was opened."""
     speaks = channel if isinstance(channel, LegacyChannel) else None
     try:
         try:
             body = await _result(request, version, session, mcp_request, channel)
         except InputRequired as needed:
-            assert speaks is not None  # noqa: S101 - others have no capabilities, so nothing is asked
+            assert speaks is not None  # noqa: S101 - other channels have no capabilities to ask
             return await _asked(needed, speaks, mcp_request)
         except Cancelled:
             return ACCEPTED if speaks is None else await _withdrawn(speaks)
@@ -186,10 +178,10 @@ async def answered(
 
 
 async def receive(answer: Response, session: Session | None, mcp_request: MCPRequest) -> MCPResponse:
-    """Take an answer to a question; the last one that a call waits for lets it go on.
+    """Take an answer to a question; the last one continues its call.
 
     Raises:
-        InvalidRequest: there is no session in which it could have been asked.
+        InvalidRequest: there is no session, so nothing was asked.
     """
     if session is None:
         raise InvalidRequest("This response answers no pending request.", request_id=answer.id)
@@ -200,7 +192,7 @@ async def receive(answer: Response, session: Session | None, mcp_request: MCPReq
 
 
 def _taken(answer: Response, session: Session, mcp_request: MCPRequest) -> Call | None:
-    """The call that an answer lets go on. What a task asked is given to the task, and whoever waits for it reads on."""
+    """Return the call that an answer completes; pass answers to questions of a task to the task."""
     pending = calls.receive(session, answer)
     if pending is not None and pending.call.request["method"] == RESULT:
         from django_mcp.revisions.legacy.task_results import take  # noqa: PLC0415 - most sites have no tasks
@@ -211,7 +203,7 @@ def _taken(answer: Response, session: Session, mcp_request: MCPRequest) -> Call 
 
 
 def failed(request: Request, error: ProtocolError) -> MCPResponse:
-    """The answer to a request that failed."""
+    """Return the response to a failed request."""
     if isinstance(error, ResourceNotFound):
         error = FormerResourceNotFound(error.message, error.data)
     status = error.http_status if error.broken_envelope else 200
@@ -224,8 +216,8 @@ async def _result(
     match request.method:
         case "ping":
             return encode_result(request.id, {})
-        case "server/discover":  # a connector that rewrites the header must still be able to discover us
-            await policy_cache.refresh(mcp_request.runner)  # whether there are tasks may depend on it
+        case "server/discover":  # for connectors that rewrite the version header
+            await policy_cache.refresh(mcp_request.runner)  # policies decide whether there are tasks
             return encode_result(
                 request.id, complete(discover(mcp_request.server, mcp_request.response), mcp_request.server)
             )
@@ -264,7 +256,7 @@ def _listed(version: str, result: Result, server: MCPServer) -> dict[str, Any]:
 
 
 async def _asked(needed: InputRequired, channel: LegacyChannel, mcp_request: MCPRequest) -> MCPResponse:
-    """The stream of a call that has questions: it stays open where it can, and can be taken up again where not."""
+    """Return the stream of a call with questions: held open if possible, else to be resumed."""
     position = await channel.ask(needed.requests)
     assert channel.call is not None  # noqa: S101
     if mcp_request.response.can_hold:
@@ -274,7 +266,6 @@ async def _asked(needed: InputRequired, channel: LegacyChannel, mcp_request: MCP
 
 
 async def _withdrawn(channel: LegacyChannel) -> MCPResponse:
-    """No answer goes to a request that was cancelled; a stream that was opened for it ends."""
     if channel.opened:
         await channel.end([])
         return MCPResponse(200)
@@ -282,7 +273,6 @@ async def _withdrawn(channel: LegacyChannel) -> MCPResponse:
 
 
 async def _next_round(call: Call, session: Session, mcp_request: MCPRequest) -> None:
-    """Run a call again, with the answers so far. What comes of it goes into its stream."""
     request, dialogue = await patiently(mcp_request.runner, partial(calls.resume, call))
     channel = LegacyChannel(mcp_request, session, request, session.version, call)
     channel.hold()
@@ -299,7 +289,7 @@ async def _next_round(call: Call, session: Session, mcp_request: MCPRequest) -> 
     except ProtocolError as error:
         await channel.end([failed(request, error).body])
     except Exception:
-        logger.exception("a round of %s could not be run", request.method)
+        logger.exception("the next round of %s failed", request.method)
         broken = InternalError("Internal server error. Retry the call.")
         await channel.end([failed(request, broken).body])
     else:
@@ -314,14 +304,14 @@ def _watch_later(session: Session, channel: LegacyChannel) -> asyncio.TimerHandl
 
 
 MAX_MESSAGES = 50
-"""The longest batch."""
+"""Maximum number of messages in a batch."""
 
 
 class LegacyRevision:
     """The protocols with a handshake."""
 
     async def serve(self, mcp_request: MCPRequest) -> MCPResponse:
-        """Answer one body: a message, or a batch in the one version that has them."""
+        """Answer a message, or a batch in the version that has batches."""
         session = None
         if headers.SESSION in mcp_request.headers and not _is_initialize(mcp_request.body):
             session = await named_session(mcp_request)
@@ -346,7 +336,7 @@ class LegacyRevision:
                     if message.method == "initialize":
                         raise InvalidRequest("'initialize' must not be part of a batch.", request_id=message.id)
                     mcp_request.response.is_request = True
-                    # Several calls share one answer, so none of them has a stream to speak on.
+                    # Calls of a batch share one response, so none has a stream.
                     answer = await answered(message, version, session, mcp_request, QuietChannel(version))
                 else:
                     answer = await self._one(message, version, session, mcp_request)
@@ -378,7 +368,7 @@ class LegacyRevision:
 
 
 async def initialize(request: Request, mcp_request: MCPRequest) -> MCPResponse:
-    """The handshake: agree on a version, say what there is, open a session (2025-11-25, Lifecycle, Initialization)."""
+    """Agree on a version and open a session (2025-11-25, Lifecycle, Initialization)."""
     version, body = await greet(request, mcp_request)
     client, declared = request.params.get("clientInfo"), request.params.get("capabilities")
     opening = partial(sessions.open_session, mcp_request.server, mcp_request.principal, version, client, declared)
@@ -387,14 +377,14 @@ async def initialize(request: Request, mcp_request: MCPRequest) -> MCPResponse:
     except DatabaseError as error:
         if is_unmigrated(error):
             raise
-        # All that needs no session works without; and what needs one says so.
+        # Most methods work without a session; the others report that it is missing.
         log_rate_limited(logging.ERROR, "no session could be opened: %s", error)
         session_id = None
     return MCPResponse(200, body, [] if session_id is None else [("Mcp-Session-Id", session_id)])
 
 
 async def greet(request: Request, mcp_request: MCPRequest) -> tuple[str, bytes]:
-    """The version to speak, and the response to ``initialize``.
+    """Return the negotiated version and the response to ``initialize``.
 
     Raises:
         InvalidParams: the client names no version.
@@ -404,7 +394,7 @@ async def greet(request: Request, mcp_request: MCPRequest) -> tuple[str, bytes]:
         raise InvalidParams('"params.protocolVersion" must be a string.')
     version = versions.negotiate(requested)
     server = mcp_request.server
-    await policy_cache.refresh(mcp_request.runner)  # whether there are tasks may depend on it
+    await policy_cache.refresh(mcp_request.runner)  # policies decide whether there are tasks
     fields: dict[str, Any] = {
         "protocolVersion": version,
         "capabilities": {

@@ -1,9 +1,7 @@
-"""HTTP+SSE, the transport of 2024-11-05: one stream for all messages, and a POST for each request.
+"""HTTP+SSE, the transport of 2024-11-05: one stream for all messages, and a POST for each.
 
-A POST may come to another worker than the one that holds the stream. So what there is to say is logged under a topic
-of the session, and the stream reads it there: messages as they are, and between them words of our own, of which the
-most important, ``call <key>``, says that a call has begun to speak. What it says is in a stream that is logged anyway
-(``calls``), and which from then on is part of this one.
+A POST may reach another worker than the one with the stream, so messages go through the event store. The session's
+topic also has control entries: ``call <key>`` adds the stored stream of a call to this one.
 """
 
 import asyncio
@@ -35,31 +33,31 @@ logger = logging.getLogger("django_mcp")
 
 
 class Joined:
-    """The messages of several streams, as they come. Streams may be added while it is read."""
+    """The merged messages of several streams."""
 
     def __init__(self) -> None:
-        # Of one place: who does not read makes the streams wait, not the memory grow.
+        # One place: a slow client makes the streams wait and does not use memory.
         self._events: asyncio.Queue[Event | None] = asyncio.Queue(1)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def add(self, stream: EventStream, *, ends: bool = False) -> None:
-        """Add a stream.
+        """Add a stream; its event ids are dropped, as this transport has none.
 
         Args:
-            stream: is closed at the end. Of its events only the messages are taken: ids are of no use here.
-            ends: all of it ends with this stream, and its keep-alive is that of the whole.
+            stream: closed at the end.
+            ends: everything ends with this stream, whose keep-alives are used.
         """
         task = asyncio.get_running_loop().create_task(self._take(stream, ends=ends))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def events(self) -> AsyncGenerator[Event, None]:
-        """The messages."""
+        """Yield the messages."""
         while (event := await self._events.get()) is not None:
             yield event
 
     async def close(self) -> None:
-        """End all of it."""
+        """Close all streams."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -74,31 +72,31 @@ class Joined:
                     elif ends:
                         await self._events.put(event)
         except Exception:
-            logger.exception("a stream broke off")
-            ends = True  # with a hole in it, it is worth nothing to its client
+            logger.exception("an HTTP+SSE stream failed")
+            ends = True  # the client cannot use a stream with a gap
         if ends:
             await self._events.put(None)
 
 
 STREAM, MESSAGES = "/sse", "/messages"
-"""URL paths below that of the endpoint."""
+"""URL paths below the endpoint's."""
 BEFORE_HANDSHAKE = versions.LEGACY[-1]
 CALL, INITIALIZED = "call", "initialized"
-"""Words between the messages; no message begins with a letter."""
+"""Control entries; JSON-RPC messages never begin with a letter."""
 
 REVISION = LegacyRevision()
 
 
 def topic(session: Session) -> str:
-    """Under which is logged what goes into a session's one stream."""
+    """Return the topic of a session's stream."""
     return f"sse:{session.pk}"
 
 
 async def open_events(mcp_request: MCPRequest) -> MCPResponse:
-    """A GET: a session, and the stream that lasts as long.
+    """Answer a GET: open a session with its stream.
 
     Raises:
-        Unavailable: there is no database to keep the session in.
+        Unavailable: the database is not available.
         TooManyRequests: the caller has too many open streams.
     """
     if not mcp_request.response.can_hold:
@@ -108,7 +106,7 @@ async def open_events(mcp_request: MCPRequest) -> MCPResponse:
         session_id, session = await mcp_request.runner.sync(partial(_open, mcp_request))
     except DatabaseError as error:
         log_rate_limited(logging.ERROR, "no session could be opened: %s", error)
-        raise Unavailable("No session can be opened at the moment. Retry later.") from None
+        raise Unavailable("Sessions are temporarily unavailable. Retry later.") from None
     path = str(mcp_request.edge().path).rstrip("/").removesuffix(STREAM) + MESSAGES
     address = f"{escape_uri_path(path)}?session_id={session_id}"
     mcp_request = mcp_request._replace(headers={headers.SESSION: session_id})
@@ -116,11 +114,11 @@ async def open_events(mcp_request: MCPRequest) -> MCPResponse:
 
 
 async def receive_message(mcp_request: MCPRequest) -> MCPResponse:
-    """A POST: its answer goes into the stream of the session that the URL names.
+    """Answer a POST: its response goes to the stream of the session in the URL.
 
     Raises:
-        SessionNotFound: there is none such for this caller.
-        InvalidRequest: it is no message.
+        SessionNotFound: the caller has no such session.
+        InvalidRequest: the body is not a message.
     """
     if not mcp_request.response.can_hold:
         return _needs_asgi()
@@ -132,7 +130,7 @@ async def receive_message(mcp_request: MCPRequest) -> MCPResponse:
 
 
 class SSEResponse:
-    """Leads from a POST to its session's stream, wherever that is held."""
+    """Connection of a POST to its session's stream in any process."""
 
     takes_events = can_hold = is_live = True
     is_request = False
@@ -142,21 +140,21 @@ class SSEResponse:
         self._session = session
 
     def send(self, event: Event) -> None:
-        """Say once which call the event is of. The event itself is logged already, as part of that call."""
+        """Announce the call once; its stream is stored and has the event."""
         key = event.id.rpartition(".")[0]
         if key and not self.opened:
             self.opened = True
             detached(_say(self._session, f"{CALL} {key}"))
 
     def close(self) -> None:
-        """The stream is not this call's to close."""
+        """Do nothing: the stream belongs to the session."""
 
     def watch(self, gone: object) -> None:
-        """Cancellations come as messages."""
+        """Do nothing: cancellations come as messages."""
 
 
 def _needs_asgi() -> MCPResponse:
-    error = NotServed("HTTP+SSE needs an ASGI server, which can keep a stream open. Use Streamable HTTP.")
+    error = NotServed("HTTP+SSE needs an ASGI server, which can keep streams open. Use Streamable HTTP.")
     return MCPResponse(error.http_status, encode_error(None, error), [("Allow", "OPTIONS")])
 
 
@@ -177,14 +175,11 @@ async def _say(session: Session, *entries: str) -> None:
     await patiently(shared_pool(), partial(event_store.append, [(topic(session), entry) for entry in entries]))
 
 
-# A message and what comes of it
+# Messages
 
 
 async def _serve(message: Message | None, session: Session, mcp_request: MCPRequest) -> None:
-    """Serve a message, or None for a batch. Nothing but a request and a batch is answered.
-
-    Where the answer is a stream that is logged, whoever holds that of the session reads it, and knows already.
-    """
+    """Serve a message, or None for a batch. Stored streams are read by the process with the session's stream."""
     answer = await _answer(message, session, mcp_request)
     if answer.stream is not None and not mcp_request.response.opened:
         async with aclosing(answer.stream) as stream:
@@ -205,7 +200,7 @@ async def _answer(message: Message | None, session: Session, mcp_request: MCPReq
         return await REVISION.serve(mcp_request)
     except ProtocolError as error:
         return MCPResponse(error.http_status, encode_error(error.request_id, error))
-    except Exception as error:  # noqa: BLE001 - which is logged
+    except Exception as error:  # noqa: BLE001 - it is logged
         return MCPResponse(500, failure(None if request is None else request.id, error))
 
 
@@ -250,7 +245,6 @@ async def _events(
 async def _said(
     session: Session, mcp_request: MCPRequest, subscription: Subscription, joined: Joined
 ) -> AsyncGenerator[Event, None]:
-    """What is logged for the session; with *joined* what other streams have for it."""
     run = partial(patiently, shared_pool())
     hears = False
     async with aclosing(subscription.entries()) as entries:

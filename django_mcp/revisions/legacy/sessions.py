@@ -1,6 +1,6 @@
-"""Sessions in the database, with their log level, subscriptions and cancellation (2025-11-25, Transports).
+"""Sessions in the database: log level, subscriptions and cancellation (2025-11-25, Transports).
 
-Many clients ``initialize`` on each connect and never come back, so a session that was not used yet lives shortly.
+Many clients send ``initialize`` on each connect and never return, so unused sessions expire soon.
 """
 
 import asyncio
@@ -43,14 +43,14 @@ from django_mcp.revisions.legacy import calls
 from django_mcp.revisions.legacy.channel import LegacyChannel
 
 UNUSED_SECONDS = 600
-"""How long a session lives that was opened and never used."""
+"""Lifetime of a session that is never used."""
 CLEAR_EVERY = 100
-"""After how many new sessions expired ones are deleted, for sites that never run ``mcp_clear``."""
+"""Number of new sessions between deletions of expired ones, for sites that never run ``mcp_clear``."""
 CLEAR_MOST = 500
 
 
 class SessionNotFound(ProtocolError):
-    """The session is unknown, expired, or somebody else's; the client has to ``initialize`` again."""
+    """The session is unknown, expired or another caller's."""
 
     code = -32600
     http_status = 404
@@ -61,7 +61,7 @@ class SessionNotFound(ProtocolError):
 
 
 def open_session(server: MCPServer, principal: Principal, version: str, client: Any, capabilities: Any) -> str | None:
-    """A new session's id: visible ASCII, 256 random bits. None for a site without a database."""
+    """Create a session; return its id of 256 random bits in visible ASCII, or None without a database."""
     if not database.has_database():
         return None
     _end_oldest(server, principal)
@@ -72,7 +72,7 @@ def open_session(server: MCPServer, principal: Principal, version: str, client: 
         principal_kind=principal.kind,
         principal_id=principal.id,
         version=version,
-        # Icons, descriptions and the like are not read, and may be large.
+        # Icons and descriptions are not used, and may be large.
         client={name: text for name, text in ClientInfo.read(client)._asdict().items() if text},
         capabilities=capabilities if isinstance(capabilities, dict) else {},
         expires=_in(min(UNUSED_SECONDS, settings.SESSION_TTL)),
@@ -83,9 +83,9 @@ def open_session(server: MCPServer, principal: Principal, version: str, client: 
 
 
 def _end_oldest(server: MCPServer, principal: Principal) -> None:
-    """Make room for one more session of a caller: end those that were used longest ago.
+    """End the least recently used sessions of a caller with too many.
 
-    To refuse the new one would lock out, for a day, the users of a client that ends none of its sessions.
+    Refusing a new one would lock out, for a day, users of a client that never ends its sessions.
     """
     mine = Session.objects.filter(
         principal_kind=principal.kind, principal_id=principal.id, server=server.name, expires__gt=timezone.now()
@@ -96,10 +96,10 @@ def _end_oldest(server: MCPServer, principal: Principal) -> None:
 
 
 def find_session(session_id: str, server: MCPServer, principal: Principal) -> Session:
-    """The session, whose life begins anew.
+    """Return the session and extend its lifetime.
 
     Raises:
-        SessionNotFound: it is unknown, expired, of another endpoint or another caller: all in the same words.
+        SessionNotFound: it is unknown, expired, or of another endpoint or caller.
     """
     session: Session | None = _LIVE.first(
         key=_hash(session_id),
@@ -110,7 +110,7 @@ def find_session(session_id: str, server: MCPServer, principal: Principal) -> Se
     )
     if session is None:
         raise SessionNotFound
-    # Not written with each request: only when a tenth of its life is over.
+    # Written only after a tenth of the lifetime, not on each request.
     if session.expires < _in(settings.SESSION_TTL * 9 // 10):
         Session.objects.filter(pk=session.pk).update(expires=_in(settings.SESSION_TTL))
     return session
@@ -124,19 +124,19 @@ _LIVE = Prepared(_live, key=str, server=str, principal_kind=str, principal_id=st
 
 
 def end_session(session: Session) -> None:
-    """Delete it, with its calls, and end its streams."""
+    """Delete the session with its calls, and end its streams."""
     Event.objects.filter(topic__in=[f"stream:{key}" for key in session.calls.values_list("key", flat=True)]).delete()
     event_store.append([(topic(session), '{"ended": true}')])
     session.delete()
 
 
 def subscriptions_of(pk: int) -> list[str]:
-    """The URIs that a session is subscribed to by now; none where it has ended."""
+    """Return the session's subscribed URIs."""
     return Session.objects.filter(pk=pk).values_list("subscriptions", flat=True).first() or []
 
 
 def forget_subscriptions(pk: int, uris: Collection[str]) -> None:
-    """Take *uris* out of those that a session is subscribed to."""
+    """Remove *uris* from the session's subscriptions."""
     with database.atomic():
         locked = Session.objects.select_for_update().filter(pk=pk).first()
         if locked is not None:
@@ -145,7 +145,7 @@ def forget_subscriptions(pk: int, uris: Collection[str]) -> None:
 
 
 def topic(session: Session) -> str:
-    """Under which is logged what concerns a session as a whole."""
+    """Return the topic of events that concern a session."""
     return f"session:{session.pk}"
 
 
@@ -158,12 +158,12 @@ def _in(seconds: float) -> datetime.datetime:
 
 
 PATIENCE_SECONDS = 0.05
-"""How long a call runs before it listens for its cancellation; most are done by then."""
+"""Seconds before a call starts to watch for cancellation; most calls are done by then."""
 MAX_SUBSCRIPTIONS = 1000
 
 
 async def set_level(context: Context, session: Session | None) -> dict[str, Any]:
-    """``logging/setLevel``. Without a session there is nothing to remember it in, and nothing is logged."""
+    """Handle ``logging/setLevel``. Without a session it has no effect."""
     if "logging" not in context.server.capabilities:
         raise MethodNotFound("This server sends no log messages.")
     level = context.params.get("level")
@@ -176,7 +176,7 @@ async def set_level(context: Context, session: Session | None) -> dict[str, Any]
 
 
 async def subscribe(context: Context, session: Session | None) -> dict[str, Any]:
-    """``resources/subscribe``: to a resource the caller may know of."""
+    """Handle ``resources/subscribe``."""
     uri, session = _subscription(context, session)
     if not await readable_uris(context, [uri]):
         raise ResourceNotFound(uri)
@@ -185,7 +185,7 @@ async def subscribe(context: Context, session: Session | None) -> dict[str, Any]
 
 
 async def unsubscribe(context: Context, session: Session | None) -> dict[str, Any]:
-    """``resources/unsubscribe``; also from what was never subscribed to."""
+    """Handle ``resources/unsubscribe``."""
     uri, session = _subscription(context, session)
     await context.runner.sync(partial(_change, session, "unsubscribed", uri))
     return {}
@@ -205,12 +205,11 @@ def _subscription(context: Context, session: Session | None) -> tuple[str, Sessi
     if not isinstance(uri, str):
         raise InvalidParams('"params.uri" must be a string.')
     if session is None:
-        raise InvalidRequest(f"{context.method} needs a session: send 'initialize', and Mcp-Session-Id from then on.")
+        raise InvalidRequest(f"{context.method} requires a session. Send 'initialize', then Mcp-Session-Id.")
     return uri, session
 
 
 def _change(session: Session, what: str, uri: str) -> None:
-    """Note it in the session, and tell the stream that may be open for it."""
     with database.atomic():
         locked = Session.objects.select_for_update().get(pk=session.pk)
         uris = [each for each in locked.subscriptions if each != uri]
@@ -219,14 +218,14 @@ def _change(session: Session, what: str, uri: str) -> None:
         if len(uris) > MAX_SUBSCRIPTIONS:
             raise InvalidParams(f"A session holds at most {MAX_SUBSCRIPTIONS} subscriptions.")
         if what == "subscribed" and sum(map(len, uris)) > MAX_FILTER_BYTES:
-            raise InvalidParams(f"The URIs that a session subscribes to have at most {MAX_FILTER_BYTES} characters.")
+            raise InvalidParams(f"The subscribed URIs of a session must total at most {MAX_FILTER_BYTES} characters.")
         locked.subscriptions = uris
         locked.save(update_fields=["subscriptions"])
         event_store.append([(topic(session), json.dumps({what: uri}))])
 
 
 def cancel(session: Session, params: Mapping[str, Any]) -> None:
-    """Give up a call, wherever it runs or waits (2025-11-25, Cancellation). What is unknown is ignored."""
+    """Cancel a call that runs or waits in any process (2025-11-25, Cancellation). Unknown ids are ignored."""
     request_id = params.get("requestId")
     if type(request_id) is int or type(request_id) is str:
         if (channel := _running.get((session.pk, request_id))) is not None:
@@ -236,11 +235,11 @@ def cancel(session: Session, params: Mapping[str, Any]) -> None:
 
 
 _running: dict[tuple[int, RequestId], LegacyChannel] = {}
-"""Calls of this process. They are told at once: a tool that writes may hold the lock the log is written with."""
+"""Calls of this process, cancelled directly: a tool that writes may hold the lock of the event store."""
 
 
 def expect(session: Session, channel: LegacyChannel) -> None:
-    """From now on let a cancellation that comes to this process reach a call that runs here."""
+    """Let cancellations sent to this process reach a running call."""
     key = session.pk, channel.request.id
 
     def forget(_: object) -> None:
@@ -253,7 +252,7 @@ def expect(session: Session, channel: LegacyChannel) -> None:
 
 
 def watch(session: Session, channel: LegacyChannel) -> None:
-    """From now on let a cancellation reach a call that runs here, from whichever worker the client's word came to."""
+    """Let cancellations sent to any process reach a running call."""
     watching = detached(_watch(session, channel))
     if channel.task is not None:
         channel.task.add_done_callback(lambda _: watching.cancel())
@@ -271,7 +270,7 @@ async def _watch(session: Session, channel: LegacyChannel) -> None:
                 if found is not None and _stops(found, channel):
                     channel.cancel()
                     return
-    except asyncio.CancelledError:  # the call is done
+    except asyncio.CancelledError:  # the call has ended
         pass
     finally:
         subscription.close()

@@ -1,4 +1,4 @@
-"""Streams a client opens with GET: to go on with one it lost, or to hear of changes (2025-11-25, Transports)."""
+"""Streams that a client opens with GET: resumed calls and changes (2025-11-25, Transports)."""
 
 import json
 import secrets
@@ -23,16 +23,16 @@ from django_mcp.revisions.legacy.tasks import RESULT
 from django_mcp.revisions.subscriptions import NONE, ParkedStream, StreamSlot, SubscriptionFilter
 
 CHANGES = "changes"
-"""The stream of changes in event ids."""
+"""Prefix of event ids in the stream of changes."""
 _LISTS = frozenset(publish.list_changed_method(kind) for kind in publish.KINDS)
 
 
 async def tail(call: Call, position: int, principal: Principal | None = None) -> AsyncGenerator[Event, None]:
-    """A call's stream after *position*, as it grows, to its end."""
+    """Yield the events of a call's stream after *position*, until its end."""
     topic, run, lost = calls.topic(call), partial(patiently, shared_pool()), 0
     subscription = await follow(topic, principal=principal)
     try:
-        # Subscribed first, then read: what is written in between comes twice, and goes out once.
+        # Subscribe before reading; entries written in between arrive twice and are sent once.
         for entry in await run(partial(event_store.after, position, [topic])):
             if entry.data == calls.END:
                 return
@@ -44,7 +44,7 @@ async def tail(call: Call, position: int, principal: Principal | None = None) ->
                     if call.expires < timezone.now():
                         return
                     lost = lost + 1 if await run(partial(calls.is_lost, call)) else 0
-                    if lost > 1:  # not at once: after a database was away, whoever runs it has to be heard first
+                    if lost > 1:  # twice in a row: after a database outage the lease must be renewed first
                         await run(partial(calls.give_up, call))
                     yield KEEP_ALIVE
                 elif found.id > position:
@@ -58,7 +58,7 @@ async def tail(call: Call, position: int, principal: Principal | None = None) ->
 
 
 async def resumed(call: Call, position: int, mcp_request: MCPRequest) -> MCPResponse:
-    """A call's stream for a client that comes back."""
+    """Return a call's stream for a client that reconnects."""
     if call.request["method"] == RESULT:
         from django_mcp.revisions.legacy import task_results  # noqa: PLC0415 - most sites have no tasks
 
@@ -76,20 +76,14 @@ async def resumed(call: Call, position: int, mcp_request: MCPRequest) -> MCPResp
 
 
 def changes_for(session: Session, mcp_request: MCPRequest, position: int | None) -> "SessionStream":
-    """The changes a session's client is told about: of lists, and of resources it subscribed to.
-
-    Args:
-        session: whose client it is.
-        mcp_request: the request that opens the stream.
-        position: after which entry of the log it goes on; None for a new one.
-    """
+    """Return the stream of list changes and subscribed resources of a session, after entry *position* if given."""
     return SessionStream(session, mcp_request, position)
 
 
 class SessionStream(ParkedStream):
-    """What a session's client hears; between the changes, the log says what is subscribed to.
+    """The stream of a session's changes. Its topic also has changes of the subscriptions.
 
-    A message goes to one stream of a session only, so a second one ends the first.
+    A session has one such stream, since each message goes to one stream only; a second one ends the first.
     """
 
     __slots__ = (
@@ -108,7 +102,7 @@ class SessionStream(ParkedStream):
 
     def __init__(self, session: Session, mcp_request: MCPRequest, position: int | None) -> None:
         super().__init__()
-        self._session: int = session.pk  # not the row itself, which is larger than all the rest
+        self._session: int = session.pk  # the row itself would need more memory than the rest
         self._topic = sessions.topic(session)
         self._primes = session.version >= PRIMING_SINCE
         self._server, self._principal = mcp_request.server, mcp_request.principal
@@ -120,7 +114,7 @@ class SessionStream(ParkedStream):
         self._unsubscribed: AbstractSet[str] = NONE
 
     async def begin(self) -> AsyncGenerator[Event, None]:
-        """The id from which the client can come back, and what it missed."""
+        """Yield the id to resume from and missed events."""
         topics = [publish.topic(self._server), self._topic]
         self.subscription = await follow(*topics, principal=self._principal)
         self.subscription.wants = self.wants
@@ -141,7 +135,7 @@ class SessionStream(ParkedStream):
             yield event
 
     def wants(self, entry: event_store.Entry) -> bool:
-        """Whether an entry is worth keeping. What is subscribed to counts from the moment it comes."""
+        """Return True if an entry may lead to an event; apply changes of subscriptions."""
         if entry.topic != self._topic:
             return not self._begun or self._hearing.wants(entry)
         change = publish.read(entry.data)
@@ -154,7 +148,7 @@ class SessionStream(ParkedStream):
         return True
 
     async def tell(self, entries: Sequence[event_store.Entry]) -> Sequence[Event]:
-        """Changes, until the session ends or its client opens another stream."""
+        """Return events of changes, until the session ends or opens another stream."""
         position = self._position or 0
         later = [entry for entry in entries if entry.id > position and entry.id not in self._read]
         current = list(takewhile(lambda entry: not _ends(entry, self._token), later))
@@ -162,10 +156,7 @@ class SessionStream(ParkedStream):
         return await self._events_for(current)
 
     async def _catch_up(self, backlog: Sequence[event_store.Entry]) -> list[Event]:
-        """Take over what the session is subscribed to, and tell of what happened to it meanwhile.
-
-        What exists no longer for the caller has its last word there, and is no longer subscribed to.
-        """
+        """Load the subscriptions; return missed events. A resource that is gone gets one last event."""
         stored = await patiently(shared_pool(), partial(sessions.subscriptions_of, self._session))
         known = await self._hearing.known(stored)
         if stored:
@@ -177,7 +168,6 @@ class SessionStream(ParkedStream):
         return events
 
     async def _events_for(self, entries: Iterable[event_store.Entry]) -> list[Event]:
-        """Those for entries that came together."""
         told = await self._hearing.told(entry for entry in entries if entry.topic != self._topic)
         lost, self._hearing.lost = self._hearing.lost, NONE
         await self._forget(lost)
@@ -199,10 +189,10 @@ def _event(call: Call, entry: event_store.Entry) -> Event:
 
 
 async def open_get(session: Session, last_event_id: str | None, mcp_request: MCPRequest) -> MCPResponse | None:
-    """What a GET gets; None where this edge has nothing for it.
+    """Answer a GET; None if the transport cannot.
 
     Raises:
-        InvalidRequest: the event id is none of this session's.
+        InvalidRequest: the event id does not belong to this session.
         TooManyRequests: the caller has too many open streams.
     """
     if last_event_id is not None and not last_event_id.startswith(f"{CHANGES}."):

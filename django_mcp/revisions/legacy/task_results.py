@@ -1,10 +1,7 @@
-"""``tasks/result``: the outcome of an experimental task, for which a client may wait (2025-11-25, Tasks).
+"""``tasks/result``: waiting for the outcome of an experimental task (2025-11-25, Tasks).
 
-The task's own rows say what is open. Beside them is noted under which id whom was asked, so that each client that waits
-is asked, and each once.
-
-Nothing of a client that waits is in memory or in the log: there is a row that says what it asked for, and in its event
-ids is the last question it was sent. So any worker takes its stream up again.
+Each waiting client has a ``Call`` row with the ids of the questions sent to it, so each client is asked once. Event ids
+hold the last question sent, so any worker can resume a stream.
 """
 
 import datetime
@@ -39,11 +36,11 @@ from django_mcp.tasks.api import found, take_answers, task_id_of, wait
 
 
 class Asked(NamedTuple):
-    """A question on its way to a client.
+    """A question for one client.
 
     Attributes:
-        number: its place among all.
-        event: the request, whose id says that the question was seen.
+        number: its place among the client's questions.
+        event: the request; its event id confirms receipt.
     """
 
     number: int
@@ -51,18 +48,9 @@ class Asked(NamedTuple):
 
 
 def unseen(task: Task, call: Call, seen: int) -> Sequence[Asked] | None:
-    """The open questions of a task that did not reach a client yet. Blocks.
-
-    Args:
-        task: which asks.
-        call: the client's, which waits.
-        seen: the last question that did.
-
-    Returns:
-        them, in their order; None where the client does not wait any more.
-    """
+    """Return the task's open questions after question *seen*, or None if the client no longer waits. Blocks."""
     with database.atomic():
-        # Two streams of one client, the one it lost and the new one, note a question once.
+        # The lost and the new stream of a client must not both create the row.
         if not Call.objects.select_for_update().filter(pk=call.pk, status=Call.Status.ASKING).exists():
             return None
         asked = {each.key: each for each in call.questions.order_by("pk")}
@@ -83,12 +71,12 @@ def _request(task: Task, each: TaskInput, pending: PendingRequest) -> Event:
 
 
 def event_id(call: Call, seen: int) -> str:
-    """Where a client goes on that saw a question, or 0 for none."""
+    """Return the event id after question *seen*, or 0 for none."""
     return f"{call.key}.{seen}"
 
 
 def take(pending: PendingRequest, mcp_request: MCPRequest) -> None:
-    """Give an answer to the task that asked. Blocks."""
+    """Pass an answer to the task that asked. Blocks."""
     request = Request(pending.call.request_id, **pending.call.request)
     context = context_for(mcp_request, request, None, {}, Channel())
     response = pending.answer.get("result", pending.answer)  # or the error that the client answered with
@@ -96,25 +84,20 @@ def take(pending: PendingRequest, mcp_request: MCPRequest) -> None:
 
 
 class Speech(NamedTuple):
-    """What is to be said.
-
-    Attributes:
-        events: in their order.
-        is_last: nothing comes after them.
-    """
+    """Events to send. The stream ends after them if ``is_last``."""
 
     events: Sequence[Event] = ()
     is_last: bool = False
 
 
 class Waiting:
-    """One client that waits.
+    """A client that waits for a task.
 
     Args:
-        context: of its ``tasks/result``.
-        session: of the client, or None.
-        call: what is kept of a client that can be asked, and can come back.
-        seen: the last question that reached it; None where it has just begun to wait.
+        context: context of ``tasks/result``.
+        session: the client's session, or None.
+        call: row of a client that can be asked and can resume, or None.
+        seen: number of the last question received; None for a new stream.
     """
 
     def __init__(self, context: Context, session: Session | None, call: Call | None, seen: int | None = None) -> None:
@@ -125,7 +108,7 @@ class Waiting:
         self._words: Words | None = None
 
     async def events(self) -> AsyncGenerator[Event, None]:
-        """All of the stream."""
+        """Yield the whole stream."""
         async with aclosing(self._speeches()) as speeches:
             async for speech in speeches:
                 for event in speech.events:
@@ -142,7 +125,7 @@ class Waiting:
             yield await patiently(shared_pool(), self.look)
             async with aclosing(subscription.entries()) as entries:
                 async for entry in entries:
-                    if entry is None:  # nobody says so where a task expires, or its worker dies
+                    if entry is None:  # expiry and death of the worker publish no entry
                         yield Speech([KEEP_ALIVE])
                         yield await patiently(shared_pool(), self.look)
                     else:
@@ -158,27 +141,26 @@ class Waiting:
             return Speech(is_last="ended" in told or ("cancelled" in told and told["cancelled"] == request_id))
         if "status" in told:
             return await patiently(shared_pool(), self.look)
-        # What was said before somebody listened is none of its business.
+        # Earlier messages are not repeated.
         return Speech(self._words.events(told) if self._words is not None and entry.id > began else ())
 
     def first(self) -> Event:
-        """With which the headers go out, and the id with which to come back."""
+        """Return the first event: a keep-alive or the id to resume from."""
         if self.call is None:
             return KEEP_ALIVE
         return Event(id=event_id(self.call, 0) if self._is_new else "", retry=RETRY_MS)
 
     def _parting(self) -> Speech:
-        """The server goes down, or the caller's credential is over."""
         if self.call is not None:
             return Speech([Event(retry=RETRY_MS)])
         return self._failed(InternalError("The stream ends here. Send tasks/result again."))
 
     def look(self) -> Speech:
-        """What there is to say as things stand. Blocks."""
+        """Return the events for the task's current state. Blocks."""
         try:
             task = found(self.context, self.task_id)
             if task.is_over:
-                if self.call is not None:  # whoever lost the answer may still come back for it
+                if self.call is not None:  # kept, so that the client can resume for a lost response
                     Call.objects.filter(pk=self.call.pk).update(status=Call.Status.ENDED)
                 return Speech([Event(ended(self.context.request_id, task))], is_last=True)
             if self._words is None:
@@ -205,24 +187,18 @@ class Waiting:
 
 
 class Words:
-    """What a task says meanwhile, for one client.
-
-    Args:
-        task: as it was found first; what it said until then is not repeated.
-        context: of the request that waits.
-        log_level: the least severe level the client wants to read.
-    """
+    """Progress and log messages of a task for one client; those before the stream are not repeated."""
 
     def __init__(self, task: Task, context: Context, log_level: str | None) -> None:
         self._meta = related(task.task_id)
         self._log_level = log_level
         self._progress = task.progress
-        # The token of the call is good for as long as there is the task (2025-11-25, Tasks, Progress Notifications).
+        # The call's token is valid for the life of the task (2025-11-25, Tasks, Progress Notifications).
         tokens = (meta_of(params).get("progressToken") for params in (task.request["params"], context.params))
         self._token: Any = next((each for each in tokens if type(each) is int or type(each) is str), None)
 
     def events(self, told: Mapping[str, Any]) -> Sequence[Event]:
-        """The notification for an entry of the log, where the client wants it."""
+        """Return the notification for an entry if the client wants it."""
         if "message" in told:
             return self._logged(told["message"])
         return self._progressed(*told["progress"]) if "progress" in told else ()
@@ -243,10 +219,10 @@ class Words:
 
 
 async def answered(request: Request, session: Session | None, mcp_request: MCPRequest) -> MCPResponse:
-    """The answer to ``tasks/result``: at once where the task is over, else as soon as it is.
+    """Answer ``tasks/result`` when the task has ended.
 
     Raises:
-        ProtocolError: there is no such task, or it takes longer than this edge can wait.
+        ProtocolError: the task is unknown, or runs longer than the transport can wait.
     """
     context = context_for(mcp_request, request, None, {}, Channel())
     task = await mcp_request.runner.sync(partial(found, context, task_id_of(context)))
@@ -262,13 +238,7 @@ async def answered(request: Request, session: Session | None, mcp_request: MCPRe
 
 
 async def resumed(call: Call, seen: int, mcp_request: MCPRequest) -> MCPResponse:
-    """The same for a client that lost its stream.
-
-    Args:
-        call: its request.
-        seen: the last question that reached it.
-        mcp_request: the GET it came back with.
-    """
+    """Resume ``tasks/result`` after question *seen* for a client that reconnects."""
     request = Request(call.request_id, **call.request)
     waiting = Waiting(context_for(mcp_request, request, None, {}, Channel()), call.session, call, seen)
     if mcp_request.response.can_hold:
@@ -277,7 +247,7 @@ async def resumed(call: Call, seen: int, mcp_request: MCPRequest) -> MCPResponse
 
 
 def _begin(session: Session, request: Request, task: Task) -> Call:
-    """Note that a client waits. Such a call is withdrawn like any that waits for its client."""
+    """Create the row of a waiting client, which can be withdrawn like a call that waits."""
     call = calls.begin(session, request)
     kept = timezone.now() + datetime.timedelta(seconds=settings.ELICITATION_TTL)
     call.status, call.expires = Call.Status.ASKING, max(task.expires, kept)
@@ -286,10 +256,10 @@ def _begin(session: Session, request: Request, task: Task) -> Call:
 
 
 async def _for_a_while(waiting: Waiting, mcp_request: MCPRequest, *, is_new: bool) -> MCPResponse:
-    """What there is to say when no stream is held: a client that can be told to comes back for the rest.
+    """Answer without holding a stream; the client resumes for the rest.
 
     Raises:
-        InternalError: it cannot.
+        InternalError: the client cannot resume.
     """
     await wait(waiting.context, waiting.task_id, settings.TASK_WAIT_TIMEOUT)
     speech = await mcp_request.runner.sync(waiting.look)

@@ -1,7 +1,4 @@
-"""Experimental tasks of 2025-11-25, on the rows of the extension.
-
-Who waits for the outcome of one is in ``task_results``.
-"""
+"""Experimental tasks of 2025-11-25, stored like tasks of the extension; ``tasks/result`` is in ``task_results``."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -27,12 +24,12 @@ from django_mcp.tasks.api import TaskFailed, found, stop, task_id_of
 from django_mcp.tasks.extension import NAME, poll_interval_ms, status_message, timestamp, ttl_ms
 
 VERSION = "2025-11-25"
-"""The one version that has them."""
+"""The only version with these tasks."""
 RESULT = "tasks/result"
 
 
 def has_tasks(server: MCPServer, version: str) -> bool:
-    """Whether a client of *version* finds tasks here: where tools have them, and there is a database for the rows."""
+    """Return True if clients of *version* can use tasks at this endpoint."""
     return version == VERSION and NAME in server.extensions and database.has_database()
 
 
@@ -40,7 +37,7 @@ IMMEDIATE = PREFIX + "model-immediate-response"
 
 
 def capability(server: MCPServer, version: str, principal: Principal) -> dict[str, Any]:
-    """What is declared. Tasks are listed where callers can be told apart (2025-11-25, Tasks, Task Isolation)."""
+    """Return the ``tasks`` capability. Listing requires a known caller (2025-11-25, Tasks, Task Isolation)."""
     if not has_tasks(server, version):
         return {}
     listed: dict[str, Any] = {} if principal.is_anonymous else {"list": {}}
@@ -48,7 +45,7 @@ def capability(server: MCPServer, version: str, principal: Principal) -> dict[st
 
 
 def with_support(fields: dict[str, Any], server: MCPServer) -> dict[str, Any]:
-    """``tools/list`` with what each tool says of tasks."""
+    """Return ``tools/list`` with each tool's ``taskSupport``."""
     return {**fields, "tools": [_with_support(each, server) for each in fields["tools"]]}
 
 
@@ -59,22 +56,22 @@ def _with_support(entry: dict[str, Any], server: MCPServer) -> dict[str, Any]:
 
 
 def _support(tool: Tool, server: MCPServer) -> str | None:
-    """Whether calls of a tool may be tasks: its own word, or that they may have to wait for an approval."""
+    """Return a tool's task support; tools that may need approval support tasks too."""
     return tool.task or ("optional" if tool.key in server.policies.asking else None)
 
 
 async def check_call(context: Context, version: str) -> None:
-    """Look at ``task`` of a ``tools/call``.
+    """Validate ``task`` of a ``tools/call``.
 
     Raises:
         InvalidParams: it is malformed.
-        MethodNotFound: the tool has no tasks.
+        MethodNotFound: the tool does not support tasks.
     """
     params = context.params
     if "task" not in params:
         return
-    await policy_cache.refresh(context.runner)  # which calls may be tasks depends on what was decided
-    if not has_tasks(context.server, version):  # who declares none ignores it (2025-11-25, Tasks, Task Support)
+    await policy_cache.refresh(context.runner)  # policies decide which calls may be tasks
+    if not has_tasks(context.server, version):  # a server without tasks ignores it (2025-11-25, Tasks, Task Support)
         context.params = {key: value for key, value in params.items() if key != "task"}
         return
     context.params = {**params, "task": _metadata(params["task"])}
@@ -84,7 +81,6 @@ async def check_call(context: Context, version: str) -> None:
 
 
 def _metadata(given: Any) -> dict[str, Any]:
-    """``TaskMetadata`` with no more time than tasks get."""
     if not isinstance(given, dict):
         raise InvalidParams(f'"params.task" must be an object, like {{"ttl": 60000}}, not {kind_name(given)}.')
     ttl = given.get("ttl")
@@ -96,10 +92,10 @@ def _metadata(given: Any) -> dict[str, Any]:
 
 
 def wants_task(params: Mapping[str, Any], support: str) -> bool:
-    """Whether a call asks for a task.
+    """Return True if the call requests a task.
 
     Raises:
-        MethodNotFound: it does not, and the tool is called no other way.
+        MethodNotFound: it does not, but the tool requires it.
     """
     if support == "required" and "task" not in params:
         raise MethodNotFound("This tool runs only as a task. Call it with 'task', then send tasks/result.")
@@ -107,10 +103,10 @@ def wants_task(params: Mapping[str, Any], support: str) -> bool:
 
 
 def check_made(context: Context, result: Result) -> None:
-    """Look at what answers a call that asked for a task: nothing but a task may.
+    """Check that a call which requested a task became one.
 
     Raises:
-        InvalidParams: there is none, for the reason that the tool's result gives.
+        InvalidParams: with the text of the tool's result.
     """
     if "task" in context.params and "task" not in result.fields:
         texts = [each["text"] for each in result.fields["content"] if each["type"] == "text"]
@@ -118,21 +114,21 @@ def check_made(context: Context, result: Result) -> None:
 
 
 def made(task: Task) -> Result:
-    """``CreateTaskResult``, with words for the model in place of a result."""
-    words = f"This continues in the background as task {task.task_id}. Its result comes later."
+    """Return a ``CreateTaskResult``."""
+    words = f"The call continues in the background as task {task.task_id}. The result follows later."
     return Result({"task": shown(task), "_meta": {IMMEDIATE: words}})
 
 
 RELATED = PREFIX + "related-task"
 LONGEST_MESSAGE = 300
-"""Characters of a tool's error that are told with the status."""
+"""Maximum length of a tool's error in ``statusMessage``."""
 
 
-# What is said of one
+# Task objects
 
 
 def shown(task: Task) -> dict[str, Any]:
-    """A ``Task``. One whose result is an error has failed here, and the result stays what it is."""
+    """Return a ``Task``. A result with ``isError`` has the status failed here."""
     failed = task.status == Task.Status.COMPLETED and bool(task.result.get("isError"))
     fields = {"taskId": task.task_id, "status": str(Task.Status.FAILED if failed else task.status)}
     if message := _first_words(task.result) if failed else status_message(task):
@@ -147,7 +143,7 @@ def shown(task: Task) -> dict[str, Any]:
 
 
 def ended(request_id: RequestId, task: Task) -> bytes:
-    """The response to ``tasks/result`` of a task that is over: what its call would have been answered with."""
+    """Return the response to ``tasks/result`` of an ended task, as its call would have had."""
     match task.status:
         case Task.Status.COMPLETED:
             meta = {**task.result.get("_meta", {}), **related(task.task_id)}
@@ -163,7 +159,7 @@ def _first_words(result: Mapping[str, Any]) -> str:
 
 
 def related(task_id: str) -> dict[str, Any]:
-    """``_meta`` of what belongs to a task (2025-11-25, Tasks, Associating Task-Related Messages)."""
+    """Return the ``_meta`` of a task's messages (2025-11-25, Tasks, Associating Task-Related Messages)."""
     return {RELATED: {"taskId": task_id}}
 
 
@@ -171,12 +167,12 @@ def related(task_id: str) -> dict[str, Any]:
 
 
 async def get_task(context: Context, _: Session | None) -> dict[str, Any]:
-    """``tasks/get``."""
+    """Handle ``tasks/get``."""
     return shown(await context.runner.sync(partial(found, context, task_id_of(context))))
 
 
 async def list_tasks(context: Context, _: Session | None) -> dict[str, Any]:
-    """``tasks/list``: a page, the newest first."""
+    """Handle ``tasks/list``: a page, newest first."""
     if context.principal.is_anonymous:
         raise MethodNotFound("Tasks are not listed for anonymous callers.")
     cursor = context.params.get("cursor")
@@ -198,13 +194,12 @@ def _page(context: Context, after: int | None) -> dict[str, Any]:
 
 
 def _is_hidden(context: Context, name: str) -> bool:
-    """Whether the caller may not use a tool any more; what is ``found`` goes by the same."""
     tool = context.server.tools.get(name)
     return tool is not None and right(context, tool) is not Right.USE
 
 
 async def cancel_task(context: Context, _: Session | None) -> dict[str, Any]:
-    """``tasks/cancel``: the task, cancelled."""
+    """Handle ``tasks/cancel``."""
     return shown(await context.runner.sync(partial(_cancel, context, task_id_of(context))))
 
 

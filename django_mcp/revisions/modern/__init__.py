@@ -1,1 +1,1 @@
-"""Protocol 2026-07-28: each request stands alone and says in ``_meta`` what a handshake used to say."""
+"""Protocol 2026-07-28: stateless requests; ``_meta`` replaces the handshake."""

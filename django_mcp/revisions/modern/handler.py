@@ -1,9 +1,8 @@
-"""Protocol 2026-07-28: stateless requests, their channel, and ``requestState``.
+"""Protocol 2026-07-28: requests, their channel, and the signed ``requestState``.
 
-The client can read it and cannot change it: it is signed with ``SECRET_KEY`` (and read with its fallbacks, so keys
-can be rotated while questions are open), and good only for the same caller, endpoint, host, method and arguments,
-for ``ELICITATION_TTL`` (2026-07-28, Multi Round-Trip Requests, Server Requirements 4 and 5). It holds nothing the
-client did not say itself.
+``requestState`` is signed with ``SECRET_KEY`` or its fallbacks, not encrypted, and holds nothing the client did not
+send. It is valid for ``ELICITATION_TTL`` and for one caller, endpoint, host, method and arguments (2026-07-28, Multi
+Round-Trip Requests, Server Requirements 4 and 5).
 """
 
 import asyncio
@@ -65,7 +64,7 @@ from django_mcp.tasks.extension import is_declared, not_declared
 
 
 class ModernChannel(StepChannel):
-    """Notifications go out before the answer; a closed connection stops the call."""
+    """Sends notifications before the response; a disconnect cancels the call."""
 
     takes_ttl = False
     _task: asyncio.Task[Any] | None = None
@@ -80,38 +79,38 @@ class ModernChannel(StepChannel):
             self.log_level = asked.log_level
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """Send it, where the client takes streams."""
+        """Send a notification if the client accepts streams."""
         if self.mcp_request.response.takes_events:
             self.mcp_request.response.send(Event(notification(method, params)))
 
     def watch_client(self) -> None:
-        """Stop the call when the client closes its connection (Streamable HTTP, Cancellation)."""
+        """Cancel the call if the client disconnects (Streamable HTTP, Cancellation)."""
         if self.mcp_request.response.is_live:
             self._task = asyncio.current_task()
             self.mcp_request.response.watch(self.cancel)
 
     def cancel(self) -> None:
-        """Stop: a coroutine where it waits, a function where it next uses its context."""
+        """Cancel a coroutine where it awaits, a function at its next use of the context."""
         self.cancelled = True
         if self._task is not None:
             self._task.cancel()
 
     def wants_task(self, support: str) -> bool:
-        """Whether the client declared the extension in this request; then it is the server who decides."""
+        """Return True if the client declared the extension; the server then decides."""
         if is_declared(self.capabilities):
             return True
         if support == "required":
-            raise not_declared("This tool takes longer than a call may. It")
+            raise not_declared("This tool runs only as a task. It")
         return False
 
     def task_made(self, task: Task) -> Result:
-        """``CreateTaskResult`` (Tasks extension, Task Creation)."""
+        """Return a ``CreateTaskResult`` (Tasks extension, Task Creation)."""
         from django_mcp.tasks.extension import shown  # noqa: PLC0415 - most sites have no tasks
 
         return Result({"resultType": "task", **shown(task)})
 
     def check_mirrors(self, mirrors: Sequence[Mirror], arguments: Mapping[str, Any]) -> None:
-        """The arguments, against ``Mcp-Param-*``."""
+        """Compare the arguments with ``Mcp-Param-*`` headers."""
         if self.mcp_request.over_http:
             headers.check_parameters(
                 self.mcp_request.headers, [(each.header, each.path) for each in mirrors], arguments
@@ -122,25 +121,19 @@ SALT = "django_mcp.request_state"
 
 
 def seal(context: Context, params: Mapping[str, Any]) -> str:
-    """The state for the next round of a call.
+    """Return the ``requestState`` for the next round.
 
-    Args:
-        context: of the call.
-        params: as the client sent them; those of the context may be of the tool that ``call_tool`` named.
+    *params* are the client's; the context may hold those of a tool called by ``call_tool``.
     """
     value = {"for": _binding(context, params), **context.channel.dialogue.to_json()}
     return signing.dumps(value, salt=SALT, compress=True)
 
 
 def unseal(state: Any, context: Context) -> Dialogue:
-    """The dialogue a state holds.
-
-    Args:
-        state: as the client sent it.
-        context: of the call that it came with, before anything runs.
+    """Return the dialogue of a ``requestState``, before the call runs.
 
     Raises:
-        InvalidParams: it is not ours, not for this call, or too old.
+        InvalidParams: the state is not signed by this site, belongs to another call, or has expired.
     """
     if not isinstance(state, str):
         raise InvalidParams('"params.requestState" must be a string, as it was sent.')
@@ -148,10 +141,10 @@ def unseal(state: Any, context: Context) -> Dialogue:
         value = signing.loads(state, salt=SALT, max_age=settings.ELICITATION_TTL)
     except signing.SignatureExpired:
         raise InvalidParams("This requestState has expired. Repeat the call without it.") from None
-    except Exception:  # noqa: BLE001 - what is not signed may break the decoding in any way
+    except Exception:  # noqa: BLE001 - decoding unsigned data may fail in any way
         raise InvalidParams("This requestState was not issued by this server, or has been altered.") from None
     if value.pop("for", None) != _binding(context, context.params):
-        raise InvalidParams("This requestState belongs to another call: repeat the call with the same arguments.")
+        raise InvalidParams("This requestState belongs to another call. Repeat the call with the same arguments.")
     return Dialogue(**value)
 
 
@@ -202,10 +195,10 @@ class ModernRevision:
 
 
 OWN = frozenset({"server/discover", "initialize", "subscriptions/listen"})
-"""Methods that are about this version of the protocol, and not for ``dispatch``."""
+"""Methods of this protocol version that ``dispatch`` does not handle."""
 
 GONE = MCPResponse(499)
-"""Nobody reads it: the client closed its connection, and the call was stopped."""
+"""Response to a call cancelled by a disconnect; not sent."""
 
 
 async def _serve_own(request: Request, asked: Envelope, mcp_request: MCPRequest) -> MCPResponse:
@@ -214,15 +207,15 @@ async def _serve_own(request: Request, asked: Envelope, mcp_request: MCPRequest)
     if request.method == "initialize":
         speaks = ", ".join(versions.SUPPORTED)
         raise MethodNotFound(f"Protocol {asked.version} has no 'initialize'. This server supports {speaks}.")
-    await policy_cache.refresh(mcp_request.runner)  # whether there are tasks may depend on it
+    await policy_cache.refresh(mcp_request.runner)  # policies decide whether there are tasks
     result = discover(mcp_request.server, mcp_request.response)
     return MCPResponse(200, encode_result(request.id, complete(result, mcp_request.server)))
 
 
 def _take(message: Message, mcp_request: MCPRequest) -> MCPResponse:
-    """A notification is accepted and forgotten: this version defines none over HTTP."""
+    """Accept a notification without effect: this version defines none over HTTP."""
     if type(message) is Response:
-        refusal = "A client must not send responses: put answers into 'inputResponses' of the repeated request."
+        refusal = "A client must not send responses. Put answers into 'inputResponses' of the repeated request."
         raise InvalidRequest(refusal, request_id=message.id)
     assert type(message) is Notification  # noqa: S101
     check_version(mcp_request.headers, meta_of(message.params).get(meta.VERSION))
@@ -230,43 +223,42 @@ def _take(message: Message, mcp_request: MCPRequest) -> MCPResponse:
 
 
 async def resume(context: Context) -> None:
-    """Take up what the client brings of earlier rounds: its answers, and the state it was given with the questions.
+    """Restore the state and answers of earlier rounds.
 
-    Answers without a state are answers all the same: a client may know beforehand what it will be asked.
+    Answers without a state are valid: a client may know the questions in advance.
 
     Raises:
-        InvalidParams: one of them is malformed, or not ours.
+        InvalidParams: the state or the answers are invalid.
     """
     params = context.params
     if "requestState" in params:
         dialogue = unseal(params["requestState"], context)
         context.channel.dialogue = dialogue
         if not is_repeatable(context):
-            # Not yet: a call that a limit refuses is made again with the same answers.
+            # Spent later: a call refused by a limit is repeated with the same answers.
             context.spend = partial(once.take, dialogue.id, f"round:{dialogue.round}")
     if "inputResponses" in params:
         responses = params["inputResponses"]
         if not isinstance(responses, dict):
-            raise InvalidParams("\"params.inputResponses\" must be an object: question's key -> the client's result.")
+            raise InvalidParams('"params.inputResponses" must be an object from question keys to client results.')
         context.channel.dialogue.answer(responses)
 
 
 def is_repeatable(context: Context) -> bool:
-    """Whether running the call again with the same answers does no harm."""
+    """Return True if the call may run again with the same answers."""
     tool = called_tool(context.server, context.params)
     return context.method != "tools/call" or tool is None or tool.is_repeatable
 
 
 def check_request(request: Request, mcp_request: MCPRequest) -> Envelope:
-    """The ladder every request climbs; the first rung that breaks is the answer.
+    """Validate a request; the first failed check decides the error.
 
-    1. The version in the header is one we have, or the body disagrees with it (checked first: a client that
-       contradicts itself is told so).
-    2. ``_meta`` has what it must have.
-    3. The headers repeat the body, where there are headers.
+    1. The header's version is supported and agrees with the body.
+    2. ``_meta`` is complete.
+    3. Headers, if any, repeat the body.
 
     Raises:
-        ProtocolError: whose code tells the rung.
+        ProtocolError: a check failed.
     """
     try:
         asked = Envelope.read(request.params)
@@ -274,7 +266,7 @@ def check_request(request: Request, mcp_request: MCPRequest) -> Envelope:
         check_version(mcp_request.headers, meta_of(request.params).get(meta.VERSION))
         raise
     version = asked.version
-    if not (version in versions.MODERN and mcp_request.headers.get(headers.VERSION) == version):  # as most are
+    if not (version in versions.MODERN and mcp_request.headers.get(headers.VERSION) == version):  # the common case
         check_version(mcp_request.headers, version)
     if mcp_request.over_http:
         headers.check_mirrors(mcp_request.headers, request.method, request.params)
@@ -282,11 +274,11 @@ def check_request(request: Request, mcp_request: MCPRequest) -> Envelope:
 
 
 def check_version(header: Mapping[str, str], claimed: Any) -> None:
-    """Compare the version of the header with that of ``_meta`` and with those we have.
+    """Compare the header's version with ``_meta`` and the supported versions.
 
     Raises:
-        HeaderMismatch: the header is missing, or ``_meta`` names another version.
-        UnsupportedProtocolVersion: both agree on one we do not speak.
+        HeaderMismatch: the header is missing or contradicts ``_meta``.
+        UnsupportedProtocolVersion: the version is not supported.
     """
     version = header.get(headers.VERSION)
     if version is None:
@@ -300,7 +292,7 @@ def check_version(header: Mapping[str, str], claimed: Any) -> None:
 
 
 def discover(server: MCPServer, response: ResponseStream) -> Result:
-    """``server/discover``: what a client may want to know before it calls."""
+    """Return the result of ``server/discover``."""
     declared = capabilities(server, response)
     if server.extensions:
         declared["extensions"] = {name: dict(each.settings) for name, each in server.extensions.items()}
@@ -311,7 +303,7 @@ def discover(server: MCPServer, response: ResponseStream) -> Result:
 
 
 def complete(result: Result, server: MCPServer) -> dict[str, Any]:
-    """``resultType``, who answered, and for how long and whom the answer may be kept."""
+    """Return a result's fields with ``resultType``, server info and cache control."""
     own_meta = result.fields.get("_meta")
     info = {meta.SERVER_INFO: server.implementation}
     fields = {"resultType": "complete", **result.fields, "_meta": {**own_meta, **info} if own_meta else info}

@@ -1,4 +1,4 @@
-"""``subscriptions/listen``: one stream of the changes that a client asked for (2026-07-28, Subscriptions)."""
+"""``subscriptions/listen``: one stream of subscribed changes (2026-07-28, Subscriptions)."""
 
 import json
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ from django_mcp.tasks.extension import NAME, detailed, is_declared, not_declared
 
 TASKS = "notifications/tasks"
 MAX_URIS = 1000
-"""Resources one subscription may name."""
+"""Maximum number of resources per subscription."""
 
 KINDS = {f"{kind}ListChanged": kind for kind in publish.KINDS}
 
@@ -31,15 +31,10 @@ KINDS = {f"{kind}ListChanged": kind for kind in publish.KINDS}
 async def listen(request: Request, client: Mapping[str, Any], mcp_request: MCPRequest) -> MCPResponse:
     """Open the stream.
 
-    Args:
-        request: the request.
-        client: the capabilities that the client declares in it.
-        mcp_request: the POST it came in.
-
     Raises:
-        MethodNotFound: this edge cannot hold a stream open.
+        MethodNotFound: the transport cannot hold a stream open.
         InvalidParams: the filter is malformed.
-        MissingClientCapability: it names tasks, and the client does not know any.
+        MissingClientCapability: the filter names tasks, but the client does not declare them.
         TooManyRequests: the caller has too many open streams.
     """
     if not mcp_request.response.can_hold:
@@ -75,13 +70,13 @@ async def listen(request: Request, client: Mapping[str, Any], mcp_request: MCPRe
 
 
 class Listening(ParkedStream):
-    """The stream.
+    """The stream of one subscription.
 
     Args:
-        request_id: of the request that opened it.
-        honoured: what of its filter is listened to.
-        tasks: what it hears of tasks, where it asked for any.
-        mcp_request: the POST the request came in.
+        request_id: id of the request.
+        honoured: the accepted part of its filter.
+        tasks: filter of tasks, or None.
+        mcp_request: the POST.
     """
 
     __slots__ = ("_began", "_hearing", "_honoured", "_principal", "_request_id", "_server", "_tasks")
@@ -104,7 +99,7 @@ class Listening(ParkedStream):
         self._began = 0
 
     async def begin(self) -> AsyncGenerator[Event, None]:
-        """The acknowledgement, and how the tasks are."""
+        """Yield the acknowledgement and the state of the tasks."""
         self._began = await position()
         topics = [publish.topic(self._server), *(() if self._tasks is None else self._tasks.topics)]
         self.subscription = await follow(*topics, principal=self._principal)
@@ -117,14 +112,14 @@ class Listening(ParkedStream):
                 yield event
 
     def wants(self, entry: Entry) -> bool:
-        """Whether an entry of the log may be told."""
+        """Return True if an entry may lead to a notification."""
         if self._tasks is not None and entry.topic in self._tasks.topics:
             return self._tasks.wants(entry)
-        # What changed before anybody listened is none of its business.
+        # Earlier changes are not part of the subscription.
         return entry.id > self._began and self._hearing.wants(entry)
 
     async def tell(self, entries: Sequence[Entry]) -> Sequence[Event]:
-        """Changes, and what happened to tasks."""
+        """Return notifications of changes and tasks."""
         tasks, meta = self._tasks, self._meta
         changed = [entry for entry in entries if tasks is None or entry.topic not in tasks.topics]
         told = await self._hearing.told(changed)
@@ -132,7 +127,7 @@ class Listening(ParkedStream):
         return said if tasks is None else [*said, *self._states(await tasks.told(entries))]
 
     def part(self) -> Sequence[Event]:
-        """The response to the request that opened it."""
+        """Return the response to the request."""
         own = {**self._meta, envelope.SERVER_INFO: self._server.implementation}
         return [Event(encode_result(self._request_id, {"resultType": "complete", "_meta": own}))]
 
@@ -146,24 +141,20 @@ class Listening(ParkedStream):
 
 @cache
 def _methods(names: frozenset[str]) -> frozenset[str]:
-    """The notifications of lists, of names in a filter; one set for all streams that asked for the same."""
+    """Return list-changed notifications for filter names, as one shared set."""
     return frozenset(publish.list_changed_method(kind) for name, kind in KINDS.items() if name in names)
 
 
 MAX_TASKS = 100
-"""Tasks one subscription may name."""
+"""Maximum number of tasks per subscription."""
 
 
 class TaskSubscriptionFilter:
-    """Of one stream.
-
-    Args:
-        context: of the request that opened it.
-        asked: ``taskIds``, as the client sent it.
+    """The task subscriptions of one stream.
 
     Attributes:
-        task_ids: those of them that are the caller's own, once ``find`` has looked.
-        topics: under which is logged what happens to them.
+        task_ids: requested tasks, after ``find`` the caller's own.
+        topics: topics of their events.
 
     Raises:
         MissingClientCapability: the client does not declare the extension.
@@ -172,7 +163,7 @@ class TaskSubscriptionFilter:
 
     def __init__(self, context: Context, asked: Any) -> None:
         if not is_declared(context.capabilities):
-            raise not_declared("To hear of tasks")
+            raise not_declared("Subscribing to tasks")
         if not isinstance(asked, list) or len(asked) > MAX_TASKS or not all(isinstance(each, str) for each in asked):
             raise InvalidParams(f'"params.notifications.taskIds" must be at most {MAX_TASKS} ids of tasks.')
         self._context = context
@@ -181,33 +172,32 @@ class TaskSubscriptionFilter:
         self.topics: dict[str, str] = {}
 
     async def find(self) -> Sequence[str]:
-        """Look which of them there are."""
+        """Keep the tasks that exist for the caller; return their ids."""
         found = await self._look(self.task_ids)
         self.task_ids = [each["taskId"] for each in found]
         self.topics = {store.topic(task_id): task_id for task_id in self.task_ids}
         return self.task_ids
 
     def wants(self, entry: Entry) -> bool:
-        """Whether something that happened to a task is told: what it logs is not (Tasks extension, Notifications)."""
+        """Return True for status changes; log messages are not sent (Tasks extension, Notifications)."""
         return entry.topic in self.topics and "message" not in json.loads(entry.data)
 
     async def now(self) -> list[dict[str, Any]]:
-        """All of them as they are, for a client that may have missed something before it listened."""
+        """Return the state of all tasks."""
         return self._new(await self._look(self.task_ids))
 
     async def told(self, entries: Iterable[Entry]) -> list[dict[str, Any]]:
-        """Those that something happened to, each once and as it is now."""
+        """Return the state of tasks with new entries, each once."""
         changed = dict.fromkeys(self.topics[entry.topic] for entry in entries if entry.topic in self.topics)
         return self._new(await self._look(list(changed))) if changed else []
 
     def _new(self, found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-        """What was not said in these words before."""
         new = [each for each in found if self._said.get(each["taskId"]) != each]
         self._said.update({each["taskId"]: each for each in new})
         return new
 
     async def _look(self, task_ids: Sequence[str]) -> list[dict[str, Any]]:
-        # Under ASGI the view has no loop of its own while it makes the stream; the stream has one.
+        # Under ASGI the view creates the stream outside of an event loop; the stream itself runs on one.
         runner = shared_pool() if on_event_loop() else self._context.runner
         return await patiently(runner, partial(_states, self._context, task_ids))
 
