@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-all lint types migrations fast everything pytest conformance auth-check docs matrix format clean require-python environment-dev \
+.PHONY: help demo test test-all lint types migrations fast everything pytest conformance auth-check docs screenshots matrix format clean require-python environment-dev \
   bench bench-rows bench-pages bench-streams bench-scale bench-growth bench-startup soak
 
 help: ## List the commands
@@ -63,6 +63,9 @@ docs: environment-dev ## Build the documentation into docs/_build
 matrix: require-python ## Run tests with every Python and Django there is (ARGS="--help")
 	@$(PYTHON) scripts/preflight.py matrix
 	@$(PYTHON) scripts/matrix.py $(ARGS)
+
+screenshots: environment-dev ## Take the pictures of docs/images/admin (needs Chromium)
+	$(BIN)/python scripts/screenshots.py $(ARGS)
 
 format: environment-dev ## Format the code and fix what can be fixed
 	$(BIN)/ruff check --fix .

@@ -64,11 +64,11 @@ def pages() -> Iterator[Page]:
     calls = "requestlog/"
     yield Page("Calls", calls)
     yield Page("Calls, page 20", f"{calls}?p=20")
-    yield Page("Calls, refused", f"{calls}?outcome__exact=denied")
+    yield Page("Calls, refused", f"{calls}?outcome=denied")
     yield Page("Calls of a rare tool", f"{calls}?name=rare")
     yield Page(
         "Calls of one day",
-        f"{calls}?started_at__year={last.started_at:%Y}&started_at__month={last.started_at.month}&started_at__day={last.started_at.day}",
+        f"{calls}?since={last.started_at:%Y-%m-%d}&until={last.started_at:%Y-%m-%d}",
     )
     yield Page("Calls, searched for a word", f"{calls}?q=Lisbon")
     yield Page("Calls, searched for a trace", f"{calls}?q=trace-1001")

@@ -9,6 +9,7 @@ from django_mcp.admin.approvals import ApprovalAdmin
 from django_mcp.admin.auto_approvals import AutoApprovalRuleAdmin
 from django_mcp.admin.client_policies import ClientPolicyAdmin
 from django_mcp.admin.dashboard import OverviewAdmin
+from django_mcp.admin.navigation import arrange
 from django_mcp.admin.playground import PlaygroundAdmin
 from django_mcp.admin.request_log import RequestLogAdmin
 from django_mcp.admin.sessions import SessionAdmin
@@ -30,3 +31,5 @@ if apps.is_installed("oauth2_provider"):
     from django_mcp.admin.oauth_clients import OAuthClientAdmin
 
     admin.site.register(models.OAuthClient, OAuthClientAdmin)
+
+arrange(admin.site)

@@ -1,5 +1,6 @@
 """Admin of API keys: creation, list and revocation."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from django import forms
@@ -15,10 +16,11 @@ from django.views.decorators.debug import sensitive_variables
 
 from django_mcp.admin.base import STYLES, StoppingAdmin, checkboxes, endpoint_choices, scope_choices
 from django_mcp.auth.api_keys import DAYS, State, create_key, find_problems, revoke_key, state_of, takes_keys
-from django_mcp.auth.protected_resource import path_of
+from django_mcp.auth.protected_resource import path_of, url_of
+from django_mcp.client.configuration import CLIENTS, Setting, Target, Unsupported, name_for
 from django_mcp.conf import settings
 from django_mcp.core.permissions import declared
-from django_mcp.core.server import servers
+from django_mcp.core.server import MCPServer, servers
 from django_mcp.models import APIKey
 
 if TYPE_CHECKING:
@@ -163,6 +165,10 @@ class APIKeyAdmin(StoppingAdmin):
 
     # Creation
 
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        """Preset the user to whoever makes the key."""
+        return {"user": request.user.pk, **super().get_changeform_initial_data(request)}
+
     def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> HttpResponse:
         """Show a single save button, as the next page shows the key."""
         buttons = {"show_save_and_continue": False, "show_save_and_add_another": False}
@@ -197,7 +203,8 @@ class APIKeyAdmin(StoppingAdmin):
             "row": obj,
             "key": obj.shown_once,  # type: ignore[attr-defined]
             "scope_words": self.scope_words(obj),
-            "addresses": [(path_of(each), takes_keys(each)) for each in opened],
+            "addresses": [(_url(request, each), takes_keys(each)) for each in opened],
+            "clients": [each for server in opened if takes_keys(server) for each in _clients(request, server, obj)],
         }
         answer = TemplateResponse(request, "admin/django_mcp/apikey/shown_once.html", context)
         answer.headers["Cache-Control"] = "no-store, private"
@@ -215,9 +222,25 @@ class APIKeyAdmin(StoppingAdmin):
         return revoke_key(row)
 
     @admin.action(description=gettext_lazy("Revoke selected API keys"), permissions=["change"])
-    def revoke_selected(self, request: HttpRequest, queryset: QuerySet[APIKey]) -> None:
-        """Revoke the selected keys."""
-        self.stop_all(request, queryset)
+    def revoke_selected(self, request: HttpRequest, queryset: QuerySet[APIKey]) -> HttpResponse | None:
+        """Revoke the keys that are not revoked yet."""
+        return self.stop_all(request, queryset)
+
+
+def _url(request: HttpRequest, server: MCPServer) -> str:
+    """Return the full URL of an endpoint: by ``BASE_URL``, or as the admin was reached."""
+    return url_of(server) or request.build_absolute_uri(path_of(server))
+
+
+@sensitive_variables()
+def _clients(request: HttpRequest, server: MCPServer, row: Any) -> Iterator[tuple[str, list[Setting]]]:
+    """Yield the title and the settings of each client that can send the key, as ``mcp_config`` prints them."""
+    target = Target(name_for(server), _url(request, server), auth="key", key=row.shown_once)
+    for title, make in CLIENTS.values():
+        try:
+            yield f"{title} – {server.name}", list(make(target))
+        except Unsupported:
+            continue
 
 
 def _own_user_or_superuser(request: HttpRequest) -> Any:

@@ -30,7 +30,7 @@ from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
 from django.views import View
 
-from django_mcp.admin.base import DECIDED_STYLES, LookingAdmin
+from django_mcp.admin.base import STYLES, LookingAdmin
 from django_mcp.admin.display import Preview, line, names_of, preview_of, shown_arguments, shown_value
 from django_mcp.approvals import decisions
 from django_mcp.approvals import messages as approval_messages
@@ -38,6 +38,7 @@ from django_mcp.approvals.decisions import may_decide, not_shown
 from django_mcp.approvals.messages import client, page_path
 from django_mcp.approvals.notices import APPROVE, may_approve
 from django_mcp.core import database
+from django_mcp.core.redaction import visible
 from django_mcp.core.server import servers
 from django_mcp.models import OVER, Approval, ApprovalEvent
 from django_mcp.oauth.consent import page, protect, title_of
@@ -57,6 +58,15 @@ def waits() -> Q:
     """Return the filter for approval requests that can still be decided."""
     wanted = Q(task=None) | ~Q(task__status__in=OVER)
     return Q(state=State.PENDING, expires__gt=timezone.now()) & wanted
+
+
+def pending_count(request: HttpRequest) -> int:
+    """Return the number of approval requests that can still be decided, counted once for a request."""
+    found: int | None = getattr(request, "_mcp_pending", None)
+    if found is None:
+        found = Approval.objects.filter(waits()).count()
+        request._mcp_pending = found  # type: ignore[attr-defined]  # noqa: SLF001 - ours
+    return found
 
 
 def has_ended() -> Q:
@@ -136,6 +146,19 @@ class Card:
     def tool(self) -> str:
         """Return the tool's name."""
         return line(self.row.tool)
+
+    @cached_property
+    def description(self) -> str:
+        """What the tool says it does, in the language of the page; empty if the endpoint no longer has it."""
+        server = next((each for each in servers() if each.name == self.row.server), None)
+        tool = None if server is None else server.tools.get(self.row.tool)
+        return "" if tool is None else visible(str(tool.definition.get("description", "")))
+
+    @cached_property
+    def email(self) -> str:
+        """The requester's e-mail address; empty if unknown."""
+        user = self.row.user
+        return "" if user is None else line(getattr(user, user.get_email_field_name(), "") or "")
 
     @cached_property
     def kind(self) -> str:
@@ -244,6 +267,7 @@ class DecisionForm(forms.Form):
     seen = forms.CharField(max_length=64)
     reason = forms.CharField(max_length=LONGEST_REASON, required=False)
     calls = forms.IntegerField(min_value=1, max_value=MAX_CALLS, required=False)
+    unlimited = forms.BooleanField(required=False)
     seconds = forms.TypedChoiceField(coerce=int, choices=PERIODS, required=False)
     names = forms.MultipleChoiceField(required=False)
     unseen = forms.BooleanField(required=False)
@@ -253,6 +277,16 @@ class DecisionForm(forms.Form):
         names = self.fields["names"]
         assert isinstance(names, forms.MultipleChoiceField)  # noqa: S101
         names.choices = [(each, each) for each in row.parts if each]
+
+    def clean(self) -> dict[str, Any]:
+        """Require a number of further calls, or that they are unlimited, and a period."""
+        given = super().clean() or self.cleaned_data
+        if given.get("decision") == APPROVE_MORE:
+            if "calls" not in self.errors and not given.get("unlimited") and given.get("calls") is None:
+                self.add_error("calls", _("Enter a number of calls, or tick “Unlimited”."))
+            if "seconds" not in self.errors and not given.get("seconds"):
+                self.add_error("seconds", _("Choose a period."))
+        return given
 
 
 def decide(request: HttpRequest, row: Approval) -> Said:
@@ -287,8 +321,8 @@ def _do(row: Approval, user: Any, given: dict[str, Any]) -> bool:
             return decisions.deny(row, user, reason=given["reason"])
         case "approve":
             return decisions.approve(row, user, reason=given["reason"], unseen=given["unseen"])
-    calls = None if given["calls"] is None else given["calls"] + 1
-    more = {"names": given["names"], "calls": calls, "seconds": given["seconds"] or HOUR, "unseen": given["unseen"]}
+    calls = None if given["unlimited"] else given["calls"] + 1
+    more = {"names": given["names"], "calls": calls, "seconds": given["seconds"], "unseen": given["unseen"]}
     return decisions.approve(row, user, reason=given["reason"], **more)
 
 
@@ -407,7 +441,7 @@ class ApprovalAdmin(LookingAdmin):
     class Media:
         """Stylesheets and the polling script."""
 
-        css = DECIDED_STYLES
+        css = STYLES
         js = ("django_mcp/approvals.js",)
 
     def get_urls(self) -> list[URLPattern]:
@@ -528,8 +562,11 @@ class ApprovalAdmin(LookingAdmin):
                 request, "admin/django_mcp/approval/said.html", {"level": messages.DEFAULT_TAGS[level], "words": words}
             )
         self.message_user(request, words, level)
-        if request.POST.get("back") == "list":
-            page = self._url("changelist") + self._query(request.POST.get("query", ""))
+        match request.POST.get("back"):
+            case "list":
+                page = self._url("changelist") + self._query(request.POST.get("query", ""))
+            case "overview":
+                page = reverse("admin:django_mcp_overview", current_app=self.admin_site.name)
         return HttpResponseRedirect(page)
 
     # Columns

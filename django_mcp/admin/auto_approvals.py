@@ -5,14 +5,14 @@ from typing import Any
 from django.contrib import admin
 from django.contrib.auth import get_user_model
 from django.db.models import Count
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext_lazy
 
-from django_mcp.admin.base import DECIDED_STYLES, LookingAdmin, StoppableAdmin
+from django_mcp.admin.base import STYLES, LookingAdmin, StoppableAdmin
 from django_mcp.admin.display import NONE, line, names_of, shown_value, with_names
 from django_mcp.approvals.notices import APPROVE
 from django_mcp.models import AutoApprovalRule
@@ -53,7 +53,7 @@ class AutoApprovalRuleAdmin(LookingAdmin, StoppableAdmin):
     class Media:
         """Stylesheets."""
 
-        css = DECIDED_STYLES
+        css = STYLES
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
         """Allow approvers, as the only change is revocation."""
@@ -83,9 +83,9 @@ class AutoApprovalRuleAdmin(LookingAdmin, StoppableAdmin):
         return bool(good.exclude(remaining=0).update(revoked=timezone.now()))
 
     @admin.action(description=gettext_lazy("Revoke selected auto-approval rules"), permissions=["change"])
-    def stop_selected(self, request: HttpRequest, queryset: Any) -> None:
-        """Revoke the selected rules."""
-        self.stop_all(request, queryset)
+    def stop_selected(self, request: HttpRequest, queryset: Any) -> HttpResponse | None:
+        """Revoke the rules that still apply."""
+        return self.stop_all(request, queryset)
 
     @admin.display(description=gettext_lazy("caller"), ordering="principal_id")
     def caller_name(self, row: Any) -> str:

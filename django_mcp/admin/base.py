@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.models import LogEntry
 from django.contrib.admin.options import get_content_type_for_model
 from django.contrib.admin.utils import quote
@@ -33,7 +34,7 @@ else:
     _ModelAdmin = admin.ModelAdmin
     Words = str
 
-DECIDED_STYLES = {"all": ["django_mcp/admin.css", "django_mcp/approvals.css"]}
+STYLES = {"all": ["django_mcp/admin.css"]}
 
 
 class LookingAdmin(_ModelAdmin):
@@ -61,8 +62,6 @@ class LookingAdmin(_ModelAdmin):
 
 
 Choices = list[tuple[str, str]]
-
-STYLES = {"all": ["django_mcp/admin.css"]}
 
 
 def endpoint_choices() -> Choices:
@@ -96,6 +95,24 @@ def with_stored(choices: Choices, stored: Iterable[str] | None) -> Choices:
 def checkboxes(**options: Any) -> forms.MultipleChoiceField:
     """Return a multiple choice field with check boxes."""
     return forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple(attrs={"class": "mcp-choices"}), **options)
+
+
+def page_of(request: HttpRequest, site: admin.AdminSite, model: type[Model], key: Any) -> str:
+    """Return the address of an object's page in an admin site; empty if the user may not view it or it has no page.
+
+    Args:
+        request: of the user.
+        site: where the page is.
+        model: of the object.
+        key: of the object; None if there is no such object.
+    """
+    if key is None or not site.is_registered(model) or not site.get_model_admin(model).has_view_permission(request):
+        return ""
+    name = f"admin:{model._meta.app_label}_{model._meta.model_name}_change"  # noqa: SLF001 - Django's documented API
+    try:
+        return reverse(name, args=[quote(key)], current_app=site.name)
+    except NoReverseMatch:
+        return ""
 
 
 LAST_NOTES = 20
@@ -202,6 +219,10 @@ class ReadOnlyAdmin(_ModelAdmin):
         return False
 
 
+MAX_NAMED = 20
+"""Rows that are named where it is asked whether to stop many."""
+
+
 class StoppingAdmin(_ModelAdmin):
     """Adds a page, a button and an action that stop rows, with the change permission.
 
@@ -278,10 +299,27 @@ class StoppingAdmin(_ModelAdmin):
         }
         return TemplateResponse(request, "admin/django_mcp/stop.html", context)
 
-    def stop_all(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """Stop the selected rows."""
-        count = sum(self.stop_and_log(request, row) for row in queryset)
-        self.message_user(request, self.stopped_many % count, messages.SUCCESS)
+    def stop_all(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        """Stop rows, for an action: ask first, and return the page that asks."""
+        if "confirmed" in request.POST:
+            count = sum(self.stop_and_log(request, row) for row in queryset)
+            self.message_user(request, self.stopped_many % count, messages.SUCCESS)
+            return None
+        request.current_app = self.admin_site.name
+        rows = list(queryset[: MAX_NAMED + 1])
+        context = {
+            **self.admin_site.each_context(request),
+            "title": self.stop_title,
+            "opts": self.opts,
+            "rows": rows[:MAX_NAMED],
+            "has_more": len(rows) > MAX_NAMED,
+            "keys": request.POST.getlist(ACTION_CHECKBOX_NAME),
+            "action": request.POST.get("action", ""),
+            "across": request.POST.get("select_across", "0"),
+            "answer": self.stop_answer,
+            "listing": f"admin:{self._name('changelist')}",
+        }
+        return TemplateResponse(request, "admin/django_mcp/stop.html", context)
 
     def stop_and_log(self, request: HttpRequest, row: Model) -> bool:
         """Stop a row and add an entry to its history."""
@@ -333,6 +371,6 @@ class StoppableAdmin(StoppingAdmin):
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **buttons})
 
     @admin.action(description=gettext_lazy("Stop selected %(verbose_name_plural)s"), permissions=["change"])
-    def stop_selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """Stop the selected rows."""
-        self.stop_all(request, queryset)
+    def stop_selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        """Stop the rows that can be stopped."""
+        return self.stop_all(request, queryset)

@@ -4,7 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.contrib import admin
+from django.contrib.admin.widgets import FilteredSelectMultiple
 from django.http import HttpRequest
+from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_mcp.admin.base import STYLES, checkboxes, scope_choices, tool_choices, with_stored
@@ -19,22 +21,30 @@ else:
 
 
 class PolicyForm(_ModelForm):
-    """Restrictions as check boxes. No selection means no limit, stored as NULL."""
+    """Limits of scopes and tools, each switched on by a check box. No limit is stored as NULL."""
+
+    limits_scopes = forms.BooleanField(
+        label=gettext_lazy("Limit scopes"),
+        required=False,
+        help_text=gettext_lazy("If ticked, the client gets at most the scopes below; none chosen means no scopes."),
+    )
+    limits_tools = forms.BooleanField(
+        label=gettext_lazy("Limit tools"),
+        required=False,
+        help_text=gettext_lazy("If ticked, the client may use only the tools below; none chosen means no tools."),
+    )
 
     scopes = checkboxes(
         label=gettext_lazy("Scopes"),
         required=False,
-        help_text=gettext_lazy("Maximum scopes. None selected: no limit."),
     )
-    tools = checkboxes(
-        label=gettext_lazy("Tools"),
-        required=False,
-        help_text=gettext_lazy("Tools it may use. None selected: all."),
+    tools = forms.MultipleChoiceField(
+        label=gettext_lazy("Tools"), required=False, widget=FilteredSelectMultiple(gettext_lazy("tools"), False)
     )
 
     class Meta:
         model = ClientPolicy
-        fields = ("client_id", "blocked", "scopes", "tools", "service_account")
+        fields = ("client_id", "blocked", "limits_scopes", "scopes", "limits_tools", "tools", "service_account")
 
     class Media:
         """Stylesheets."""
@@ -46,22 +56,21 @@ class PolicyForm(_ModelForm):
         for name, choices in (("scopes", scope_choices()), ("tools", tool_choices())):
             field = self.fields[name]
             assert isinstance(field, forms.MultipleChoiceField)  # noqa: S101
-            field.choices = with_stored(choices, getattr(self.instance, name))
+            stored = getattr(self.instance, name)
+            field.choices = with_stored(choices, stored)
+            self.fields[f"limits_{name}"].initial = stored is not None
 
-    def clean_scopes(self) -> list[str] | None:
-        """Return the selected scopes, or None for no limit."""
-        return self._limit("scopes")
-
-    def clean_tools(self) -> list[str] | None:
-        """Return the selected tools, or None for no limit."""
-        return self._limit("tools")
-
-    def _limit(self, name: str) -> list[str] | None:
-        if name not in self.changed_data:
-            # A stored empty list allows nothing; saving the page unchanged must not turn it into "no limit".
-            stored: list[str] | None = getattr(self.instance, name)
-            return stored
-        return self.cleaned_data[name] or None
+    def clean(self) -> dict[str, Any]:
+        """Return scopes and tools as lists, or None for no limit. What is chosen without its limit is an error."""
+        given = super().clean() or self.cleaned_data
+        for name in ("scopes", "tools"):
+            if given.get(f"limits_{name}"):
+                continue
+            if given.get(name) and name in self.changed_data:
+                limit = self.fields[f"limits_{name}"].label
+                self.add_error(name, _("Tick “%s” as well, or choose none.") % limit)
+            given[name] = None
+        return given
 
 
 class ClientPolicyAdmin(_ModelAdmin):

@@ -1,8 +1,7 @@
-"""The dashboard: figures and charts of the request log over a chosen period."""
+"""The overview: figures, pending approvals, requests over time, failing and slow tools, clients; linked to the log."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from itertools import islice
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -14,21 +13,25 @@ from django.urls import NoReverseMatch, path, reverse
 from django.utils import timezone
 from django.utils.formats import date_format, number_format
 from django.utils.safestring import SafeString
-from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext, pgettext
 
-from django_mcp.admin.base import ReadOnlyAdmin
-from django_mcp.admin.charts import Axis, Bar, Layer, Mark, Series, bars, lines, sample, stacks, swatch
-from django_mcp.admin.stats import DAY, Activity, Tally, Tool, activity, edges_of
+from django_mcp.admin.approvals import PERIODS as APPROVAL_PERIODS
+from django_mcp.admin.approvals import cards, note_shown, pending_count, waits
+from django_mcp.admin.base import STYLES, ReadOnlyAdmin
+from django_mcp.admin.charts import Bin, Layer, stacked_bars, swatch
+from django_mcp.admin.stats import DAY, Activity, Tool, activity, edges_of
+from django_mcp.approvals.notices import APPROVE
 from django_mcp.core.redaction import visible
 from django_mcp.core.server import servers
 from django_mcp.models import Approval
 
-MAX_BARS, MAX_ROWS = 10, 100
-"""Maximum bars of a chart, and rows of its table."""
+MAX_CARDS = 3
+"""Pending approvals that can be decided on the page; the others are on their own."""
+MAX_ROWS = 8
+"""Rows of a table of tools or clients."""
 MARKS = 4
-"""Maximum labels of a time axis; more do not fit on a phone."""
+"""Labels under the axis of time, as many as a phone has room for."""
 
 GROUP_NAMES = {
     "ok": gettext_lazy("OK"),
@@ -39,247 +42,16 @@ GROUP_NAMES = {
 }
 
 
-class Figure(NamedTuple):
-    """A chart with its table.
+class Period(NamedTuple):
+    """A period to look back at.
 
     Attributes:
-        key: ``id`` in the page.
-        columns: headers of the table; the first column names the row.
-        legend: swatch, label and total of each series.
-        note: sentence below the heading.
-        more: number of omitted rows.
+        name: value of the query parameter.
+        words: label.
+        bins: number of bars.
+        seconds: length of a bin.
+        kept: seconds for which the figures are cached.
     """
-
-    key: str
-    title: str
-    plot: SafeString
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    legend: Sequence[tuple[SafeString, str, str]] = ()
-    note: str = ""
-    more: int = 0
-
-
-def figures(found: Activity, seconds: int) -> list[Figure]:
-    """Return the charts that have data; *seconds* is the length of a bin."""
-    made = [over_time(found, seconds)]
-    if found.total.durations:
-        made.append(durations(found, seconds))
-    if found.tools:
-        made.append(busiest(found))
-    if any(tally.durations for tally in found.tools.values()):
-        made.append(slowest(found))
-    if any(tally.groups["error"] for tally in found.tools.values()):
-        made.append(failing(found))
-    return [*made, clients(found), protocols(found)]
-
-
-# Over time
-
-
-def over_time(found: Activity, seconds: int) -> Figure:
-    """Return the chart of calls by outcome."""
-    total, key, title = found.total, "calls", _("Calls over time")
-    kinds = [kind for kind in GROUP_NAMES if total.groups[kind]] or ["ok"]
-    layers = [Layer(kind, str(GROUP_NAMES[kind]), [tally.groups[kind] for tally in found.bins]) for kind in kinds]
-    most = max(range(len(found.bins)), key=lambda at: found.bins[at].calls)
-    axis = _axis(key, title, found.edges, seconds, count)
-    said = _("%(sums)s. Most calls: %(most)s, %(when)s.") % {
-        "sums": ", ".join(f"{layer.name}: {count(total.groups[layer.kind])}" for layer in layers),
-        "most": count(found.bins[most].calls),
-        "when": axis.bins[most],
-    }
-    rows = [[axis.bins[at], *(count(layer.values[at]) for layer in layers)] for at in range(len(found.bins))]
-    return Figure(
-        key,
-        title,
-        stacks(_described(axis, said), layers),
-        [_("From"), *(layer.name for layer in layers)],
-        rows,
-        [(swatch(layer.kind), layer.name, count(total.groups[layer.kind])) for layer in layers],
-    )
-
-
-def durations(found: Activity, seconds: int) -> Figure:
-    """Return the chart of median and 95th percentile of tool durations."""
-    key, title, total = "durations", _("Tool duration"), found.total
-    measures = [
-        Series("median", _("median"), [tally.median for tally in found.bins]),
-        Series("p95", _("95th percentile"), [tally.p95 for tally in found.bins]),
-    ]
-    sums = [duration(total.median), duration(total.p95)]
-    said = ", ".join(f"{line.name}: {each}" for line, each in zip(measures, sums, strict=True)) + "."
-    axis = _axis(key, title, found.edges, seconds, duration)
-    rows = [[axis.bins[at], *(duration(line.values[at]) for line in measures)] for at in range(len(found.bins))]
-    return Figure(
-        key,
-        title,
-        lines(_described(axis, said), measures),
-        [_("From"), *(line.name for line in measures)],
-        rows,
-        [(sample(line.kind), line.name, each) for line, each in zip(measures, sums, strict=True)],
-        note=_("95 of 100 calls are no slower than the 95th percentile."),
-    )
-
-
-def _axis(key: str, title: str, edges: Sequence[datetime], seconds: int, shown: Callable[[float], str]) -> Axis:
-    times = [timezone.localtime(edge) if timezone.is_aware(edge) else edge for edge in edges]
-    long, short = _formats(seconds, len(edges))
-    marks = [Mark(at, date_format(times[at], short)) for at in _marked(times, seconds)]
-    return Axis(key, title, "", [date_format(each, long) for each in times], marks, shown)
-
-
-def _marked(times: Sequence[datetime], seconds: int) -> range:
-    """Return the bins with labels: those at midnight if labels are days."""
-    step = -(-len(times) // MARKS)
-    if seconds == DAY or seconds * len(times) <= 2 * DAY:
-        return range(step // 2 if seconds == DAY else 0, len(times), step)
-    a_day = DAY // seconds
-    midnight = next((at for at, time in enumerate(times) if time.hour * 3600 < seconds), 0)
-    return range(midnight, len(times), a_day * -(-step // a_day))
-
-
-def _formats(seconds: int, bins: int) -> tuple[str, str]:
-    """Return the date formats of a bin's full label and of its label on the axis."""
-    day = pgettext("a day on an axis, in Django's letters for dates", "j M")
-    if seconds == DAY:
-        return "DATE_FORMAT", day
-    return "DATETIME_FORMAT", day if seconds * bins > 2 * DAY else "TIME_FORMAT"
-
-
-def _described(axis: Axis, said: str) -> Axis:
-    return Axis(axis.key, axis.title, said, axis.bins, axis.marks, axis.shown)
-
-
-# Tools
-
-
-def busiest(found: Activity) -> Figure:
-    """Return the tools with the most calls."""
-    ranked = sorted(found.tools.items(), key=lambda each: (-each[1].calls, each[0]))
-    names = named(found.tools)
-    rows = [Bar(names[tool], tally.calls, count(tally.calls)) for tool, tally in ranked]
-    return _compared("busiest", _("Busiest tools"), "ok", rows, [_("Tool"), _("Calls")])
-
-
-def slowest(found: Activity) -> Figure:
-    """Return the tools with the highest 95th percentile of duration."""
-    timed = [(tool, tally.p95 or 0.0, tally.median) for tool, tally in found.tools.items() if tally.durations]
-    timed.sort(key=lambda each: (-each[1], each[0]))
-    names = named(found.tools)
-    rows = [Bar(names[tool], p95, duration(p95), mark=median) for tool, p95, median in timed]
-    table = [[row.name, duration(row.mark), row.shown] for row in rows]
-    figure = _compared(
-        "slowest", _("Slowest tools"), "slow", rows, [_("Tool"), _("median"), _("95th percentile")], table
-    )
-    return figure._replace(note=_("Bar: 95th percentile. Stroke: median."))
-
-
-def failing(found: Activity) -> Figure:
-    """Return the tools with the highest error rate."""
-    failed = [(tool, tally) for tool, tally in found.tools.items() if tally.groups["error"]]
-    failed.sort(key=lambda each: (-each[1].error_rate, each[0]))
-    names = named(found.tools)
-    rows = [Bar(names[tool], tally.error_rate, _rate(tally)) for tool, tally in failed]
-    table = [
-        [row.name, share(row.value), count(tally.groups["error"]), count(tally.calls)]
-        for row, (_tool, tally) in zip(rows, failed, strict=True)
-    ]
-    columns = [_("Tool"), _("Share"), _("failed"), _("Calls")]
-    return _compared("failing", _("Error rate by tool"), "error", rows, columns, table)
-
-
-def _rate(tally: Tally) -> str:
-    return _("%(share)s (%(some)s of %(all)s)") % {
-        "share": share(tally.error_rate),
-        "some": count(tally.groups["error"]),
-        "all": count(tally.calls),
-    }
-
-
-def named(tools: Iterable[Tool]) -> dict[Tool, str]:
-    """Return display names of tools, with the endpoint if there are several. Names come from callers: untrusted."""
-    tools = list(tools)
-    several = len({server for server, _name in tools}) > 1
-    return {
-        (server, name): visible(f"{name} ({server})" if several else name).replace("\n", " ") for server, name in tools
-    }
-
-
-# Clients
-
-
-def clients(found: Activity) -> Figure:
-    """Return the client versions with the most calls."""
-    names = {key: " ".join(filter(None, key)) for key in found.clients}
-    return _shares("clients", _("Client versions"), _("Client"), [
-        (visible(names[key]) or _("unnamed"), calls) for key, calls in found.clients.most_common()
-    ])  # fmt: skip
-
-
-def protocols(found: Activity) -> Figure:
-    """Return the protocol versions by number of calls."""
-    return _shares("protocols", _("Protocol versions"), _("Version"), [
-        (visible(version) or _("unknown"), calls) for version, calls in found.protocols.most_common()
-    ])  # fmt: skip
-
-
-def _shares(key: str, title: str, what: str, counted: Iterable[tuple[str, int]]) -> Figure:
-    counted = list(counted)
-    total = sum(calls for _name, calls in counted) or 1
-    counted = [(name.replace("\n", " "), calls) for name, calls in counted]
-    rows = [Bar(name, calls, f"{count(calls)} · {share(calls / total)}") for name, calls in counted]
-    table = [[name, count(calls), share(calls / total)] for name, calls in counted]
-    return _compared(key, title, "ok", rows, [what, _("Calls"), _("Share")], table, full=total)
-
-
-def _compared(
-    key: str,
-    title: str,
-    kind: str,
-    rows: Sequence[Bar],
-    columns: Sequence[str],
-    table: Sequence[Sequence[str]] | None = None,
-    full: float = 0,
-) -> Figure:
-    drawn = rows[:MAX_BARS]
-    said = "; ".join(f"{row.name}: {row.shown}" for row in drawn) + "."
-    table = [[row.name, row.shown] for row in rows] if table is None else table
-    note = ""
-    if len(rows) > MAX_BARS:
-        note = ngettext("Top %(some)d of %(all)d.", "Top %(some)d of %(all)d.", len(rows)) % {
-            "some": MAX_BARS,
-            "all": len(rows),
-        }
-    plot = bars(key, title, said, kind, drawn, full)
-    return Figure(key, title, plot, columns, list(islice(table, MAX_ROWS)), (), note, max(0, len(rows) - MAX_ROWS))
-
-
-# Number formats
-
-
-def count(value: float) -> str:
-    """Format a whole number."""
-    return number_format(int(value), use_l10n=True, force_grouping=True)
-
-
-def share(value: float) -> str:
-    """Format a share as a percentage."""
-    places = 1 if 0 < value < 0.1 else 0  # noqa: PLR2004 - less than ten percent
-    return _("%s %%") % number_format(round(100 * value, places), places, use_l10n=True)
-
-
-def duration(milliseconds: float | None) -> str:
-    """Format a duration in ms or s, with two or three digits."""
-    if milliseconds is None:
-        return "–"
-    value, unit = (milliseconds, _("%s ms")) if milliseconds < 1000 else (milliseconds / 1000, _("%s s"))  # noqa: PLR2004
-    places = 1 if value < 10 else 0  # noqa: PLR2004
-    return unit % number_format(round(value, places), places, use_l10n=True, force_grouping=True)
-
-
-class Period(NamedTuple):
-    """A period to look back, as *bins* of *seconds*; results are cached for *kept* seconds."""
 
     name: str
     words: Any
@@ -298,22 +70,261 @@ PERIODS = (
 USUAL = PERIODS[1]
 
 
+class Log:
+    """Addresses of the request log with filters.
+
+    Args:
+        address: of the log; empty where the site took it out, and then every address is empty.
+        since: start of the period.
+        server: name of the chosen endpoint, or empty.
+    """
+
+    def __init__(self, address: str, since: datetime, server: str) -> None:
+        self._address = address
+        self._shared = {"since": moment(since), **({"server": server} if server else {})}
+
+    def filtered(self, **filters: str) -> str:
+        """Return the address of the log of this period and endpoint with more filters."""
+        return f"{self._address}?{urlencode({**self._shared, **filters})}" if self._address else ""
+
+
+def moment(at: datetime) -> str:
+    """Return a time as the log's filter takes it: ISO 8601, in UTC where the site has time zones."""
+    return at.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+class Chart(NamedTuple):
+    """The chart of requests over time.
+
+    Attributes:
+        plot: the SVG.
+        legend: a swatch, a name, a number and an address for each kind of outcome.
+        columns: headings of the table of the same numbers.
+        rows: label, address and numbers of each bin with requests, the newest first.
+    """
+
+    plot: SafeString
+    legend: Sequence[tuple[SafeString, str, str, str]]
+    columns: Sequence[str]
+    rows: Sequence[tuple[str, str, Sequence[str]]]
+
+
+OUTCOMES = {"ok": "ok", "error": "errors", "denied": "denied", "waiting": "waiting", "other": "others"}
+"""For each group of outcomes the value of the log's filter."""
+
+
+def over_time(found: Activity, seconds: int, log: Log) -> Chart:
+    """Return the requests of each bin by their outcome."""
+    total = found.total
+    kinds = [kind for kind in GROUP_NAMES if total.groups[kind]] or ["ok"]
+    layers = [Layer(kind, str(GROUP_NAMES[kind]), [tally.groups[kind] for tally in found.bins]) for kind in kinds]
+    bins = _bins(found.edges, seconds, log)
+    most = max(range(len(bins)), key=lambda at: found.bins[at].calls)
+    description = _("%(sums)s. Most requests: %(most)s, %(when)s.") % {
+        "sums": ", ".join(f"{layer.name}: {count(total.groups[layer.kind])}" for layer in layers),
+        "most": count(found.bins[most].calls),
+        "when": bins[most].label,
+    }
+    return Chart(
+        stacked_bars("requests", _("Requests"), description, bins, layers, count),
+        [
+            (swatch(each.kind), each.name, count(total.groups[each.kind]), log.filtered(outcome=OUTCOMES[each.kind]))
+            for each in layers
+        ],
+        [_("From"), *(layer.name for layer in layers)],
+        [
+            (bins[at].label, bins[at].address, [count(layer.values[at]) for layer in layers])
+            for at in reversed(range(len(bins)))
+            if found.bins[at].calls
+        ],
+    )
+
+
+def _bins(edges: Sequence[datetime], seconds: int, log: Log) -> list[Bin]:
+    times = [timezone.localtime(edge) if timezone.is_aware(edge) else edge for edge in edges]
+    long, short = _formats(seconds, len(edges))
+    marked = _marked(times, seconds)
+    return [
+        Bin(
+            date_format(time, long),
+            log.filtered(**_span(edges, at)),
+            date_format(time, short) if at in marked else "",
+        )
+        for at, time in enumerate(times)
+    ]
+
+
+def _span(edges: Sequence[datetime], at: int) -> dict[str, str]:
+    """Return the filters of one bin; the last one is open."""
+    end = {"until": moment(edges[at + 1])} if at + 1 < len(edges) else {}
+    return {"since": moment(edges[at]), **end}
+
+
+def _marked(times: Sequence[datetime], seconds: int) -> range:
+    """Return the bins with a label: those of midnight, where a label is a day."""
+    step = -(-len(times) // MARKS)
+    if seconds == DAY or seconds * len(times) <= 2 * DAY:
+        return range(step // 2 if seconds == DAY else 0, len(times), step)
+    a_day = DAY // seconds
+    midnight = next((at for at, time in enumerate(times) if time.hour * 3600 < seconds), 0)
+    return range(midnight, len(times), a_day * -(-step // a_day))
+
+
+def _formats(seconds: int, bins: int) -> tuple[str, str]:
+    """Return the date formats of a bin: in full, and below the axis."""
+    day = pgettext("a day on an axis, in Django's letters for dates", "j M")
+    if seconds == DAY:
+        return "DATE_FORMAT", day
+    return "DATETIME_FORMAT", day if seconds * bins > 2 * DAY else "TIME_FORMAT"
+
+
+class Table(NamedTuple):
+    """Rows of tools or clients.
+
+    Attributes:
+        key: id of its section.
+        title: heading.
+        note: a sentence below the heading.
+        columns: headings.
+        rows: name and address, then the text and the address of each number; an address may be empty.
+        more: number of rows that are left out.
+    """
+
+    key: str
+    title: str
+    note: str
+    columns: Sequence[str]
+    rows: Sequence[tuple[tuple[str, str], Sequence[tuple[str, str]]]]
+    more: int
+
+
+def failing(found: Activity, log: Log) -> Table:
+    """Return the tools that failed, by number of errors."""
+    names = named(found.tools)
+    failed = [(tool, tally) for tool, tally in found.tools.items() if tally.groups["error"]]
+    failed.sort(key=lambda each: (-each[1].groups["error"], each[0]))
+    rows = [
+        (
+            (names[tool], log.filtered(**_of(tool))),
+            [
+                (count(tally.groups["error"]), log.filtered(**_of(tool), outcome="errors")),
+                (share(tally.error_rate), ""),
+                (count(tally.calls), log.filtered(**_of(tool))),
+            ],
+        )
+        for tool, tally in failed[:MAX_ROWS]
+    ]
+    columns = [_("Tool"), _("Errors"), _("Error rate"), _("Calls")]
+    return Table("failing", _("Failing tools"), "", columns, rows, max(0, len(failed) - MAX_ROWS))
+
+
+def slow(found: Activity, log: Log) -> Table:
+    """Return the tools that ran, the slowest first."""
+    names = named(found.tools)
+    timed = [(tool, tally, tally.p95 or 0.0) for tool, tally in found.tools.items() if tally.durations]
+    timed.sort(key=lambda each: (-each[2], each[0]))
+    rows = [
+        (
+            (names[tool], log.filtered(**_of(tool))),
+            [(duration(p95), ""), (duration(tally.median), ""), (count(tally.calls), log.filtered(**_of(tool)))],
+        )
+        for tool, tally, p95 in timed[:MAX_ROWS]
+    ]
+    note = _("95 of 100 calls are no slower than the 95th percentile.")
+    columns = [_("Tool"), _("95th percentile"), _("Median"), _("Calls")]
+    return Table("slow", _("Slow tools"), note, columns, rows, max(0, len(timed) - MAX_ROWS))
+
+
+def clients(found: Activity, log: Log) -> Table:
+    """Return the clients with their versions and those of the protocol they speak, the busiest first."""
+    ranked = sorted(found.clients.items(), key=lambda each: (-each[1].total(), each[0]))
+    total = sum(each.total() for each in found.clients.values()) or 1
+    rows = [
+        (
+            (
+                one_line(" ".join(filter(None, client))) or _("unnamed"),
+                log.filtered(client_name=client[0]) if client[0] else "",
+            ),
+            [
+                (", ".join(sorted(one_line(each) or _("unknown") for each in protocols)), ""),
+                (count(protocols.total()), log.filtered(client_name=client[0]) if client[0] else ""),
+                (share(protocols.total() / total), ""),
+            ],
+        )
+        for client, protocols in ranked[:MAX_ROWS]
+    ]
+    note = _("Name and version are self-reported.")
+    columns = [_("Client"), _("Protocol versions"), _("Requests"), _("Share")]
+    return Table("clients", _("Clients"), note, columns, rows, max(0, len(ranked) - MAX_ROWS))
+
+
+def _of(tool: Tool) -> dict[str, str]:
+    server, name = tool
+    return {"server": server, "name": name}
+
+
+def named(tools: Iterable[Tool]) -> Mapping[Tool, str]:
+    """Return the names of tools, with their endpoints where there are several. Callers send names, so any text."""
+    tools = list(tools)
+    several = len({server for server, _name in tools}) > 1
+    return {(server, name): one_line(f"{name} ({server})" if several else name) for server, name in tools}
+
+
+def one_line(text: str) -> str:
+    """Return a text from outside on one line, with invisible characters escaped."""
+    return visible(text).replace("\n", " ")
+
+
+def count(value: float) -> str:
+    """Write a whole number in the current language."""
+    return number_format(int(value), use_l10n=True, force_grouping=True)
+
+
+def share(value: float) -> str:
+    """Write a share as percent."""
+    places = 1 if 0 < value < 0.1 else 0  # noqa: PLR2004 - less than ten percent
+    return _("%s %%") % number_format(round(100 * value, places), places, use_l10n=True)
+
+
+def duration(milliseconds: float | None) -> str:
+    """Write milliseconds in the unit that suits them, with two or three digits."""
+    if milliseconds is None:
+        return "–"
+    value, unit = (milliseconds, _("%s ms")) if milliseconds < 1000 else (milliseconds / 1000, _("%s s"))  # noqa: PLR2004
+    places = 1 if value < 10 else 0  # noqa: PLR2004
+    return unit % number_format(round(value, places), places, use_l10n=True, force_grouping=True)
+
+
+class Figure(NamedTuple):
+    """A number at the top of the page, and what it links to."""
+
+    name: str
+    value: str
+    note: str
+    address: str
+
+
 class OverviewAdmin(ReadOnlyAdmin):
-    """The dashboard, for users who may view the request log."""
+    """The landing page, for users who may view the request log."""
+
+    class Media:
+        """Styles of the cards of approvals."""
+
+        css = STYLES
 
     def get_urls(self) -> list[Any]:
-        """Return the page, under its own name and under the one that the admin index links to."""
+        """Serve the page under its own name and under that by which admin sites link models."""
         view = self.admin_site.admin_view(self.overview_view)
         return [path("", view, name=name) for name in ("django_mcp_overview_changelist", "django_mcp_overview")]
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
-        """Allow users who may view the request log."""
+        """Require the permission to view the request log."""
         return request.user.has_perm("django_mcp.view_requestlog")
 
     has_module_permission = has_view_permission
 
     def overview_view(self, request: HttpRequest) -> HttpResponse:
-        """Render the dashboard.
+        """Show the page.
 
         Raises:
             PermissionDenied: the user may not view the request log.
@@ -324,35 +335,71 @@ class OverviewAdmin(ReadOnlyAdmin):
         period = next((each for each in PERIODS if each.name == request.GET.get("period")), USUAL)
         server = request.GET.get("endpoint", "")
         server = server if server in {each.name for each in servers()} else ""
-        found, then = _kept(period, server)
+        found, counted_at = _kept(period, server)
+        log = Log(self._address("requestlog_changelist"), found.edges[0], server)
         context = {
             **self.admin_site.each_context(request),
-            "title": capfirst(self.opts.verbose_name_plural),
+            "title": _("MCP overview"),
             "opts": self.opts,
-            "period": period,
-            "then": then,
-            "periods": [(each.words, _query(each, server), each is period) for each in PERIODS],
+            "media": self.media,
+            "counted_at": counted_at,
+            "period_choices": [(each.words, _query(each, server), each is period) for each in PERIODS],
             "endpoints": _endpoints(period, server),
-            "facts": _facts(found),
-            "waiting": self._waiting(request),
-            "figures": figures(found, period.seconds) if found.total.calls else [],
+            "log_address": log.filtered(),
+            "has_requests": bool(found.total.calls),
+            **self._pending(request, found, log),
         }
+        if found.total.calls:
+            tables = [failing(found, log), slow(found, log), clients(found, log)]
+            context["chart"] = over_time(found, period.seconds, log)
+            context["tables"] = [each for each in tables if each.rows]
         return TemplateResponse(request, "admin/django_mcp/overview.html", context)
 
-    def _waiting(self, request: HttpRequest) -> tuple[str, str]:
-        """Return the number of pending calls, and the URL of the approvals page for users who may view it."""
-        now = timezone.now()
-        waiting = Approval.objects.filter(state=Approval.State.PENDING, expires__gt=now).count()
-        may = any(request.user.has_perm(f"django_mcp.{each}") for each in ("view_approval", "approve_tool_call"))
+    def _pending(self, request: HttpRequest, found: Activity, log: Log) -> dict[str, Any]:
+        """Return the figures, and the newest pending approvals for users who may see them."""
+        may_view = request.user.has_perm(APPROVE) or request.user.has_perm("django_mcp.view_approval")
+        address = self._address("approval_changelist") if may_view else ""
+        rows = Approval.objects.filter(waits())
+        pending, total = pending_count(request), found.total
+        errors = total.groups["error"]
+        named_clients = len({name for name, _version in found.clients if name})
+        figures = [
+            Figure(_("Pending approvals"), count(pending), "", address),
+            Figure(
+                _("Errors"),
+                count(errors),
+                share(errors / total.calls) if errors else "",
+                log.filtered(outcome="errors"),
+            ),
+            Figure(_("Requests"), count(total.calls), "", log.filtered()),
+            Figure(_("Active clients"), count(named_clients), "", "#clients" if found.clients else ""),
+        ]
+        shown = []
+        if address:
+            shown = cards(rows.select_related("user", "task").order_by("-pk")[:MAX_CARDS], request.user)
+            note_shown(shown, request.user)
+        more = pending - len(shown)
+        return {
+            "figures": figures,
+            "cards": shown,
+            "approvals_address": address,
+            "more_words": ngettext("%d more pending approval", "%d more pending approvals", more) % more
+            if more
+            else "",
+            "back": "overview",
+            "periods": APPROVAL_PERIODS,
+        }
+
+    def _address(self, name: str) -> str:
+        """Return the address of a page of this app; empty where the site took it out."""
         try:
-            address = reverse("admin:django_mcp_approval_changelist", current_app=self.admin_site.name) if may else ""
-        except NoReverseMatch:  # the site unregistered the page
-            address = ""
-        return count(waiting), address
+            return reverse(f"admin:django_mcp_{name}", current_app=self.admin_site.name)
+        except NoReverseMatch:
+            return ""
 
 
 def _kept(period: Period, server: str) -> tuple[Activity, datetime]:
-    """Return the activity and when it was computed. Cached, as a large log takes seconds."""
+    """Return the figures and when they were counted. They are cached, since a long log takes seconds."""
     key = f"django_mcp:overview:{period.name}:{server}:{timezone.get_current_timezone_name()}"
     kept: tuple[Activity, datetime] | None = cache.get(key)
     if kept is None:
@@ -366,18 +413,7 @@ def _query(period: Period, server: str) -> str:
 
 
 def _endpoints(period: Period, chosen: str) -> list[tuple[str, str, bool]]:
+    """Return the endpoints to choose from; none if there is one."""
     names = [each.name for each in servers()]
-    every = (str(gettext_lazy("all")), _query(period, ""), not chosen)
+    every = (_("all"), _query(period, ""), not chosen)
     return [every, *((name, _query(period, name), name == chosen) for name in names)] if len(names) > 1 else []
-
-
-def _facts(found: Activity) -> list[tuple[Any, str, str]]:
-    total = found.total
-    errors, denied = total.groups["error"], total.groups["denied"]
-    return [
-        (gettext_lazy("calls"), count(total.calls), ""),
-        (gettext_lazy("errors"), count(errors), share(errors / total.calls) if errors else ""),
-        (gettext_lazy("denials"), count(denied), share(denied / total.calls) if denied else ""),
-        (gettext_lazy("median duration"), duration(total.median), ""),
-        (gettext_lazy("95th percentile"), duration(total.p95), ""),
-    ]

@@ -19,7 +19,7 @@ from django.utils.text import Truncator, capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from django_mcp.admin.base import OwnPagesAdmin, page_queries
+from django_mcp.admin.base import OwnPagesAdmin, page_of, page_queries
 from django_mcp.auth.toolkit import get_application_model
 from django_mcp.core import database
 from django_mcp.core.database import keys_of
@@ -106,9 +106,10 @@ SHORT = 32
 MAX_WORDS = 5
 """Maximum number of search terms."""
 STATES = (
-    ("", gettext_lazy("all")),
+    ("", gettext_lazy("in use")),
     ("access", gettext_lazy("has access")),
     ("blocked", gettext_lazy("blocked")),
+    ("unused", gettext_lazy("unused registrations")),
 )
 
 
@@ -200,11 +201,29 @@ class ClientRows(Sequence[ClientRow]):
         return summaries()
 
     @cached_property
+    def _unused(self) -> set[Any]:
+        """Clients that registered themselves, have no access, made no request in the log, and are not blocked."""
+        applications, same = get_application_model(), {"client_id": OuterRef("client_id")}
+        rows = applications.objects.exclude(registration_source=applications.RegistrationSource.MANUAL).exclude(
+            Exists(ClientPolicy.objects.filter(blocked=True, **same)) | Exists(RequestLog.objects.filter(**same))
+        )
+        return set(rows.values_list("pk", flat=True)) - {*self._summaries}
+
+    @property
+    def unused_number(self) -> int:
+        """Number of unused registrations."""
+        return len(self._unused)
+
+    @cached_property
     def _keys(self) -> list[Any]:
         rows = self._choosing.apply(get_application_model().objects.order_by("-created", "-pk"))
         keys, known = list(rows.values_list("pk", flat=True)), self._summaries
         if self._choosing.state == "access":
             keys = [key for key in keys if key in known]
+        elif self._choosing.state == "unused":
+            keys = [key for key in keys if key in self._unused]
+        elif not self._choosing.is_narrowed:
+            keys = [key for key in keys if key not in self._unused]
         return sorted(keys, key=lambda key: -known[key].renewed.timestamp() if key in known else 0)
 
     def __len__(self) -> int:
@@ -361,9 +380,11 @@ class OAuthClientAdmin(OwnPagesAdmin):
         if not self.has_view_permission(request):
             raise PermissionDenied
         choosing = ClientFilterForm(request.GET)
-        page = Paginator(ClientRows(choosing), PER_PAGE).get_page(request.GET.get("p"))
+        rows = ClientRows(choosing)
+        page = Paginator(rows, PER_PAGE).get_page(request.GET.get("p"))
         context = {
             "choosing": choosing,
+            "unused": 0 if choosing.is_narrowed else rows.unused_number,
             "page": page,
             "page_queries": page_queries(request, page),
             "number": get_application_model().objects.count() if choosing.is_narrowed else page.paginator.count,
@@ -401,6 +422,7 @@ class OAuthClientAdmin(OwnPagesAdmin):
             "page_queries": page_queries(request, page),
             "sees_calls": self.sees_calls(request),
             "calls_address": self._calls_address(application),
+            "toolkit_address": page_of(request, self.admin_site, get_application_model(), application.pk),
             "take_back_address": self.address("oauthclient_take_back", quote(application.client_id)),
             "notes": self.notes(application.client_id),
         }

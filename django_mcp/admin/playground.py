@@ -23,12 +23,15 @@ from django_mcp.admin.playground_call import (
     Outcome,
     PageRequest,
     Shown,
+    Snippet,
     call,
     json_of,
     messages_of,
     principal_of,
+    snippets,
 )
 from django_mcp.admin.schema_form import NotJSON, SchemaForm, as_text, read_json
+from django_mcp.auth.protected_resource import path_of, url_of
 from django_mcp.client.in_process import bring_up_to_date, looking
 from django_mcp.conf import settings
 from django_mcp.core.context import Context
@@ -330,6 +333,15 @@ class Trial:
         """Return the submitted arguments without secrets."""
         tool = self.subject.primitive
         return json_of(redacted(tool if isinstance(tool, Tool) else None, self.arguments, longest=None, whole=None))
+
+    @property
+    def snippets(self) -> list[Snippet]:
+        """Return the request to copy, without secrets."""
+        tool = self.subject.primitive
+        arguments = redacted(tool if isinstance(tool, Tool) else None, self.arguments or {}, longest=None, whole=None)
+        params = self.subject.params(arguments)
+        url = url_of(self.server) or self.request.build_absolute_uri(path_of(self.server))
+        return snippets(self.server, url, self.subject.kind, params)
 
     @property
     def kept(self) -> str:

@@ -3,8 +3,9 @@
 import base64
 import binascii
 import json
+import shlex
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from django_mcp.admin.display import cut
+from django_mcp.admin.display import NONE, cut, shown_value
 from django_mcp.approvals.messages import PAGE
 from django_mcp.client.session import ClientSession, Ended, with_tasks
 from django_mcp.core.principal import Principal
@@ -146,11 +147,22 @@ class Shown:
 
     @property
     def blocks(self) -> list[Block]:
-        """Return the content of a tool result, or the contents of a resource."""
-        found = _dicts(self.fields.get("content")) + [
+        """Return the content of a tool result, or the contents of a resource.
+
+        Text that repeats ``structuredContent`` is left out: that is shown as a table.
+        """
+        found = [each for each in _dicts(self.fields.get("content")) if not self._repeats(each)] + [
             {"type": "resource", "resource": each} for each in _dicts(self.fields.get("contents"))
         ]
         return [self._block(each) for each in found[:MAX_BLOCKS]]
+
+    def _repeats(self, block: Mapping[str, Any]) -> bool:
+        if "structuredContent" not in self.fields or self.is_error:
+            return False
+        try:
+            return bool(json.loads(str(block.get("text"))) == self.fields["structuredContent"])
+        except ValueError:
+            return False
 
     @property
     def messages(self) -> list[tuple[str, Block]]:
@@ -165,9 +177,16 @@ class Shown:
         return max(0, sum(map(len, lists)) - MAX_BLOCKS)
 
     @property
-    def structured(self) -> SafeString | None:
-        """Return ``structuredContent`` as JSON."""
-        return json_of(self.fields["structuredContent"]) if "structuredContent" in self.fields else None
+    def structured(self) -> "Grid | SafeString | None":
+        """Return ``structuredContent`` as a table, or as JSON if it has no rows; None if there is none."""
+        if "structuredContent" not in self.fields:
+            return None
+        return grid_of(self.fields["structuredContent"]) or json_of(self.fields["structuredContent"])
+
+    @property
+    def is_grid(self) -> bool:
+        """Return True if ``structured`` is a table."""
+        return isinstance(self.structured, Grid)
 
     @property
     def meta(self) -> SafeString | None:
@@ -193,6 +212,103 @@ class Shown:
                 inner = block["resource"]
                 return {**_words_of(inner), "kind": "resource", "uri": visible(uri), "inner": _contents(inner)}
         return {"kind": "text", "text": json_of(block)}
+
+
+class Grid(NamedTuple):
+    """Structured content as a table.
+
+    Attributes:
+        facts: members that are no rows, by name.
+        columns: names of the rows' members.
+        rows: their cells.
+        more: number of rows that are not shown.
+    """
+
+    facts: Sequence[tuple[str, SafeString]]
+    columns: Sequence[str]
+    rows: Sequence[Sequence[SafeString]]
+    more: int
+
+
+MAX_GRID_ROWS, MAX_GRID_COLUMNS = 50, 30
+
+
+def grid_of(value: Any) -> Grid | None:
+    """Return an object, a list of objects, or an object with one list of objects as a table; otherwise None."""
+    if not isinstance(value, Mapping | list) or not value:
+        return None
+    members = dict(value) if isinstance(value, Mapping) else {}
+    lists = [name for name, each in members.items() if _are_rows(each)]
+    rows: Any = members.pop(lists[0]) if len(lists) == 1 else value if _are_rows(value) else []
+    if not rows and not members:
+        return None
+    columns = list(dict.fromkeys(name for each in rows[:MAX_GRID_ROWS] for name in each))[:MAX_GRID_COLUMNS]
+    return Grid(
+        [(visible(str(name)), _cell(each)) for name, each in members.items()],
+        [visible(str(name)) for name in columns],
+        [[_cell(each[name]) if name in each else NONE for name in columns] for each in rows[:MAX_GRID_ROWS]],
+        max(0, len(rows) - MAX_GRID_ROWS),
+    )
+
+
+def _are_rows(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(each, Mapping) for each in value)
+
+
+def _cell(value: Any) -> SafeString:
+    return NONE if value is None else shown_value(value)
+
+
+class Snippet(NamedTuple):
+    """The request of a call, to copy."""
+
+    title: str
+    text: str
+
+
+def snippets(server: MCPServer, url: str, kind: str, params: Mapping[str, Any]) -> list[Snippet]:
+    """Return the request for a shell, for a script and for a test.
+
+    Args:
+        server: the endpoint.
+        url: its absolute URL.
+        kind: of the subject: ``"tool"``, ``"prompt"``, or any kind of resource.
+        params: of the request, without secrets.
+    """
+    method = {"tool": "tools/call", "prompt": "prompts/get"}.get(kind, "resources/read")
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, ensure_ascii=False)
+    body = "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in body)
+    curl = f"""curl {shlex.quote(url)} \\
+  --header "Authorization: Bearer $MCP_KEY" \\
+  --header "Content-Type: application/json" \\
+  --data {shlex.quote(body)}"""
+    named = f"{params['name']!r}, {dict(params.get('arguments') or {})!r}" if "name" in params else repr(params["uri"])
+    call = {"tool": "call_tool", "prompt": "get_prompt"}.get(kind, "read_resource")
+    script = f"""import asyncio
+import os
+
+import httpx2
+from mcp.client import Client
+from mcp.client.streamable_http import streamable_http_client
+
+
+async def main():
+    headers = {{"Authorization": f"Bearer {{os.environ['MCP_KEY']}}"}}
+    async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
+        async with Client(streamable_http_client({url!r}, http_client=http)) as client:
+            print(await client.{call}({named}))
+
+
+asyncio.run(main())"""
+    at = "" if server.name == "default" else f", server={server.name!r}"
+    test = {"tool": f"call({named})", "prompt": f"prompt({params.get('name')!r}, **{params.get('arguments')!r})"}
+    check = f"""from django_mcp.test import MCPClient
+
+
+def test_it(user):
+    result = MCPClient(user{at}).{test.get(kind, f"read({named})")}
+    result.assert_ok()"""
+    return [Snippet("curl", curl), Snippet("Python", script), Snippet(_("Test"), check)]
 
 
 def _contents(contents: Mapping[str, Any]) -> Block:

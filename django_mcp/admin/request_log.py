@@ -1,127 +1,47 @@
-"""Admin of the request log: list, filters, dates and CSV export. Read-only."""
+"""The request log in the admin: list, filters, one entry with what it belongs to, and export. Read-only."""
 
-import calendar
 import csv
 import datetime
 import json
-from collections.abc import AsyncIterator, Generator, Iterable, Iterator
-from functools import cached_property
-from typing import Any, ClassVar
+from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 from asgiref.sync import sync_to_async
 from django.contrib import admin
+from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied
 from django.core.handlers.asgi import ASGIRequest
-from django.db.models import Q, QuerySet
-from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
+from django.db.models import Model, Q, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.urls import URLPattern, path
 from django.utils import formats, timezone
+from django.utils.dateparse import parse_date, parse_datetime
 from django.utils.safestring import SafeString
-from django.utils.text import Truncator, capfirst
+from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from django_mcp.admin.base import STYLES, BoundedPaginator, ReadOnlyAdmin
+from django_mcp.admin.base import STYLES, BoundedPaginator, ReadOnlyAdmin, page_of
 from django_mcp.admin.display import as_json, as_text
+from django_mcp.admin.stats import GROUPS
 from django_mcp.core.database import keys_of
 from django_mcp.core.server import every_server
-from django_mcp.models import APIKey, RequestLog
-
-FIELD = "started_at"
-_LEVELS = ("year", "month", "day")
-
-
-class CallList(ChangeList):
-    """Change list with a date hierarchy computed from the first and last entry.
-
-    Django's own looks up the dates of all rows, which is too slow for a large log.
-    """
-
-    @cached_property
-    def dates(self) -> dict[str, Any]:
-        """Return the context of Django's date hierarchy template."""
-        chosen = self._chosen()
-        first, last = _bounds()
-        if first is None or last is None:
-            return {"show": False}
-        if not chosen and first.year == last.year:
-            chosen = [first.year, first.month] if first.month == last.month else [first.year]
-        shown = [self._choice(chosen, each) for each in _below(chosen, first, last)]
-        return {"show": True, "back": self._back(chosen), "choices": shown}
-
-    def _chosen(self) -> list[int]:
-        found: list[int] = []
-        for level in _LEVELS:
-            value = self.params.get(f"{FIELD}__{level}")
-            text = str(value[0] if isinstance(value, list) else value)
-            if not text.isdecimal() or len(text) > 4:  # noqa: PLR2004 - a year
-                break
-            found.append(int(text))
-        return found
-
-    def _choice(self, chosen: list[int], each: datetime.date) -> dict[str, str]:
-        given = [each.year, each.month, each.day][: len(chosen) + 1]
-        if len(chosen) == len(_LEVELS):
-            return {"title": _title(each, len(chosen))}
-        return {"title": _title(each, len(given)), "link": self._link(given)}
-
-    def _back(self, chosen: list[int]) -> dict[str, str] | None:
-        if not chosen:
-            return None
-        if len(chosen) == 1:
-            return {"title": _("All dates"), "link": self._link([])}
-        return {
-            "title": _title(datetime.date(chosen[0], chosen[1], 1), len(chosen) - 1),
-            "link": self._link(chosen[:-1]),
-        }
-
-    def _link(self, given: list[int]) -> str:
-        new = {f"{FIELD}__{level}": value for level, value in zip(_LEVELS, given, strict=False)}
-        return str(self.get_query_string(new, [f"{FIELD}__"]))
-
-
-def _bounds() -> tuple[datetime.date | None, datetime.date | None]:
-    times = [RequestLog.objects.order_by(order).values_list(FIELD, flat=True).first() for order in (FIELD, f"-{FIELD}")]
-    first, last = (None if each is None else _local_date(each).date() for each in times)
-    return first, last
-
-
-def _local_date(moment: datetime.datetime) -> datetime.datetime:
-    return timezone.localtime(moment) if timezone.is_aware(moment) else moment
-
-
-def _below(chosen: list[int], first: datetime.date, last: datetime.date) -> Iterator[datetime.date]:
-    match chosen:
-        case []:
-            yield from (datetime.date(year, 1, 1) for year in range(first.year, last.year + 1))
-        case [year]:
-            months = (datetime.date(year, month, 1) for month in range(1, 13))
-            yield from (each for each in months if first.replace(day=1) <= each <= last)
-        case [year, month]:
-            days = (datetime.date(year, month, day) for day in range(1, calendar.monthrange(year, month)[1] + 1))
-            yield from (each for each in days if first <= each <= last)
-        case [year, month, day]:
-            yield datetime.date(year, month, day)
-
-
-def _title(day: datetime.date, level: int) -> str:
-    if level == 1:
-        return str(day.year)
-    return capfirst(formats.date_format(day, "YEAR_MONTH_FORMAT" if level == 2 else "MONTH_DAY_FORMAT"))  # noqa: PLR2004
-
+from django_mcp.models import APIKey, Approval, OAuthClient, RequestLog, Task, Tools
 
 CHUNK = 2000
-"""Rows read and sent at a time."""
+"""Rows that are read, and sent, at once."""
 COLUMNS = tuple(each.attname for each in RequestLog._meta.concrete_fields)  # noqa: SLF001 - Django's documented API
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 
 def exported(rows: QuerySet[RequestLog], *, on_loop: bool) -> StreamingHttpResponse:
-    """Return a streaming CSV response.
+    """Return a response that sends the rows as CSV.
 
-    *on_loop* must be True under ASGI, where Django would read a synchronous iterator completely before sending.
+    Args:
+        rows: of the log.
+        on_loop: it is sent by an event loop, which would collect what does not wait before it sends anything.
     """
     values = rows.select_related(None).defer(None).order_by("-started_at", "-pk").values_list(*COLUMNS)
     parts = _csv(values.iterator(chunk_size=CHUNK))
@@ -132,13 +52,14 @@ def exported(rows: QuerySet[RequestLog], *, on_loop: bool) -> StreamingHttpRespo
 
 
 class _File(StreamingHttpResponse):
-    """Streaming response that ends its query when it is closed, as the browser may disconnect early."""
+    """Ends its query when it is closed, in the thread that reads: a browser may leave before the end."""
 
     def __init__(self, parts: Generator[str, None, None], *, on_loop: bool, content_type: str) -> None:
         super().__init__(_awaited(parts) if on_loop else parts, content_type=content_type)
         self._parts = parts
 
     def close(self) -> None:
+        """As any response."""
         self._parts.close()
         super().close()
 
@@ -149,9 +70,10 @@ async def _awaited(parts: Iterator[str]) -> AsyncIterator[str]:
 
 
 class _Line:
-    """File-like object whose ``write`` returns the text."""
+    """Stands for a file: what is written is given back."""
 
     def write(self, text: str) -> str:
+        """Give it back."""
         return text
 
 
@@ -174,7 +96,7 @@ def _in_chunks(lines: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _cell(value: Any) -> str:
-    """Return a CSV cell. Texts that a spreadsheet could run as a formula get an apostrophe in front."""
+    """What a spreadsheet shows as it stands: a text that it would take for a formula gets an apostrophe before it."""
     if value is None:
         return ""
     if isinstance(value, dict | list):
@@ -186,7 +108,7 @@ def _cell(value: Any) -> str:
 
 
 RECENT = 2000
-"""Number of newest entries from which filter choices are collected."""
+"""Newest rows in which clients and users to choose from are looked for."""
 MAX_CHOICES = 30
 METHODS = (
     "tools/call",
@@ -200,11 +122,12 @@ METHODS = (
 
 
 class _ByColumn(admin.SimpleListFilter):
-    """Filter by the value of a column."""
+    """Filter by the value of one column."""
 
     column: str
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002
+        """Return the choices, and the chosen value if it is not among them."""
         found = dict(self.choices_now(request))
         chosen = self.used_parameters.get(self.parameter_name or "")
         if chosen:
@@ -212,14 +135,15 @@ class _ByColumn(admin.SimpleListFilter):
         return sorted(found.items(), key=lambda each: each[1].lower())
 
     def choices_now(self, request: HttpRequest) -> Iterable[tuple[str, str]]:
-        """Return values and labels."""
+        """Return values and their labels."""
         raise NotImplementedError
 
     def has_output(self) -> bool:
-        """Show the filter even if it has a single choice."""
+        """Show the filter with one choice too: the next request may bring another."""
         return bool(self.lookup_choices)
 
     def queryset(self, request: HttpRequest, queryset: Any) -> Any:  # noqa: ARG002
+        """Return the rows with the chosen value."""
         value = self.value()
         return queryset if value is None else queryset.filter(**{self.column: value})
 
@@ -231,7 +155,7 @@ class EndpointFilter(_ByColumn):
     parameter_name = column = "server"
 
     def choices_now(self, request: HttpRequest) -> Iterable[tuple[str, str]]:  # noqa: ARG002
-        """Return all endpoints."""
+        """Return the endpoints of the site."""
         return [(each.name, each.name) for each in every_server()]
 
 
@@ -253,18 +177,18 @@ class ToolFilter(_ByColumn):
     parameter_name = column = "name"
 
     def choices_now(self, request: HttpRequest) -> Iterable[tuple[str, str]]:  # noqa: ARG002
-        """Return the tools of all endpoints."""
+        """Return the tools of every endpoint."""
         return [(name, name) for server in every_server() for name in server.tools]
 
 
 class ClientFilter(_ByColumn):
-    """Filter by self-reported client name."""
+    """Filter by the self-reported name of the client."""
 
     title = gettext_lazy("client")
     parameter_name = column = "client_name"
 
     def choices_now(self, request: HttpRequest) -> Iterable[tuple[str, str]]:
-        """Return recent clients."""
+        """Return the clients of the newest requests."""
         return [(name, name) for name in _recent(request, "client_name") if name][:MAX_CHOICES]
 
 
@@ -275,45 +199,153 @@ class UserFilter(_ByColumn):
     parameter_name = column = "user"
 
     def choices_now(self, request: HttpRequest) -> Iterable[tuple[str, str]]:
-        """Return recent users."""
+        """Return the users of the newest requests."""
         keys = [key for key in _recent(request, "user") if key is not None][:MAX_CHOICES]
         users = get_user_model()._default_manager.in_bulk(keys)  # noqa: SLF001 - Django's documented API
         return [(str(key), user.get_username()) for key, user in users.items()]
 
     def queryset(self, request: HttpRequest, queryset: Any) -> Any:
-        """Return the user's entries, or none if the value is not a primary key."""
+        """Return the user's rows; none if the value is no key of a user."""
         try:
             return super().queryset(request, queryset)
         except (ValueError, TypeError):
             return queryset.none()
 
 
-class PeriodFilter(admin.SimpleListFilter):
-    """Filter by age."""
+GROUPED = {"errors": "error", "others": "other"}
+"""Values of the filter that stand for several outcomes, and the group of each."""
+
+
+class OutcomeFilter(admin.SimpleListFilter):
+    """Filter by outcome; "errors" are all kinds of failures together."""
+
+    title = gettext_lazy("outcome")
+    parameter_name = "outcome"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Any:  # noqa: ARG002
+        """Return all failures, every outcome, and those that are neither success nor failure."""
+        return [("errors", _("any error")), *RequestLog.Outcome.choices, ("others", _("other"))]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[RequestLog]) -> QuerySet[RequestLog]:  # noqa: ARG002
+        """Return the rows with the chosen outcomes."""
+        value = self.value()
+        if value in GROUPED:
+            return queryset.filter(outcome__in=GROUPS[GROUPED[value]])
+        return queryset if value is None else queryset.filter(outcome=value)
+
+
+class PeriodFilter(admin.ListFilter):
+    """Filter by a period that ends now, or by a span: ``since`` and ``until``, dates or times in ISO 8601.
+
+    A time without an offset is one of the current time zone. ``until`` is exclusive; a date includes its day.
+    """
 
     title = gettext_lazy("period")
     parameter_name = "period"
+    span = ("since", "until")
     periods = (
-        ("hour", gettext_lazy("the last hour"), datetime.timedelta(hours=1)),
-        ("day", gettext_lazy("the last 24 hours"), datetime.timedelta(days=1)),
-        ("week", gettext_lazy("the last 7 days"), datetime.timedelta(days=7)),
-        ("month", gettext_lazy("the last 30 days"), datetime.timedelta(days=30)),
+        ("hour", gettext_lazy("last hour"), datetime.timedelta(hours=1)),
+        ("day", gettext_lazy("last 24 hours"), datetime.timedelta(days=1)),
+        ("week", gettext_lazy("last 7 days"), datetime.timedelta(days=7)),
+        ("month", gettext_lazy("last 30 days"), datetime.timedelta(days=30)),
+        ("quarter", gettext_lazy("last 90 days"), datetime.timedelta(days=90)),
     )
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> Any:  # noqa: ARG002
-        """Return the periods."""
-        return [(key, words) for key, words, _ in self.periods]
+    def __init__(self, request: HttpRequest, params: dict[str, Any], model: Any, model_admin: Any) -> None:
+        super().__init__(request, params, model, model_admin)
+        for name in (self.parameter_name, *self.span):
+            if name in params and (value := params.pop(name)[-1]):
+                self.used_parameters[name] = value
+        self.since, self.until = self._moment("since"), self._moment("until")
+
+    def _moment(self, name: str) -> datetime.datetime | None:
+        """Return the time of a parameter.
+
+        Raises:
+            IncorrectLookupParameters: it is neither a date nor a time.
+        """
+        text: str = self.used_parameters.get(name, "")  # type: ignore[assignment]
+        if not text:
+            return None
+        try:
+            day = parse_date(text)
+            found = parse_datetime(text) if day is None else datetime.datetime.combine(day, datetime.time())
+            if found is None:
+                raise IncorrectLookupParameters(f"{name} is not a date or time in ISO 8601")
+            if day is not None and name == "until":
+                found += datetime.timedelta(days=1)
+            found = _stored(found)
+            _local(found)  # a time at the edge of the calendar has no local time
+        except (ValueError, OverflowError) as error:
+            raise IncorrectLookupParameters(str(error)) from None
+        return found
+
+    def expected_parameters(self) -> list[str | None]:
+        """Return the parameters that the filter reads."""
+        return [self.parameter_name, *self.span]
+
+    def has_output(self) -> bool:
+        """Show it always."""
+        return True
+
+    def choices(self, changelist: Any) -> Iterator[dict[str, Any]]:
+        """Yield all, and each period."""
+        chosen = "" if self.words else self.used_parameters.get(self.parameter_name, "")
+        query = changelist.get_query_string
+        yield {
+            "selected": not chosen and not self.words,
+            "query_string": query(remove=[self.parameter_name, *self.span]),
+            "display": _("All"),
+        }
+        for key, words, _length in self.periods:
+            yield {
+                "selected": key == chosen,
+                "query_string": query({self.parameter_name: key}, [*self.span]),
+                "display": words,
+            }
+
+    @property
+    def words(self) -> str:
+        """The chosen span; empty without one."""
+        ends = [_shown(each) for each in (self.since, self.until)]
+        if all(ends):
+            return " – ".join(ends)
+        return _("since %s") % ends[0] if ends[0] else _("until %s") % ends[1] if ends[1] else ""
+
+    @property
+    def days(self) -> dict[str, str]:
+        """The chosen span as values of date fields."""
+        last = self.until and self.until - datetime.timedelta(microseconds=1)
+        return {
+            name: "" if at is None else f"{_local(at):%Y-%m-%d}"
+            for name, at in (("since", self.since), ("until", last))
+        }
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[RequestLog]) -> QuerySet[RequestLog]:  # noqa: ARG002
-        """Return the entries of the chosen period."""
+        """Return the rows of the period."""
+        if self.since is not None:
+            queryset = queryset.filter(started_at__gte=self.since)
+        if self.until is not None:
+            queryset = queryset.filter(started_at__lt=self.until)
         for key, _words, length in self.periods:
-            if key == self.value():
+            if not self.words and key == self.used_parameters.get(self.parameter_name):
                 return queryset.filter(started_at__gte=timezone.now() - length)
         return queryset
 
 
+def _stored(at: datetime.datetime) -> datetime.datetime:
+    """Return a time as the database takes it: aware if the site has time zones, else naive."""
+    if timezone.is_aware(at):
+        return at if timezone.is_aware(timezone.now()) else timezone.make_naive(at)
+    return timezone.make_aware(at) if timezone.is_aware(timezone.now()) else at
+
+
+def _shown(at: datetime.datetime | None) -> str:
+    return "" if at is None else str(formats.date_format(_local(at), "SHORT_DATETIME_FORMAT"))
+
+
 def _recent(request: HttpRequest, column: str) -> list[Any]:
-    """Return distinct values of the newest entries, newest first. Cached on the request."""
+    """Return values of the newest rows, the newest first; they are read once for a page."""
     rows: list[dict[str, Any]] | None = getattr(request, "_recent_calls", None)
     if rows is None:
         rows = [
@@ -323,32 +355,113 @@ def _recent(request: HttpRequest, column: str) -> list[Any]:
     return list(dict.fromkeys(each[column] for each in rows))
 
 
+class Filter(NamedTuple):
+    """A filter as a button with a menu.
+
+    Attributes:
+        spec: Django's filter.
+        chosen: label of the choice; empty if there is none.
+        without: query without it.
+        choices: as ``ListFilter.choices`` yields them.
+    """
+
+    spec: Any
+    chosen: str
+    without: str
+    choices: Sequence[Mapping[str, Any]]
+
+
+class Entry(NamedTuple):
+    """A row of the list.
+
+    Attributes:
+        row: of the log.
+        address: its page.
+        group: key of ``stats.GROUPS``, for its colour and icon.
+        client: name and version, self-reported.
+        time: local, to the second.
+        took: duration with its unit.
+    """
+
+    row: RequestLog
+    address: str
+    group: str
+    client: str
+    time: str
+    took: str
+
+
+_GROUP_OF = {str(outcome): group for group, outcomes in GROUPS.items() for outcome in outcomes}
+
+
+class LogList(ChangeList):
+    """Rows of two lines, and filters above them instead of beside them."""
+
+    def get_filters(self, request: HttpRequest) -> Any:
+        """Return Django's filters, and that there is no column of filters."""
+        specs, _has_filters, *rest = super().get_filters(request)
+        return specs, False, *rest
+
+    def filters(self) -> list[Filter]:
+        """Return the filters for the template."""
+        found = []
+        for spec in self.filter_specs:
+            choices = list(spec.choices(self))
+            chosen = getattr(spec, "words", "") or next(
+                (str(each["display"]) for each in choices[1:] if each["selected"]), ""
+            )
+            parameters = [each for each in spec.expected_parameters() if each]
+            found.append(Filter(spec, chosen, self.get_query_string(remove=parameters), choices))
+        return found
+
+    def entries(self) -> list[Entry]:
+        """Return the rows for the template."""
+        return [
+            Entry(
+                row,
+                self.url_for_result(row),
+                _GROUP_OF.get(row.outcome, "other"),
+                Truncator(f"{row.client_name} {row.client_version}".strip()).chars(40),
+                time_of(row),
+                _("%s ms") % f"{row.duration:.1f}",
+            )
+            for row in self.result_list
+        ]
+
+    def kept_parameters(self) -> list[tuple[str, str]]:
+        """Return the parameters that a form with another period keeps."""
+        return [
+            (name, each)
+            for name, values in self.filter_params.items()
+            if name not in {"period", "since", "until"}
+            for each in values
+        ]
+
+    def other_order(self) -> str:
+        """Return the query that turns the order round."""
+        return str(self.get_query_string({"o": "-0" if self.is_oldest_first() else "0"}))
+
+    def is_oldest_first(self) -> bool:
+        """Return whether the list is sorted upwards."""
+        return self.params.get("o") == "0"
+
+
 SEARCHED = 50_000
-"""Number of newest entries that a text search covers. Searches by id cover all."""
+"""Newest rows whose words are searched; ids are found wherever they are."""
 IDS = ("trace_id", "task_id", "approval")
 WORDS = ("name", "caller", "principal_id", "client_name", "client_id", "credential", "error", "arguments")
 
 
 class RequestLogAdmin(ReadOnlyAdmin):
-    """Lists log entries, newest first."""
+    """Requests, the newest first."""
 
-    list_display = ("time", "what", "about", "state", "who", "client", "took", "said")
-    list_display_links = ("time", "what")
-    list_filter = (
-        PeriodFilter,
-        "outcome",
-        EndpointFilter,
-        MethodFilter,
-        ToolFilter,
-        ClientFilter,
-        UserFilter,
-    )
-    search_fields = ("name",)  # shows the search box; see get_search_results
+    list_display = ("time",)
+    list_filter = (PeriodFilter, OutcomeFilter, ToolFilter, UserFilter, ClientFilter, MethodFilter, EndpointFilter)
+    search_fields = ("name",)  # for the box; see get_search_results
     search_help_text = gettext_lazy(
         "Full id of a trace, task or approval request, or words in the newest 50,000 entries (tool, caller, client, "
         "error, arguments)."
     )
-    date_hierarchy = "started_at"
     ordering = ("-started_at",)
     sortable_by = ("time",)
     list_per_page = 100
@@ -358,6 +471,7 @@ class RequestLogAdmin(ReadOnlyAdmin):
     paginator = BoundedPaginator
     actions = None
     change_list_template = "admin/django_mcp/requestlog/change_list.html"
+    change_form_template = "admin/django_mcp/requestlog/change_form.html"
     fieldsets: ClassVar[Any] = (
         (None, {"fields": ("exact", "method", "name", "server", "outcome", "words", "given")}),
         (
@@ -369,14 +483,12 @@ class RequestLogAdmin(ReadOnlyAdmin):
     )
 
     class Media:
-        """Stylesheets."""
+        """The stylesheet of the package."""
 
         css = STYLES
 
-    # List
-
     def get_queryset(self, request: HttpRequest) -> QuerySet[RequestLog]:
-        """Defer large columns that the list does not show."""
+        """Return the rows; for the list without columns that may be long and are not shown there."""
         found: QuerySet[RequestLog] = super().get_queryset(request)
         match = request.resolver_match
         if match is None or "object_id" in match.kwargs or "export" in str(match.url_name):
@@ -389,7 +501,7 @@ class RequestLogAdmin(ReadOnlyAdmin):
         queryset: Any,
         search_term: str,
     ) -> "tuple[QuerySet[RequestLog], bool]":
-        """Search ids in all entries, and text only in the newest ones, as no index supports it."""
+        """Search all rows by id, and the newest by words: no index helps to find a word in a million texts."""
         term = search_term.strip()
         if not term:
             return queryset, False
@@ -403,87 +515,90 @@ class RequestLogAdmin(ReadOnlyAdmin):
         return queryset.filter(Q(pk__gt=newest - SEARCHED) & (words | by_id)), False
 
     def get_urls(self) -> list[URLPattern]:
-        """Add the CSV export."""
+        """Add the export."""
         view = self.admin_site.admin_view(self.export_view)
         name = f"{self.opts.app_label}_{self.opts.model_name}_export"
         return [path("export.csv", view, name=name), *super().get_urls()]
 
     def export_view(self, request: HttpRequest) -> HttpResponseBase:
-        """Export the filtered entries as CSV."""
+        """Send the rows that the filters leave as a CSV file."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         rows = self.get_changelist_instance(request).get_queryset(request)
         return exported(rows, on_loop=isinstance(request, ASGIRequest))
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[CallList]:  # noqa: ARG002
-        """Use the change list with a computed date hierarchy."""
-        return CallList
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[LogList]:  # noqa: ARG002
+        """Return the list with filters above it."""
+        return LogList
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
-        """Add the query string for the export."""
-        most = BoundedPaginator.most
-        return super().changelist_view(
-            request, {**(extra_context or {}), "query": request.GET.urlencode(), "most": most}
-        )
+        """Add the title and the query of the export."""
+        shown = {"title": _("Request log"), "query": request.GET.urlencode(), "most": BoundedPaginator.most}
+        return super().changelist_view(request, {**shown, **(extra_context or {})})
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        """Add links to what the entry belongs to."""
+        row = self.get_object(request, object_id)
+        related = [] if row is None else list(self._related(request, row))
+        return super().change_view(request, object_id, form_url, {**(extra_context or {}), "related": related})
+
+    def _related(self, request: HttpRequest, row: RequestLog) -> Iterator[tuple[str, str, str]]:
+        """Yield a label, a name and an address for each page that the user may see."""
+        for label, name, model, key in self._targets(row):
+            if address := page_of(request, self.admin_site, model, key):
+                yield label, name, address
+        if row.trace_id:
+            yield _("Trace"), row.trace_id, f"../../?q={row.trace_id}"
+
+    def _targets(self, row: RequestLog) -> Iterator[tuple[str, str, type[Model], Any]]:
+        """Yield a label, a name, a model and a key."""
+        server = next((each for each in every_server() if each.name == row.server), None)
+        if server is not None and row.method == "tools/call" and row.name in server.tools:
+            yield _("Tool"), row.name, Tools, f"{row.server}.{row.name}"
+        if row.approval:
+            key = Approval.objects.filter(public_id=row.approval).values_list("pk", flat=True).first()
+            yield _("Approval"), row.approval, Approval, key
+        if row.task_id:
+            key = Task.objects.filter(task_id=row.task_id).values_list("pk", flat=True).first()
+            yield _("Task"), row.task_id, Task, key
+        if row.user is not None:
+            yield _("User"), str(row.user), get_user_model(), row.user.pk
+        if row.principal_kind == "api_key":
+            for api_key in APIKey.objects.filter(pk__in=keys_of(APIKey, [row.principal_id])):
+                yield _("API key"), api_key.name, APIKey, api_key.pk
+        if row.client_id:
+            yield _("OAuth client"), row.client_name or row.client_id, OAuthClient, row.client_id
 
     @admin.display(description=gettext_lazy("time"), ordering="started_at")
     def time(self, row: RequestLog) -> str:
-        """Return the local time to the second."""
-        return _local(row.started_at).strftime("%Y-%m-%d %H:%M:%S")
+        """Return the time to the second."""
+        return time_of(row)
 
     @admin.display(description=gettext_lazy("time"))
     def exact(self, row: RequestLog) -> str:
-        """Return the local time to the millisecond, with its UTC offset if ``USE_TZ`` is set."""
+        """Return the time to the millisecond, with its distance from UTC, as other logs have it."""
         return _local(row.started_at).isoformat(" ", "milliseconds")
-
-    @admin.display(description=gettext_lazy("method"), ordering="method")
-    def what(self, row: RequestLog) -> str:
-        """Return the method."""
-        return row.method or "–"
-
-    @admin.display(description=gettext_lazy("name"))
-    def about(self, row: RequestLog) -> SafeString | str:
-        """Return the name of the tool, prompt or resource, and the endpoint."""
-        return Truncator(f"{row.name} · {row.server}" if row.name else row.server).chars(60)
-
-    @admin.display(description=gettext_lazy("outcome"))
-    def state(self, row: RequestLog) -> str:
-        """Return the outcome."""
-        return str(row.get_outcome_display())
-
-    @admin.display(description=gettext_lazy("caller"))
-    def who(self, row: RequestLog) -> str:
-        """Return the caller's name at that time, or the type of caller."""
-        return row.caller or row.principal_kind or "–"
 
     @admin.display(description=gettext_lazy("client"))
     def client(self, row: RequestLog) -> str:
-        """Return the client's self-reported name and version."""
+        """Return the self-reported name and version."""
         return Truncator(f"{row.client_name} {row.client_version}".strip()).chars(40) or "–"
-
-    @admin.display(description=gettext_lazy("duration"))
-    def took(self, row: RequestLog) -> str:
-        """Return the duration."""
-        return _("%s ms") % f"{row.duration:.1f}"
-
-    @admin.display(description=gettext_lazy("error"))
-    def said(self, row: RequestLog) -> str:
-        """Return the start of the error message."""
-        return Truncator(row.error).chars(60)
 
     @admin.display(description=gettext_lazy("error"))
     def words(self, row: RequestLog) -> SafeString | str:
-        """Return the error message."""
+        """Return the whole error."""
         return as_text(row.error) if row.error else "–"
 
     @admin.display(description=gettext_lazy("arguments"))
     def given(self, row: RequestLog) -> SafeString | str:
-        """Return the redacted arguments."""
+        """Return the arguments without secrets."""
         return "–" if row.arguments is None else as_json(row.arguments)
 
     @admin.display(description=gettext_lazy("caller"))
     def person(self, row: RequestLog) -> str:
-        """Return the username, with the one at that time if it has changed."""
+        """Return the user, and their name at the time if it was another one."""
         now = "" if row.user is None else str(getattr(row.user, get_user_model().USERNAME_FIELD))
         if not now:
             return row.caller or "–"
@@ -491,12 +606,18 @@ class RequestLogAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("authenticated with"))
     def principal(self, row: RequestLog) -> str:
-        """Return the name of the API key, or kind and id of the caller."""
+        """Return the name of an API key; otherwise kind and id."""
         if row.principal_kind == "api_key":
             for key in APIKey.objects.filter(pk__in=keys_of(APIKey, [row.principal_id])):
                 return _("API key “%s”") % key.name
         return f"{row.principal_kind} {row.principal_id}".strip() or "–"
 
 
+def time_of(row: RequestLog) -> str:
+    """Return the local time of an entry to the second, in a form that sorts as it is read."""
+    return _local(row.started_at).strftime("%Y-%m-%d %H:%M:%S")
+
+
 def _local(moment: datetime.datetime) -> datetime.datetime:
+    """Return a time in the current time zone, if the site has time zones."""
     return timezone.localtime(moment) if timezone.is_aware(moment) else moment

@@ -218,13 +218,12 @@ class Tally:
 
 @dataclass
 class Activity:
-    """Calls in a period: in each bin, and by tool, client and protocol version."""
+    """Calls in a period: in each bin, by tool, and by client and protocol version."""
 
     edges: Sequence[datetime]
     bins: list[Tally]
     tools: dict[Tool, Tally] = field(default_factory=dict)
-    clients: Counter[Client] = field(default_factory=Counter)
-    protocols: Counter[str] = field(default_factory=Counter)
+    clients: dict[Client, Counter[str]] = field(default_factory=dict)
 
     @property
     def total(self) -> Tally:
@@ -246,8 +245,8 @@ def activity(edges: Sequence[datetime], server: str = "") -> Activity:
     for row in _counted(since.filter(OF_TOOLS), "name", endpoint=unindexed("server"), number=number):
         found.tools.setdefault((row["endpoint"], row["name"]), Tally()).add(int(row["number"]), row["calls"])
     for row in _counted(since, "client_name", "client_version", "protocol"):
-        found.clients[row["client_name"], row["client_version"]] += row["calls"]
-        found.protocols[row["protocol"]] += row["calls"]
+        client = row["client_name"], row["client_version"]
+        found.clients.setdefault(client, Counter())[row["protocol"]] += row["calls"]
     return found
 
 

@@ -236,11 +236,36 @@ class ToolRow:
         return default_decision(self.tool)
 
     @property
+    def chosen(self) -> str:
+        """The value of the select of the general policy."""
+        return "default" if self.own is None else self.own.decision
+
+    @property
+    def general(self) -> Decision:
+        """The general policy, whether or not the tool is held back because it changed."""
+        return self.default if self.own is None else Decision[self.own.decision.upper()]
+
+    @property
+    def may_destroy(self) -> bool:
+        """Whether the tool is destructive, or writes and does not say that it is not (``destructiveHint``)."""
+        return not self.tool.read_only and self.tool.annotations.get("destructiveHint") is not False
+
+    @property
+    def is_destructive(self) -> bool:
+        """Whether the tool says that it is destructive."""
+        return not self.tool.read_only and bool(self.tool.annotations.get("destructiveHint"))
+
+    @property
+    def kind(self) -> str:
+        """What it does, in a word."""
+        return _("read-only") if self.tool.read_only else _("destructive") if self.is_destructive else _("writes")
+
+    @property
     def decision(self) -> Decision:
         """Return the decision for callers without an override."""
         if self.is_held:
             return Decision.BLOCK
-        return self.default if self.own is None else Decision[self.own.decision.upper()]
+        return self.general
 
     @property
     def decision_words(self) -> str:

@@ -10,9 +10,11 @@ from django.apps import apps
 from django.contrib import messages
 from django.contrib.admin.utils import unquote
 from django.contrib.auth.models import Group
+from django.core import signing
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect, QueryDict
+from django.middleware.csrf import get_token
 from django.urls import URLPattern, path
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -29,6 +31,7 @@ from django_mcp.approvals import tool_policies
 from django_mcp.approvals.tool_policies import decide
 from django_mcp.conf import settings
 from django_mcp.core import database
+from django_mcp.core.policies import Decision
 from django_mcp.core.server import servers
 from django_mcp.models import ClientPolicy, RequestLog, ToolPolicy, Tools
 
@@ -178,7 +181,36 @@ def _clients() -> Iterable[tuple[str, str]]:
 
 
 DEFAULT = "default"
+POLICY = "policy:"
+"""Before the key of a tool: the name of its select."""
 DECISIONS = (DEFAULT, *ToolPolicy.Decision.values)
+
+
+UNDO_SALT, UNDO_SECONDS = "django_mcp.admin.undo", 3600
+
+
+@dataclass(frozen=True)
+class Change:
+    """A general policy to set.
+
+    Attributes:
+        line: the tool.
+        decision: one of ``DECISIONS``.
+    """
+
+    line: ToolRow
+    decision: str
+
+    @property
+    def loosens(self) -> bool:
+        """Whether a tool that may destroy something becomes callable with less control than before."""
+        now = self.line.default if self.decision == DEFAULT else Decision[self.decision.upper()]
+        return self.line.may_destroy and now < self.line.general
+
+    @property
+    def words(self) -> str:
+        """The new policy."""
+        return _words(self.decision)
 
 
 class ToolPolicyActions:
@@ -187,21 +219,51 @@ class ToolPolicyActions:
     def __init__(self, model_admin: Any, request: HttpRequest) -> None:
         self._admin, self._request = model_admin, request
 
-    def decide(self, lines: Iterable[ToolRow], decision: str) -> None:
-        """Set the general policy of tools, all or none."""
+    def decide(self, changes: Sequence[Change]) -> None:
+        """Set general policies, all or none, and offer to undo it."""
+        before = [(each.line.key, each.line.chosen) for each in changes]
         with database.atomic():
-            changed = [each for each in lines if self._decide(each, decision)]
+            is_changed = [self._decide(each.line, each.decision) for each in changes]
+        changed = [each for each, is_new in zip(changes, is_changed, strict=True) if is_new]
         if not changed:
             self._tell(_("Nothing changed: this is already the policy."), messages.INFO)
-        elif len(changed) == 1:
-            told = {"tool": changed[0].key, "decision": _words(decision)}
-            self._tell(_("Policy of %(tool)s is now: %(decision)s.") % told)
+            return
+        if len(changed) == 1:
+            told = {"tool": changed[0].line.key, "decision": _words(changed[0].decision)}
+            words = _("Policy of %(tool)s is now: %(decision)s.") % told
         else:
-            words = ngettext("%(number)d tool: %(decision)s.", "%(number)d tools: %(decision)s.", len(changed))
-            self._tell(words % {"number": len(changed), "decision": _words(decision)})
+            words = ngettext("%d policy changed.", "%d policies changed.", len(changed)) % len(changed)
+        self._tell(self._with_undo(words, before))
+
+    def _with_undo(self, words: str, before: list[tuple[str, str]]) -> SafeString:
+        """Return a message with a button that restores what was before; its state is signed, and for this user."""
+        token = signing.dumps([str(self._request.user.pk), before], salt=UNDO_SALT, compress=True)
+        return format_html(
+            '{} <form method="post" action="{}" class="mcp-undo"><input type="hidden" name="csrfmiddlewaretoken" '
+            'value="{}"><button name="undo" value="{}">{}</button></form>',
+            words,
+            self._admin.address("tools_changelist"),
+            get_token(self._request),
+            token,
+            _("Undo"),
+        )
+
+    def undo(self, every: Iterable[ToolRow], token: str) -> None:
+        """Restore general policies as they were before a change."""
+        try:
+            user, before = signing.loads(token, salt=UNDO_SALT, max_age=UNDO_SECONDS)
+        except signing.BadSignature:
+            user, before = None, []
+        if user != str(self._request.user.pk):
+            self._tell(_("It is too late to undo this. Set the policies by hand."), messages.WARNING)
+            return
+        rows = {each.key: each for each in every}
+        with database.atomic():
+            number = sum(self._decide(rows[key], decision) for key, decision in before if key in rows)
+        self._tell(ngettext("%d policy restored.", "%d policies restored.", number) % number)
 
     def _decide(self, line: ToolRow, decision: str) -> bool:
-        if decision == (DEFAULT if line.own is None else line.own.decision):
+        if decision == line.chosen:
             return False
         value = None if decision == DEFAULT else decision
         decide(line.server, line.tool, value, user=self._request.user)
@@ -266,7 +328,7 @@ class ToolPolicyActions:
         row.pk = f"{server}.{tool}"  # the proxy has no table; LogEntry stores this id
         self._admin.log_change(self._request, row, words)
 
-    def _tell(self, words: str, level: int = messages.SUCCESS) -> None:
+    def _tell(self, words: "str | SafeString", level: int = messages.SUCCESS) -> None:
         self._admin.message_user(self._request, words, level)
 
 
@@ -346,12 +408,18 @@ class ToolsAdmin(OwnPagesAdmin):
         if "forget" in request.POST:
             ToolPolicyActions(self, request).forget(left_over(), request.POST["forget"])
             return HttpResponseRedirect(request.get_full_path())
-        decision, _space, key = request.POST.get("decide", "").partition(" ")
-        keys = [key] if decision else request.POST.getlist("_selected_action")
-        decision = decision or request.POST.get("action", "")
-        if decision in DECISIONS:
-            wanted = set(keys)
-            ToolPolicyActions(self, request).decide([each for each in every if each.key in wanted], decision)
+        if "undo" in request.POST:
+            ToolPolicyActions(self, request).undo(every, request.POST["undo"])
+            return HttpResponseRedirect(request.get_full_path())
+        return self._set(request, _wanted(request.POST, every))
+
+    def _set(self, request: HttpRequest, changes: Sequence[Change]) -> HttpResponse:
+        """Set policies; ask first if that loosens the policy of a tool that may destroy something."""
+        loosened = [each for each in changes if each.loosens]
+        if loosened and "confirmed" not in request.POST:
+            context = {"changes": changes, "loosened": loosened, "back": request.get_full_path()}
+            return self.page(request, "confirm", _("Loosen policies?"), context)
+        ToolPolicyActions(self, request).decide(changes)
         return HttpResponseRedirect(request.get_full_path())
 
     # Detail
@@ -368,8 +436,10 @@ class ToolsAdmin(OwnPagesAdmin):
         if line is None:
             return self._get_obj_does_not_exist_redirect(request, self.opts, unquote(object_id))  # type: ignore[attr-defined, no-any-return]
         form = OverrideForm(request.POST if "override" in request.POST else None)
-        if request.method == "POST" and self._change(request, line, form):
-            return HttpResponseRedirect(request.get_full_path())
+        if request.method == "POST":
+            answer = self._change(request, line, form)
+            if answer is not None:
+                return answer
         context = {
             "line": line,
             "form": form,
@@ -390,25 +460,26 @@ class ToolsAdmin(OwnPagesAdmin):
         }
         return self.page(request, "tool", line.title or line.tool.name, context)
 
-    def _change(self, request: HttpRequest, line: ToolRow, form: OverrideForm) -> bool:
-        """Process a POST. Return False if the form has errors."""
+    def _change(self, request: HttpRequest, line: ToolRow, form: OverrideForm) -> HttpResponse | None:
+        """Do what was asked, and return the response; None if the form has errors to show."""
         given, changing = request.POST, ToolPolicyActions(self, request)
+        again = HttpResponseRedirect(request.get_full_path())
         if "accept" in given:
             if not self.has_accept_permission(request):
                 raise PermissionDenied
             changing.accept(line, given["accept"])
-            return True
+            return again
         if not self.has_change_permission(request):
             raise PermissionDenied
         if "override" in given:
             if not form.is_valid():
-                return False
+                return None
             changing.override(line, form)
         elif "remove" in given:
             changing.remove(line, given["remove"])
-        elif given.get("decide") in DECISIONS:
-            changing.decide([line], given["decide"])
-        return True
+        else:
+            return self._set(request, _wanted(given, [line]))
+        return again
 
     def _last_calls(self, request: HttpRequest, line: ToolRow) -> list[tuple[RequestLog, str]]:
         if not self.sees_calls(request):
@@ -423,6 +494,18 @@ class ToolsAdmin(OwnPagesAdmin):
         query = urlencode({"server": line.server.name, "name": line.tool.key})
         listing = self.address("requestlog_changelist")
         return f"{listing}?{query}" if listing else ""
+
+
+def _wanted(given: QueryDict, every: Iterable[ToolRow]) -> list[Change]:
+    """Return the changes that a form asks for: those of the ticked tools, or those of the selects."""
+    rows = {each.key: each for each in every}
+    action = given.get("action", "")
+    if action:
+        chosen = [(key, action) for key in given.getlist("_selected_action")]
+    else:
+        chosen = [(name.removeprefix(POLICY), str(given[name])) for name in given if name.startswith(POLICY)]
+    wanted = [Change(rows[key], decision) for key, decision in chosen if key in rows and decision in DECISIONS]
+    return wanted if action else [each for each in wanted if each.decision != each.line.chosen]
 
 
 def _differences(line: ToolRow) -> Any:

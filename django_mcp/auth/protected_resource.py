@@ -51,6 +51,14 @@ def base_url() -> str:
     return settings.BASE_URL.rstrip("/")
 
 
+def url_of(server: MCPServer) -> str:
+    """Return the absolute URL of an endpoint, or "" if ``BASE_URL`` is not set."""
+    try:
+        return base_url() + path_of(server)
+    except ImproperlyConfigured:
+        return ""
+
+
 @lru_cache(maxsize=256)
 def path_of(server: MCPServer) -> str:
     """Return an endpoint's URL path, without trailing slash."""

@@ -4,11 +4,9 @@ import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
-from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import CommandError, CommandParser
 
 from django_mcp.auth.base import AllowAny, authenticators
-from django_mcp.auth.protected_resource import base_url, path_of
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer, servers
 
@@ -54,14 +52,6 @@ def caller_of(server: MCPServer, name: str | None, option: str = "--user") -> Pr
     if server.user_passes_test is not None and not server.user_passes_test(principal.user):
         raise CommandError(f"This user may not use the endpoint {server.name!r}.")
     return principal
-
-
-def url_of(server: MCPServer) -> str:
-    """Return the absolute URL of an endpoint, or "" if ``BASE_URL`` is not set."""
-    try:
-        return base_url() + path_of(server)
-    except ImproperlyConfigured:
-        return ""
 
 
 def intermix(parser: CommandParser) -> None:

@@ -1,4 +1,4 @@
-"""Receivers that end or renew a client's streams when its ``ClientPolicy`` changes.
+"""A client that is blocked loses open streams and running tasks too, not only the next request.
 
 Streams are renewed because they keep the limits they were opened with.
 """
@@ -11,14 +11,14 @@ from django.dispatch import receiver
 
 from django_mcp.auth.toolkit import get_access_token_model
 from django_mcp.models import ClientPolicy
-from django_mcp.pubsub.publish import end_streams, renew_streams
+from django_mcp.pubsub.publish import end_access, renew_streams
 
 
 @receiver([post_save, post_delete], sender=ClientPolicy, dispatch_uid="django_mcp.oauth.policies.changed")
 def renew_streams_of_client(instance: ClientPolicy, signal: Any, **_: Any) -> None:
-    """Renew a client's streams, or end them if it is blocked."""
+    """Renew the streams of all users of a client; end them, and cancel their tasks, if the client is blocked now."""
     is_blocked = instance.blocked and signal is post_save
-    _each_caller(end_streams if is_blocked else renew_streams, application__client_id=instance.client_id)
+    _each_caller(end_access if is_blocked else renew_streams, application__client_id=instance.client_id)
 
 
 def _each_caller(act: Callable[[str, str], None], **wanted: Any) -> None:

@@ -120,9 +120,7 @@ def test_the_list_says_who_let_an_application_in_and_since_when(site: Site, owne
 
 
 def test_an_application_that_nobody_let_in_is_listed_as_that(site: Site, owner: Browser) -> None:
-    assert line(owner, "conf-public") == (
-        "conf-public registered by this site’s administrators conf-public none – – –"
-    )
+    assert line(owner, "conf-public") == ("conf-public registered by this site’s administrators conf-public none – – –")
 
 
 def test_the_list_says_how_an_application_came(site: Site, owner: Browser) -> None:
@@ -135,7 +133,22 @@ def test_the_list_says_how_an_application_came(site: Site, owner: Browser) -> No
     ):
         application.registration_source = source
         application.save()
-        assert f"Far {said} https://client.example.com/a/pa… none" in line(owner, client_id)
+        query = "" if source == "manual" else "?state=unused"
+        assert f"Far {said} https://client.example.com/a/pa… none" in line(owner, client_id, LIST + query)
+
+
+def test_registrations_that_nobody_used_are_folded_away(site: Site, owner: Browser) -> None:
+    for name in ("unused", "called", "blocked", "has"):
+        application = site.make_client(name)
+        application.registration_source = "dcr"
+        application.save()
+    make_call("called", timezone.now())
+    ClientPolicy.objects.create(client_id="blocked", blocked=True)
+    make_token(site, get_application_model().objects.get(client_id="has"), site.user)
+    assert sorted(names(owner)) == ["blocked", "called", "conf-public", "has"]
+    assert "1 unused registration" in content(owner, LIST)
+    assert names(owner, "?state=unused") == ["unused"]
+    assert names(owner, "?q=unused") == ["unused"]
 
 
 @pytest.mark.postgresql
@@ -460,7 +473,8 @@ def test_an_open_stream_ends(live_site: Site, button: str) -> None:
         assert calls[1].next()["method"] == "notifications/tools/list_changed"
 
 
-def test_a_task_that_is_under_way_is_cancelled(site: Site, owner: Browser) -> None:
+@pytest.mark.parametrize("button", ["all", "blocked"])
+def test_a_task_that_is_under_way_is_cancelled(site: Site, owner: Browser, button: str) -> None:
     site.tokens_for()
     now = timezone.now()
     task = Task.objects.create(
@@ -476,7 +490,7 @@ def test_a_task_that_is_under_way_is_cancelled(site: Site, owner: Browser) -> No
         updated=now,
         expires=now + timedelta(hours=1),
     )
-    press(owner, TAKE_BACK)
+    press(owner, TAKE_BACK) if button == "all" else press(owner, PAGE, blocked="yes")
     task.refresh_from_db()
     assert task.status == Task.Status.CANCELLED
 

@@ -399,18 +399,20 @@ def test_further_calls_are_approved_with_the_arguments_that_were_ticked(approver
 
 
 def test_any_number_of_further_calls_may_be_approved_for_an_hour(approver: Browser, row: Approval) -> None:
-    decide(approver, row, "approve_more", calls="")
+    decide(approver, row, "approve_more", calls="", unlimited="on", seconds="3600")
     made = AutoApprovalRule.objects.get()
     assert (made.remaining, made.pattern) == (None, {})
     assert made.expires - made.created == datetime.timedelta(hours=1)
 
 
 def test_what_no_form_sends_decides_nothing(approver: Browser, row: Approval) -> None:
-    given = {"decision": "approve_more", "seen": seen(approver, row), "calls": "2"}
+    given = {"decision": "approve_more", "seen": seen(approver, row), "calls": "2", "seconds": "900"}
     wrong: list[dict[str, Any]] = [
         {"decision": "perhaps"},
         {"calls": "-1"},
         {"calls": "many"},
+        {"calls": ""},
+        {"seconds": ""},
         {"seconds": "99999999"},
         {"names": ["other"]},
         {"reason": "x" * 1001},
@@ -637,7 +639,7 @@ def test_a_standing_approval_is_revoked_by_whoever_may_approve(
         assert "is revoked" in words(approver.post(url, follow=True).content.decode())
         assert "has already ended" in words(approver.post(url, follow=True).content.decode())
     else:
-        approver.post(STANDING, {"action": "stop_selected", "_selected_action": [standing.pk]})
+        approver.post(STANDING, {"action": "stop_selected", "_selected_action": [standing.pk], "confirmed": "yes"})
     standing.refresh_from_db()
     assert standing.revoked is not None
     assert "revoked" in words(page(approver, STANDING))

@@ -139,7 +139,7 @@ def test_a_task_is_cancelled_after_a_question(browser: Browser, task: Task) -> N
 
 
 def test_several_tasks_are_cancelled_at_once(browser: Browser, task: Task) -> None:
-    chosen = {"action": "stop_selected", "_selected_action": [task.pk]}
+    chosen = {"action": "stop_selected", "_selected_action": [task.pk], "confirmed": "yes"}
     assert "1 task is cancelled" in browser.post(TASKS, chosen, follow=True).content.decode()
     task.refresh_from_db()
     assert task.status == "cancelled"
@@ -203,7 +203,7 @@ def test_a_session_that_is_ended_is_gone(browser: Browser, session: Session, way
             said = browser.post(f"{SESSIONS}{session.pk}/stop/", follow=True).content.decode()
             assert "has ended" in said
         case "action":
-            browser.post(SESSIONS, {"action": "stop_selected", "_selected_action": [session.pk]})
+            browser.post(SESSIONS, {"action": "stop_selected", "_selected_action": [session.pk], "confirmed": "yes"})
         case "delete":
             browser.post(f"{SESSIONS}{session.pk}/delete/", {"post": "yes"})
     assert not Session.objects.filter(pk=session.pk).exists()

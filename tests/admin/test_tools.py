@@ -121,19 +121,21 @@ def test_the_list_has_every_tool_of_every_endpoint(browser: Browser, desk_of_dem
     listed = names(page(browser))
     assert {"desk.pay", "desk.look", "desk.hide", "counter.pay", "default.search_flights"} <= set(listed)
     assert "staff.get_task_result" not in listed
-    assert "model travel.City" in line(page(browser, f"{TOOLS}?q=search_cities"), "default.search_cities")
+    assert names(page(browser, f"{TOOLS}?endpoint=default&q=travel.City+search")) == ["default.search_cities"]
 
 
 def test_the_list_says_what_a_tool_is_who_may_call_it_and_what_counts(browser: Browser, desk: MCPServer) -> None:
     listed = page(browser)
     shown = line(listed, "desk.pay")
-    assert shown.startswith("pay Pay somebody · desk · tests.admin.test_tools.furnished.<locals>.pay Pay money.")
-    assert "It is gone then, <b>really</b>." in shown
-    assert "permission travel.add_booking group Office" in shown
-    assert "require approval default for destructive tools" in shown
-    assert "read-only closed world" in line(listed, "desk.look")
-    assert "everyone who may call the endpoint" in line(listed, "desk.look")
-    assert "block default, from the tool’s policy option" in line(listed, "desk.hide")
+    assert shown.startswith(
+        "pay desk destructive permission travel.add_booking; group Office default (require approval)"
+    )
+    assert 'title="Pay money."' in listed
+    assert line(listed, "desk.look").startswith(
+        "look desk read-only everyone who may call the endpoint default (allow)"
+    )
+    assert line(listed, "desk.hide").startswith("hide desk writes scope travel:write default (block)")
+    assert "require approval default for destructive tools" in words(page(browser, PAY))
     assert "scope travel:write" in line(listed, "desk.hide")
 
 
@@ -141,9 +143,9 @@ def test_the_list_says_how_often_and_how_well_it_was_called(browser: Browser, de
     about = {"server": "desk", "method": "tools/call", "name": "pay", "started_at": timezone.now(), "duration": 1.0}
     RequestLog.objects.bulk_create([RequestLog(outcome=each, **about) for each in ("ok", "ok", "ok", "error")])
     shown = page(browser)
-    assert "4 calls, 25 % errors last" in line(shown, "desk.pay")
-    assert "0 calls" in line(shown, "desk.look")
-    assert shown.count('class="mcp-sparkline"') == len(names(shown))
+    assert line(shown, "desk.pay").endswith("4 calls, 25 % errors")
+    assert line(shown, "desk.look").endswith("–")
+    assert shown.count('class="mcp-sparkline"') == 1
 
 
 FOUND = {
@@ -197,18 +199,24 @@ def test_hundreds_of_tools_take_no_more_queries_than_a_few(
 # Deciding
 
 
-def test_one_press_of_a_button_decides(browser: Browser, desk: MCPServer) -> None:
-    assert "Policy of desk.pay is now: block." in told(browser, f"{TOOLS}?endpoint=desk", decide="block desk.pay")
+def test_a_policy_is_chosen_and_saved(browser: Browser, desk: MCPServer) -> None:
+    assert "Policy of desk.pay is now: block." in told(
+        browser, f"{TOOLS}?endpoint=desk", **{"policy:desk.pay": "block"}
+    )
     row = ToolPolicy.objects.get()
     assert (row.server, row.tool, row.decision) == ("desk", "pay", "block")
     assert row.changed_by is not None
     assert row.changed_by.username == "owner-of-the-site"
-    shown = page(browser)
-    assert "block decided by owner-of-the-site on" in line(shown, "desk.pay")
-    assert re.search(r'value="block desk\.pay" aria-pressed="true"', shown)
-    assert "General policy: block." in words(page(browser, PAY))
+    chosen = re.search(r'name="policy:desk\.pay".*?<option value="(\w+)" selected>', page(browser), re.DOTALL)
+    assert chosen is not None
+    assert chosen[1] == "block"
+    shown = words(page(browser, PAY))
+    assert "block decided by owner-of-the-site on" in shown
+    assert "General policy: block." in shown
 
-    assert "Policy of desk.pay is now: default." in told(browser, TOOLS, decide="default desk.pay")
+    assert "Policy of desk.pay is now: default." in told(
+        browser, TOOLS, **{"policy:desk.pay": "default", "confirmed": "yes"}
+    )
     assert not ToolPolicy.objects.exists()
     assert [each.get_change_message() for each in LogEntry.objects.order_by("pk")] == [
         "General policy: block.",
@@ -217,33 +225,91 @@ def test_one_press_of_a_button_decides(browser: Browser, desk: MCPServer) -> Non
 
 
 def test_the_page_stays_where_it_was(browser: Browser, desk: MCPServer) -> None:
-    answer = browser.post(f"{TOOLS}?endpoint=desk&p=1", {"decide": "block desk.pay"})
+    answer = browser.post(f"{TOOLS}?endpoint=desk&p=1", {"policy:desk.pay": "block"})
     assert answer["Location"] == f"{TOOLS}?endpoint=desk&p=1"
 
 
 def test_what_counts_already_is_not_decided_again(browser: Browser, desk: MCPServer) -> None:
-    assert "Nothing changed" in told(browser, TOOLS, decide="default desk.pay")
-    told(browser, TOOLS, decide="ask desk.pay")
-    assert "Nothing changed" in told(browser, TOOLS, decide="ask desk.pay")
+    assert "Nothing changed" in told(browser, TOOLS, **{"policy:desk.pay": "default"})
+    told(browser, TOOLS, **{"policy:desk.pay": "ask"})
+    assert "Nothing changed" in told(browser, TOOLS, **{"policy:desk.pay": "ask"})
     assert LogEntry.objects.count() == 1
 
 
 def test_many_are_decided_about_at_once(browser: Browser, desk: MCPServer) -> None:
     chosen = {"action": "block", "_selected_action": ["desk.pay", "desk.look", "desk.gone"]}
-    assert "2 tools: block." in told(browser, TOOLS, **chosen)
+    assert "2 policies changed." in told(browser, TOOLS, **chosen)
     assert set(ToolPolicy.objects.values_list("tool", "decision")) == {("pay", "block"), ("look", "block")}
     assert LogEntry.objects.count() == 2
 
 
+def test_what_loosens_a_tool_that_may_destroy_something_is_asked_about_first(browser: Browser, desk: MCPServer) -> None:
+    asked = told(browser, f"{TOOLS}?endpoint=desk", **{"policy:desk.pay": "allow", "policy:desk.look": "block"})
+    assert "Loosen policies?" in asked
+    assert "desk.pay Pay money. require approval allow" in asked
+    assert "desk.look Pay" not in asked
+    assert not ToolPolicy.objects.exists()
+    html = browser.post(TOOLS, {"policy:desk.pay": "allow", "policy:desk.look": "block"}).content.decode()
+    again = dict(re.findall(r'<input type="hidden" name="(policy:[^"]+|confirmed)" value="(\w+)"', html))
+    assert "2 policies changed." in told(browser, TOOLS, **again)
+    assert set(ToolPolicy.objects.values_list("tool", "decision")) == {("pay", "allow"), ("look", "block")}
+
+
+@pytest.mark.parametrize(
+    ("before", "given", "asked"),
+    [
+        (None, {"policy:desk.pay": "block"}, False),
+        ("block", {"policy:desk.pay": "default"}, True),
+        ("block", {"policy:desk.pay": "ask"}, True),
+        ("allow", {"policy:desk.pay": "default"}, False),
+        (None, {"policy:desk.hide": "ask"}, True),
+        (None, {"policy:desk.look": "allow"}, False),
+        ("block", {"action": "allow", "_selected_action": "desk.pay"}, True),
+    ],
+)
+def test_it_is_not_asked_about_anything_else(
+    browser: Browser, desk: MCPServer, before: str | None, given: dict[str, str], asked: bool
+) -> None:
+    if before:
+        decide(desk, desk.tools["pay"], before)
+    for url in (TOOLS, PAY) if "policy:desk.pay" in given else (TOOLS,):
+        number = LogEntry.objects.count()
+        assert ("Loosen policies?" in told(browser, url, **given)) is asked, url
+        assert (LogEntry.objects.count() == number) is (asked or url == PAY), url
+
+
+def test_a_change_can_be_undone_by_whoever_made_it(browser: Browser, desk: MCPServer) -> None:
+    decide(desk, desk.tools["look"], "ask")
+    chosen = {"policy:desk.pay": "block", "policy:desk.look": "block"}
+    html = browser.post(TOOLS, chosen, follow=True).content.decode()
+    token = re.search(r'<button name="undo" value="([^"]+)">Undo</button>', html)
+    assert token is not None
+    other = staff("change_toolpolicy")
+    assert "too late to undo" in told(other, TOOLS, undo=token[1])
+    assert "too late to undo" in told(browser, TOOLS, undo=token[1] + "x")
+    assert set(ToolPolicy.objects.values_list("tool", "decision")) == {("pay", "block"), ("look", "block")}
+    assert "2 policies restored." in told(browser, TOOLS, undo=token[1])
+    assert set(ToolPolicy.objects.values_list("tool", "decision")) == {("look", "ask")}
+    assert staff_looking().post(TOOLS, {"undo": token[1]}).status_code == 403
+
+
+def staff_looking() -> Browser:
+    user = User.objects.create_user("who-looks", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename="view_toolpolicy"))
+    browser = Browser()
+    browser.force_login(user)
+    return browser
+
+
 def test_what_makes_no_sense_changes_nothing(browser: Browser, desk: MCPServer) -> None:
-    for given in ({"decide": "burn desk.pay"}, {"decide": "block"}, {"action": ""}, {}):
+    for given in ({"policy:desk.pay": "burn"}, {"policy:desk.gone": "block"}, {"action": "burn"}, {"action": ""}, {}):
         answer = browser.post(TOOLS, {"_selected_action": ["desk.pay"], **given}, follow=True)
         assert answer.status_code == 200, given
         assert not ToolPolicy.objects.exists(), given
 
 
 def test_the_history_leads_from_the_start_page_to_the_tool(browser: Browser, desk: MCPServer) -> None:
-    told(browser, TOOLS, decide="block desk.pay")
+    told(browser, TOOLS, **{"policy:desk.pay": "block"})
     entry = LogEntry.objects.get()
     assert entry.object_repr == "pay (desk)"
     assert page(browser, f"/admin/{entry.get_admin_url().removeprefix('/admin/')}")
@@ -293,16 +359,12 @@ def test_who_may_look_at_policies_sees_no_buttons_and_decides_nothing(desk: MCPS
                 r'<button class="theme.*?</button>|<button type="button.*?</button>', "", page(looking, url)
             ).split('id="content-main"')[1]
         )
-    assert looking.post(TOOLS, {"decide": "block desk.pay"}).status_code == 403
-    assert looking.post(PAY, {"decide": "block"}).status_code == 403
+    assert looking.post(TOOLS, {"policy:desk.pay": "block"}).status_code == 403
+    assert looking.post(PAY, {"policy:desk.pay": "block"}).status_code == 403
     assert looking.post(PAY, {"override": "1", "client_id": CLIENT, "decision": "ask"}).status_code == 403
     assert looking.post(PAY, {"accept": tool_policies.known(desk.tools["pay"]).digest}).status_code == 403
     assert not ToolPolicy.objects.exists()
-    assert "calls" not in line_of(looking)
-
-
-def line_of(browser: Browser) -> str:
-    return words(page(browser, f"{TOOLS}?endpoint=desk").split('id="content-main"')[1].split("<tbody>")[1])
+    assert "Last 30 days" not in words(page(looking))
 
 
 def test_who_may_not_look_gets_nothing(desk: MCPServer) -> None:
@@ -314,16 +376,16 @@ def test_who_may_not_look_gets_nothing(desk: MCPServer) -> None:
 
 def test_who_may_change_policies_decides_and_who_may_see_calls_sees_them(desk: MCPServer) -> None:
     deciding = staff("change_toolpolicy", "view_requestlog")
-    told(deciding, TOOLS, decide="block desk.look")
+    told(deciding, TOOLS, **{"policy:desk.look": "block"})
     assert ToolPolicy.objects.get().tool == "look"
-    assert "0 calls" in line_of(deciding)
+    assert "Last 30 days" in words(page(deciding))
 
 
 def test_a_form_of_another_site_decides_nothing(desk: MCPServer) -> None:
     strict = Browser(enforce_csrf_checks=True)
     strict.force_login(User.objects.create_superuser("owner-of-the-site"))
-    assert strict.post(TOOLS, {"decide": "block desk.pay"}).status_code == 403
-    assert strict.get(f"{TOOLS}?decide=block+desk.pay").status_code == 200
+    assert strict.post(TOOLS, {"policy:desk.pay": "block"}).status_code == 403
+    assert strict.get(f"{TOOLS}?policy:desk.pay=block").status_code == 200
     assert not ToolPolicy.objects.exists()
 
 
@@ -425,7 +487,7 @@ def test_with_change_toolsnapshot_alone_one_accepts_and_decides_nothing(desk: MC
     accepting = staff("view_toolpolicy", "change_toolsnapshot")
     page(accepting)
     change(desk)
-    assert accepting.post(PAY, {"decide": "block"}).status_code == 403
+    assert accepting.post(PAY, {"policy:desk.pay": "block"}).status_code == 403
     assert "The new definition of desk.pay is approved." in told(
         accepting, PAY, accept=tool_policies.known(desk.tools["pay"]).digest
     )
@@ -435,7 +497,7 @@ def test_where_changed_tools_are_held_the_page_says_that_it_is_not_there(browser
     page(browser)
     change(desk)
     with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "BLOCK_CHANGED_TOOLS": True}):
-        assert "block definition changed; hidden from clients" in line(page(browser), "desk.pay")
+        assert "pay changed hidden from clients desk" in line(page(browser), "desk.pay")
         assert "is hidden from clients until its new definition is approved" in words(page(browser, PAY))
 
 
@@ -467,7 +529,7 @@ def test_decisions_about_tools_that_are_not_there_are_shown_and_can_be_taken_bac
     assert {(row.server, row.tool) for row in ToolPolicy.objects.all()} == {("desk", "look"), ("closed", "pay")}
     assert LogEntry.objects.get(object_id="desk.sell").get_change_message() == "Everyone: policy removed."
     browser.post(TOOLS, {"forget": other.pk})
-    assert "not there" not in browser.get(TOOLS).content.decode()
+    assert "missing tool" not in browser.get(TOOLS).content.decode()
 
 
 def test_a_decision_about_a_tool_that_is_there_is_not_taken_back_as_one_of_those(

@@ -3,7 +3,9 @@
 import base64
 import enum
 import html
+import json
 import re
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from datetime import date, datetime
@@ -243,7 +245,7 @@ def test_an_endpoint_that_is_for_others_is_not_there(browser: Browser, make_serv
     look(browser, f"{HOME}?endpoint=others", 404)
     look(browser, address("peek", endpoint="others"), 404)
     assert browser.post(address("peek", endpoint="others"), {"by": "fields"}).status_code == 404
-    assert "others" not in look(browser, HOME)
+    assert "endpoint=others" not in look(browser, HOME)
     assert ran == []
 
 
@@ -437,9 +439,59 @@ def test_a_result_is_shown_with_how_long_it_took_and_how_long_it_is(browser: Bro
 
     said = sees(typed(browser, "add", a="41"))
     assert re.search(r"What the model sees \d+ ms · \d+ bytes", said)
-    assert 'structuredContent { "result": 42 }' in said
+    assert "structuredContent result 42" in said
+    assert said.partition("Full response as JSON")[0].count("42") == 1
     assert 'Arguments sent { "a": 41 }' in said
     assert '"structuredContent": { "result": 42 }' in said.partition("Full response as JSON")[2]
+
+
+def test_rows_are_a_table_and_what_repeats_them_is_left_out(browser: Browser, server: MCPServer) -> None:
+    @tool(server=server)
+    def find() -> dict[str, Any]:
+        """Find."""
+        return {"total": 2, "rows": [{"name": "Salt", "pages": 210}, {"name": "Tides", "tags": ["sea"]}]}
+
+    page = typed(browser, "find")
+    shown = page[page.index("structuredContent</h3>") : page.index("Full response as JSON")]
+    cells = [words(each) for each in re.findall(r"<t[hd][^>]*>.*?</t[hd]>", shown, re.DOTALL)]
+    assert cells == ["total", "2", "name", "pages", "tags", "Salt", "210", "–", "Tides", "–", '["sea"]']
+
+
+@pytest.mark.parametrize("value", [[], {}, [1, 2], {"a": [{"x": 1}], "b": [{"y": 1}]}, {"a": {"b": 1}}, None])
+def test_structured_content_of_any_shape_is_shown(browser: Browser, server: MCPServer, value: Any) -> None:
+    @tool(server=server)
+    def give() -> dict[str, Any]:
+        """Give."""
+        return {"value": value}
+
+    said = sees(typed(browser, "give"))
+    assert "structuredContent" in said
+    assert "Full response as JSON" in said
+
+
+def test_a_request_can_be_copied_and_the_copies_make_it(browser: Browser, server: MCPServer, ada: User) -> None:
+    given: list[tuple[int, str]] = []
+
+    @tool(server=server)
+    def greet(times: int, name: str, token: Annotated[str, Secret()]) -> str:
+        """Greet."""
+        given.append((times, name))
+        return f"Hello {name}" * times
+
+    page = typed(browser, "greet", times="2", name="O'Hara \u202e", token="hunter2")
+    copied = page[page.index("Copy this request") :]
+    curl, script, check = (
+        html.unescape(each) for each in re.findall(r'dir="ltr" tabindex="0">(.*?)</pre>', copied, re.DOTALL)[:3]
+    )
+    assert not [each for each in ("hunter2", "\u202e") if each in curl + script + check]
+    sent = json.loads(shlex.split(curl.replace("\\\n", ""))[-1])
+    assert sent["params"]["arguments"].pop("token") != "hunter2"
+    assert sent["params"]["arguments"] == {"times": 2, "name": "O'Hara \u202e"}
+    compile(script, "script", "exec")
+    module: dict[str, Any] = {}
+    exec(check, module)
+    module["test_it"](ada)
+    assert given[-1] == (2, "O'Hara \u202e")
 
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)> \u202eabc\x07 \"'>"

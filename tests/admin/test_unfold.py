@@ -9,14 +9,14 @@ import pytest
 
 ROOT = "/admin/django_mcp/"
 SHOWN = {
-    "overview/": ['class="mcp-overview"', "django_mcp/overview.css", "No calls in this period."],
-    "tools/": ['class="mcp-tools"', "django_mcp/tools.css", "book_hotel", "mcp-decision mcp-ask"],
+    "overview/": ['class="mcp-overview"', "django_mcp/admin.css", "No requests in this period."],
+    "tools/": ['class="mcp-tools"', "django_mcp/admin.css", "book_hotel", 'name="policy:default.book_hotel"'],
     "tools/default.book_5Fhotel/change/": ["Policy of book_hotel", "Input schema"],
-    "approval/": ["django_mcp/approvals.css", "django_mcp/approvals.js"],
+    "approval/": ["django_mcp/admin.css", "django_mcp/approvals.js"],
     "autoapprovalrule/": ["auto-approval rules"],
     "requestlog/": ["changelist", "Export"],
-    "playground/": ["book_hotel", "django_mcp/try.css"],
-    "oauthclient/": ['class="mcp-tools mcp-applications"', "django_mcp/applications.css"],
+    "playground/": ["book_hotel", "django_mcp/admin.css"],
+    "oauthclient/": ['class="mcp-tools mcp-applications"', "django_mcp/admin.css"],
     "session/": ["changelist"],
     "task/": ["changelist"],
     "apikey/": ["changelist"],

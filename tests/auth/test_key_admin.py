@@ -212,7 +212,16 @@ def test_the_button_asks_and_then_revokes(browser: Browser, ada: User) -> None:
 def test_the_action_revokes_those_that_are_chosen(browser: Browser, ada: User) -> None:
     rows = [create_key(ada, name, endpoints=["guarded"])[0] for name in ("a", "b", "c")]
     chosen = {"action": "revoke_selected", "_selected_action": [rows[0].pk, rows[1].pk]}
-    assert "2 API keys are revoked." in browser.post(KEYS, chosen, follow=True).content.decode()
+    asked = browser.post(KEYS, chosen).content.decode()
+    assert [f"<li>{each}</li>" in asked for each in rows] == [True, True, False]
+    assert not APIKey.objects.exclude(revoked=None).exists()
+    hidden = re.findall(
+        r'<input type="hidden" name="(_selected_action|action|select_across|confirmed)" value="([^"]*)"', asked
+    )
+    again: dict[str, list[str]] = {}
+    for name, value in hidden:
+        again.setdefault(name, []).append(value)
+    assert "2 API keys are revoked." in browser.post(KEYS, again, follow=True).content.decode()
     assert APIKey.objects.get(revoked=None) == rows[2]
     assert LogEntry.objects.count() == 2
 
@@ -233,7 +242,7 @@ def test_whoever_may_only_look_cannot_revoke(ada: User) -> None:
     assert browser.get(f"{KEYS}{row.pk}/change/").status_code == 200
     assert browser.get(revoke).status_code == 403
     assert browser.post(revoke).status_code == 403
-    browser.post(KEYS, {"action": "revoke_selected", "_selected_action": [row.pk]})
+    browser.post(KEYS, {"action": "revoke_selected", "_selected_action": [row.pk], "confirmed": "yes"})
     row.refresh_from_db()
     assert row.revoked is None
 
@@ -264,24 +273,33 @@ def test_limits_are_ticked_and_taken_back(browser: Browser, ada: User) -> None:
     page = browser.get(f"{POLICIES}add/").content.decode()
     assert "book (guarded)" in page
     assert "Write things down (write)" in page
-    policy = save(browser, "add/", blocked="on", scopes=["read"], tools=["book"], service_account=ada.pk)
+    both = {"limits_scopes": "on", "limits_tools": "on"}
+    policy = save(browser, "add/", blocked="on", scopes=["read"], tools=["book"], service_account=ada.pk, **both)
     assert (policy.blocked, policy.scopes, policy.tools, policy.service_account) == (True, ["read"], ["book"], ada)
-    policy = save(browser, f"{policy.pk}/change/", tools=["book"], service_account="")
-    assert (policy.blocked, policy.scopes, policy.tools, policy.service_account) == (False, None, ["book"], None)
+    policy = save(browser, f"{policy.pk}/change/", scopes=["read"], limits_tools="on", tools=[], service_account="")
+    assert (policy.blocked, policy.scopes, policy.tools, policy.service_account) == (False, None, [], None)
+
+
+def test_what_is_chosen_without_its_limit_is_an_error_and_not_all(browser: Browser) -> None:
+    page = browser.post(f"{POLICIES}add/", {"client_id": CLIENT, "tools": ["book"]}).content.decode()
+    assert "Tick “Limit tools” as well, or choose none." in page
+    assert not ClientPolicy.objects.exists()
 
 
 def test_a_limit_to_what_is_gone_stays_one(browser: Browser) -> None:
     policy = ClientPolicy.objects.create(client_id=CLIENT, tools=["gone"], scopes=["old"])
     page = browser.get(f"{POLICIES}{policy.pk}/change/").content.decode()
     assert "gone – no longer exists" in page
-    saved = save(browser, f"{policy.pk}/change/", tools=["gone"], scopes=["old"])
+    assert page.count('checked id="id_limits_') + len(re.findall(r'id="id_limits_\w+" checked', page)) == 2
+    both = {"limits_scopes": "on", "limits_tools": "on"}
+    saved = save(browser, f"{policy.pk}/change/", tools=["gone"], scopes=["old"], **both)
     assert (saved.tools, saved.scopes) == (["gone"], ["old"])
 
 
-def test_an_empty_limit_does_not_become_none_by_saving(browser: Browser) -> None:
+def test_an_empty_limit_allows_nothing_and_stays_one(browser: Browser) -> None:
     policy = ClientPolicy.objects.create(client_id=CLIENT, tools=[], scopes=[])
     assert ">none<" in browser.get(POLICIES).content.decode()
-    saved = save(browser, f"{policy.pk}/change/", blocked="on")
+    saved = save(browser, f"{policy.pk}/change/", blocked="on", limits_scopes="on", limits_tools="on")
     assert (saved.tools, saved.scopes, saved.blocked) == ([], [], True)
 
 

@@ -116,7 +116,7 @@ def test_three_answers_that_do_not_fit_are_the_tools_error(server: MCPServer, ta
     asking(server, "async", lambda ctx: str(ctx.elicit("How many seats?", Booking).data.seats))
     outcome = talk.call("ask", answers=[accept(seats=0), accept(), {"action": "accept"}])
     assert outcome.failed
-    assert "do not fit" in outcome.text
+    assert "do not match" in outcome.text
     assert "accepted without content" in outcome.text
     assert len(outcome.asked) == 3
 

@@ -87,7 +87,7 @@ def test_tags_are_told_where_clients_look_for_them(server: MCPServer, open_datab
 
 
 def test_a_model_goes_into_no_namespace(server: MCPServer) -> None:
-    with pytest.raises(ImproperlyConfigured, match="a model has name and plural for its tools"):
+    with pytest.raises(ImproperlyConfigured, match="use name, plural and tags of the ModelResource"):
         register(Book, Books, server=server.namespace("billing"))
 
 

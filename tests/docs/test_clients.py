@@ -2,7 +2,7 @@
 
 import pytest
 
-from django_mcp.management.commands.mcp_config import CLIENTS, Target
+from django_mcp.client.configuration import CLIENTS, Target
 from tests.docs.test_blocks import ROOT
 
 PAGES = {

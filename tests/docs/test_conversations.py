@@ -102,7 +102,7 @@ def test_the_page_on_asking_does_what_it_says(site: Site) -> None:
     assert "the user declined" in declined["text"]
     assert "may be asked again" in cancelled["text"]
     assert len(wrong["asked"]) == 3
-    assert "do not fit" in wrong["text"]
+    assert "do not match" in wrong["text"]
     assert lent["text"] == "Ada has Persuasion for 7 days."
     assert [each["title"] for each in lent["asked"][0]["params"]["requestedSchema"]["properties"]["book"]["oneOf"]]
     assert kept["text"] == "Nothing was deleted."

@@ -14,7 +14,7 @@ from django.test import override_settings
 from django.urls import get_resolver
 
 from django_mcp import MCPServer
-from django_mcp.management.commands.mcp_config import CLIENTS
+from django_mcp.client.configuration import CLIENTS
 
 Run = Callable[..., Any]
 URL = "https://shop.example/shop/mcp"

@@ -118,7 +118,7 @@ def test_a_form_that_does_not_fit_is_asked_again_under_another_key_three_times(
         client.update(task_id, {key: accept(name="A")})
     result = client.ended(task_id)
     assert result["isError"]
-    assert "do not fit" in result["content"][0]["text"]
+    assert "do not match" in result["content"][0]["text"]
 
 
 def test_the_second_try_may_fit(server: MCPServer, client: TaskClient) -> None:

@@ -32,7 +32,7 @@ def test_an_unknown_endpoint_is_refused_with_those_there_are() -> None:
 @pytest.mark.parametrize("authentication", [[], ["tests.transports.test_stdio_command.Nobody"]])
 def test_an_endpoint_that_is_not_open_to_everybody_wants_a_user(authentication: list[str]) -> None:
     settings = {"AUTHENTICATION": authentication}
-    with override_settings(DJANGO_MCP=settings), pytest.raises(CommandError, match="--user NAME"):
+    with override_settings(DJANGO_MCP=settings), pytest.raises(CommandError, match="--user USERNAME"):
         call_command("mcp_stdio")
 
 

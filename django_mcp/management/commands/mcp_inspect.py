@@ -14,7 +14,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils.translation import gettext as _
 
 from django_mcp.auth.base import authenticators
-from django_mcp.auth.protected_resource import path_of
+from django_mcp.auth.protected_resource import path_of, url_of
 from django_mcp.client.in_process import bring_up_to_date, looking
 from django_mcp.conf import settings
 from django_mcp.core.concurrency import run_inline
@@ -35,7 +35,7 @@ from django_mcp.core.permissions import (
 from django_mcp.core.policies import Decision, Rule
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer, servers
-from django_mcp.management.base import find_principal, find_server, intermix, url_of
+from django_mcp.management.base import find_principal, find_server, intermix
 from django_mcp.models import ClientPolicy
 from django_mcp.primitives.base import Primitive, spoken
 from django_mcp.primitives.resource import Resource

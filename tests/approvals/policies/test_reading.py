@@ -150,7 +150,7 @@ def test_where_decisions_cannot_be_read_those_known_before_count(
     clock.now += 60
     assert "error" in caller.call("pay").json
     assert caller.call("look").text == "looked"
-    assert [each.getMessage() for each in caplog.records if "known before count" in each.getMessage()] != []
+    assert [each.getMessage() for each in caplog.records if "last known ones still apply" in each.getMessage()] != []
     clock.now += core.RETRY_SECONDS / 2
     caplog.clear()
     assert caller.call("look").text == "looked"

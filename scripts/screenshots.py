@@ -1,0 +1,246 @@
+"""Take the pictures of ``docs/images/admin``: ``make screenshots``, on the demo with two days of made-up traffic.
+
+Each page is taken in Chromium at 1280 and 390 pixels, light and dark, with Django's own admin and with django-unfold.
+"""
+
+import argparse
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+FOLDER = ROOT / "docs" / "images" / "admin"
+HOST, PORT = "127.0.0.1", 18_533
+SIZES = {"wide": (1280, 900), "narrow": (390, 844)}
+THEMES = ("light", "dark")
+SETTINGS = {"plain": "demo_project.settings", "unfold": "tests.admin.unfold_settings"}
+PAGES = {
+    "overview": "overview/",
+    "approvals": "approval/",
+    "approval": "approval/{approval}/change/",
+    "request-log": "requestlog/",
+    "request-log-entry": "requestlog/{failed}/change/",
+    "tools": "tools/",
+    "tool": "tools/default.book_5Fhotel/change/",
+    "oauth-clients": "oauthclient/",
+    "api-keys": "apikey/",
+    "tasks": "task/",
+    "playground": "playground/",
+}
+
+
+@contextmanager
+def demo(database: Path, settings: str) -> Iterator[str]:
+    """Serve the demo; yields the address of its admin."""
+    environment = {
+        **os.environ,
+        "DEMO_DATABASE": str(database),
+        "DATABASE_URL": "",
+        "DJANGO_SETTINGS_MODULE": settings,
+        "BASE_URL": f"http://{HOST}:{PORT}",
+    }
+    command = [sys.executable, "manage.py", "demo", "--port", str(PORT)]
+    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)  # noqa: S603 - ours
+    try:
+        _wait_for(f"http://{HOST}:{PORT}/admin/login/", process)
+        yield f"http://{HOST}:{PORT}/admin/"
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def _wait_for(address: str, process: "subprocess.Popen[bytes]") -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            urllib.request.urlopen(address, timeout=5).close()  # noqa: S310 - an address of ours
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.2)
+        else:
+            return
+    raise SystemExit("The demo did not start.")
+
+
+CLIENTS = (("Claude", "1.8.2"), ("ChatGPT", "2026.11"), ("Visual Studio Code", "1.121.0"), ("mcp-inspector", "1.4.0"))
+TOOLS = (
+    ("search_flights", 40, 0.02, 45),
+    ("search_hotels", 25, 0.01, 30),
+    ("get_weather", 18, 0.12, 320),
+    ("book_hotel", 9, 0.08, 80),
+    ("list_bookings", 8, 0.0, 25),
+    ("cancel_booking", 3, 0.05, 60),
+    ("send_email", 3, 0.3, 410),
+)
+"""Name, share of the calls, share of errors, usual duration in milliseconds."""
+ERRORS = {
+    "get_weather": "The weather service did not answer within 5 seconds. Retry later.",
+    "send_email": "The mail server refused the message: mailbox full.",
+    "book_hotel": "Hotel 14 has no room for 3 guests on 2026-12-24. Choose other dates.",
+    "search_flights": "No airport with code 'LIX' found. Use search_airports to find one.",
+}
+
+
+def traffic(calls: int = 900) -> dict[str, int]:
+    """Fill the log, the approvals and the tasks of the demo's database; return the keys of the rows that are shown."""
+    import django  # noqa: PLC0415 - settings come from the environment
+
+    django.setup()
+    from django.contrib.auth import get_user_model  # noqa: PLC0415
+    from django.utils import timezone  # noqa: PLC0415
+
+    from django_mcp.models import Approval, ApprovalEvent, RequestLog  # noqa: PLC0415
+
+    chance, now = random.Random(7), timezone.now()  # noqa: S311 - traffic, the same each time
+    users = [get_user_model().objects.get(username=name) for name in ("anna", "ben", "admin")]
+    rows = []
+    for _ in range(calls):
+        name, _share, wrong, usual = chance.choices(TOOLS, [each[1] for each in TOOLS])[0]
+        client, version = chance.choices(CLIENTS, [5, 3, 2, 1])[0]
+        user = chance.choice(users)
+        outcome = "error" if chance.random() < wrong else chance.choices(["ok", "denied"], [60, 1])[0]
+        error = {"error": ERRORS.get(name, "Internal server error."), "denied": "Permission denied."}.get(outcome, "")
+        rows.append(
+            RequestLog(
+                started_at=now - timedelta(seconds=chance.triangular(60, 172_000, 20_000)),
+                server="default",
+                method="tools/call",
+                name=name,
+                outcome=outcome,
+                error=error,
+                principal_kind="oauth",
+                principal_id=f"{user.pk}:1",
+                user=user,
+                caller=user.get_username(),
+                client_name=client,
+                client_version=version,
+                protocol=chance.choices(["2026-07-28", "2025-11-25"], [3, 1])[0],
+                address="192.0.2.14",
+                arguments={"city": "Lisbon", "nights": chance.randint(1, 9)},
+                result_kind="structured",
+                result_size=chance.randint(300, 4000),
+                duration=usual * chance.lognormvariate(0, 0.6),
+                queries=chance.randint(1, 6),
+                trace_id=f"{chance.getrandbits(128):032x}",
+            )
+        )
+    RequestLog.objects.bulk_create(sorted(rows, key=lambda row: row.started_at))
+    anna = users[0]
+    pending = [
+        _approval(
+            Approval,
+            anna,
+            "cancel_booking",
+            {"booking": "B-1042", "reason": "The customer is ill"},
+            {
+                "verb": "update",
+                "object": "booking B-1042",
+                "uri": "travel://bookings/B-1042",
+                "changes": [{"field": "status", "label": "status", "before": "confirmed", "after": "cancelled"}],
+                "also": [{"what": "refund", "count": 1}],
+            },
+            ago=timedelta(minutes=minutes),
+        )
+        for minutes in (4, 21)
+    ]
+    pending.append(
+        _approval(
+            Approval,
+            users[1],
+            "send_email",
+            {"to": "guest@example.com", "subject": "Your trip to Lisbon", "body": "Dear guest,\nyour trip is booked."},
+            {"text": "E-mail to guest@example.com: Your trip to Lisbon"},
+            ago=timedelta(minutes=1),
+        )
+    )
+    for row in pending:
+        ApprovalEvent.objects.create(approval=row, kind="proposed", at=row.created)
+    failed = RequestLog.objects.filter(outcome="error").order_by("-started_at")[0]
+    return {"approval": pending[0].pk, "failed": failed.pk}
+
+
+def _approval(model: Any, user: Any, tool: str, arguments: Any, preview: Any, ago: timedelta) -> Any:
+    from django.utils import timezone  # noqa: PLC0415
+
+    now = timezone.now() - ago
+    number = model.objects.count()
+    return model.objects.create(
+        public_id=f"q7r{number:05}",
+        server="default",
+        tool=tool,
+        principal_kind="oauth",
+        principal_id=f"{user.pk}:1",
+        user=user,
+        client={"name": "Claude", "version": "1.8.2"},
+        arguments=arguments,
+        parts={name: f"{number}{name}" for name in arguments},
+        digest=f"{number:064}",
+        version="v",
+        preview=preview,
+        created=now,
+        expires=now + timedelta(hours=1),
+    )
+
+
+def take(browser: Any, address: str, keys: dict[str, int], admin: str, wanted: list[str]) -> None:
+    """Take every page in every size and theme."""
+    for theme in THEMES:
+        for size, (width, height) in SIZES.items():
+            context = browser.new_context(
+                viewport={"width": width, "height": height}, color_scheme=theme, locale="en-GB", timezone_id="UTC"
+            )
+            page = context.new_page()
+            page.goto(f"{address}login/?next=/admin/")
+            page.fill("input[name=username]", "admin")
+            page.fill("input[name=password]", "admin")
+            page.press("input[name=password]", "Enter")
+            page.wait_for_url("**/admin/", wait_until="commit")
+            for name, path in PAGES.items():
+                if wanted and name not in wanted:
+                    continue
+                page.goto(address + "django_mcp/" + path.format(**keys))
+                target = FOLDER / f"{name}-{'' if admin == 'plain' else f'{admin}-'}{theme}-{size}.png"
+                page.screenshot(path=target, full_page=False)
+                wide = page.evaluate("document.documentElement.scrollWidth")
+                print(target.name, "TOO WIDE" if wide > width else "")  # noqa: T201
+            context.close()
+
+
+def main() -> None:
+    """Make the database, serve it, take the pictures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="*", default=[], choices=[*PAGES], help="pages; all by default")
+    parser.add_argument("--admin", nargs="*", default=[*SETTINGS], choices=[*SETTINGS])
+    options = parser.parse_args()
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415
+
+    from tests.auth_check.browser import find_chromium  # noqa: PLC0415
+
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        database = Path(folder) / "demo.sqlite3"
+        os.environ |= {"DEMO_DATABASE": str(database), "DATABASE_URL": "", "DJANGO_SETTINGS_MODULE": SETTINGS["plain"]}
+        for command in (["migrate", "-v0"], ["load_travel", "-v0"]):
+            subprocess.run([sys.executable, "manage.py", *command], cwd=ROOT, check=True)  # noqa: S603 - ours
+        keys = traffic()
+        with sync_playwright() as playwright:
+            launch = {"executable_path": find_chromium(), "args": ["--no-sandbox", "--disable-gpu"]}
+            browser = playwright.chromium.launch(**launch)
+            for admin in options.admin:
+                with demo(database, SETTINGS[admin]) as address:
+                    take(browser, address, keys, admin, options.only)
+            browser.close()
+
+
+if __name__ == "__main__":
+    main()
