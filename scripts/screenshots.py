@@ -4,6 +4,7 @@ Each page is taken in Chromium at 1280 and 390 pixels, light and dark, with Djan
 """
 
 import argparse
+import json
 import os
 import random
 import subprocess
@@ -15,8 +16,11 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+
+from PIL import Image
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -24,6 +28,8 @@ FOLDER = ROOT / "docs" / "images" / "admin"
 HOST, PORT = "127.0.0.1", 18_533
 SIZES = {"wide": (1280, 900), "narrow": (390, 844)}
 THEMES = ("light", "dark")
+COLOURS = 96
+"""Of a picture: enough for pages, and a third of the bytes."""
 SETTINGS = {"plain": "demo_project.settings", "unfold": "tests.admin.unfold_settings"}
 PAGES = {
     "overview": "overview/",
@@ -34,27 +40,55 @@ PAGES = {
     "tools": "tools/",
     "tool": "tools/default.book_5Fhotel/change/",
     "oauth-clients": "oauthclient/",
+    "oauth-client": "oauthclient/https_3A_2F_2Fclaude.ai_2Foauth_2Fclaude-code-client-metadata/change/",
     "api-keys": "apikey/",
     "tasks": "task/",
     "playground": "playground/",
+    "playground-result": "playground/call/?endpoint=default&kind=tool&key=search_hotels",
 }
+PRESSED = {"playground-result": "button[value=fields]"}
+"""What is clicked before the picture."""
 
 
-@contextmanager
-def demo(database: Path, settings: str) -> Iterator[str]:
-    """Serve the demo; yields the address of its admin."""
-    environment = {
+def environment(database: Path, settings: str = SETTINGS["plain"], port: int = PORT) -> dict[str, str]:
+    """Return the environment of the demo's processes."""
+    return {
         **os.environ,
         "DEMO_DATABASE": str(database),
         "DATABASE_URL": "",
         "DJANGO_SETTINGS_MODULE": settings,
-        "BASE_URL": f"http://{HOST}:{PORT}",
+        "BASE_URL": f"http://{HOST}:{port}",
     }
-    command = [sys.executable, "manage.py", "demo", "--port", str(PORT)]
-    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)  # noqa: S603 - ours
+
+
+def prepared(database: Path, port: int = PORT) -> dict[str, int]:
+    """Make the demo's database with traffic, and return the keys of the rows that pages show."""
+    for command in (["manage.py", "migrate", "-v0"], ["manage.py", "load_travel", "-v0"], [__file__, "--traffic"]):
+        done = subprocess.run(  # noqa: S603 - ours
+            [sys.executable, *command],
+            cwd=ROOT,
+            env=environment(database, port=port),
+            check=True,
+            stdout=subprocess.PIPE,
+        )
+    keys: dict[str, int] = json.loads(done.stdout)
+    return keys
+
+
+@contextmanager
+def demo(database: Path, settings: str = SETTINGS["plain"], port: int = PORT) -> Iterator[str]:
+    """Serve the demo; yields the address of its admin."""
+    command = [sys.executable, "manage.py", "demo", "--port", str(port)]
+    process = subprocess.Popen(  # noqa: S603 - ours
+        command,
+        cwd=ROOT,
+        env=environment(database, settings, port),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.STDOUT,
+    )
     try:
-        _wait_for(f"http://{HOST}:{PORT}/admin/login/", process)
-        yield f"http://{HOST}:{PORT}/admin/"
+        _wait_for(f"http://{HOST}:{port}/admin/login/", process)
+        yield f"http://{HOST}:{port}/admin/"
     finally:
         process.terminate()
         process.wait(10)
@@ -99,7 +133,10 @@ def traffic(calls: int = 900) -> dict[str, int]:
     from django.contrib.auth import get_user_model  # noqa: PLC0415
     from django.utils import timezone  # noqa: PLC0415
 
-    from django_mcp.models import Approval, ApprovalEvent, RequestLog  # noqa: PLC0415
+    from django_mcp.auth.protected_resource import resource_of  # noqa: PLC0415
+    from django_mcp.auth.toolkit import get_access_token_model, get_application_model  # noqa: PLC0415
+    from django_mcp.core.server import server  # noqa: PLC0415
+    from django_mcp.models import Approval, ApprovalEvent, RequestLog, Task  # noqa: PLC0415
 
     chance, now = random.Random(7), timezone.now()  # noqa: S311 - traffic, the same each time
     users = [get_user_model().objects.get(username=name) for name in ("anna", "ben", "admin")]
@@ -136,6 +173,37 @@ def traffic(calls: int = 900) -> dict[str, int]:
         )
     RequestLog.objects.bulk_create(sorted(rows, key=lambda row: row.started_at))
     anna = users[0]
+    hour = timedelta(hours=1)
+    application = get_application_model().objects.create(
+        client_id="https://claude.ai/oauth/claude-code-client-metadata",
+        name="Claude",
+        client_type="public",
+        authorization_grant_type="authorization-code",
+        redirect_uris="https://claude.ai/api/mcp/auth_callback",
+        registration_source="cimd",
+    )
+    get_access_token_model().objects.create(
+        user=anna,
+        application=application,
+        token="of-no-use",  # noqa: S106 - nothing accepts it
+        expires=now + hour,
+        scope="travel:read travel:write",
+        resource=[resource_of(server)],
+    )
+    task = Task.objects.create(
+        task_id="8yGm2QbTqE0vWc1d",
+        server="default",
+        tool="year_report",
+        principal_kind="oauth",
+        principal_id=f"{anna.pk}:{application.pk}",
+        user=anna,
+        client={"name": "Claude", "version": "1.8.2"},
+        request={"method": "tools/call", "params": {"name": "year_report", "arguments": {"year": 2026}}},
+        backend="none",
+        created=now - timedelta(minutes=3),
+        updated=now,
+        expires=now + hour,
+    )
     pending = [
         _approval(
             Approval,
@@ -166,7 +234,7 @@ def traffic(calls: int = 900) -> dict[str, int]:
     for row in pending:
         ApprovalEvent.objects.create(approval=row, kind="proposed", at=row.created)
     failed = RequestLog.objects.filter(outcome="error").order_by("-started_at")[0]
-    return {"approval": pending[0].pk, "failed": failed.pk}
+    return {"approval": pending[0].pk, "failed": failed.pk, "task": task.pk}
 
 
 def _approval(model: Any, user: Any, tool: str, arguments: Any, preview: Any, ago: timedelta) -> Any:
@@ -209,8 +277,12 @@ def take(browser: Any, address: str, keys: dict[str, int], admin: str, wanted: l
                 if wanted and name not in wanted:
                     continue
                 page.goto(address + "django_mcp/" + path.format(**keys))
+                if name in PRESSED:
+                    page.click(PRESSED[name])
+                    page.wait_for_load_state()
                 target = FOLDER / f"{name}-{'' if admin == 'plain' else f'{admin}-'}{theme}-{size}.png"
-                page.screenshot(path=target, full_page=False)
+                image = Image.open(BytesIO(page.screenshot()))
+                image.convert("RGB").quantize(COLOURS).save(target, optimize=True)
                 wide = page.evaluate("document.documentElement.scrollWidth")
                 print(target.name, "TOO WIDE" if wide > width else "")  # noqa: T201
             context.close()
@@ -221,7 +293,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="*", default=[], choices=[*PAGES], help="pages; all by default")
     parser.add_argument("--admin", nargs="*", default=[*SETTINGS], choices=[*SETTINGS])
+    parser.add_argument("--traffic", action="store_true", help="fill the demo's database, and print keys as JSON")
     options = parser.parse_args()
+    if options.traffic:
+        print(json.dumps(traffic()))  # noqa: T201
+        return
     from playwright.sync_api import sync_playwright  # noqa: PLC0415
 
     from tests.auth_check.browser import find_chromium  # noqa: PLC0415
@@ -229,10 +305,7 @@ def main() -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         database = Path(folder) / "demo.sqlite3"
-        os.environ |= {"DEMO_DATABASE": str(database), "DATABASE_URL": "", "DJANGO_SETTINGS_MODULE": SETTINGS["plain"]}
-        for command in (["migrate", "-v0"], ["load_travel", "-v0"]):
-            subprocess.run([sys.executable, "manage.py", *command], cwd=ROOT, check=True)  # noqa: S603 - ours
-        keys = traffic()
+        keys = prepared(database)
         with sync_playwright() as playwright:
             launch = {"executable_path": find_chromium(), "args": ["--no-sandbox", "--disable-gpu"]}
             browser = playwright.chromium.launch(**launch)

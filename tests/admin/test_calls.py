@@ -183,6 +183,11 @@ def test_a_span_includes_its_last_day_and_ends_before_its_last_moment(browser: B
         assert rows_of(page(browser, "?since=2026-05-04T23:30")) == 2
 
 
+def test_a_request_that_was_rejected_unread_can_be_opened_too(browser: Browser) -> None:
+    row = made(name="", method="", outcome="denied")
+    assert f'<a href="/admin/django_mcp/requestlog/{row.pk}/change/">rejected request</a>' in page(browser)
+
+
 def test_filters_are_shown_and_each_can_be_removed(browser: Browser) -> None:
     made()
     html = page(browser, "?name=book_hotel&outcome=ok&since=2026-05-04&q=Lisbon")
