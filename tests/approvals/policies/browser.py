@@ -40,8 +40,9 @@ class Browser:
         assert "plain_sync" in page, "the list of tools"
 
     def decide(self, value: str) -> None:
-        """Press a button of the list."""
-        self.post(TOOLS, decide=value)
+        """Save a policy of the list: its value, a space, and the tool; questions are answered with yes."""
+        policy, _space, key = value.partition(" ")
+        self.post(TOOLS, confirmed="yes", **{f"policy:{key}": policy})
 
     def _read(self, page: str) -> str:
         found = _TOKEN.search(page)
