@@ -433,7 +433,6 @@ class ApprovalAdmin(LookingAdmin):
     list_display = ("tool", "caller_name", "client_name", "state_now", "decided_by", "created")
     list_filter = (StateFilter, "server", "tool", "created")
     list_select_related = ("user", "decided_by", "task")
-    date_hierarchy = "created"
     ordering = ("-pk",)
     actions = None
     show_full_result_count = False
