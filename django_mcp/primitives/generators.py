@@ -129,8 +129,12 @@ class _Pieces:
         self._count()
         self._kept.append(item)
         self._characters += len(item) if isinstance(item, str | bytes) else 0
-        if len(self._kept) > MAX_PIECES or self._characters > MAX_CHARACTERS:
+        if len(self._kept) > MAX_PIECES:
             raise ToolError(f"The tool was stopped because it yielded more than {MAX_PIECES} items. Request fewer.")
+        if self._characters > MAX_CHARACTERS:
+            raise ToolError(
+                f"The tool was stopped because it yielded more than {MAX_CHARACTERS} characters. Request less."
+            )
 
     def _count(self) -> None:
         """Report the previous value unless the function does."""

@@ -109,7 +109,7 @@ class Endpoint:
         if head.method == "OPTIONS":
             return MCPResponse(204, headers=(*cors, *preflight(head.headers)))
         allow = ", ".join((*self.verbs, "OPTIONS"))
-        instead = "GET to open a stream" if "POST" in self.verbs else "POST to send a message"
+        instead = "POST to send a message" if "POST" in self.verbs else "GET to open a stream"
         raise Refusal(405, f"Method {head.method} is not allowed here; use {instead}.", [("Allow", allow)])
 
 

@@ -11,6 +11,7 @@ from django.db import connection
 from pydantic import BaseModel
 
 from django_mcp import Context, ImageContent, MCPServer, Progress, TextContent, ToolError, ToolResult, tool
+from django_mcp.primitives import generators
 from tests.behaviour.afresh import afresh
 from tests.clients import Client
 from tests.conversation import Conversation, accept
@@ -291,6 +292,16 @@ def test_an_endless_generator_is_stopped(server: MCPServer, client: Client, kind
     answer = client.call("give")
     assert answer.result["isError"] is True
     assert answer.text == "The tool was stopped because it yielded more than 10000 items. Request fewer."
+
+
+def test_a_generator_of_long_texts_is_stopped_before_it_fills_the_memory(
+    server: MCPServer, client: Client, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generators, "MAX_CHARACTERS", 1000)
+    yielding(server, kind, ("x" * 100 for _ in range(50)))
+    assert (
+        client.call("give").text == "The tool was stopped because it yielded more than 1000 characters. Request less."
+    )
 
 
 def test_decorating_leaves_a_generator_as_it_was(server: MCPServer) -> None:

@@ -471,6 +471,7 @@ def test_each_url_has_one_verb(workers: list[Worker], subtests: pytest.Subtests)
             for worker in workers:
                 answer = worker.to(verb, url, {"content-type": "application/json"}, b"{}").done()
                 assert (answer.status, answer.headers["allow"]) == (405, allowed)
+                assert f"use {allowed.partition(',')[0]} to" in answer.json["error"]["message"]
 
 
 def test_what_is_no_message_is_refused_at_once(workers: list[Worker], subtests: pytest.Subtests) -> None:
