@@ -73,6 +73,13 @@ class PolicyForm(_ModelForm):
         return given
 
 
+class ClientLimitsForm(PolicyForm):
+    """The limits alone, for the page of an OAuth client."""
+
+    class Meta(PolicyForm.Meta):
+        fields = ("limits_scopes", "scopes", "limits_tools", "tools")
+
+
 class ClientPolicyAdmin(_ModelAdmin):
     """Blocks OAuth clients and limits their scopes and tools."""
 

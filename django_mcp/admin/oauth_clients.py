@@ -20,6 +20,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from django_mcp.admin.base import OwnPagesAdmin, page_of, page_queries
+from django_mcp.admin.client_policies import ClientLimitsForm
 from django_mcp.auth.toolkit import get_application_model
 from django_mcp.core import database
 from django_mcp.core.database import keys_of
@@ -86,6 +87,17 @@ class ClientActions:
             self._note(done)
         name = name_of(self._application)
         self._tell((_("Client %s is blocked.") if blocked else _("Client %s is no longer blocked.")) % name)
+
+    def limit(self, form: ClientLimitsForm) -> None:
+        """Save the limits of scopes and tools; the form is valid."""
+        with database.atomic():
+            row = form.save(commit=False)
+            # Not the other columns: somebody may have blocked the client since the page was made.
+            row.save(update_fields=None if row.pk is None else ["scopes", "tools"])
+            done = _("Limits changed.")
+            self._admin.log_change(self._request, row, done)
+            self._note(done)
+        self._tell(_("Limits of client %s saved.") % name_of(self._application))
 
     def _note(self, words: str) -> None:
         row = OAuthClient(client_id=self._application.client_id)
@@ -404,17 +416,21 @@ class OAuthClientAdmin(OwnPagesAdmin):
         application = self._find(request, object_id)
         if application is None:
             return self._no_such(request, object_id)
-        if request.method == "POST":
-            self._change(request, application)
+        policy = ClientPolicy.objects.filter(client_id=application.client_id).select_related("service_account").first()
+        limits = ClientLimitsForm(
+            request.POST if "limits" in request.POST else None,
+            instance=policy or ClientPolicy(client_id=application.client_id),
+        )
+        if request.method == "POST" and self._change(request, application, limits):
             return HttpResponseRedirect(request.get_full_path())
         page = Paginator(people(application), PER_PAGE).get_page(request.GET.get("p"))
-        policy = ClientPolicy.objects.filter(client_id=application.client_id).select_related("service_account").first()
         context = {
             **self._about(application),
             "origin": consent.origin(application),
             "document": document_of(application),
             "hosts": hosts_of(application),
             "policy_words": policy_words(application, policy),
+            "limits": limits,
             "policy_address": self._policy_address(request, application, policy),
             "has_policy": policy is not None,
             "holders": holders(application, [each["user"] for each in page]),
@@ -428,14 +444,20 @@ class OAuthClientAdmin(OwnPagesAdmin):
         }
         return self.page(request, "application", name_of(application), context)
 
-    def _change(self, request: HttpRequest, application: Any) -> None:
+    def _change(self, request: HttpRequest, application: Any, limits: ClientLimitsForm) -> bool:
+        """Do what was asked. Return False if the form of limits has errors."""
         if not self.has_change_permission(request):
             raise PermissionDenied
         given, changing = request.POST, ClientActions(self, request, application)
-        if "take_back" in given:
+        if "limits" in given:
+            if not limits.is_valid():
+                return False
+            changing.limit(limits)
+        elif "take_back" in given:
             changing.take_back(given["take_back"])
         elif given.get("blocked") in {"yes", "no"}:
             changing.block(blocked=given["blocked"] == "yes")
+        return True
 
     def take_back_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
         """Confirm the revocation of all access; revoke it on POST.

@@ -526,6 +526,27 @@ def test_blocking_keeps_the_rest_of_the_policy(site: Site, owner: Browser) -> No
     assert (row.blocked, row.scopes, row.tools, row.service_account) == (True, ["travel:read"], ["look_up"], site.user)
 
 
+def test_limits_are_set_on_the_page_and_keep_what_was_decided_meanwhile(site: Site, owner: Browser) -> None:
+    shown = content(owner, PAGE)
+    assert "Limit tools" in shown
+    ClientPolicy.objects.create(client_id="conf-public", blocked=True, service_account=site.user)
+    told = press(owner, PAGE, limits="1", limits_tools="on", tools=["look_up"], limits_scopes="on")
+    assert "Limits of client conf-public saved." in told
+    row = ClientPolicy.objects.get()
+    assert (row.scopes, row.tools, row.blocked, row.service_account) == ([], ["look_up"], True, site.user)
+    told = press(owner, PAGE, limits="1", limits_tools="", tools=["look_up"], limits_scopes="")
+    row.refresh_from_db()
+    assert (row.scopes, row.tools) == (None, None)
+    assert [each.get_change_message() for each in LogEntry.objects.all()] == ["Limits changed."] * 4
+
+
+def test_limits_with_an_error_change_nothing_and_are_shown_again(site: Site, owner: Browser) -> None:
+    answer = owner.post_form(PAGE, {"limits": "1", "tools": ["no-such-tool"]})
+    assert "no-such-tool is not one of the available choices" in answer.content.decode()
+    assert not ClientPolicy.objects.exists()
+    assert staff(site, "view_clientpolicy").post_form(PAGE, {"limits": "1"}).status_code == 403
+
+
 def test_only_a_superuser_says_in_whose_name_a_client_acts_by_itself(site: Site, owner: Browser) -> None:
     """Whoever may add a policy could have a client act as a superuser."""
     add = "/admin/django_mcp/clientpolicy/add/"
