@@ -157,7 +157,7 @@ def test_a_key_is_made_for_oneself_and_calls_until_it_is_revoked(agency: Agency,
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("width", [1280, 631, 390])
 def test_everybody_can_use_the_pages(
     agency: Agency, browser: Browser, signed_in: object, theme: str, width: int
 ) -> None:
@@ -167,8 +167,10 @@ def test_everybody_can_use_the_pages(
     for name, path in {**screenshots.PAGES, **MORE_PAGES}.items():
         page.goto(agency.page(path))
         wide = page.evaluate("document.documentElement.scrollWidth")
-        axe = Axe().run(page, context={"include": ["#content"], "exclude": DJANGOS})
-        problems = [(each["id"], each["nodes"][0]["html"]) for each in axe.response["violations"]]
+        problems = []
+        if width != 631:  # a window beside another one: the same pages as on a phone
+            axe = Axe().run(page, context={"include": ["#content"], "exclude": DJANGOS})
+            problems = [(each["id"], each["nodes"][0]["html"]) for each in axe.response["violations"]]
         if problems or wide > width:
             found[name] = problems, wide
     context.close()
