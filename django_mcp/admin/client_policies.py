@@ -44,7 +44,15 @@ class PolicyForm(_ModelForm):
 
     class Meta:
         model = ClientPolicy
-        fields = ("client_id", "blocked", "limits_scopes", "scopes", "limits_tools", "tools", "service_account")
+        fields: tuple[str, ...] = (
+            "client_id",
+            "blocked",
+            "limits_scopes",
+            "scopes",
+            "limits_tools",
+            "tools",
+            "service_account",
+        )
 
     class Media:
         """Stylesheets."""
