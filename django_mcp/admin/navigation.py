@@ -5,15 +5,18 @@ entries of other apps stay as they are, and a site that overrides ``get_app_list
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from functools import wraps
 from typing import Any
 
 from django.contrib.admin import AdminSite
+from django.db import DatabaseError, connections, router, transaction
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_mcp.admin.approvals import pending_count
+from django_mcp.models import Approval
 
 APP = "django_mcp"
 ORDER = ("Overview", "Approval", "Tools", "RequestLog", "OAuthClient", "APIKey", "Task", "Playground")
@@ -51,6 +54,25 @@ def _arranged(request: HttpRequest, app: Any) -> Iterator[Any]:
 
 def _named(request: HttpRequest, entry: Mapping[str, Any]) -> dict[str, Any]:
     name = str(NAMES.get(entry["object_name"], entry["name"]))
-    if entry["object_name"] == "Approval" and (pending := pending_count(request)):
+    if entry["object_name"] == "Approval" and (pending := _pending(request)):
         name = f"{name} ({pending if pending <= MAX_PENDING else f'{MAX_PENDING}+'})"
     return {**entry, "name": name}
+
+
+_is_migrated = False
+"""Whether the count succeeded once in this process."""
+
+
+def _pending(request: HttpRequest) -> int:
+    """Return the number of pending approvals; 0 while their table is missing, so that the admin can be opened."""
+    global _is_migrated  # noqa: PLW0603 - one flag of the process
+    connection = connections[router.db_for_read(Approval)]
+    try:
+        # An error would end the transaction of ATOMIC_REQUESTS, except within a savepoint.
+        is_guarded = connection.in_atomic_block and not _is_migrated
+        with transaction.atomic(using=connection.alias) if is_guarded else nullcontext():
+            found = pending_count(request)
+    except DatabaseError:
+        return 0
+    _is_migrated = True
+    return found
