@@ -166,7 +166,7 @@ class APIKeyAdmin(StoppingAdmin):
     # Creation
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
-        """Preset the user to whoever makes the key."""
+        """Preset the key's user to the current user."""
         return {"user": request.user.pk, **super().get_changeform_initial_data(request)}
 
     def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> HttpResponse:

@@ -149,7 +149,7 @@ class Card:
 
     @cached_property
     def description(self) -> str:
-        """What the tool says it does, in the language of the page; empty if the endpoint no longer has it."""
+        """Description of the tool in the language of the page; empty if the tool was removed."""
         server = next((each for each in servers() if each.name == self.row.server), None)
         tool = None if server is None else server.tools.get(self.row.tool)
         return "" if tool is None else visible(str(tool.definition.get("description", "")))

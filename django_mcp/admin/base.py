@@ -97,6 +97,14 @@ def checkboxes(**options: Any) -> forms.MultipleChoiceField:
     return forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple(attrs={"class": "mcp-choices"}), **options)
 
 
+def address_in(site: admin.AdminSite, name: str, *arguments: Any) -> str:
+    """Return the URL of a page of this app in an admin site, or "" if the site removed it."""
+    try:
+        return reverse(f"admin:django_mcp_{name}", args=arguments, current_app=site.name)
+    except NoReverseMatch:
+        return ""
+
+
 def page_of(request: HttpRequest, site: admin.AdminSite, model: type[Model], key: Any) -> str:
     """Return the address of an object's page in an admin site; empty if the user may not view it or it has no page.
 
@@ -167,10 +175,7 @@ class OwnPagesAdmin(_ModelAdmin):
 
     def address(self, name: str, *arguments: Any) -> str:
         """Return the URL of an admin page of this app, or "" if the site removed it."""
-        try:
-            return reverse(f"admin:django_mcp_{name}", args=arguments, current_app=self.admin_site.name)
-        except NoReverseMatch:
-            return ""
+        return address_in(self.admin_site, name, *arguments)
 
     def notes(self, key: str) -> Any:
         """Return the latest history entries of an object."""

@@ -9,7 +9,7 @@ from django.core.cache import cache
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from django.urls import NoReverseMatch, path, reverse
+from django.urls import path
 from django.utils import timezone
 from django.utils.formats import date_format, number_format
 from django.utils.safestring import SafeString
@@ -18,11 +18,11 @@ from django.utils.translation import gettext_lazy, ngettext, pgettext
 
 from django_mcp.admin.approvals import PERIODS as APPROVAL_PERIODS
 from django_mcp.admin.approvals import cards, note_shown, pending_count, waits
-from django_mcp.admin.base import STYLES, ReadOnlyAdmin
+from django_mcp.admin.base import STYLES, ReadOnlyAdmin, address_in
 from django_mcp.admin.charts import Bin, Layer, stacked_bars, swatch
 from django_mcp.admin.stats import DAY, Activity, Tool, activity, edges_of
 from django_mcp.approvals.notices import APPROVE
-from django_mcp.core.redaction import visible
+from django_mcp.core.redaction import one_line
 from django_mcp.core.server import servers
 from django_mcp.models import Approval
 
@@ -30,6 +30,8 @@ MAX_CARDS = 3
 """Pending approvals that can be decided on the page; the others are on their own."""
 MAX_ROWS = 8
 """Rows of a table of tools or clients."""
+MAX_NAME = 200
+"""Characters of a name from outside that are shown."""
 MARKS = 4
 """Labels under the axis of time, as many as a phone has room for."""
 
@@ -242,11 +244,11 @@ def clients(found: Activity, log: Log) -> Table:
     rows = [
         (
             (
-                one_line(" ".join(filter(None, client))) or _("unnamed"),
+                one_line(" ".join(filter(None, client)), MAX_NAME) or _("unnamed"),
                 log.filtered(client_name=client[0]) if client[0] else "",
             ),
             [
-                (", ".join(sorted(one_line(each) or _("unknown") for each in protocols)), ""),
+                (", ".join(sorted(one_line(each, MAX_NAME) or _("unknown") for each in protocols)), ""),
                 (count(protocols.total()), log.filtered(client_name=client[0]) if client[0] else ""),
                 (share(protocols.total() / total), ""),
             ],
@@ -267,12 +269,7 @@ def named(tools: Iterable[Tool]) -> Mapping[Tool, str]:
     """Return the names of tools, with their endpoints where there are several. Callers send names, so any text."""
     tools = list(tools)
     several = len({server for server, _name in tools}) > 1
-    return {(server, name): one_line(f"{name} ({server})" if several else name) for server, name in tools}
-
-
-def one_line(text: str) -> str:
-    """Return a text from outside on one line, with invisible characters escaped."""
-    return visible(text).replace("\n", " ")
+    return {(server, name): one_line(f"{name} ({server})" if several else name, MAX_NAME) for server, name in tools}
 
 
 def count(value: float) -> str:
@@ -336,7 +333,7 @@ class OverviewAdmin(ReadOnlyAdmin):
         server = request.GET.get("endpoint", "")
         server = server if server in {each.name for each in servers()} else ""
         found, counted_at = _kept(period, server)
-        log = Log(self._address("requestlog_changelist"), found.edges[0], server)
+        log = Log(address_in(self.admin_site, "requestlog_changelist"), found.edges[0], server)
         context = {
             **self.admin_site.each_context(request),
             "title": _("MCP overview"),
@@ -358,7 +355,7 @@ class OverviewAdmin(ReadOnlyAdmin):
     def _pending(self, request: HttpRequest, found: Activity, log: Log) -> dict[str, Any]:
         """Return the figures, and the newest pending approvals for users who may see them."""
         may_view = request.user.has_perm(APPROVE) or request.user.has_perm("django_mcp.view_approval")
-        address = self._address("approval_changelist") if may_view else ""
+        address = address_in(self.admin_site, "approval_changelist") if may_view else ""
         rows = Approval.objects.filter(waits())
         pending, total = pending_count(request), found.total
         errors = total.groups["error"]
@@ -389,13 +386,6 @@ class OverviewAdmin(ReadOnlyAdmin):
             "back": "overview",
             "periods": APPROVAL_PERIODS,
         }
-
-    def _address(self, name: str) -> str:
-        """Return the address of a page of this app; empty where the site took it out."""
-        try:
-            return reverse(f"admin:django_mcp_{name}", current_app=self.admin_site.name)
-        except NoReverseMatch:
-            return ""
 
 
 def _kept(period: Period, server: str) -> tuple[Activity, datetime]:

@@ -60,7 +60,7 @@ def _named(request: HttpRequest, entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _is_migrated = False
-"""Whether the count succeeded once in this process."""
+"""True after the first successful count of this process."""
 
 
 def _pending(request: HttpRequest) -> int:

@@ -92,7 +92,7 @@ class ClientActions:
         """Save the limits of scopes and tools; the form is valid."""
         with database.atomic():
             row = form.save(commit=False)
-            # Not the other columns: somebody may have blocked the client since the page was made.
+            # Only these columns: the client may have been blocked since the page was loaded.
             row.save(update_fields=None if row.pk is None else ["scopes", "tools"])
             done = _("Limits changed.")
             self._admin.log_change(self._request, row, done)

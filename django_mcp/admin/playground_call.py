@@ -6,6 +6,7 @@ import json
 import shlex
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -176,7 +177,7 @@ class Shown:
         lists = (self.fields.get(name) or () for name in ("content", "contents", "messages"))
         return max(0, sum(map(len, lists)) - MAX_BLOCKS)
 
-    @property
+    @cached_property
     def structured(self) -> "Grid | SafeString | None":
         """Return ``structuredContent`` as a table, or as JSON if it has no rows; None if there is none."""
         if "structuredContent" not in self.fields:

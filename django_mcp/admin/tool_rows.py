@@ -247,17 +247,17 @@ class ToolRow:
 
     @property
     def may_destroy(self) -> bool:
-        """Whether the tool is destructive, or writes and does not say that it is not (``destructiveHint``)."""
+        """True unless the tool is read-only or declares ``destructiveHint: false``."""
         return not self.tool.read_only and self.tool.annotations.get("destructiveHint") is not False
 
     @property
     def is_destructive(self) -> bool:
-        """Whether the tool says that it is destructive."""
+        """True if the tool declares that it is destructive."""
         return not self.tool.read_only and bool(self.tool.annotations.get("destructiveHint"))
 
     @property
     def kind(self) -> str:
-        """What it does, in a word."""
+        """Label of the kind: read-only, writes or destructive."""
         return _("read-only") if self.tool.read_only else _("destructive") if self.is_destructive else _("writes")
 
     @property
@@ -332,11 +332,6 @@ class ToolRow:
     def gist(self) -> str:
         """Return the first line of the description."""
         return self.description.strip().partition("\n")[0]
-
-    @property
-    def has_more(self) -> bool:
-        """Return True if the description has more lines."""
-        return self.gist != self.description.strip()
 
     @property
     def hints(self) -> list[str]:

@@ -203,7 +203,7 @@ class Change:
 
     @property
     def loosens(self) -> bool:
-        """Whether a tool that may destroy something becomes callable with less control than before."""
+        """True if the change gives less control over a tool that may destroy data."""
         now = self.line.default if self.decision == DEFAULT else Decision[self.decision.upper()]
         return self.line.may_destroy and now < self.line.general
 
