@@ -21,7 +21,7 @@ from django_mcp.core.channel import Cancelled, Channel
 from django_mcp.core.concurrency import INLINE, Runner, SiteRunner
 from django_mcp.core.principal import Principal
 from django_mcp.protocol.errors import RequestId
-from django_mcp.protocol.meta import ClientInfo, meta_of
+from django_mcp.protocol.meta import ClientInfo, meta_of, shows_apps
 
 if TYPE_CHECKING:
     from django_mcp.core.database import Transaction
@@ -216,6 +216,12 @@ class RequestContext:
     def meta(self) -> Mapping[str, Any]:
         """The request's ``_meta``."""
         return meta_of(self.params)
+
+    @property
+    def shows_apps(self) -> bool:
+        """True if the client shows MCP Apps: it declares so, or is one of ``DJANGO_MCP["APP_CLIENTS"]``."""
+        named = settings.APP_CLIENTS
+        return shows_apps(self.capabilities) or (bool(named) and self.client.name in named)
 
     @property
     def trace(self) -> dict[str, str]:

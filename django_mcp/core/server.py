@@ -225,7 +225,7 @@ class MCPServer:
         self.prompts: dict[str, Prompt] = {}
         self.model_resources: dict[Any, Any] = {}
         self.rows: ModelArgument | None = None
-        self.pages: dict[tuple[str, int, str], Result] = {}
+        self.pages: dict[tuple[str, int, str, bool], Result] = {}
         self.is_translated = False
         self.capabilities: dict[str, Any] = {}
         self.extensions: dict[str, Extension] = {}
@@ -366,10 +366,21 @@ class MCPServer:
         primitive.position = next(self._positions)
         registry[primitive.key] = primitive
         self._changed()
+        if isinstance(primitive, Tool) and primitive.app is not None:
+            self._add_app(primitive.app)
         if not primitive.is_generated:  # each endpoint generates its own
             for each in every_server():
                 if each.source is self:
                     each._take(primitive)  # noqa: SLF001 - of the same class
+
+    def _add_app(self, app: Resource) -> None:
+        """Register the page of a tool's app, which other tools may have too."""
+        found = self.resources.get(app.uri)
+        if found is None:
+            self.add(copy.copy(app))
+        elif found.label != app.label:
+            msg = f"{app.label} and {found.label} have the same URI on {self!r}; give one another with ui(…)."
+            raise ImproperlyConfigured(msg)
 
     def namesake(self, primitive: Primitive) -> Primitive | None:
         """Return the primitive with the same name or URI, or None."""
@@ -378,7 +389,8 @@ class MCPServer:
 
     def _take(self, primitive: Primitive) -> None:
         """Add a copy of another endpoint's primitive, if selected."""
-        if self.selection.takes(primitive):
+        is_there = isinstance(primitive, Resource) and primitive.for_apps and primitive.uri in self.resources
+        if self.selection.takes(primitive) and not is_there:
             self.add(copy.copy(primitive))
 
     def remove_generated(self) -> None:

@@ -70,6 +70,11 @@ def misplaced(arguments: Mapping[str, Any]) -> Iterable[str]:
         yield "Put the arguments of the tool itself into 'arguments'."
 
 
+def is_for_model(context: Context, tool: Tool | None) -> bool:
+    """Return False for a tool that only apps call, in the caller's client."""
+    return tool is None or tool.is_for_model(shows_apps=context.shows_apps)
+
+
 def nearest(context: Context, name: str) -> str | None:
     """Return the tool that an unknown name probably means, of those that the caller may use. May query.
 
@@ -224,7 +229,8 @@ def search_tools(
         query: Search terms for the task, such as "refund an invoice". Names of tools, tags and arguments match too.
         limit: Maximum number of tools to return.
     """
-    tools = [each for each in tools_in(known_of(ctx, ctx.server.tools.values())) if each.find_failure() is None]
+    known = tools_in(known_of(ctx, ctx.server.tools.values()))
+    tools = [each for each in known if is_for_model(ctx, each) and each.find_failure() is None]
     language = ctx.language if ctx.server.is_translated else None
     with translation.override(language):
         found = best(tools, query)
