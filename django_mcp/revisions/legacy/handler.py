@@ -231,7 +231,7 @@ async def _result(
         return encode_result(request.id, await handler(context, session))
     declared = session.capabilities if session else {}
     if not (isinstance(channel, LegacyChannel) and channel.can_ask):  # what it shows does not depend on that
-        declared = {name: value for name, value in declared.items() if name == "extensions"}
+        declared = {"extensions": declared["extensions"]} if "extensions" in declared else {}
     context = context_for(mcp_request, request, session.client if session else None, declared, channel)
     if request.method == "tools/call" and "task" in request.params:
         result = await _with_task(context, version)
