@@ -6,6 +6,7 @@ app's tools carries the HTML of the template, rendered with that result, in its 
 
 import logging
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any, Literal
@@ -137,6 +138,9 @@ class App(Resource):
             if not self.shows_results:
                 return
             html = self.view(context, result)
+            if len(html.encode()) > (settings.MAX_BINARY_BYTES or sys.maxsize):
+                msg = f"the HTML has {len(html)} characters, more than MAX_BINARY_BYTES"
+                raise ValueError(msg)
         except Exception:  # the tool did its work, so its result must not be lost
             logger.exception("%s could not be rendered; the client gets the text of the result", self.label)
             return
@@ -154,9 +158,10 @@ class App(Resource):
         return html
 
     def _render(self, context: Any, name: str, given: Mapping[str, Any]) -> str:
-        values = {"title": self.definition.get("title", self.name), **given}
+        values = {"title": self.definition.get("title", self.name), "request": context.request, "user": context.user}
         with translation.override(context.language):
-            html = get_template(name).render(values, context.request)
+            # Without the site's context processors, which may need the session that a call does not have.
+            html = get_template(name).render({**values, **given})
         base = _base(context)
         return _ROOTED.sub(lambda found: f"{found[1]}{found[2]}{urljoin(base, found[3])}{found[2]}", html)
 

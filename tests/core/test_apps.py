@@ -208,6 +208,37 @@ def test_in_development_a_template_that_loads_from_elsewhere_is_told_what_to_dec
     assert "add 'https://maps.example.com' to frame_domains" in caplog.text
 
 
+def test_a_view_too_large_to_send_is_left_out(server: MCPServer, caplog: pytest.LogCaptureFixture) -> None:
+    PAGES["large.html"] = "{{ result }}{{ result }}"
+
+    @tool(app="large.html", server=server)
+    def text() -> str:
+        return "x" * 600
+
+    with override_settings(DJANGO_MCP={**DJANGO_MCP, "MAX_BINARY_BYTES": 1000}), caplog.at_level(logging.ERROR):
+        called = host(server, protocol_version="modern").call("text")
+    assert called.html == ""
+    assert called.text == "x" * 600
+    assert "more than MAX_BINARY_BYTES" in caplog.text
+
+
+def test_a_context_processor_that_needs_a_session_does_not_break_an_app(
+    server: MCPServer, make_city: Callable[..., Any], settings: Any
+) -> None:
+    PAGES["caller.html"] = "{{ result.name }} for {{ user }} at {{ request.path }}"
+    engine = copy.deepcopy(settings.TEMPLATES[0])
+    engine["OPTIONS"]["context_processors"].append("tests.core.test_apps.cart")
+    settings.TEMPLATES = [engine]
+    make_city("caller.html")
+
+    assert host(server).call("city", name="Oslo").html == "Oslo for AnonymousUser at /test/mcp"
+
+
+def cart(request: Any) -> dict[str, Any]:
+    """A context processor as shops have it."""
+    return {"cart": request.session["cart"]}
+
+
 def test_an_error_is_text(server: MCPServer) -> None:
     @tool(app="part.html", server=server)
     def fail() -> dict[str, str]:
