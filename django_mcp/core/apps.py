@@ -117,15 +117,22 @@ class App(Resource):
             self._is_own_page = is_whole and not _VIEW.search(get_template(self.template_name).render(SHELL))
         return not self._is_own_page
 
+    @property
+    def uses_static(self) -> bool:
+        """True if the template has ``{% static %}``.
+
+        Raises:
+            TemplateDoesNotExist, TemplateSyntaxError: the template is missing or invalid.
+        """
+        return "static" in self._source()
+
     def page(self, context: Context) -> ResourceContents:
         """Return the page without a result, and its security policy: what is declared, and what the page refers to."""
-        source = self._source()
-        is_whole = bool(_WHOLE.search(source))
-        name = self.template_name if is_whole else PAGE
+        name = self.template_name if _WHOLE.search(self._source()) else PAGE
         html = self._render(context, name, SHELL)
         domains = {key: list(value) for key, value in self._domains.items()}
         found = list(_references(html))
-        if "static" in source:
+        if self.uses_static:
             found.append(("resourceDomains", urljoin(_base(context), django_settings.STATIC_URL or "")))
         for key, url in found:
             if (origin := _origin(url)) and origin not in domains[key]:
@@ -194,7 +201,7 @@ class App(Resource):
         static = urljoin(_base(context), django_settings.STATIC_URL or "")
         for key, url in _references(html):
             origin = _origin(url)
-            known = {*self._domains[key], _origin(static) if "static" in self._source() else ""}
+            known = {*self._domains[key], _origin(static) if self.uses_static else ""}
             if origin and origin not in known:
                 option = "frame_domains" if key == "frameDomains" else "resource_domains"
                 logger.warning("%s loads %s, which hosts block: add %r to %s", self.label, url, origin, option)
