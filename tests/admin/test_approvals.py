@@ -177,6 +177,11 @@ FORMS_OF_PREVIEW: list[tuple[Any, str]] = [
     ([1, 2], "[1, 2]"),
     ({"verb": "create", "object": "Bill", "changes": ["… (7 more)"]}, "Create Bill Field … (7 more)"),
     ({"verb": "delete", "object": "Bill 3", "changes": [{"field": "sum", "before": 7}]}, "Field Before Sum 7"),
+    ({"verb": "delete", "object": "Bill 3", "changes": [], "also": []}, "No changes. Arguments (as sent)"),
+    (
+        {"verb": "delete", "object": "Bill 3", "changes": [], "also": None},
+        "Related rows are not counted, because the site itself defines how this row is deleted.",
+    ),
     ({"verb": 3, "changes": 4}, '"changes": 4'),
 ]
 
