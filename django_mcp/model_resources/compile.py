@@ -42,6 +42,7 @@ from django_mcp.model_resources.bound_resource import (
 )
 from django_mcp.model_resources.options import ModelResource
 from django_mcp.model_resources.schema import (
+    AnyDecimalField,
     is_array,
     is_json,
     is_range,
@@ -109,16 +110,9 @@ def _annotation(bound: BoundResource, name: str, declared: Any) -> Annotation:
     return Annotation(None if is_typed else declared, field, relations)
 
 
-class _AnyDecimalField(models.DecimalField):  # type: ignore[type-arg]
-    """A decimal with as many digits as sums and averages need."""
-
-    def cast_db_type(self, connection: Any) -> str | None:
-        return "numeric" if connection.vendor == "postgresql" else super().cast_db_type(connection)
-
-
 _WIDE: tuple[tuple[Any, Any], ...] = (
     (models.IntegerField, models.BigIntegerField),
-    (models.DecimalField, _AnyDecimalField),
+    (models.DecimalField, AnyDecimalField),
     (models.CharField | models.TextField, models.TextField),
 )
 
@@ -127,6 +121,8 @@ def _annotation_field(output: Any, name: str) -> Any:
     """Return a field of the type of *output*, without the limits of the column that it may be."""
     wide = None if custom_type(output) else next((wide for kind, wide in _WIDE if isinstance(output, kind)), None)
     field = copy(output) if wide is None else wide(choices=output.choices)
+    if isinstance(field, AnyDecimalField):
+        field.shown_places = output.decimal_places
     field.name = field.verbose_name = field.db_column = None
     field.primary_key, field._unique, field.help_text = False, False, ""  # noqa: SLF001 - of the column, not its type
     field.set_attributes_from_name(name)
