@@ -363,7 +363,7 @@ class Content:
     """A text, file or binary field with a resource of its own.
 
     Attributes:
-        mime_type: the media type of a text or bytes; a file's is guessed from its name.
+        mime_type: the media type; "" for that of each file, guessed from its name.
     """
 
     field: Any

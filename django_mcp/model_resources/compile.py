@@ -143,7 +143,9 @@ def _contents(bound: BoundResource) -> dict[str, Content]:
     for name in bound.resource.fields:
         # If a method replaces the field, its full content is not served.
         field = None if _method(bound, name) else _own_field(bound.model, name)
-        if isinstance(value_field(field), models.FileField | models.BinaryField):
+        if isinstance(value_field(field), models.FileField):
+            found[str(name)] = Content(field, written.get(str(name), ""))
+        elif isinstance(value_field(field), models.BinaryField):
             found[str(name)] = Content(field, written.get(str(name), ANY_TYPE))
         elif isinstance(value_field(field), models.TextField):
             found[str(name)] = Content(field, written.get(str(name), "text/plain"))
