@@ -9,7 +9,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
 from django_mcp.core.database import keys_of
 from django_mcp.core.redaction import CUT, NAMED, SECRET, bounded, one_line, visible
@@ -231,4 +231,5 @@ def cut(text: str) -> str:
     """Return a text shortened and without credentials or invisible characters."""
     more = len(text) - MAX_CHARACTERS
     shown = bounded(text, MAX_CHARACTERS)
-    return f"{shown}\n{_('… and %d characters more.') % more}" if more > 0 else shown
+    words = ngettext("… and %d character more.", "… and %d characters more.", more)
+    return f"{shown}\n{words % more}" if more > 0 else shown

@@ -38,6 +38,7 @@ from django_mcp import (
     resource,
     tool,
 )
+from django_mcp.admin.display import cut
 from django_mcp.admin.schema_form import SchemaForm
 from django_mcp.approvals import decisions
 from django_mcp.conf import settings
@@ -557,6 +558,18 @@ def test_images_are_shown_and_sound_is_named(browser: Browser, server: MCPServer
     assert "Link to a resource: note://far/away – Far away (text/plain)" in sees(page)
     assert "note://near text/plain near" in sees(page)
     assert "Binary: application/zip, 2" in sees(page)
+
+
+def test_one_of_a_kind_is_in_the_singular() -> None:
+    limits = [{"minLength": 1}, {"maxLength": 1}, {"minLength": 1, "maxLength": 9}, {"minItems": 1}, {"maxItems": 2}]
+    form = SchemaForm({"properties": {str(at): each for at, each in enumerate(limits)}})
+    assert [field.facts for field in form.fields] == [
+        *("≥ 1 character", "≤ 1 character", "1–9 characters", "≥ 1 entry", "≤ 2 entries"),
+    ]
+    assert cut("x" * 20_001).endswith("\n… and 1 character more.")
+    for number, said in ((1, "1 more is not shown."), (2, "2 more are not shown.")):
+        shown = {"left_out": number, "is_grid": True, "structured": {"rows": [["x"]], "more": number}}
+        assert words(render_to_string("admin/django_mcp/try/shown.html", {"shown": shown})).count(said) == 2
 
 
 def test_a_large_image_and_a_large_text_are_bounded(browser: Browser, server: MCPServer) -> None:
