@@ -19,6 +19,7 @@ from django.db import connection, transaction
 from django.http import QueryDict
 from django.template.loader import render_to_string
 from django.test import Client as Browser
+from django.test import override_settings
 from pydantic import BaseModel, Field
 
 from django_mcp import (
@@ -558,6 +559,19 @@ def test_images_are_shown_and_sound_is_named(browser: Browser, server: MCPServer
     assert "Link to a resource: note://far/away – Far away (text/plain)" in sees(page)
     assert "note://near text/plain near" in sees(page)
     assert "Binary: application/zip, 2" in sees(page)
+
+
+@override_settings(USE_THOUSAND_SEPARATOR=True)
+def test_limits_of_numbers_are_as_html_wants_them(browser: Browser, server: MCPServer) -> None:
+    @tool(server=server)
+    def measure(share: Annotated[float, Field(ge=0.5, le=1000)], year: Annotated[int, Field(ge=1, le=9999)]) -> str:
+        """Measure."""
+        return ""
+
+    browser.defaults["HTTP_ACCEPT_LANGUAGE"] = "de"
+    page = look(browser, address("measure"))
+    assert re.search(r'min="0\.5" max="1000(\.0)?"', page)
+    assert 'min="1" max="9999"' in page
 
 
 def test_one_of_a_kind_is_in_the_singular() -> None:
