@@ -76,8 +76,9 @@ def _text(value: Any) -> list[str]:
 def _rows(before: Sequence[str], now: Sequence[str]) -> list[Row]:
     found = list(_compared(before, now))
     if len(found) > MAX_LINES:
-        more = _("… and %d lines more.") % (len(found) - MAX_LINES)
-        found = [*found[:MAX_LINES], Row("place", "", more)]
+        more = len(found) - MAX_LINES
+        words = ngettext("… and %d line more.", "… and %d lines more.", more) % more
+        found = [*found[:MAX_LINES], Row("place", "", words)]
     return found
 
 

@@ -121,7 +121,8 @@ def overview(tools: Iterable[Tool]) -> str:
     counted = Counter(tag for each in tools for tag in each.tags)
     frequent = sorted(counted, key=lambda tag: (-counted[tag], tag))[:MAX_TAGS]
     named = ", ".join(f"{tag} ({counted[tag]})" for tag in sorted(frequent))
-    return f"There are {len(tools)} tools" + (f", tagged: {named}." if named else ".")
+    number = "is 1 tool" if len(tools) == 1 else f"are {len(tools)} tools"
+    return f"There {number}" + (f", tagged: {named}." if named else ".")
 
 
 def tools_in(primitives: Iterable[Primitive]) -> list[Tool]:

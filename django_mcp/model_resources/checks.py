@@ -72,7 +72,7 @@ def problems(bound: BoundResource) -> list[Error]:
         return [
             Error(
                 _("%(resource)r: %(text)s.") % {"resource": resource, "text": error},
-                hint=_("Correct the name."),
+                hint=error.hint,
                 id="django_mcp.E022",
             )
         ]

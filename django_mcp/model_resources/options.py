@@ -49,7 +49,8 @@ class ModelResource:
         filter_only_fields: paths outside ``fields`` that may still be searched, filtered, sorted or grouped by.
         secret_fields: declared paths that look like secrets but are meant to be exposed.
         content_fields: media types of long fields: ``{"text": "text/markdown"}``. Each text, file and binary field in
-            ``fields`` has its own resource below the row's, so that rows can show only the beginning of a text.
+            ``fields`` has its own resource below the row's, so that rows can show only the beginning of a text. The
+            type of a file is guessed from its name unless it is declared here.
         actions: the allowed writes, any of ``"create"``, ``"update"`` and ``"delete"``.
         writable_fields: the fields that callers may set.
         form: a ``ModelForm`` to write rows with, instead of ``writable_fields``.
