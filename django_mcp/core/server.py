@@ -120,7 +120,7 @@ is_started = False
 ModelArgument = Callable[[Any, str | None, int], tuple[list[dict[str, Any]], str | None]]
 """From context, cursor and limit to entries of ``resources/list`` and the next cursor."""
 
-FINDERS = frozenset({"search_tools", "call_tool"})
+FINDERS = frozenset({"search_tools", "call_read_tool", "call_write_tool", "call_destructive_tool"})
 """Names of the tools for tool search (``core.tool_search``)."""
 
 Snapshot = tuple[dict[Any, Any], ...]
@@ -155,8 +155,8 @@ class MCPServer:
             whether to offer it. Excludes models.
         source: the endpoint to take primitives from; by default ``django_mcp.server``. Without the three options above,
             all are taken.
-        search_tools: number of a caller's tools above which only ``search_tools``, ``call_tool`` and ``always_listed``
-            tools are listed; 0 for never, True for always.
+        search_tools: number of a caller's tools above which only ``search_tools``, the three tools that call what it
+            finds, and ``always_listed`` tools are listed; 0 for never, True for always.
         skills: serve the skills of installed apps that name no endpoint; by default only the default endpoint does.
         log_calls: log each list, read and call.
 

@@ -602,10 +602,11 @@ def test_the_page_on_many_tools_does_what_it_says(site: Site) -> None:
     listed, found, called = site.requests(
         ("tools/list", {}),
         call("search_tools", query="books that are out"),
-        call("call_tool", name="loans_count"),
+        call("call_destructive_tool", name="loans_count"),
         path="/everything/mcp",
     )
-    assert [each["name"] for each in listed["result"]["tools"]] == ["search_tools", "call_tool"]
+    names = ["search_tools", "call_read_tool", "call_write_tool", "call_destructive_tool"]
+    assert [each["name"] for each in listed["result"]["tools"]] == names
     assert "4 tools, tagged: danger (1), desk (2), loans (2)" in listed["result"]["tools"][0]["description"]
     assert data(found)["tools"][0]["name"] == "loans_count"
     assert data(called) == 0
