@@ -35,7 +35,13 @@ from django_mcp.primitives.tool import Tool
 from django_mcp.primitives.validation_errors import kind_name
 from django_mcp.protocol.errors import InvalidParams, MethodNotFound
 from django_mcp.protocol.jsonrpc import Result
-from django_mcp.protocol.meta import IDEMPOTENCY_KEY
+from django_mcp.protocol.meta import (
+    ALWAYS_LOAD,
+    IDEMPOTENCY_KEY,
+    MAX_RESULT_SIZE_CHARS,
+    MOST_RESULT_SIZE_CHARS,
+    REQUIRES_USER_INTERACTION,
+)
 from django_mcp.protocol.pagination import decode_cursor, encode_cursor, is_cursor
 
 if TYPE_CHECKING:
@@ -294,8 +300,20 @@ def _rows(context: Context, rows: ModelArgument, cursor: Any, room: int, before:
 
 def list_tools(context: Context) -> Coroutine[Any, Any, Result]:
     """Handle ``tools/list``."""
-    show = attrgetter("app_definition" if context.shows_apps else "definition")
-    return page_of(context, "tools", context.server.tools.values(), show)
+    return page_of(context, "tools", context.server.tools.values(), partial(_listed, context))
+
+
+def _listed(context: Context, tool: Tool) -> dict[str, Any]:
+    """Return a tool's list entry, with what the site knows of it as hints in ``_meta``. Its own ``meta`` wins."""
+    definition: dict[str, Any] = tool.app_definition if context.shows_apps else tool.definition
+    hints: dict[str, Any] = {}
+    if context.server.policies.ask_everybody(tool):
+        hints[REQUIRES_USER_INTERACTION] = True
+    if tool.max_output_chars:
+        hints[MAX_RESULT_SIZE_CHARS] = min(tool.max_output_chars, MOST_RESULT_SIZE_CHARS)
+    if tool.always_listed:
+        hints[ALWAYS_LOAD] = True
+    return {**definition, "_meta": {**hints, **definition.get("_meta", {})}} if hints else definition
 
 
 async def call_tool(context: Context) -> Result:

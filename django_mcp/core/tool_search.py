@@ -28,6 +28,7 @@ from django_mcp.primitives.base import Primitive, spoken
 from django_mcp.primitives.output import ToolResult
 from django_mcp.primitives.tool import Tool
 from django_mcp.protocol.content import TextContent
+from django_mcp.protocol.meta import ALWAYS_LOAD
 
 MAX_TAGS = 30
 """Tags listed in the description of ``search_tools``."""
@@ -275,7 +276,13 @@ def finders() -> tuple[Tool, Tool, Tool, Tool]:
     Only endpoints that search need them.
     """
     search = Finder(
-        search_tools, context_type=Context, title="Search tools", read_only=True, idempotent=True, open_world=False
+        search_tools,
+        context_type=Context,
+        title="Search tools",
+        read_only=True,
+        idempotent=True,
+        open_world=False,
+        meta={ALWAYS_LOAD: True},
     )
     search.is_interactive = False
     read, write, destructive = (
@@ -287,6 +294,7 @@ def finders() -> tuple[Tool, Tool, Tool, Tool]:
             description=f'Call a tool that search_tools returned with "call": "call_{risk}_tool". {words}',
             read_only=risk == "read",
             destructive=None if risk == "read" else risk == "destructive",
+            meta={ALWAYS_LOAD: True},
         )
         for risk, title, words in (
             ("read", "Call a tool that reads", "Such a tool changes nothing."),
