@@ -245,6 +245,14 @@ def test_an_endpoint_of_its_own_has_the_connector_and_nothing_else(
     assert ann.tool_names() == {"search", "fetch", "hello"}
 
 
+def test_a_selection_may_have_a_connector_too(library: MCPServer, make_server: Make) -> None:
+    tool(server=library, name="lend", tags=["desk"])(lambda: "lent")
+    desk = make_server("desk", source=library, include_tags=["desk"], connector=[Author], authentication=[ByName()])
+    assert set(desk.tools) == {"lend", "search", "fetch"}
+    everything = make_server("everything", source=library, authentication=[ByName()])
+    assert {"lend", "search", "fetch", "search_books", "search_authors"} <= set(everything.tools)
+
+
 def test_the_admin_says_whose_models_they_are(library: MCPServer) -> None:
     from django_mcp.admin.tool_rows import callers_of, source_of
 
