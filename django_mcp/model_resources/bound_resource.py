@@ -448,6 +448,17 @@ class BoundResource:
         """True if the declaration was checked and has no errors, so that it is served."""
         return self.problems == []
 
+    @property
+    def is_in_connector(self) -> bool:
+        """True if ``search`` and ``fetch`` of the endpoint cover the model."""
+        named = self.server.connector
+        return self.resource.connector if named is None else self.model in named
+
+    @property
+    def has_tools(self) -> bool:
+        """False if the endpoint took the model for its connector alone."""
+        return not self.is_taken or self.server.selection.takes_model(self.resource.tags)
+
     def on_server(self, model: Any) -> "BoundResource | None":
         """Return the bound resource of *model* at this endpoint, or None."""
         return self.server.model_resources.get(model)

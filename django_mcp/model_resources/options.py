@@ -61,6 +61,8 @@ class ModelResource:
         scopes: OAuth scopes required for reading.
         write_scopes: further OAuth scopes required for the actions.
         tools: the read tools, any of ``"search"``, ``"get"`` and ``"aggregate"``.
+        connector: include the model in the tools ``search`` and ``fetch`` of the endpoint, for ChatGPT's deep research.
+            Needs ``search_fields``. The URL of a row is its ``get_absolute_url()``, otherwise its URI.
         tags: tags by which endpoints select the model (``MCPServer(include_tags=…)``) and callers find its tools.
         uri: the URI of the list resource, such as ``"travel://cities"``. URIs of rows start with it.
         name, plural: the words in names of tools, as in ``get_city`` and ``search_cities``.
@@ -107,6 +109,7 @@ class ModelResource:
     scopes: ClassVar[Sequence[str]] = ()
     write_scopes: ClassVar[Sequence[str]] = ()
     tools: ClassVar[Sequence[str]] = READ_TOOLS
+    connector: ClassVar[bool] = False
     tags: ClassVar[Collection[str]] = ()
     uri: ClassVar[str | None] = None
     name: ClassVar[str | None] = None

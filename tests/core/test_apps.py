@@ -315,7 +315,7 @@ def test_no_model_finds_a_tool_for_apps_only(make_server: Callable[..., MCPServe
 
     assert found.structured is not None
     assert found.structured["tools"] == []
-    assert "Unknown tool: 'refresh'" in host(server).call("call_tool", name="refresh", arguments={}).text
+    assert "Unknown tool: 'refresh'" in host(server).call("call_read_tool", name="refresh", arguments={}).text
 
 
 def test_the_page_of_a_tool_that_the_caller_may_not_know_of_does_not_exist(

@@ -327,7 +327,7 @@ class Text:
         if caller["refused_because"]:
             yield self._hidden(f"  DENIED:        {caller['refused_because']}; everything is hidden from this caller")
         if told["searched"]:
-            yield "  tool search:   tools/list has search_tools, call_tool and the tools marked as listed"
+            yield "  tool search:   tools/list has the tools of tool search and those marked as listed"
 
     @staticmethod
     def _counted(entries: list[Mapping[str, Any]]) -> str:
