@@ -533,9 +533,7 @@ def test_decisions_about_tools_that_are_not_there_are_shown_and_can_be_taken_bac
 
 
 @override_settings(USE_THOUSAND_SEPARATOR=True)
-def test_the_number_of_a_policy_that_a_button_sends_is_not_written_for_people(
-    desk: MCPServer, browser: Browser
-) -> None:
+def test_the_key_of_a_policy_that_a_button_sends_is_not_written_for_people(desk: MCPServer, browser: Browser) -> None:
     browser.defaults["HTTP_ACCEPT_LANGUAGE"] = "de"
     ToolPolicy.objects.create(pk=1_234_567, server="desk", tool="sell", decision="block")
     ToolPolicy.objects.create(pk=1_234_568, server="desk", tool="pay", decision="block", client_id=CLIENT)
