@@ -476,9 +476,12 @@ def test_an_open_stream_ends(live_site: Site, button: str) -> None:
         assert calls[1].next()["method"] == "notifications/tools/list_changed"
 
 
-@pytest.mark.parametrize("button", ["all", "blocked"])
+@pytest.mark.parametrize("button", ["all", "blocked", "blocked without tokens"])
 def test_a_task_that_is_under_way_is_cancelled(site: Site, owner: Browser, button: str) -> None:
     site.tokens_for()
+    if button == "blocked without tokens":
+        refresh_model().objects.all().delete()
+        get_access_token_model().objects.all().delete()
     now = timezone.now()
     task = Task.objects.create(
         task_id="a task",
