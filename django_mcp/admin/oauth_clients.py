@@ -101,9 +101,9 @@ class ClientActions:
                 # Only this column: the client may have been blocked since the page was loaded.
                 row.save(update_fields=None if row.pk is None else ["scopes"])
                 self._admin.log_change(self._request, row, done)
-            before = policies.store(changes)
+            changed = policies.store(changes)
             self._note(done)
-        self._tell(policies.with_undo(_("Limits of client %s saved.") % name_of(self._application), before))
+        self._tell(policies.with_undo(_("Limits of client %s saved.") % name_of(self._application), changed))
 
     def _note(self, words: str) -> None:
         row = OAuthClient(client_id=self._application.client_id)

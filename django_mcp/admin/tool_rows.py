@@ -306,10 +306,10 @@ class ToolRow:
 
     @property
     def override_words(self) -> str:
-        """Return the number of overrides, or ""."""
-        if not self.overrides:
+        """Return the number of overrides, or "". A tool chosen for a client is none."""
+        number = sum(each.decision != ToolPolicy.GENERAL for each in self.overrides)
+        if not number:
             return ""
-        number = len(self.overrides)
         return ngettext("%d override", "%d overrides", number) % number
 
     # Changes

@@ -1,7 +1,7 @@
 """Admin of tools: list, detail and policies."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -45,7 +45,7 @@ def _is(value: str) -> Test:
 OF_DECISION: Mapping[str, tuple[Any, Test]] = {
     **{str(value): (label, _is(value)) for value, label in ToolPolicy.Decision.choices},
     "decided": (gettext_lazy("set explicitly"), lambda line: line.own is not None),
-    "overridden": (gettext_lazy("with overrides"), lambda line: bool(line.overrides)),
+    "overridden": (gettext_lazy("with overrides"), lambda line: bool(line.override_words)),
 }
 OF_HINT: Mapping[str, tuple[Any, Test]] = {
     "read-only": (gettext_lazy("read-only"), lambda line: line.tool.read_only),
@@ -317,20 +317,18 @@ class ToolPolicyActions:
 
     def decide(self, changes: Sequence[Change]) -> None:
         """Set policies, all or none, and offer to undo it."""
-        before = self.store(changes)
-        changed = [each for each in changes if any((each.key, each.whom) == (old.key, old.whom) for old in before)]
-        if not changed:
+        done = self.store(changes)
+        if not done:
             self._tell(_("Nothing changed: this is already the policy."), messages.INFO)
-        elif len(changed) == 1:
-            self._tell(self.with_undo(changed[0].message, before))
+        elif len(done) == 1:
+            self._tell(self.with_undo(done[0][0].message, done))
         else:
-            number = len(changed)
-            words = ngettext("%d policy changed.", "%d policies changed.", number) % number
-            self._tell(self.with_undo(words, before))
+            words = ngettext("%d policy changed.", "%d policies changed.", len(done)) % len(done)
+            self._tell(self.with_undo(words, done))
 
-    def store(self, changes: Iterable[Change]) -> list[Change]:
-        """Set policies, all or none. Return the changes that restore what was before."""
-        found = []
+    def store(self, changes: Iterable[Change]) -> list[tuple[Change, str]]:
+        """Set policies, all or none. Return those that changed, with the decision before."""
+        done = []
         with database.atomic():
             for each in changes:
                 before = each.stored
@@ -346,15 +344,15 @@ class ToolPolicyActions:
                 )
                 if each.tool:
                     self._note(each.server, each.tool, each.note)
-                found.append(replace(each, decision=before))
-        return found
+                done.append((each, before))
+        return done
 
-    def with_undo(self, words: str, before: Sequence[Change]) -> SafeString | str:
+    def with_undo(self, words: str, done: Sequence[tuple[Change, str]]) -> SafeString | str:
         """Return a message with a button that restores what was before; its state is signed, and for this user."""
         address = self._admin.address("tools_changelist")
-        if not address or not before:
+        if not address or not done:
             return words
-        state = [(each.server, each.tool, each.decision, *each.whom) for each in before]
+        state = [(each.server, each.tool, before, *each.whom) for each, before in done]
         return format_html(
             '{} <form method="post" action="{}" class="mcp-undo"><input type="hidden" name="csrfmiddlewaretoken" '
             'value="{}"><button name="undo" value="{}">{}</button></form>',

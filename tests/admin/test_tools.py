@@ -396,7 +396,8 @@ def test_a_group_that_is_gone_is_not_restored(browser: Browser, desk: MCPServer)
 
 def test_the_page_of_a_tool_names_the_clients_that_are_limited_to_others(browser: Browser, desk: MCPServer) -> None:
     limit("machine", {("desk", "pay")})
-    assert "machine general policy" in words(page(browser, PAY))
+    assert "machine general policy chosen for the client" in words(page(browser, PAY))
+    assert "1 override" not in line(page(browser), "desk.pay")
     assert "machine block limited to other tools" in words(page(browser, f"{TOOLS}desk.look/change/"))
     assert "missing tool" not in words(page(browser))
     row = ToolPolicy.objects.get(tool="pay")

@@ -10,11 +10,12 @@ from django.test import override_settings
 
 from django_mcp import MCPServer, ModelResource, register, tool
 from django_mcp.approvals.tool_policies import decide, limit, limit_of
-from django_mcp.models import ToolPolicy
+from django_mcp.models import Task, ToolPolicy
 from tests.approvals.policies.conftest import Callers, tool_of
+from tests.approvals.policies.test_blocking import task_of
 from tests.behaviour.test_visibility import As
 from tests.behaviour.users import group
-from tests.clients import Client
+from tests.clients import LEGACY, Client
 from tests.model_resources.library.models import Tag
 
 Make = Callable[..., Any]
@@ -128,11 +129,23 @@ def test_limits_keep_the_overrides_of_chosen_tools_and_of_all_when_they_end(offe
     assert list(ToolPolicy.objects.values_list("tool", "decision")) == [("book", "ask")]
 
 
-def test_a_task_of_a_tool_that_was_taken_away_is_not_found(offer: MCPServer, robot: As) -> None:
-    tool(server=offer, name="report", task="optional")(lambda: "reported")
-    assert "report" in robot.listed("tools/list")
+def test_the_tasks_of_a_tool_that_was_taken_away_are_not_found(
+    offer: MCPServer, client: Client, make_user: Make, version: str
+) -> None:
+    tool(server=offer, name="year_report", task="optional", read_only=True)(lambda: "report")
+    user = make_user()
+    robot = As(client, user, **{"x-client": CLIENT})
+    ended = task_of(offer, user)
+    Task.objects.filter(pk=ended.pk).update(
+        status=Task.Status.COMPLETED, lease=None, result={"content": [{"type": "text", "text": "report"}]}
+    )
+    assert robot.call("get_task_result", task_id=ended.task_id).text == "report"
     limit(CLIENT, of_test("look"))
-    assert "Unknown tool" in str(robot.call("report").json["error"])
+    assert robot.listed("tools/list") == ["look", "get_task_result"]
+    hidden, missing = (robot.call("get_task_result", task_id=each).text for each in (ended.task_id, "no-such"))
+    assert hidden.replace(ended.task_id, "X") == missing.replace("no-such", "X")
+    if version == LEGACY:
+        assert robot.request("tasks/list").result["tasks"] == []
 
 
 @pytest.mark.postgresql
