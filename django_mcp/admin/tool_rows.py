@@ -206,6 +206,7 @@ class ToolRow:
 
     Attributes:
         rows: its policies.
+        limits: the policies of clients that may use only some tools, for all others.
         known: its last approved definition.
         calls: recent statistics; None if the user may not see them.
     """
@@ -213,6 +214,7 @@ class ToolRow:
     server: MCPServer
     tool: Tool
     rows: Sequence[ToolPolicy]
+    limits: Sequence[ToolPolicy]
     known: ToolSnapshot | None
     calls: ToolStatistics | None
 
@@ -232,6 +234,12 @@ class ToolRow:
     def overrides(self) -> list[ToolPolicy]:
         """Return the policies for groups and clients."""
         return [each for each in self.rows if each is not self.own]
+
+    @property
+    def limited(self) -> list[ToolPolicy]:
+        """Return the policies of clients that may not use the tool because they are limited to others."""
+        chosen = {each.client_id for each in self.rows if each.group_id is None}
+        return [each for each in self.limits if each.client_id not in chosen]
 
     @cached_property
     def default(self) -> Decision:
@@ -301,10 +309,10 @@ class ToolRow:
 
     @property
     def override_words(self) -> str:
-        """Return the number of overrides, or ""."""
-        if not self.overrides:
+        """Return the number of overrides, or "". A tool chosen for a client is none."""
+        number = sum(each.decision != ToolPolicy.GENERAL for each in self.overrides)
+        if not number:
             return ""
-        number = len(self.overrides)
         return ngettext("%d override", "%d overrides", number) % number
 
     # Changes
@@ -399,17 +407,18 @@ def lines(*, with_calls: bool) -> list[ToolRow]:
     rows: dict[tuple[str, str], list[ToolPolicy]] = defaultdict(list)
     for row in ToolPolicy.objects.select_related("group", "changed_by").order_by("group__name", "client_id"):
         rows[row.server, row.tool].append(row)
+    limits = rows.pop(("", ""), [])
     calls = _calls() if with_calls else {}
     nothing = ToolStatistics(per_day=[0] * DAYS) if with_calls else None
     return [
-        ToolRow(server, tool, rows.get(which, ()), known.get(which), calls.get(which, nothing))
+        ToolRow(server, tool, rows.get(which, ()), limits, known.get(which), calls.get(which, nothing))
         for server, tool, which in _every(served)
     ]
 
 
 def left_over() -> list[ToolPolicy]:
     """Return policies of tools that do not exist in this process; they apply again if the tool returns."""
-    there = {which for _server, _tool, which in _every(list(servers()))}
+    there = {("", ""), *(which for _server, _tool, which in _every(list(servers())))}
     rows = ToolPolicy.objects.select_related("group", "changed_by").order_by(
         "server", "tool", "group__name", "client_id"
     )
@@ -424,14 +433,14 @@ def find(key: str, *, with_calls: bool) -> ToolRow | None:
     if server is None or tool is None or tool not in tool_policies.tools_of(server):
         return None
     which = {"server": server.name, "tool": tool.key}
-    rows = ToolPolicy.objects.filter(**which).select_related("group", "changed_by").order_by("group__name", "client_id")
+    rows = ToolPolicy.objects.select_related("group", "changed_by").order_by("group__name", "client_id")
     accepted = ToolSnapshot.objects.filter(**which).select_related("accepted_by")
     known = accepted.first()
     if known is None:
         tool_policies.remember([server], tool_policies.accepted())
         known = accepted.first()
     calls = _calls().get((server.name, tool.key), ToolStatistics(per_day=[0] * DAYS)) if with_calls else None
-    return ToolRow(server, tool, list(rows), known, calls)
+    return ToolRow(server, tool, list(rows.filter(**which)), list(rows.filter(tool="")), known, calls)
 
 
 def _every(served: Sequence[MCPServer]) -> Iterator[tuple[MCPServer, Tool, tuple[str, str]]]:

@@ -191,16 +191,16 @@ async def page_of(
     """
     server = context.server
     after = decode_cursor(context.params.get("cursor"))
-    listed = context.principal.tools if member == "tools" else None
+    is_limited = member == "tools" and context.principal.client_id in server.policies.limits
     language = context.language if server.is_translated else ""
     apps = context.shows_apps
     pages = server.pages  # replaced on each change, even while a page is made
-    kept = pages.get((member, after, language, apps)) if listed is None else None
+    kept = None if is_limited else pages.get((member, after, language, apps))
     if kept is not None:
         return kept
     if not apps:
         primitives = [each for each in primitives if not each.for_apps]
-    public = listed is None and is_for_everybody(server, primitives)
+    public = not is_limited and is_for_everybody(server, primitives)
     is_searched = member == "tools" and server.search_above > 0  # which counts all that the caller may know of
     entries = [primitive for primitive in primitives if is_searched or primitive.position > after]
     build = partial(_built, context, member, entries, after, show, language, public=public, is_searched=is_searched)
@@ -329,7 +329,10 @@ async def call_tool(context: Context) -> Result:
     # Most tools are for all callers and need no check.
     policies = context.server.policies
     guarded = tool is not None and (
-        tool.is_guarded or context.principal.tools is not None or tool.key in policies.blocking or tool.for_apps
+        tool.is_guarded
+        or context.principal.client_id in policies.limits
+        or tool.key in policies.blocking
+        or tool.for_apps
     )
     if tool is None or (guarded and not await may_use(context, tool)):
         raise await _unknown_tool(context, name)

@@ -68,7 +68,7 @@ def _key(secret: str) -> "JWK":
     from jwcrypto.common import base64url_encode  # noqa: PLC0415 - likewise
     from jwcrypto.jwk import JWK  # noqa: PLC0415 - likewise
 
-    made = salted_hmac("django_mcp.exposure.cursors", "", secret, algorithm="sha256").digest()[:16]
+    made = salted_hmac("django_mcp.model_resources.cursors", "", secret, algorithm="sha256").digest()[:16]
     return JWK(kty="oct", k=base64url_encode(made))
 
 

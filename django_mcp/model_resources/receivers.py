@@ -12,8 +12,8 @@ from django_mcp.primitives.tool import Tool
 
 def connect() -> None:
     """Connect the receivers."""
-    server_made.connect(_build_late, dispatch_uid="django_mcp.exposure.registration")
-    primitive_added.connect(_settle_late, dispatch_uid="django_mcp.exposure.registration")
+    server_made.connect(_build_late, dispatch_uid="django_mcp.model_resources.registration")
+    primitive_added.connect(_settle_late, dispatch_uid="django_mcp.model_resources.registration")
 
 
 def start() -> None:

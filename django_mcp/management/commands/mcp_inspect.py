@@ -60,11 +60,12 @@ def reasons(context: Context, primitive: Primitive) -> list[str]:
 
 def _reasons(context: Context, primitive: Primitive) -> Iterator[str]:
     principal, user = context.principal, context.user
-    if principal.tools is not None and primitive.kind == "tool" and primitive.key not in principal.tools:
+    limit = context.server.policies.limit_on(primitive, principal)
+    if limit is not None:
         yield f"not one of the tools allowed to the client {principal.client_id!r}"
     if not covers(principal.scopes, primitive.scopes):
         yield f"requires the scope {in_order(primitive.scopes)}"
-    if is_blocked(context, primitive) and isinstance(primitive, Tool):
+    if limit is None and is_blocked(context, primitive) and isinstance(primitive, Tool):
         yield f"blocked {made_for(rule_for(context, primitive))}"
     yield from (
         f"requires the permission {each}" for each in primitive.permissions if user is None or not user.has_perm(each)
@@ -114,8 +115,7 @@ def with_client(server: MCPServer, principal: Principal, client_id: str, scopes:
     granted = frozenset(server.scopes if scopes is None else scopes)
     if policy is not None and policy.scopes is not None:
         granted = expanded(granted) & expanded(frozenset(policy.scopes))
-    tools = None if policy is None or policy.tools is None else frozenset(policy.tools)
-    return dataclasses.replace(principal, kind="oauth", scopes=granted, client_id=client_id, tools=tools, steps_up=True)
+    return dataclasses.replace(principal, kind="oauth", scopes=granted, client_id=client_id, steps_up=True)
 
 
 KINDS = ("tools", "resources", "templates", "prompts")
