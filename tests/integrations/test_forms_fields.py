@@ -59,7 +59,7 @@ class Example:
 
 FILE = {"filename": "a.txt", "content": encoded(b"words")}
 CABINS = [("economy", "Economy"), ("first", "First class")]
-DECIMAL = {"type": ["number", "string"], "minimum": 0, "maximum": 99.5}
+DECIMAL = {"anyOf": [{"type": "number"}, {"type": "string"}], "minimum": 0, "maximum": 99.5}
 NOT_TEXT = "must be a string, not an object."
 
 EXAMPLES = {
@@ -193,7 +193,7 @@ EXAMPLES = {
     ),
     "tiny DecimalField": Example(
         forms.DecimalField(),
-        {"type": ["number", "string"]},
+        {"anyOf": [{"type": "number"}, {"type": "string"}]},
         1e-7,
         Decimal("1e-7"),
         "1E-999999999",
