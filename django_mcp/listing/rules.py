@@ -34,7 +34,8 @@ DIRECTORIES = {
 
 CRITERIA = "claude.com/docs/connectors/building/review-criteria"
 CONNECTOR_AUTH = "claude.com/docs/connectors/building/authentication"
-POLICY = "support.claude.com, Anthropic Software Directory Policy"
+POLICY = "support.claude.com/en/articles/13145358-anthropic-software-directory-policy"
+GUIDE = "support.claude.com/en/articles/12922490-remote-mcp-server-submission-guide"
 CLAUDE_CODE = "code.claude.com/docs/en/mcp"
 SUBMISSION = "developers.openai.com/plugins/deploy/submission"
 OPENAI_AUTH = "developers.openai.com/plugins/build/auth"
@@ -43,11 +44,13 @@ OPENAI_FORM = "developers.openai.com/apps-sdk/schemas/chatgpt-app-submission.v1.
 CODEX = "developers.openai.com/codex/mcp"
 COPILOT = "learn.microsoft.com/microsoft-copilot-studio/mcp-troubleshooting"
 COPILOT_SERVER = "learn.microsoft.com/microsoft-copilot-studio/mcp-add-existing-server-to-agent"
-COPILOT_QUOTAS = "learn.microsoft.com/microsoft-copilot-studio/requirements-quotas"
-APP_MANIFEST = "learn.microsoft.com/microsoft-365/extensibility/schema, developer"
+APP_MANIFEST = "learn.microsoft.com/microsoft-365/extensibility/schema/root"
 REGISTRY_SCHEMA = "static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
 REGISTRY_REMOTE = "modelcontextprotocol.io/registry/remote-servers"
 REGISTRY_VERSION = "modelcontextprotocol.io/registry/versioning"
+SPECIFICATION = "modelcontextprotocol.io/specification/2026-07-28/server/tools"
+OWN = "docs/checks.md"
+"""For advice that no directory states: this project's own documentation."""
 
 MAX_INSTRUCTIONS = 2048
 """Characters of the instructions that Claude Code keeps ("2 KB")."""
@@ -311,7 +314,7 @@ def _version_of_the_package(server: MCPServer) -> Iterator[str]:
 RULES = (
     Rule(
         "public-url",
-        {"claude": CRITERIA, "chatgpt": SUBMISSION, "copilot": COPILOT_SERVER, "registry": REGISTRY_REMOTE},
+        {"claude": GUIDE, "chatgpt": SUBMISSION, "copilot": COPILOT_SERVER, "registry": REGISTRY_REMOTE},
         refuses=True,
         what="The endpoint needs a public https address.",
         correction="Set DJANGO_MCP['BASE_URL'] to the address of the deployed site, such as 'https://travel.example.com'.",
@@ -407,8 +410,8 @@ RULES = (
     ),
     Rule(
         "tool-count",
-        {"copilot": COPILOT_QUOTAS},
-        refuses=True,
+        {"copilot": "docs/clients/copilot-studio.md"},
+        refuses=False,
         what=f"An agent takes at most {MAX_TOOLS} tools.",
         correction="Set search_tools of the MCPServer, or split the endpoint.",
         find=_too_many,
@@ -439,7 +442,7 @@ RULES = (
     ),
     Rule(
         "server-version",
-        {"registry": REGISTRY_VERSION},
+        {"registry": REGISTRY_SCHEMA},
         refuses=True,
         what="The version must be a single version, not a range and not 'latest'.",
         correction="Set DJANGO_MCP['VERSION'] or version of the MCPServer, such as '1.0.2'.",
@@ -463,7 +466,7 @@ RULES = (
     ),
     Rule(
         "same-title",
-        {"claude": CRITERIA, "chatgpt": OPENAI_TOOLS, "copilot": COPILOT_SERVER},
+        dict.fromkeys(("claude", "chatgpt", "copilot"), SPECIFICATION),
         refuses=False,
         what="Clients show the title of a tool: two tools with one title look alike.",
         correction="Give each tool its own title.",
@@ -471,7 +474,7 @@ RULES = (
     ),
     Rule(
         "schema",
-        {"claude": CRITERIA, "chatgpt": OPENAI_TOOLS, "copilot": COPILOT_SERVER},
+        dict.fromkeys(("claude", "chatgpt", "copilot"), OWN),
         refuses=False,
         what="Some clients leave out tools whose definition they cannot read (django_mcp.W027).",
         correction="Change the type, name or schema that it comes from; 'manage.py mcp_inspect' shows it.",
@@ -495,7 +498,7 @@ RULES = (
     ),
     Rule(
         "server-title",
-        {"chatgpt": OPENAI_FORM},
+        {"chatgpt": OPENAI_FORM, "copilot": APP_MANIFEST},
         refuses=False,
         what=f"The directory shows a name of at most {MAX_DISPLAY_NAME} characters.",
         correction="Shorten the title, or enter a shorter name in the form.",

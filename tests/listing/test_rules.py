@@ -170,7 +170,7 @@ def test_an_agent_of_copilot_takes_128_tools(make_server: Make) -> None:
     many = make_server("many")
     for number in range(129):
         tool(server=many, name=f"t{number}", description="x")(lambda: "")
-    assert refused("copilot", many) == {"tool-count": ["129 tools"]}
+    assert advised("copilot", many)["tool-count"] == ["129 tools"]
 
 
 def test_every_rule_names_a_source_and_a_correction() -> None:

@@ -180,9 +180,10 @@ def listing_rules() -> str:
 
 
 def sources(of_rule: Mapping[str, str]) -> str:
-    """Return the pages of a rule, linked if their address is known."""
+    """Return links to the pages of a rule."""
+    addresses = {page: page.removeprefix("docs/") for page in of_rule.values() if page.startswith("docs/")}
     return ", ".join(
-        page if "," in page else f"[{page.split('/')[-1]}](https://{page})" for page in dict.fromkeys(of_rule.values())
+        f"[{page.split('/')[-1]}]({addresses.get(page, f'https://{page}')})" for page in dict.fromkeys(of_rule.values())
     )
 
 
