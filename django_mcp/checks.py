@@ -286,6 +286,7 @@ def _of_folders(when: str, *arguments: Any) -> list[CheckMessage]:
     from django_mcp.approvals import checks as approvals  # noqa: PLC0415
     from django_mcp.auth import checks as auth  # noqa: PLC0415
     from django_mcp.integrations import checks as integrations  # noqa: PLC0415
+    from django_mcp.listing import checks as listing  # noqa: PLC0415
     from django_mcp.model_resources import checks as model_resources  # noqa: PLC0415
     from django_mcp.oauth import checks as oauth  # noqa: PLC0415
     from django_mcp.skills import checks as skills  # noqa: PLC0415
@@ -293,7 +294,7 @@ def _of_folders(when: str, *arguments: Any) -> list[CheckMessage]:
 
     if not _is_readable():
         return []
-    folders = (approvals, auth, model_resources, oauth, tasks, skills, integrations)
+    folders = (approvals, auth, model_resources, oauth, tasks, skills, integrations, listing)
     return _messages(chain.from_iterable(getattr(folder, when, ()) for folder in folders), *arguments)
 
 

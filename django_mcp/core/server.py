@@ -148,6 +148,11 @@ class MCPServer:
         instructions: for models: the purpose of this endpoint and how its parts work together.
         icons: images for display.
         website_url: address of the website.
+        description: one sentence of at most 100 characters, for people who choose a server.
+        registry_name: name in registries, in reverse-DNS form: ``com.example.travel/booking``; by default the host of
+            ``BASE_URL`` and the endpoint's name.
+        server_card: publish a server card; by default ``DJANGO_MCP["SERVER_CARD"]``, and not with
+            ``user_passes_test``.
         authentication: authentication classes, or their dotted paths, tried in order; without any, the endpoint does
             not start. ``[AllowAny()]`` makes it public.
         scopes: OAuth scopes of ``DJANGO_MCP["SCOPES"]`` that every call requires; clients request these first.
@@ -192,6 +197,9 @@ class MCPServer:
         instructions: str | None = None,
         icons: Sequence[Icon] = (),
         website_url: str | None = None,
+        description: str | None = None,
+        registry_name: str | None = None,
+        server_card: bool | None = None,
         authentication: Sequence[Any] | None = None,
         scopes: Sequence[str] | None = None,
         user_passes_test: Callable[[Any], bool] | None = None,
@@ -223,6 +231,9 @@ class MCPServer:
         self._instructions = instructions
         self._icons = icons
         self._website_url = website_url
+        self._description = description
+        self._registry_name = registry_name
+        self._server_card = server_card
         self._authentication = authentication
         self._scopes = scopes
         self.user_passes_test = user_passes_test
@@ -309,6 +320,18 @@ class MCPServer:
         """Instructions for models."""
         return self._instructions if self._instructions is not None else settings.INSTRUCTIONS
 
+    @property
+    def registry_name(self) -> str | None:
+        """Name in registries, None for the default: the host of ``BASE_URL`` and the endpoint's name."""
+        return self._registry_name or (settings.REGISTRY_NAME if self is server else None)
+
+    @property
+    def server_card(self) -> bool:
+        """True if a server card is published."""
+        if self._server_card is not None:
+            return self._server_card
+        return settings.SERVER_CARD and self.user_passes_test is None
+
     @cached_property
     def rate(self) -> Rate | None:
         """Rate limit of tool calls per caller, by default ``DJANGO_MCP["RATE_LIMIT"]``."""
@@ -323,6 +346,8 @@ class MCPServer:
         info["version"] = self._version or settings.VERSION
         if title:
             info["title"] = title
+        if description := self._description or (settings.DESCRIPTION if is_default else None):
+            info["description"] = description
         if self._website_url:
             info["websiteUrl"] = self._website_url
         if self._icons:

@@ -74,7 +74,8 @@ def through(client: Any, name: str, **arguments: Any) -> Any:
 def test_many_tools_are_not_listed_but_found(client: Client) -> None:
     listed = client.list("tools/list")
     assert names(listed) == FINDERS
-    assert listed[0]["annotations"] == {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False}
+    hints = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
+    assert listed[0]["annotations"] == hints
     assert listed[0]["inputSchema"]["required"] == ["query"]
     assert listed[1]["inputSchema"]["properties"]["arguments"]["type"] == "object"
     assert "There are 3 tools, tagged: desk (2), money (1)." in listed[0]["description"]

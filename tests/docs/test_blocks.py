@@ -55,6 +55,14 @@ RUN_ELSEWHERE = {
     "python manage.py mcp_config": "the same",
     "python manage.py mcp_config claude-code --url https://library.example": "the same",
     "python manage.py mcp_config vscode --stdio": "the same",
+    "python manage.py mcp_listing registry --write": "the test of the page on directories",
+    **dict.fromkeys(
+        [
+            'mcp-publisher login http --domain library.example.com --private-key "$PRIVATE_KEY"',
+            "mcp-publisher publish",
+        ],
+        "another project's program, which publishes for everybody",
+    ),
     "cd deploy": "tests/deploy",
     "cp .env.example .env": "the same",
     **dict.fromkeys(DOCKER, "the same looks whether they name what there is; nobody has a Docker daemon there"),
@@ -99,6 +107,7 @@ def test_every_block_is_of_a_kind_that_some_test_runs() -> None:
         "request-log.md",
         "forms-and-views.md",
         "limits.md",
+        "listing.md",
         "permissions.md",
         "migrating.md",
         "model-writes.md",
@@ -909,6 +918,37 @@ def test_the_page_on_who_may_call_does_what_it_says(site: Site) -> None:
     assert found["add"]["error"]["message"] == "Unknown tool: 'add_book'."
     assert found["issuer"] == "https://library.example.com"
     assert found["login"] == "/accounts/login/?next=/o/access/"
+
+
+LISTED = """
+import json, os
+os.environ["DJANGO_SETTINGS_MODULE"] = "mysite.settings"
+import django; django.setup()
+from django.test import Client
+paths = ["mcp/server-card", *(f".well-known/{name}" for name in (
+    "ai-catalog.json", "mcp/catalog.json", "openai-apps-challenge", "mcp-registry-auth"))]
+found = [Client().get(f"/{path}", headers={"host": "library.example.com"}) for path in paths]
+print(json.dumps([[each.status_code, each.text] for each in found]))
+"""
+
+
+def test_the_page_on_directories_does_what_it_says(site: Site) -> None:
+    site.append("mysite/urls.py", "from django.urls import include")
+    for code in code_of("authentication.md"):
+        if name := re.match(r"# (settings|urls)\.py", code):
+            site.append(f"mysite/{name[1]}.py", code)
+    for code in code_of("listing.md"):
+        site.append(re.match(r"# (\S+)", code)[1], code.replace("BASE64-OF-THE-PUBLIC-KEY", "aGVsbG8="))
+    site.append("mysite/settings.py", 'ALLOWED_HOSTS = ["library.example.com"]')
+    told, written = site.commands("mcp_listing", "mcp_listing registry --write")
+    assert told.count("Nothing would be refused.") == 4
+    assert "Wrote server.json" in written
+    assert json.loads((site.path / "server.json").read_text())["name"] == "com.example.library/default"
+    card, *catalogs, token, key = json.loads(site.run("-c", LISTED))
+    assert json.loads(card[1])["description"] == "Search the books of the library, and reserve them."
+    assert all("https://library.example.com/mcp/server-card" in text for _, text in catalogs)
+    assert token == [200, "the-token-of-the-form"]
+    assert key == [200, "v=MCPv1; k=ed25519; p=aGVsbG8="]
 
 
 def test_every_setting_is_on_the_page_and_nothing_else() -> None:
