@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from django_mcp.auth.session import SessionAuthentication
     from django_mcp.core.channel import Cancelled
     from django_mcp.core.context import Context
-    from django_mcp.core.decorators import prompt, resource, tool
+    from django_mcp.core.decorators import prompt, resource, tool, ui
     from django_mcp.core.elicitation import (
         Elicitation,
         ElicitResult,
@@ -70,7 +70,7 @@ else:
             "django_mcp.auth.session": "SessionAuthentication",
             "django_mcp.core.channel": "Cancelled",
             "django_mcp.core.context": "Context",
-            "django_mcp.core.decorators": "prompt resource tool",
+            "django_mcp.core.decorators": "prompt resource tool ui",
             "django_mcp.core.elicitation": (
                 "Elicitation ElicitResult InputRequired Root Roots SamplingResult Sampling URLElicitation"
             ),
@@ -168,6 +168,7 @@ __all__ = [
     "server",
     "skill",
     "tool",
+    "ui",
     "unregister",
     "view_tool",
 ]

@@ -75,6 +75,8 @@ class Settings(NamedTuple):
     """Seconds for which the result of a call with an idempotency key is kept for repeated calls."""
     TOOL_SEARCH_THRESHOLD: int = 0
     """Number of tools above which they are searched instead of listed; 0 for never."""
+    APP_CLIENTS: tuple[str, ...] = ()
+    """Names (``clientInfo.name``) of clients that show MCP Apps without declaring it."""
     TASK_TTL: int = 24 * 60 * 60
     """Seconds for which a task and its result are kept, from its creation."""
     TASK_BACKEND: str | None = None

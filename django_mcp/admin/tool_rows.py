@@ -14,6 +14,7 @@ from django.db.models import Model
 from django.template.defaultfilters import date
 from django.utils import timezone
 from django.utils.safestring import SafeString
+from django.utils.text import get_text_list
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
@@ -76,8 +77,9 @@ def _text(value: Any) -> list[str]:
 def _rows(before: Sequence[str], now: Sequence[str]) -> list[Row]:
     found = list(_compared(before, now))
     if len(found) > MAX_LINES:
-        more = _("… and %d lines more.") % (len(found) - MAX_LINES)
-        found = [*found[:MAX_LINES], Row("place", "", more)]
+        more = len(found) - MAX_LINES
+        words = ngettext("… and %d line more.", "… and %d lines more.", more) % more
+        found = [*found[:MAX_LINES], Row("place", "", words)]
     return found
 
 
@@ -131,9 +133,9 @@ def _callers(server: MCPServer, tool: Tool) -> Iterator[str]:
     if server.user_passes_test is not None:
         yield _("users accepted by %s") % _called(server.user_passes_test)
     if tool.visible is not None:
-        model = _model_of(tool)
-        if model is not None and tool.is_generated:
-            yield _("users who may view %s") % model._meta.verbose_name_plural  # noqa: SLF001
+        if models := _models_of(tool):
+            names = [str(model._meta.verbose_name_plural) for model in models]  # noqa: SLF001
+            yield _("users who may view %s") % get_text_list(names, _("or"))
         else:
             yield _("callers accepted by %s") % _called(tool.visible)
 
@@ -146,9 +148,8 @@ def scope_words(tool: Tool) -> str:
 
 def source_of(tool: Tool) -> str:
     """Return the function, view or model of a tool."""
-    model = _model_of(tool)
-    if model is not None and tool.is_generated:
-        return _("model %s") % model._meta.label  # noqa: SLF001 - Django's documented API
+    if models := _models_of(tool):
+        return _("model %s") % ", ".join(model._meta.label for model in models)  # noqa: SLF001 - Django's documented API
     origin = _origin(tool)
     return _("view %s") % origin if isinstance(origin, str) else _called(origin)
 
@@ -181,9 +182,11 @@ def _origin(tool: Tool) -> Any:
     return call if owner is None else owner
 
 
-def _model_of(tool: Tool) -> type[Model] | None:
-    model = getattr(getattr(inspect.unwrap(tool.read.call), "owner", None), "model", None)
-    return model if isinstance(model, type) and issubclass(model, Model) else None
+def _models_of(tool: Tool) -> Sequence[type[Model]]:
+    """Return the models that a tool was generated for."""
+    owner = getattr(inspect.unwrap(tool.read.call), "owner", None) if tool.is_generated else None
+    models = getattr(owner, "models", [getattr(owner, "model", None)])
+    return [each for each in models if isinstance(each, type) and issubclass(each, Model)]
 
 
 def _called(thing: Any) -> str:

@@ -1,11 +1,15 @@
-"""The decorators ``@tool``, ``@resource`` and ``@prompt``, which register a function and return it unchanged."""
+"""The decorators ``@tool``, ``@resource`` and ``@prompt``, which register a function and return it unchanged, and
+``ui``.
+"""
 
+import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, TypeVar, overload
 
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp.core import server as registry
+from django_mcp.core.apps import App, Permission, app_of
 from django_mcp.core.context import Context
 from django_mcp.core.server import MCPServer, Namespace, Where
 from django_mcp.primitives.base import Primitive
@@ -51,6 +55,8 @@ def tool(
     before_task: Callable[..., Any] | None = None,
     policy: Literal["allow", "ask", "block"] | None = None,
     preview: Callable[..., Any] | None = None,
+    app: App | str | None = None,
+    visibility: Collection[Literal["model", "app"]] = ("model", "app"),
     meta: Mapping[str, Any] | None = None,
     server: Where = None,
 ) -> Callable[[M], M]: ...
@@ -102,9 +108,16 @@ def tool(call: Any = None, /, *, server: Where = None, **options: Any) -> Any:
             default destructive tools ask (``DJANGO_MCP["REQUIRE_APPROVAL_FOR"]``).
         preview: a function that takes all or some of the tool's parameters and returns what a call would change, for
             the approver: a str, dict or list. It runs in a transaction that is rolled back.
+        app: a template, by name, that clients with MCP Apps show in place of the text of the result, or what ``ui``
+            returns. The template's context has ``result``, the structured content (or the text of a tool without), and
+            ``arguments``.
+        visibility: who may call the tool in clients with MCP Apps: ``"model"``, ``"app"``, or both. A tool for apps
+            only does not exist for other clients.
         meta: ``_meta`` of the definition.
         server: endpoint or namespace, or several; by default ``django_mcp.server``.
     """
+    if "app" in options:
+        options["app"] = app_of(options["app"], "@tool")
     return _decorator(lambda function: Tool(function, context_type=Context, **options), server, call)
 
 
@@ -171,6 +184,87 @@ def resource(
         "meta": meta,
     }
     return _decorator(lambda function: Resource(function, uri, context_type=Context, **options), server, None)  # type: ignore[no-any-return]
+
+
+def ui(
+    uri: str,
+    *,
+    template: str,
+    name: str | None = None,
+    title: str | None = None,
+    description: str | None = None,
+    icons: Sequence[Icon] = (),
+    connect_domains: Sequence[str] = (),
+    resource_domains: Sequence[str] = (),
+    frame_domains: Sequence[str] = (),
+    base_uri_domains: Sequence[str] = (),
+    permissions: Sequence[Permission] = (),
+    domain: str | None = None,
+    prefers_border: bool | None = None,
+    permission: str | Sequence[str] | None = None,
+    groups: Sequence[str] = (),
+    scopes: Sequence[str] = (),
+    visible: Callable[[Context], bool] | None = None,
+    tags: Collection[str] = (),
+    meta: Mapping[str, Any] | None = None,
+    server: Where = None,
+) -> App:
+    """Register a template as the page of an MCP App and return it, for ``@tool(app=…)``.
+
+    A template that extends ``django_mcp/app.html`` (blocks ``head``, ``content``, ``scripts``), or is only the content
+    of such a page, is rendered with each result. Any other whole page is sent once, and its own scripts show the result
+    (``{% include "django_mcp/apps/bridge.html" %}``).
+
+    Args:
+        uri: begins with ``ui://``.
+        template: name of the template.
+        name: for programs; by default from the URI.
+        title: display title.
+        description: what the app shows.
+        icons: images for display.
+        connect_domains: origins that its scripts may connect to, like ``"https://maps.example.com"``.
+        resource_domains: origins of scripts, styles, images, fonts and media, in addition to those that the page itself
+            refers to; for a template with ``{% static %}``, that of ``STATIC_URL``.
+        frame_domains: origins of nested frames.
+        base_uri_domains: origins for ``<base>``.
+        permissions: ``"camera"``, ``"microphone"``, ``"geolocation"``, ``"clipboardWrite"``; a host may deny them.
+        domain: dedicated origin of the app, in the format of its host.
+        prefers_border: whether the host should draw a border and background.
+        permission: required permission, or a list. By default the page exists for callers that may know of a tool with
+            this app.
+        groups: names of Django groups.
+        scopes: OAuth scopes required in addition to the endpoint's.
+        visible: takes the ``Context`` and returns whether the page exists for the caller.
+        tags: words by which endpoints select the app.
+        meta: ``_meta`` of the definition.
+        server: endpoint or namespace, or several; by default ``django_mcp.server``.
+
+    Raises:
+        ImproperlyConfigured: an option is invalid, or the URI is taken.
+    """
+    options: dict[str, Any] = {
+        "name": name,
+        "title": title,
+        "description": description,
+        "icons": icons,
+        "connect_domains": connect_domains,
+        "resource_domains": resource_domains,
+        "frame_domains": frame_domains,
+        "base_uri_domains": base_uri_domains,
+        "permissions": permissions,
+        "domain": domain,
+        "prefers_border": prefers_border,
+        "permission": permission,
+        "groups": groups,
+        "scopes": scopes,
+        "visible": visible,
+        "tags": tags,
+        "meta": meta,
+    }
+    made = App(uri, template, **{key: value for key, value in options.items() if value is not None})
+    for each in servers_of(server):
+        each.add(copy.copy(made))
+    return made
 
 
 @overload

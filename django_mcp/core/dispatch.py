@@ -15,6 +15,7 @@ from django.db import Error
 from django_mcp.conf import settings
 from django_mcp.core import throttling, tool_search
 from django_mcp.core.channel import Cancelled
+from django_mcp.core.concurrency import Runner
 from django_mcp.core.context import Context
 from django_mcp.core.database import in_transaction
 from django_mcp.core.elicitation import InputRequired, merged
@@ -34,7 +35,13 @@ from django_mcp.primitives.tool import Tool
 from django_mcp.primitives.validation_errors import kind_name
 from django_mcp.protocol.errors import InvalidParams, MethodNotFound
 from django_mcp.protocol.jsonrpc import Result
-from django_mcp.protocol.meta import IDEMPOTENCY_KEY
+from django_mcp.protocol.meta import (
+    ALWAYS_LOAD,
+    IDEMPOTENCY_KEY,
+    MAX_RESULT_SIZE_CHARS,
+    MOST_RESULT_SIZE_CHARS,
+    REQUIRES_USER_INTERACTION,
+)
 from django_mcp.protocol.pagination import decode_cursor, encode_cursor, is_cursor
 
 if TYPE_CHECKING:
@@ -186,10 +193,13 @@ async def page_of(
     after = decode_cursor(context.params.get("cursor"))
     listed = context.principal.tools if member == "tools" else None
     language = context.language if server.is_translated else ""
+    apps = context.shows_apps
     pages = server.pages  # replaced on each change, even while a page is made
-    kept = pages.get((member, after, language)) if listed is None else None
+    kept = pages.get((member, after, language, apps)) if listed is None else None
     if kept is not None:
         return kept
+    if not apps:
+        primitives = [each for each in primitives if not each.for_apps]
     public = listed is None and is_for_everybody(server, primitives)
     is_searched = member == "tools" and server.search_above > 0  # which counts all that the caller may know of
     entries = [primitive for primitive in primitives if is_searched or primitive.position > after]
@@ -199,7 +209,7 @@ async def page_of(
     page, is_whole = await context.site_runner.sync(build) if is_query else build()
     # Only positions of real cursors are cached, or clients could fill the memory.
     if public and is_whole and after in {-1, *(primitive.position for primitive in primitives)}:
-        pages[member, after, language] = page
+        pages[member, after, language, apps] = page
     return page
 
 
@@ -290,7 +300,20 @@ def _rows(context: Context, rows: ModelArgument, cursor: Any, room: int, before:
 
 def list_tools(context: Context) -> Coroutine[Any, Any, Result]:
     """Handle ``tools/list``."""
-    return page_of(context, "tools", context.server.tools.values())
+    return page_of(context, "tools", context.server.tools.values(), partial(_listed, context))
+
+
+def _listed(context: Context, tool: Tool) -> dict[str, Any]:
+    """Return a tool's list entry, with what the site knows of it as hints in ``_meta``. Its own ``meta`` wins."""
+    definition: dict[str, Any] = tool.app_definition if context.shows_apps else tool.definition
+    hints: dict[str, Any] = {}
+    if context.server.policies.ask_everybody(tool):
+        hints[REQUIRES_USER_INTERACTION] = True
+    if tool.max_output_chars:
+        hints[MAX_RESULT_SIZE_CHARS] = min(tool.max_output_chars, MOST_RESULT_SIZE_CHARS)
+    if tool.always_listed:
+        hints[ALWAYS_LOAD] = True
+    return {**definition, "_meta": {**hints, **definition.get("_meta", {})}} if hints else definition
 
 
 async def call_tool(context: Context) -> Result:
@@ -299,17 +322,19 @@ async def call_tool(context: Context) -> Result:
     if not isinstance(name, str):
         raise _not_a_string("name")
     tool = context.server.tools.get(name)
-    if tool is None and tool_search.is_call(tool := tool_search.find(context.server, name)):
-        return await _call_named(context)
+    if tool is None and (tool := tool_search.find(context.server, name)) is not None and tool_search.is_relay(tool):
+        return await _call_named(context, tool)
     if tool is None:
         await look_for(context, context.server.tools.values())
     # Most tools are for all callers and need no check.
     policies = context.server.policies
     guarded = tool is not None and (
-        tool.is_guarded or context.principal.tools is not None or tool.key in policies.blocking
+        tool.is_guarded or context.principal.tools is not None or tool.key in policies.blocking or tool.for_apps
     )
     if tool is None or (guarded and not await may_use(context, tool)):
         raise await _unknown_tool(context, name)
+    if context.relay is not None and (relay := tool_search.relay_for(tool)) is not context.relay:
+        return tool_failure(ToolError(f"{context.relay.name} does not call {name!r}. Use {relay.name}."), context)
     if (context.server.rate is not None or tool.rate is not None) and not context.channel.is_task:
         dialogue = context.channel.dialogue
         count = partial(throttling.count, context.server, tool, context.principal)
@@ -329,7 +354,7 @@ async def _serve(context: Context, tool: Tool) -> Result:
         arguments = _arguments(context.params)
     if settings.IGNORED_ARGUMENTS:
         arguments = _known(arguments, tool)
-    if tool.mirrors and not context.is_relayed:
+    if tool.mirrors and context.relay is None:
         context.channel.check_mirrors(tool.mirrors, arguments)
     if settings.CALL_CONTEXT_MANAGERS or context.is_large:
         keywords = await _validated(context, tool, arguments)
@@ -394,18 +419,21 @@ async def _failed(context: Context, tool: Tool, error: Exception) -> Result:
     return tool_failure(error, context)
 
 
-async def _call_named(context: Context) -> Result:
-    """Call the tool that ``call_tool`` names, as if it had been called directly.
+async def _call_named(context: Context, relay: Tool) -> Result:
+    """Call the tool that a call of *relay* names, as if it had been called directly.
 
     An unknown name is a tool error, because it is an argument to the model. No headers mirror these arguments.
     """
-    arguments = _known(_arguments(context.params), tool_search.finders()[1])
+    arguments = _known(_arguments(context.params), relay)
     try:
-        meant = tool_search.finders()[1].arguments.validate(arguments)
-        if tool_search.is_call(tool_search.find(context.server, meant["name"])):
+        meant = relay.arguments.validate(arguments)
+        named = context.server.tools.get(meant["name"])
+        if tool_search.is_relay(tool_search.find(context.server, meant["name"])) or not (
+            tool_search.is_for_model(context, named)
+        ):
             raise unknown("tool", meant["name"])
         context.params = {**context.params, **meant}
-        context.is_relayed = True
+        context.relay = relay
         return await call_tool(context)
     except Unknown as error:
         return tool_failure(ToolError(f"{error.message} Use search_tools to find the available tools."), context)
@@ -446,10 +474,8 @@ async def _run_tool(
     most_bytes = settings.MAX_BINARY_BYTES
     runner = context.site_runner if settings.CALL_CONTEXT_MANAGERS else context.runner
     if function.is_async:
-        call = function.call if conduct is None else conduct.in_time(function.call)
-        if grant is not None:
-            return await _admitted(context, grant, partial(call, **keywords), tool, most, most_bytes)
-        return tool.output.fields(await runner.coroutine(call, **keywords), most, most_bytes)
+        call = partial(function.call if conduct is None else conduct.in_time(function.call), **keywords)
+        return await _run_coroutine(context, tool, call, runner, most, most_bytes)
 
     def job() -> dict[str, Any]:
         if context.channel.cancelled:  # while it waited for a thread
@@ -458,6 +484,8 @@ async def _run_tool(
             conduct.begin()
         # In the same thread and transaction, because a returned queryset is read here.
         fields = tool.output.fields(function.call(**keywords), most, most_bytes)
+        if tool.app is not None:
+            _add_view(context, tool, fields)
         if context.channel.cancelled and tool.atomic:  # no client will get the result, so roll back
             raise Cancelled
         if conduct is not None:
@@ -470,6 +498,33 @@ async def _run_tool(
     if grant is not None:
         work = partial(grant.around, work)
     return await runner.sync(work if conduct is None else partial(conduct.watch, work))
+
+
+async def _run_coroutine(
+    context: Context,
+    tool: Tool,
+    call: Callable[[], Awaitable[Any]],
+    runner: Runner,
+    most: int | None,
+    most_bytes: int | None,
+) -> dict[str, Any]:
+    if context.grant is not None:
+        fields = await _admitted(context, context.grant, call, tool, most, most_bytes)
+    else:
+        fields = tool.output.fields(await runner.coroutine(call), most, most_bytes)
+    if tool.app is not None:
+        await run_to_completion(runner, partial(_add_view, context, tool, fields))
+    return fields
+
+
+def _add_view(context: Context, tool: Tool, fields: dict[str, Any]) -> None:
+    """Add the view of a result for the tool's app, if the client shows apps."""
+    if not context.shows_apps:
+        return
+    structured = fields.get("structuredContent")
+    result = structured["result"] if structured is not None and tool.output.is_wrapped else structured
+    text = "\n\n".join(block["text"] for block in fields["content"] if block["type"] == "text")
+    tool.app.add_view(context, fields, text if structured is None else result)
 
 
 async def _admitted(

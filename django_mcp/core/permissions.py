@@ -98,6 +98,8 @@ class Right(enum.IntEnum):
 
 def right(context: RequestContext, primitive: Primitive) -> Right:
     """Return a caller's right to a primitive. May query."""
+    if is_for_other_clients(context, primitive):
+        return Right.NONE
     granted = right_of_credential(context.principal, primitive)
     if granted and is_blocked(context, primitive):
         return Right.NONE
@@ -113,6 +115,11 @@ def right_of_credential(principal: Principal, primitive: Primitive) -> Right:
     if covers(principal.scopes, primitive.scopes):
         return Right.USE
     return Right.KNOW if principal.steps_up else Right.NONE
+
+
+def is_for_other_clients(context: RequestContext, primitive: Primitive) -> bool:
+    """Return True for a tool of MCP Apps if the client does not show them."""
+    return primitive.for_apps and isinstance(primitive, Tool) and not context.shows_apps
 
 
 def is_blocked(context: RequestContext, primitive: Primitive) -> bool:
@@ -179,6 +186,8 @@ async def may_use(context: RequestContext, primitive: Primitive, runner: Runner 
 
 async def find_right(context: RequestContext, primitive: Primitive, runner: Runner | None = None) -> Right:
     """``right``, in another thread if it may query."""
+    if is_for_other_clients(context, primitive):
+        return Right.NONE
     granted = right_of_credential(context.principal, primitive)
     if granted and (primitive.asks_user or context.server.policies.may_block(primitive)):
         return await (runner or context.site_runner).sync(partial(right, context, primitive))

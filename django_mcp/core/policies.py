@@ -72,6 +72,12 @@ class Policies:
         """Return True if it is blocked for some callers."""
         return primitive.key in self.blocking and isinstance(primitive, Tool)
 
+    def ask_everybody(self, tool: Tool) -> bool:
+        """Return True if a tool requires approval of all callers."""
+        rules = self.rules.get(tool.key, ()) if tool.key in self.asking else ()
+        is_general = any(each.decision is Decision.ASK and each.is_for_everybody for each in rules)
+        return is_general and not any(each.decision is Decision.ALLOW for each in rules)
+
     def needs_groups(self, tool: Tool) -> bool:
         """Return True if a rule of the tool depends on groups."""
         return any(each.group is not None for each in self.rules.get(tool.key, ()))

@@ -21,7 +21,7 @@ from django_mcp.core.channel import Cancelled, Channel
 from django_mcp.core.concurrency import INLINE, Runner, SiteRunner
 from django_mcp.core.principal import Principal
 from django_mcp.protocol.errors import RequestId
-from django_mcp.protocol.meta import ClientInfo, meta_of
+from django_mcp.protocol.meta import ClientInfo, meta_of, shows_apps
 
 if TYPE_CHECKING:
     from django_mcp.core.database import Transaction
@@ -145,7 +145,8 @@ class RequestContext:
         deadline: the running tool's time limit, or None.
         grant: the grant of an approved call.
         is_large: the parameters are too large to validate on the event loop.
-        is_relayed: the call came through ``call_tool``; method and params are those of the named tool.
+        relay: the tool of tool search that the call came through; method and params are those of the named tool. None
+            for a direct call.
         spend: uses up the client's single-use ``requestState`` before the run; returns False if it was already used.
     """
 
@@ -159,10 +160,10 @@ class RequestContext:
         "deadline",
         "grant",
         "is_large",
-        "is_relayed",
         "method",
         "params",
         "principal",
+        "relay",
         "request_id",
         "runner",
         "server",
@@ -197,10 +198,15 @@ class RequestContext:
         self.transaction: Transaction | None = None
         self.deadline: Deadline | None = None
         self.grant: ApprovalGrant | None = None
-        self.is_relayed = False
+        self.relay: Any = None
         self.is_large = False
         self.spend: Callable[[], bool] | None = None
         self._seen: Counter[str] | None = None
+
+    @property
+    def is_relayed(self) -> bool:
+        """True if the call came through a tool of tool search."""
+        return self.relay is not None
 
     @property
     def client(self) -> ClientInfo:
@@ -216,6 +222,12 @@ class RequestContext:
     def meta(self) -> Mapping[str, Any]:
         """The request's ``_meta``."""
         return meta_of(self.params)
+
+    @property
+    def shows_apps(self) -> bool:
+        """True if the client shows MCP Apps: it declares so, or is one of ``DJANGO_MCP["APP_CLIENTS"]``."""
+        named = settings.APP_CLIENTS
+        return shows_apps(self.capabilities) or (bool(named) and self.client.name in named)
 
     @property
     def trace(self) -> dict[str, str]:

@@ -335,10 +335,17 @@ def _bounded(value: Any, schema: Mapping[str, Any], most: int) -> Any:
 
 def show_row(bound: BoundResource, access: RowAccess, rows: QuerySet[Any]) -> dict[str, Any] | None:
     """Return the first of *rows* as JSON, or None if the caller may not view it."""
+    found = read_row(bound, access, rows)
+    return None if found is None else found[1]
+
+
+def read_row(bound: BoundResource, access: RowAccess, rows: QuerySet[Any]) -> tuple[Any, dict[str, Any]] | None:
+    """Return the first of *rows* as an object and as JSON, or None if the caller may not view it."""
     for obj in with_columns(bound, access, rows, bound.columns)[:1]:
         if access.can_view(bound, obj):
             load_sets([obj], bound.columns, bound, access)
-            return whole_row(bound, obj, bound.columns, SerializerContext(access, bound, TEXT_ALONE, in_full=True))
+            showing = SerializerContext(access, bound, TEXT_ALONE, in_full=True)
+            return obj, whole_row(bound, obj, bound.columns, showing)
     return None
 
 

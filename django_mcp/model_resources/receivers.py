@@ -49,7 +49,9 @@ def settle(server: MCPServer, tool: Tool) -> None:
 
 
 def _has_models(server: MCPServer) -> bool:
-    return bool(server.model_resources) or (server.source is not None and bool(server.source.model_resources))
+    return bool(server.model_resources or server.connector) or (
+        server.source is not None and bool(server.source.model_resources)
+    )
 
 
 def _build_late(sender: MCPServer, **_: Any) -> None:

@@ -188,10 +188,12 @@ class Primitive:
         extension: the protocol ``Extension`` it adds to its endpoint, if any.
         is_interactive: may send messages, ask its client or be cancelled while it runs.
         is_late: ``find_failure`` may query the database, so it must not run on an event loop.
+        for_apps: it is only for clients that show MCP Apps.
     """
 
     kind = "primitive"
     is_late = False
+    for_apps = False
 
     def __init__(
         self,

@@ -241,13 +241,13 @@ class Output:
 
     def __init__(self, returns: Any, label: str) -> None:
         self.schema: dict[str, Any] | None = None
-        self._wrapped = self._is_scalar = False
+        self.is_wrapped = self._is_scalar = False
         if typing.get_origin(returns) is ToolResult:
             (returns,) = typing.get_args(returns)
         elif _is_plain(returns):
             return
         checked = schema.result(returns, label)
-        self.schema, self._wrapped = checked.schema, checked.is_wrapped
+        self.schema, self.is_wrapped = checked.schema, checked.is_wrapped
         self._validate, self._dump = checked.validate, checked.dump
         self._is_scalar = checked.dump is None
 
@@ -297,7 +297,7 @@ class Output:
         if self.schema is not None:
             value, encoded = self._checked(value)
             text = encoded if text is None else text
-            structured = {"result": value} if self._wrapped else value
+            structured = {"result": value} if self.is_wrapped else value
         elif _is_blocks(value):
             content = [*(_block(item).to_wire() for item in value), *content]
         elif isinstance(value, str):

@@ -1,7 +1,7 @@
 """Tools (2026-07-28, Tools)."""
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
@@ -16,6 +16,7 @@ from django_mcp.protocol.jsonrpc import Result
 
 TASK_SUPPORT = ("optional", "required", "never")
 POLICIES = ("allow", "ask", "block")
+VISIBILITY = ("model", "app")
 
 
 class Tool(Primitive):
@@ -30,6 +31,8 @@ class Tool(Primitive):
         annotations: the hints, available before ``definition`` is complete.
         waives_permission: the site allows writing rows without the model's permission.
         is_conducted: calls are supervised while they run (``core.execution``).
+        app: the ``core.apps.App`` that shows its results, or None.
+        visibility: who calls it in a client that shows apps: the model, an app, or both.
         task_handler: takes the ``Context``, the tool and the validated arguments; returns the ``Result``, or None to
             run the function now.
     """
@@ -59,10 +62,17 @@ class Tool(Primitive):
         log_arguments: bool = True,
         policy: str | None = None,
         preview: Callable[..., Any] | None = None,
+        app: Any = None,
+        visibility: Sequence[str] = VISIBILITY,
         **options: Any,
     ) -> None:
         super().__init__(call, **options)
         self.require_plain_name()
+        self.app = app
+        self.visibility = self._read_visibility(visibility)
+        self.for_apps = "model" not in self.visibility
+        if app is not None:
+            self._add_meta({"resourceUri": app.uri})
         # A read-only tool has nothing to roll back, and a transaction may wait for the write lock.
         self.atomic = not read_only if atomic is None else atomic
         self.rate = parse_rate(rate_limit, self.label)
@@ -178,6 +188,33 @@ class Tool(Primitive):
             msg = f'{self.label}: before_task is for tools with task="optional" or task="required".'
             raise ImproperlyConfigured(msg)
         return support
+
+    def _read_visibility(self, visibility: Sequence[str]) -> frozenset[str]:
+        found = frozenset(self._listed("visibility", visibility))
+        if not found or not found <= set(VISIBILITY):
+            msg = f"{self.label}: visibility must be a list of 'model' and 'app', not {visibility!r}."
+            raise ImproperlyConfigured(msg)
+        return found
+
+    def _add_meta(self, ui: Mapping[str, Any]) -> None:
+        meta = self.definition.get("_meta", {})
+        if "ui" in meta:
+            msg = f"{self.label}: give either app= or meta={{'ui': …}}, not both."
+            raise ImproperlyConfigured(msg)
+        self.definition["_meta"] = {**meta, "ui": dict(ui)}
+
+    @property
+    def app_definition(self) -> dict[str, Any]:
+        """The definition for clients that show apps: with the visibility, if that is not the default."""
+        if len(self.visibility) == len(VISIBILITY):
+            return self.definition
+        meta = self.definition.get("_meta", {})
+        ui = {**meta.get("ui", {}), "visibility": sorted(self.visibility)}
+        return {**self.definition, "_meta": {**meta, "ui": ui}}
+
+    def is_for_model(self, *, shows_apps: bool) -> bool:
+        """Return True if models may call it, through a client that does or does not show apps."""
+        return "model" in self.visibility or not (shows_apps or self.for_apps)
 
     def _policy(self, policy: str | None) -> str | None:
         if policy not in {None, *POLICIES}:

@@ -14,14 +14,39 @@ LOG_LEVEL = PREFIX + "logLevel"
 SUBSCRIPTION = PREFIX + "subscriptionId"
 OURS = "django-mcp/"
 """Prefix of keys outside the specification. In results, only the package itself sets them."""
+APPS = PREFIX + "ui"
+"""Identifier of the MCP Apps extension."""
+APP_MIME_TYPE = "text/html;profile=mcp-app"
+APPS_SETTINGS = {"mimeTypes": [APP_MIME_TYPE]}
+"""What a client declares for it."""
+APP_HTML = OURS + "html"
+"""In a result: the HTML of the tool's template, for the app."""
 IDEMPOTENCY_KEY = OURS + "idempotencyKey"
 APPROVAL = OURS + "approval"
 """In a result: the call requires approval or was denied. ``{"kind", "approval_id", "url"}``."""
+ANTHROPIC = "anthropic/"
+"""Prefix of keys in the definition of a tool that Claude Code reads (its documentation, "Connect to tools via MCP")."""
+REQUIRES_USER_INTERACTION = ANTHROPIC + "requiresUserInteraction"
+"""True: ask the user before every call, whatever they allowed."""
+MAX_RESULT_SIZE_CHARS = ANTHROPIC + "maxResultSizeChars"
+"""Characters of a result up to which it is shown instead of saved to a file."""
+MOST_RESULT_SIZE_CHARS = 500_000
+"""Its maximum."""
+ALWAYS_LOAD = ANTHROPIC + "alwaysLoad"
+"""True: load the definition at the start, not when a search finds it."""
 
 
 def of_a_tool(meta: Mapping[str, Any]) -> dict[str, Any]:
     """Return a tool's ``_meta`` without the package's own keys, which a tool could pass on from another server."""
     return {key: value for key, value in meta.items() if not str(key).startswith(OURS)}
+
+
+def shows_apps(capabilities: Mapping[str, Any]) -> bool:
+    """Return True if a client declares MCP Apps with HTML (MCP Apps, Capability Negotiation)."""
+    match capabilities:
+        case {"extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": list(types)}}}:
+            return APP_MIME_TYPE in types
+    return False
 
 
 class ClientInfo(NamedTuple):

@@ -18,7 +18,7 @@ from django_mcp.core.server import MCPServer, servers
 from django_mcp.models import Approval
 from django_mcp.protocol import versions
 from django_mcp.protocol.errors import MethodNotFound
-from django_mcp.protocol.meta import APPROVAL
+from django_mcp.protocol.meta import APPROVAL, APPS, APPS_SETTINGS
 from django_mcp.test.notifications import Notifications, hearing
 from django_mcp.test.responder import Answers, Responder
 from django_mcp.test.results import (
@@ -89,6 +89,7 @@ class MCPClient:
         scopes: scopes of its token. None for a caller without scopes.
         tools: the only tools that the client may use. None for all.
         capabilities: declared client capabilities. Default: all kinds of questions.
+        apps: declare that the client shows MCP Apps.
         schemas: validate results against the schemas of tools. Requires the package ``jsonschema``.
 
     Raises:
@@ -108,8 +109,11 @@ class MCPClient:
         scopes: Collection[str] | None = None,
         tools: Collection[str] | None = None,
         capabilities: Mapping[str, Any] = CAPABILITIES,
+        apps: bool = False,
         schemas: bool = True,
     ) -> None:
+        if apps:
+            capabilities = {**capabilities, "extensions": {**capabilities.get("extensions", {}), APPS: APPS_SETTINGS}}
         self.user = user
         self.server = _server(server)
         self.answers = answers

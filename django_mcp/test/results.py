@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self
 
 from django_mcp.core.failures import unknown
 from django_mcp.protocol.errors import ResourceNotFound
-from django_mcp.protocol.meta import APPROVAL
+from django_mcp.protocol.meta import APP_HTML, APPROVAL
 from django_mcp.test.responder import Question, words_of
 
 WIDTH = 110
@@ -209,6 +209,11 @@ class CallResult(Outcome):
     def structured(self) -> dict[str, Any] | None:
         """Structured content, or None."""
         return self.result.get("structuredContent")
+
+    @property
+    def html(self) -> str:
+        """The HTML that the tool's app shows, or "" for a client without apps."""
+        return str(self.result.get("_meta", {}).get(APP_HTML, ""))
 
     @property
     def is_waiting(self) -> bool:

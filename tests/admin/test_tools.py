@@ -532,6 +532,15 @@ def test_decisions_about_tools_that_are_not_there_are_shown_and_can_be_taken_bac
     assert "missing tool" not in browser.get(TOOLS).content.decode()
 
 
+@override_settings(USE_THOUSAND_SEPARATOR=True)
+def test_the_key_of_a_policy_that_a_button_sends_is_not_written_for_people(desk: MCPServer, browser: Browser) -> None:
+    browser.defaults["HTTP_ACCEPT_LANGUAGE"] = "de"
+    ToolPolicy.objects.create(pk=1_234_567, server="desk", tool="sell", decision="block")
+    ToolPolicy.objects.create(pk=1_234_568, server="desk", tool="pay", decision="block", client_id=CLIENT)
+    assert 'name="forget" value="1234567"' in browser.get(TOOLS).content.decode()
+    assert 'name="remove" value="1234568"' in browser.get(PAY).content.decode()
+
+
 def test_a_decision_about_a_tool_that_is_there_is_not_taken_back_as_one_of_those(
     desk: MCPServer, browser: Browser
 ) -> None:

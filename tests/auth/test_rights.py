@@ -89,7 +89,7 @@ def test_a_tool_that_is_called_by_name_is_answered_with_what_to_ask_for_too(
     token = make_token(scope="travel:read", resource=[f"{BASE}/searched/mcp"])
     client = Client(searched, version, edge)
     for name, status in (("book", 403), ("look", 200), ("guarded_book", 200)):
-        body, headers = client.compose("tools/call", {"name": "call_tool", "arguments": {"name": name}})
+        body, headers = client.compose("tools/call", {"name": "call_destructive_tool", "arguments": {"name": name}})
         answer = client.post(json.dumps(body).encode(), {**headers, "authorization": f"Bearer {token}"})
         assert answer.status == status
         if status == 403:

@@ -103,6 +103,7 @@ def test_every_block_is_of_a_kind_that_some_test_runs() -> None:
         "approvals.md",
         "elicitation.md",
         "authentication.md",
+        "chatgpt.md",
         "request-log.md",
         "forms-and-views.md",
         "limits.md",
@@ -611,10 +612,11 @@ def test_the_page_on_many_tools_does_what_it_says(site: Site) -> None:
     listed, found, called = site.requests(
         ("tools/list", {}),
         call("search_tools", query="books that are out"),
-        call("call_tool", name="loans_count"),
+        call("call_read_tool", name="loans_count"),
         path="/everything/mcp",
     )
-    assert [each["name"] for each in listed["result"]["tools"]] == ["search_tools", "call_tool"]
+    names = ["search_tools", "call_read_tool", "call_write_tool", "call_destructive_tool"]
+    assert [each["name"] for each in listed["result"]["tools"]] == names
     assert "4 tools, tagged: danger (1), desk (2), loans (2)" in listed["result"]["tools"][0]["description"]
     assert data(found)["tools"][0]["name"] == "loans_count"
     assert data(called) == 0
@@ -798,6 +800,28 @@ from library.models import Essay
 Essay.objects.create(text="Boots and long roads.")
 Essay.objects.create(text="Chairs.")
 """
+
+
+def test_the_page_on_chatgpt_does_what_it_says(site: Site) -> None:
+    site.append("mysite/settings.py", 'INSTALLED_APPS += ["django_mcp"]')
+    site.append("mysite/settings.py", 'DJANGO_MCP = {"AUTHENTICATION": ["mysite.who.ByName"]}')
+    site.append("mysite/who.py", BY_NAME)
+    site.append("mysite/urls.py", "from django.urls import include")
+    site.append("mysite/urls.py", 'urlpatterns += [path("", include("django_mcp.urls"))]')
+    site.append("library/models.py", "Book.get_absolute_url = lambda self: f'/books/{self.pk}/'")
+    site.append("library/mcp.py", code_of("chatgpt.md")[0])
+    ann = 'from django.contrib.auth.models import User\nUser.objects.create_superuser("ann")'
+    site.migrate(f"{TWO_BOOKS}\n{ann}", check=True)
+    listed, found, read = site.requests(
+        ("tools/list", {}), call("search", query="emma"), call("fetch", id="library.book:1"), path="/research/mcp"
+    )
+    assert [each["name"] for each in listed["result"]["tools"]] == ["search", "fetch"]
+    emma = {"id": "library.book:1", "title": "Emma", "url": "http://testserver/books/1/"}
+    assert data(found) == {"results": [emma]}
+    assert data(read)["url"] == emma["url"]
+    assert "Jane Austen" in data(read)["text"]
+    (listed,) = site.requests(("tools/list", {}))
+    assert [each["name"] for each in listed["result"]["tools"]] == ["search_books", "get_book"]
 
 
 def test_the_section_on_full_text_search_does_what_it_says(site: Site) -> None:

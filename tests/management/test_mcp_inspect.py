@@ -197,7 +197,18 @@ def test_the_document_has_the_keys_that_the_docs_name(shop: MCPServer, run: Run)
     }
     common = {"name", "title", "description", "permissions", "groups", "scopes", "visible", "tags"}
     common |= {"listed", "usable", "hidden_because"}
-    own = {"hints", "task", "policies", "decision", "problems", "input_schema", "output_schema", "defined"}
+    own = {
+        "hints",
+        "task",
+        "app",
+        "visibility",
+        "policies",
+        "decision",
+        "problems",
+        "input_schema",
+        "output_schema",
+        "defined",
+    }
     assert set(endpoint["tools"][0]) == common | own
     assert set(endpoint["resources"][0]) == common | {"uri", "mime_type"}
     assert set(endpoint["prompts"][0]) == common | {"arguments"}

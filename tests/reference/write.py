@@ -30,7 +30,7 @@ BLOCK = re.compile(r"(<!-- begin: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 NOT_HOOKS = {"allows"}
 """Methods of ``ModelResource`` that take a context and are not meant to be overridden."""
 OF_THE_PACKAGE = {
-    *("channel", "deadline", "grant", "inline", "is_large", "is_relayed"),
+    *("channel", "deadline", "grant", "inline", "is_large", "is_relayed", "relay"),
     *("runner", "site_runner", "spend", "transaction"),
 }
 """Attributes of ``Context`` that tools have no use for."""

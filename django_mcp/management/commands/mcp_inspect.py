@@ -17,6 +17,7 @@ from django_mcp.auth.base import authenticators
 from django_mcp.auth.protected_resource import path_of, url_of
 from django_mcp.client.in_process import bring_up_to_date, looking
 from django_mcp.conf import settings
+from django_mcp.core.apps import App
 from django_mcp.core.concurrency import run_inline
 from django_mcp.core.context import Context
 from django_mcp.core.dispatch import list_tools
@@ -219,6 +220,8 @@ class _Entry:
         if isinstance(primitive, Resource):
             told["uri"] = primitive.uri
             told["mime_type"] = primitive.mime_type or ""
+        if isinstance(primitive, App):
+            told["template"], told["ui"] = primitive.template_name, definition["_meta"]["ui"]
         told |= {
             "permissions": list(primitive.permissions),
             "groups": sorted(primitive.groups),
@@ -253,6 +256,8 @@ class _Entry:
         told: dict[str, Any] = {
             "hints": dict(definition.get("annotations", {})),
             "task": tool.task or "never",
+            "app": None if tool.app is None else tool.app.uri,
+            "visibility": sorted(tool.visibility),
             "policies": [
                 {
                     "decision": each.decision.name.lower(),
@@ -322,7 +327,7 @@ class Text:
         if caller["refused_because"]:
             yield self._hidden(f"  DENIED:        {caller['refused_because']}; everything is hidden from this caller")
         if told["searched"]:
-            yield "  tool search:   tools/list has search_tools, call_tool and the tools marked as listed"
+            yield "  tool search:   tools/list has the tools of tool search and those marked as listed"
 
     @staticmethod
     def _counted(entries: list[Mapping[str, Any]]) -> str:
@@ -353,6 +358,12 @@ def _marks(each: Mapping[str, Any]) -> Iterable[str]:
     yield from (words for hint, words in HINTS.items() if each.get("hints", {}).get(hint))
     if each.get("task", "never") != "never":
         yield f"task {each['task']}"
+    if each.get("app"):
+        yield f"app {each['app']}"
+    if each.get("visibility") == ["app"]:
+        yield "called by apps only"
+    if "template" in each:
+        yield f"template {each['template']}"
     if each.get("decision") == "ask":
         yield "requires approval"
 
@@ -366,6 +377,9 @@ def _needs(each: Mapping[str, Any]) -> Iterable[str]:
         yield f"scope: {' '.join(each['scopes'])}"
     if each["visible"]:
         yield f"visible: {each['visible']}"
+    for name, value in each.get("ui", {}).items():
+        listed = (f"{key} {' '.join(origins)}" for key, origins in value.items()) if name == "csp" else value
+        yield f"{name}: {value if isinstance(value, bool | str) else ', '.join(listed)}"
     for rule in each.get("policies", ()):
         if rule["decision"] != "allow" or rule["group"] or rule["client"]:
             verb = {"allow": "allowed", "ask": "approval required", "block": "blocked"}[rule["decision"]]

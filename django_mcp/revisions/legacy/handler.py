@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -229,7 +229,9 @@ async def _result(
     if handler is not None:
         context = context_for(mcp_request, request, None, {}, channel)
         return encode_result(request.id, await handler(context, session))
-    declared = session.capabilities if session and isinstance(channel, LegacyChannel) and channel.can_ask else {}
+    declared: Mapping[str, Any] = session.capabilities if session else {}
+    if session and not (isinstance(channel, LegacyChannel) and channel.can_ask):
+        declared = {"extensions": declared.get("extensions")}  # showing apps needs no stream
     context = context_for(mcp_request, request, session.client if session else None, declared, channel)
     if request.method == "tools/call" and "task" in request.params:
         result = await _with_task(context, version)
@@ -400,12 +402,19 @@ async def greet(request: Request, mcp_request: MCPRequest) -> tuple[str, bytes]:
         "capabilities": {
             **capabilities(server, mcp_request.response),
             **capability(server, version, mcp_request.principal),
+            **_extensions(server),
         },
         "serverInfo": server.implementation,
     }
     if server.instructions:
         fields["instructions"] = server.instructions
     return version, encode_result(request.id, shape(fields, "initialize", version))
+
+
+def _extensions(server: MCPServer) -> dict[str, Any]:
+    """Return the ``extensions`` that add no methods, such as MCP Apps; this version has no others."""
+    found = {name: dict(each.settings) for name, each in server.extensions.items() if not each.methods}
+    return {"extensions": found} if found else {}
 
 
 def _is_initialize(body: Any) -> bool:

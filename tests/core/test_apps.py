@@ -1,0 +1,381 @@
+"""MCP Apps: a template is the view of a tool's result, for clients that show apps, within the rights of the caller."""
+
+import copy
+import io
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import AnonymousUser
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management import call_command
+from django.template.loader import render_to_string
+from django.test import override_settings
+from django.utils.autoreload import file_changed
+
+from django_mcp import Context, MCPServer, ToolError, tool, ui
+from django_mcp.checks import check_apps
+from django_mcp.test import MCPClient
+from tests.settings import DJANGO_MCP, TEMPLATES
+
+UI = "io.modelcontextprotocol/ui"
+PAGES = {
+    "part.html": "<h1>{{ result.name }}</h1>{% csrf_token %}<p>{{ arguments.name }}</p>",
+    "whole.html": (
+        '{% extends "django_mcp/app.html" %}{% load static %}'
+        '{% block head %}<link rel="stylesheet" href="{% static "card.css" %}"><meta name="x" content="{{ result }}">'
+        '{% endblock %}{% block content %}<b>{{ result.name }}</b><a href="{% url "admin:index" %}">Admin</a>'
+        "{% if not result.name %}{% now 1 2 %}{% endif %}{% endblock %}"
+    ),
+    "own.html": '<!doctype html><html><title>Own</title>{% include "django_mcp/apps/bridge.html" %}</html>',
+    "far.html": '<img src="https://images.example.com/a.png"><iframe src="https://maps.example.com/x"></iframe>',
+    "broken.html": "{% load static %}{{ result.name|divisibleby:'x' }}",
+}
+PAGES["whole.html"] = PAGES["whole.html"].replace("{% if not result.name %}{% now 1 2 %}{% endif %}", "")
+
+
+@pytest.fixture(autouse=True)
+def templates() -> Any:
+    engine = copy.deepcopy(TEMPLATES[0])
+    engine["APP_DIRS"] = False
+    loaders = [
+        ("django.template.loaders.locmem.Loader", PAGES),
+        "django.template.loaders.filesystem.Loader",
+        "django.template.loaders.app_directories.Loader",
+    ]
+    engine["OPTIONS"] = {**engine["OPTIONS"], "loaders": loaders}
+    with override_settings(TEMPLATES=[engine], DJANGO_MCP={**DJANGO_MCP, "BASE_URL": "https://travel.example.com"}):
+        yield
+
+
+def host(server: MCPServer, user: Any = None, **options: Any) -> MCPClient:
+    """A client that shows apps."""
+    return MCPClient(AnonymousUser() if user is None else user, server=server, apps=True, **options)
+
+
+def other(server: MCPServer, **options: Any) -> MCPClient:
+    return MCPClient(AnonymousUser(), server=server, **options)
+
+
+@pytest.fixture
+def make_city(server: MCPServer) -> Callable[..., Any]:
+    def make(app: Any = "part.html", **options: Any) -> Any:
+        @tool(app=app, server=server, read_only=True, **options)
+        def city(name: str) -> dict[str, Any]:
+            """A city."""
+            return {"name": name}
+
+        return city
+
+    return make
+
+
+pytestmark = pytest.mark.django_db
+
+
+def page_of(client: MCPClient, uri: str) -> Mapping[str, Any]:
+    return client.read(uri).assert_ok().result["contents"][0]
+
+
+def test_a_result_carries_the_template_rendered_with_it_and_its_text_stays(
+    server: MCPServer, make_city: Callable[..., Any]
+) -> None:
+    make_city()
+
+    called = host(server).call("city", name="<Oslo>")
+
+    assert called.html == "<h1>&lt;Oslo&gt;</h1><p>&lt;Oslo&gt;</p>"
+    called.assert_structured({"name": "<Oslo>"})
+    assert called.text == '{"name":"<Oslo>"}'
+
+
+def test_a_client_without_the_extension_gets_the_text_alone(
+    server: MCPServer, make_city: Callable[..., Any], subtests: pytest.Subtests
+) -> None:
+    make_city()
+    for declared in ({}, {"extensions": {UI: {}}}, {"extensions": {UI: {"mimeTypes": ["text/html"]}}}):
+        with subtests.test(declared=declared):
+            called = other(server, capabilities=declared).call("city", name="Oslo")
+            assert called.html == ""
+            assert called.text == '{"name":"Oslo"}'
+
+
+def test_a_client_that_shows_apps_without_declaring_it_is_named_in_the_settings(
+    server: MCPServer, make_city: Callable[..., Any]
+) -> None:
+    make_city()
+    with override_settings(DJANGO_MCP={**DJANGO_MCP, "APP_CLIENTS": ["django_mcp.test"]}):
+        assert other(server).call("city", name="Oslo").html == "<h1>Oslo</h1><p>Oslo</p>"
+
+
+def test_a_tool_names_the_page_of_its_app_and_the_endpoint_declares_the_extension(
+    server: MCPServer, make_city: Callable[..., Any]
+) -> None:
+    make_city()
+
+    assert host(server).definition("city")["_meta"]["ui"] == {"resourceUri": "ui://part.html"}
+    assert server.extensions[UI].settings == {}
+    for client in (host(server, protocol_version="legacy"), host(server, protocol_version="modern")):
+        page = page_of(client, "ui://part.html")
+        assert page["mimeType"] == "text/html;profile=mcp-app"
+        assert page["text"].startswith("<!doctype html>")
+
+
+def test_the_page_is_sent_without_a_result_and_the_template_need_not_work_without_one(
+    server: MCPServer, make_city: Callable[..., Any]
+) -> None:
+    make_city("whole.html")
+
+    page = page_of(host(server), "ui://whole.html")["text"]
+
+    assert '<main id="mcp-app" aria-live="polite"><!--mcp--><!--/mcp--></main>' in page
+    assert "window.mcp = mcp" in page
+    called = host(server).call("city", name="Oslo")
+    assert called.html == '<b>Oslo</b><a href="https://travel.example.com/admin/">Admin</a>'
+
+
+def test_static_files_are_absolute_and_their_origin_is_declared(
+    server: MCPServer, make_city: Callable[..., Any]
+) -> None:
+    make_city("whole.html")
+    page = page_of(host(server), "ui://whole.html")
+    assert 'href="https://travel.example.com/static/card.css"' in page["text"]
+    assert page["_meta"]["ui"] == {"csp": {"resourceDomains": ["https://travel.example.com"]}}
+
+    with override_settings(STATIC_URL="https://cdn.example.com/static/"):
+        page = page_of(host(server), "ui://whole.html")
+    assert page["_meta"]["ui"] == {"csp": {"resourceDomains": ["https://cdn.example.com"]}}
+
+
+def test_a_template_that_loads_nothing_may_load_nothing(server: MCPServer, make_city: Callable[..., Any]) -> None:
+    make_city()
+    assert page_of(host(server), "ui://part.html").get("_meta", {"ui": {}}) == {"ui": {}}
+
+
+def test_an_app_declares_origins_permissions_and_border(server: MCPServer, make_city: Callable[..., Any]) -> None:
+    app = ui(
+        "ui://cities/card",
+        template="part.html",
+        title="City",
+        connect_domains=["https://api.example.com/"],
+        resource_domains=["https://images.example.com"],
+        frame_domains=["https://maps.example.com"],
+        permissions=["geolocation"],
+        prefers_border=False,
+        server=server,
+    )
+    make_city(app)
+
+    declared = {
+        "permissions": {"geolocation": {}},
+        "prefersBorder": False,
+        "csp": {
+            "connectDomains": ["https://api.example.com"],
+            "resourceDomains": ["https://images.example.com"],
+            "frameDomains": ["https://maps.example.com"],
+        },
+    }
+    assert page_of(host(server), "ui://cities/card")["_meta"]["ui"] == declared
+    (listed,) = host(server).resources()
+    assert listed["_meta"]["ui"] == declared
+    assert listed["title"] == "City"
+    assert other(server).resources() == []
+
+
+def test_a_page_with_scripts_of_its_own_is_sent_once(server: MCPServer, make_city: Callable[..., Any]) -> None:
+    make_city("own.html")
+    assert page_of(host(server), "ui://own.html")["text"].startswith("<!doctype html><html><title>Own</title><script>")
+    assert host(server).call("city", name="Oslo").html == ""
+
+
+def test_a_template_that_fails_loses_no_result(
+    server: MCPServer, make_city: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    make_city("broken.html")
+    with caplog.at_level(logging.ERROR):
+        called = host(server, protocol_version="modern").call("city", name="Oslo")
+    called.assert_structured({"name": "Oslo"})
+    assert called.html == ""
+    assert "app 'ui://broken.html' (template 'broken.html') could not be rendered" in caplog.text
+
+
+def test_in_development_a_template_that_loads_from_elsewhere_is_told_what_to_declare(
+    server: MCPServer, make_city: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    make_city("far.html")
+    with override_settings(DEBUG=True), caplog.at_level(logging.WARNING):
+        host(server, protocol_version="modern").call("city", name="Oslo")
+    assert "add 'https://images.example.com' to resource_domains" in caplog.text
+    assert "add 'https://maps.example.com' to frame_domains" in caplog.text
+
+
+def test_a_view_too_large_to_send_is_left_out(server: MCPServer, caplog: pytest.LogCaptureFixture) -> None:
+    PAGES["large.html"] = "{{ result }}{{ result }}"
+
+    @tool(app="large.html", server=server)
+    def text() -> str:
+        return "x" * 600
+
+    with override_settings(DJANGO_MCP={**DJANGO_MCP, "MAX_BINARY_BYTES": 1000}), caplog.at_level(logging.ERROR):
+        called = host(server, protocol_version="modern").call("text")
+    assert called.html == ""
+    assert called.text == "x" * 600
+    assert "more than MAX_BINARY_BYTES" in caplog.text
+
+
+def test_a_context_processor_that_needs_a_session_does_not_break_an_app(
+    server: MCPServer, make_city: Callable[..., Any], settings: Any
+) -> None:
+    PAGES["caller.html"] = "{{ result.name }} for {{ user }} at {{ request.path }}"
+    engine = copy.deepcopy(settings.TEMPLATES[0])
+    engine["OPTIONS"]["context_processors"].append("tests.core.test_apps.cart")
+    settings.TEMPLATES = [engine]
+    make_city("caller.html")
+
+    assert host(server).call("city", name="Oslo").html == "Oslo for AnonymousUser at /test/mcp"
+
+
+def cart(request: Any) -> dict[str, Any]:
+    """A context processor as shops have it."""
+    return {"cart": request.session["cart"]}
+
+
+def test_a_missing_or_invalid_template_is_reported_at_start(server: MCPServer, subtests: pytest.Subtests) -> None:
+    PAGES["invalid.html"] = "{% if %}"
+    for name, error in (("missing.html", "TemplateDoesNotExist"), ("invalid.html", "TemplateSyntaxError")):
+        with subtests.test(name=name):
+            ui(f"ui://{name}", template=name, server=server)
+            found = [each for each in check_apps() if name in each.msg]
+            assert [each.id for each in found] == ["django_mcp.E059"]
+            assert error in found[0].msg
+
+
+def test_static_files_of_apps_need_a_public_address(server: MCPServer) -> None:
+    ui("ui://whole.html", template="whole.html", server=server)
+    assert [each for each in check_apps() if "whole.html" in each.msg] == []
+    with override_settings(DJANGO_MCP={**DJANGO_MCP, "BASE_URL": None}):
+        assert [each.id for each in check_apps() if "whole.html" in each.msg] == ["django_mcp.W059"]
+
+
+def test_mcp_inspect_shows_apps(server: MCPServer, make_city: Callable[..., Any]) -> None:
+    app = ui("ui://card", template="part.html", connect_domains=["https://a.example.com"], server=server)
+    make_city(app, visibility=["app"])
+    out = io.StringIO()
+    call_command("mcp_inspect", "--server", "test", stdout=out)
+    assert "city  [read-only, app ui://card, called by apps only]" in out.getvalue()
+    assert "ui://card  [template part.html]" in out.getvalue()
+    assert "csp: connectDomains https://a.example.com" in out.getvalue()
+
+
+def test_an_error_is_text(server: MCPServer) -> None:
+    @tool(app="part.html", server=server)
+    def fail() -> dict[str, str]:
+        raise ToolError("No such city.")
+
+    assert host(server).call("fail").html == ""
+
+
+def test_a_coroutine_and_a_list_have_views_too(server: MCPServer) -> None:
+    PAGES["list.html"] = "{% for each in result %}[{{ each }}]{% endfor %}"
+
+    @tool(app="list.html", server=server)
+    async def cities() -> list[str]:
+        return ["Oslo", "Rome"]
+
+    @tool(app="list.html", server=server)
+    def letters() -> str:
+        return "ab"
+
+    assert host(server).call("cities").html == "[Oslo][Rome]"
+    assert host(server).call("letters").html == "[a][b]"
+
+
+def test_a_tool_for_apps_only_exists_for_clients_that_show_apps(server: MCPServer) -> None:
+    @tool(visibility=["app"], server=server)
+    def refresh() -> str:
+        return "fresh"
+
+    assert host(server).definition("refresh")["_meta"]["ui"] == {"visibility": ["app"]}
+    assert host(server).call("refresh").text == "fresh"
+    assert other(server).names() == []
+    assert other(server).call("refresh").is_hidden
+
+
+def test_no_model_finds_a_tool_for_apps_only(make_server: Callable[..., MCPServer]) -> None:
+    server = make_server(search_tools=True)
+
+    @tool(visibility=["app"], server=server, read_only=True)
+    def refresh() -> str:
+        """Refresh the dashboard."""
+        return "fresh"
+
+    found = host(server).call("search_tools", query="refresh dashboard")
+
+    assert found.structured is not None
+    assert found.structured["tools"] == []
+    assert "Unknown tool: 'refresh'" in host(server).call("call_read_tool", name="refresh", arguments={}).text
+
+
+def test_the_page_of_a_tool_that_the_caller_may_not_know_of_does_not_exist(
+    server: MCPServer, make_city: Callable[..., Any]
+) -> None:
+    make_city(visible=lambda ctx: ctx.user.is_authenticated)
+    assert host(server).read("ui://part.html").is_hidden
+    assert host(server).resources() == []
+
+
+def test_another_endpoint_takes_a_tool_with_its_page(make_server: Callable[..., MCPServer]) -> None:
+    first = make_server("first")
+
+    @tool(app="part.html", tags=["city"], server=first)
+    def city(name: str) -> dict[str, str]:
+        return {"name": name}
+
+    @tool(app="part.html", tags=["city"], server=first)
+    def town(name: str) -> dict[str, str]:
+        return {"name": name}
+
+    second = make_server("second", source=first, include_tags=["city"])
+    assert host(second).read("ui://part.html").ok
+    assert host(second).call("town", name="Bath").html == "<h1>Bath</h1><p>Bath</p>"
+
+
+def test_a_changed_template_is_told_of_in_development(
+    server: MCPServer, make_city: Callable[..., Any], tmp_path: Path
+) -> None:
+    make_city()
+    engine = copy.deepcopy(TEMPLATES[0])
+    engine["DIRS"] = [tmp_path]
+    with override_settings(TEMPLATES=[engine]), host(server).subscribe("ui://part.html") as heard:
+        file_changed.send(sender=None, file_path=tmp_path / "part.html")
+    assert heard.updated == ["ui://part.html"]
+
+
+def test_what_an_app_cannot_be_is_said_at_start(server: MCPServer, subtests: pytest.Subtests) -> None:
+    for options, message in [
+        ({"uri": "https://a.example.com"}, "begins with ui://"),
+        ({"uri": "ui://{city}"}, "variables"),
+        ({"connect_domains": "https://a.example.com"}, "connect_domains must be a list"),
+        ({"connect_domains": ["a.example.com"]}, "connect_domains takes origins, like 'https://maps.example.com'"),
+        ({"frame_domains": ["https://a.example.com/x"]}, "frame_domains takes origins"),
+        ({"permissions": ["usb"]}, "unknown permission 'usb'. Use camera, microphone, geolocation, clipboardWrite."),
+    ]:
+        with subtests.test(options=options), pytest.raises(ImproperlyConfigured, match=message):
+            ui(**{"uri": "ui://x", "template": "part.html", "server": server, **options})
+    for options, message in [
+        ({"app": 3}, "app must be the name of a template"),
+        ({"visibility": ["models"]}, "visibility must be a list of 'model' and 'app'"),
+        ({"visibility": []}, "visibility must be a list of 'model' and 'app'"),
+        ({"app": "part.html", "meta": {"ui": {}}}, "give either app= or meta="),
+    ]:
+        with subtests.test(options=options), pytest.raises(ImproperlyConfigured, match=message):
+
+            @tool(server=server, **options)
+            def city(ctx: Context) -> str:
+                return ""
+
+
+def test_the_bridge_is_small() -> None:
+    assert len(render_to_string("django_mcp/apps/bridge.js").encode()) < 8 * 1024
