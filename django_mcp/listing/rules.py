@@ -1,6 +1,6 @@
 """The rules of directories of connectors, as data: what each would refuse, and what it advises.
 
-Each rule names its source, a page of the directory's own documentation, as read in November 2026. What a directory
+Each rule names its source, a page of the directory's own documentation, as quoted in November 2026. What a directory
 asks in its form, such as a logo, test accounts and test cases, is not among them.
 """
 
