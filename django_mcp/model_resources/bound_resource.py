@@ -44,6 +44,7 @@ class PathError(ValueError):
 
     @property
     def hint(self) -> str:
+        """Return what would be right."""
         return str(self._hint) % self.values
 
     def __str__(self) -> str:

@@ -85,6 +85,7 @@ class AnyDecimalField(models.DecimalField):  # type: ignore[type-arg]
     shown_places: int | None = None
 
     def cast_db_type(self, connection: Any) -> str | None:
+        """Return the type without a number of places, which PostgreSQL would round to."""
         return "numeric" if connection.vendor == "postgresql" else super().cast_db_type(connection)
 
 
