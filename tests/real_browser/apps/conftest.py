@@ -1,0 +1,66 @@
+"""The host's servers and the site behind it, once in a session; the pages of a test are its own."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+
+from benchmarks.process import HOST as ADDRESS
+from tests.conformance.databases import sqlite
+from tests.conformance.legs import migrate, start
+from tests.real_browser.apps.host import Host, Hosted, bundle, opened
+from tests.real_browser.conftest import browser
+from tests.real_clients.conftest import clients
+from tests.real_clients.node import Clients
+from tests.real_logins.conftest import chromium
+
+__all__ = ["browser", "chromium", "clients"]
+
+Open = Callable[..., Hosted]
+
+
+@pytest.fixture(scope="session")
+def host(clients: Clients) -> Iterator[Host]:
+    """The host's page and sandbox."""
+    made = Host(bundle(clients))
+    with made.serve():
+        yield made
+
+
+def uvicorn(port: int) -> list[str]:
+    return ["uvicorn", "--host", ADDRESS, "--port", str(port), "tests.conformance.asgi:application"]
+
+
+@pytest.fixture(scope="session")
+def endpoint(host: Host, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of the site's endpoint."""
+    folder: Path = tmp_path_factory.mktemp("apps")
+    with ExitStack() as stack:
+        environment = {
+            "DJANGO_SETTINGS_MODULE": "tests.real_browser.apps.site.settings",
+            "HOST_ORIGIN": host.origin,
+            "FOREIGN_ORIGIN": host.foreign,
+            "PYTHONUNBUFFERED": "1",
+            "CONFORMANCE_REDIS_URL": "",
+            **stack.enter_context(sqlite(folder)),
+        }
+        migrate(environment)
+        server = start(uvicorn, environment, folder, set(), stack)
+        yield f"http://{ADDRESS}:{server.port}/mcp"
+        assert "Traceback" not in server.log(), server.log()
+
+
+@pytest.fixture
+def connect(chromium: str, browser: Browser, host: Host, endpoint: str) -> Iterator[Open]:
+    """Opens a page of the host with a client of the site."""
+    with ExitStack() as stack:
+        host.reached.clear()
+        yield lambda **options: stack.enter_context(opened(browser, host, options.pop("endpoint", endpoint), **options))
+
+
+@pytest.fixture
+def hosted(connect: Callable[..., Hosted]) -> Hosted:
+    """A page of the host with a client that knows apps."""
+    return connect()

@@ -1,0 +1,65 @@
+"""The host itself, seen with a small app: what the tests of real apps rely on."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.real_browser.apps.host import Hosted
+
+
+def test_an_app_shows_the_result_of_its_call(hosted: Hosted) -> None:
+    hosted.open("list_people", {"start": 1})
+    expect(hosted.view.locator("li")).to_have_text(["Person 2", "Person 3", "Person 4"])
+    (given,) = hosted.messages("ui/notifications/tool-input", to="app")
+    assert given["params"] == {"arguments": {"start": 1}}
+    assert hosted.complaints == []
+
+
+def test_an_app_calls_tools_of_its_server(hosted: Hosted) -> None:
+    hosted.open("list_people")
+    hosted.view.get_by_role("button", name="Next").click()
+    expect(hosted.view.locator("li")).to_have_text(["Person 4", "Person 5", "Person 6"])
+    hosted.view.get_by_label("Name").fill("Ada")
+    hosted.view.get_by_role("button", name="Greet").click()
+    expect(hosted.view.locator("output")).to_have_text("Hello Ada")
+
+
+def test_markup_in_a_value_is_text(hosted: Hosted) -> None:
+    hosted.open("list_people", {"start": 7})
+    expect(hosted.view.locator("li")).to_have_text("<img src=x onerror=alert(1)>")
+    assert hosted.violations() == []
+
+
+def test_the_theme_of_the_host_is_the_apps(hosted: Hosted, tmp_path: Path) -> None:
+    hosted.open("list_people", theme="dark")
+    body = hosted.view.locator("body")
+    expect(body).to_have_css("background-color", "rgb(31, 30, 29)")
+    hosted.change(theme="light")
+    expect(body).to_have_css("background-color", "rgb(255, 255, 255)")
+    hosted.screenshot(tmp_path / "light.png")
+    assert (tmp_path / "light.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("width", [320, 640])
+def test_an_app_gets_the_width_of_its_container_and_the_height_it_reports(hosted: Hosted, width: int) -> None:
+    hosted.open("list_people", width=width)
+    expect(hosted.view.locator("li")).to_have_count(3)
+    size = hosted.wait_for("ui/notifications/size-changed")[-1]["params"]
+    assert hosted.frame.evaluate("innerWidth") == width
+    hosted.page.wait_for_function(
+        "height => document.querySelector('iframe').offsetHeight >= height", arg=size["height"]
+    )
+
+
+def test_an_app_answers_before_it_goes(hosted: Hosted) -> None:
+    hosted.open("list_people")
+    assert hosted.teardown() == {}
+    expect(hosted.page.locator("iframe")).to_have_count(0)
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+def test_a_client_without_the_extension_gets_text(connect: Any, mode: str) -> None:
+    hosted = connect(extension=False, mode=mode)
+    assert hosted.call("list_people")["content"] == [{"type": "text", "text": "Person 1, Person 2, Person 3"}]
