@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser
@@ -52,15 +53,18 @@ def endpoint(host: Host, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
         assert "Traceback" not in server.log(), server.log()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def connect(chromium: str, browser: Browser, host: Host, endpoint: str) -> Iterator[Open]:
-    """Opens a page of the host with a client of the site."""
+    """Opens a page of the host with a client of the site, or of the endpoint that is given."""
     with ExitStack() as stack:
-        host.reached.clear()
-        yield lambda **options: stack.enter_context(opened(browser, host, options.pop("endpoint", endpoint), **options))
+
+        def page(endpoint: str = endpoint, **options: Any) -> Hosted:
+            return stack.enter_context(opened(browser, host, endpoint, **options))
+
+        yield page
 
 
-@pytest.fixture
-def hosted(connect: Callable[..., Hosted]) -> Hosted:
-    """A page of the host with a client that knows apps."""
+@pytest.fixture(scope="module")
+def hosted(connect: Open) -> Hosted:
+    """A page of the host with a client that knows apps. What one app left is gone when the next is opened."""
     return connect()

@@ -60,6 +60,8 @@ let client;
 let tools = [];
 let bridge;
 let iframe;
+let ready;
+let deliver;
 let context;
 
 class Recorded extends PostMessageTransport {
@@ -108,29 +110,30 @@ function callForApp(params) {
   return client.callTool(params);
 }
 
-/** The sandbox on its own origin, once it is ready for the app's HTML. */
+window.addEventListener("message", ({ source, data }) => {
+  if (source !== iframe?.contentWindow) return;
+  if (data?.method === "ui/notifications/sandbox-proxy-ready") ready();
+  else log.push({ to: "host", message: data });
+});
+
+/** Show the sandbox on its own origin; return when it is ready for the app's HTML. */
 function sandbox(origin, csp) {
   const url = new URL("/sandbox", origin);
   url.searchParams.set("csp", JSON.stringify(csp ?? {}));
   iframe = document.createElement("iframe");
   iframe.setAttribute("sandbox", "allow-scripts allow-same-origin allow-forms");
-  const ready = new Promise((resolve) => {
-    window.addEventListener("message", function listen({ source, data }) {
-      if (source !== iframe.contentWindow) return;
-      if (data?.method !== "ui/notifications/sandbox-proxy-ready") return log.push({ to: "host", message: data });
-      resolve();
-    });
-  });
   iframe.src = url.href;
   document.getElementById("app").replaceChildren(iframe);
-  return ready;
+  return new Promise((resolve) => {
+    ready = resolve;
+  });
 }
 
 /**
  * Call a tool and show its app; `arguments` and the result go to the app when it has initialized.
  *
  * Options: theme, width and maxHeight in pixels, styles (false for a host without variables), locale, timeZone.
- * Without `wait`, the app need not initialize.
+ * Without `wait`, the app need not initialize, and gets these from `deliver()`.
  */
 async function open(origin, name, given = {}, options = {}) {
   const { theme = "light", width = 640, maxHeight = 2000, styles = true, wait = true, ...further } = options;
@@ -141,6 +144,8 @@ async function open(origin, name, given = {}, options = {}) {
   if (!uri) throw new Error(`${name} has no app.`);
   const { html, meta } = await read(uri);
 
+  await bridge?.close();
+  log.length = 0;
   document.getElementById("app").style.width = `${width}px`;
   document.documentElement.style.colorScheme = theme;
   await sandbox(origin, meta.csp);
@@ -170,13 +175,14 @@ async function open(origin, name, given = {}, options = {}) {
   const initialized = new Promise((resolve) => {
     bridge.oninitialized = resolve;
   });
-  await bridge.connect(new Recorded(iframe.contentWindow, iframe.contentWindow));
-  await bridge.sendSandboxResourceReady({ html, csp: meta.csp });
-  if (wait) {
+  deliver = async () => {
     await initialized;
     await bridge.sendToolInput({ arguments: given });
     await bridge.sendToolResult(result);
-  }
+  };
+  await bridge.connect(new Recorded(iframe.contentWindow, iframe.contentWindow));
+  await bridge.sendSandboxResourceReady({ html, csp: meta.csp });
+  if (wait) await deliver();
   return result;
 }
 
@@ -187,9 +193,15 @@ function change(changed) {
   bridge.setHostContext(context);
 }
 
+/** Send a request to the app. Return its answer, or fail after *timeout* milliseconds. */
+function ask(method, timeout) {
+  const anything = { parse: (value) => value, "~standard": { version: 1, vendor: "host", validate: (value) => ({ value }) } };
+  return bridge.request({ method, params: {} }, anything, { timeout });
+}
+
 /** Ask the app to end, and remove it when it has answered. */
-async function teardown() {
-  const answer = await bridge.teardownResource({}, { timeout: 5_000 });
+async function teardown(timeout) {
+  const answer = await bridge.teardownResource({}, { timeout });
   iframe.remove();
   return answer;
 }
@@ -205,7 +217,9 @@ window.host = {
   log,
   connect,
   open,
+  deliver: () => deliver(),
   change,
+  ask,
   teardown,
   parseErrors,
   call: (name, given = {}) => client.callTool({ name, arguments: given }),

@@ -33,7 +33,7 @@ PATIENCE = 10_000
 """Milliseconds within which something comes up."""
 WATCH = """
 window.violations = [];
-document.addEventListener("securitypolicyviolation", ({effectiveDirective, blockedURI}) =>
+addEventListener("securitypolicyviolation", ({effectiveDirective, blockedURI}) =>
     window.violations.push(`${effectiveDirective} ${blockedURI}`));
 """
 
@@ -81,7 +81,7 @@ def served(reply: Reply, port: int) -> Iterator[None]:
             self.end_headers()
             self.wfile.write(body.encode())
 
-        do_POST = do_GET
+        do_POST = do_GET  # noqa: N815 - the name that the server calls
 
         def log_message(self, *args: Any) -> None:
             pass
@@ -168,13 +168,15 @@ class Hosted:
         context.on("console", lambda said: said.type == "error" and self.complaints.append(said.text))
         context.on("weberror", lambda error: self.complaints.append(str(error.error)))
         self.page: Page = context.new_page()
-        self.page.on("request", lambda request: self._note(request))
+        self.page.on("request", self._note)
         self.page.goto(host.origin)
         self.tools: list[dict[str, Any]] = self._run("connect", endpoint, options)
         self.result: dict[str, Any] = {}
 
     def _note(self, request: Any) -> None:
-        if request.frame.parent_frame is not None and not request.url.startswith(f"{self.host.sandbox}/sandbox?"):
+        if request.frame.parent_frame and not request.url.startswith(
+            ("data:", "blob:", f"{self.host.sandbox}/sandbox?")
+        ):
             self.requested.append(request.url)
 
     def _run(self, name: str, *arguments: Any) -> Any:
@@ -207,8 +209,17 @@ class Hosted:
         """Change the host's context, such as ``theme="dark"``."""
         self._run("change", context)
 
-    def teardown(self) -> dict[str, Any]:
-        return self._run("teardown")
+    def deliver(self) -> None:
+        """Send the app of ``open(wait=False)`` its arguments and the result, once it has initialized."""
+        self._run("deliver")
+
+    def ask(self, method: str, within: float = PATIENCE) -> dict[str, Any]:
+        """Send a request without parameters to the app."""
+        return self._run("ask", method, within)
+
+    def teardown(self, within: float = PATIENCE) -> dict[str, Any]:
+        """Let the app end, and remove it when it has answered."""
+        return self._run("teardown", within)
 
     @property
     def view(self) -> FrameLocator:
@@ -228,11 +239,11 @@ class Hosted:
         sent = [each["message"] for each in log if each["to"] == to]
         return [each for each in sent if not method or each.get("method") == method]
 
-    def wait_for(self, method: str, count: int = 1) -> list[dict[str, Any]]:
-        """Wait until the app has sent *count* messages of a method."""
+    def wait_for(self, method: str, count: int = 1, within: float = PATIENCE) -> list[dict[str, Any]]:
+        """Wait until the app has sent *count* messages of a method, for at most *within* milliseconds."""
         there = """([method, count]) =>
             window.host.log.filter((each) => each.to == "host" && each.message?.method == method).length >= count"""
-        self.page.wait_for_function(there, arg=[method, count])
+        self.page.wait_for_function(there, arg=[method, count], timeout=within)
         return self.messages(method)
 
     def violations(self) -> list[str]:

@@ -46,11 +46,12 @@ def broken_app() -> str:
 
 
 @tool(meta={"ui": {"resourceUri": "ui://apps/broken", "visibility": ["model", "human"], "colour": "red"}})
-def show_broken() -> None:
+def show_broken() -> ToolResult:
     """Show an app that breaks the rules."""
+    return ToolResult({"shown": True}, text=" ")
 
 
-@tool(meta={"ui": {"resourceUri": "ui://apps/absent"}, "ui/resourceUri": "ui://apps/absent"})
+@tool(meta={"ui/resourceUri": "ui://apps/absent"})
 def show_absent() -> str:
     """Show an app that is not there."""
     return "Nothing"
