@@ -1,11 +1,11 @@
 """The host itself, seen with a small app: what the tests of real apps rely on."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from playwright.sync_api import expect
 
+from tests.real_browser.apps.conftest import Open
 from tests.real_browser.apps.host import Hosted
 
 
@@ -23,7 +23,7 @@ def test_an_app_calls_tools_of_its_server(hosted: Hosted) -> None:
     expect(hosted.view.locator("li")).to_have_text(["Person 4", "Person 5", "Person 6"])
     hosted.view.get_by_label("Name").fill("Ada")
     hosted.view.get_by_role("button", name="Greet").click()
-    expect(hosted.view.locator("output")).to_have_text("Hello Ada")
+    expect(hosted.view.locator("#greeting")).to_have_text("Hello Ada")
 
 
 def test_markup_in_a_value_is_text(hosted: Hosted) -> None:
@@ -60,6 +60,8 @@ def test_an_app_answers_before_it_goes(hosted: Hosted) -> None:
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-def test_a_client_without_the_extension_gets_text(connect: Any, mode: str) -> None:
-    hosted = connect(extension=False, mode=mode)
-    assert hosted.call("list_people")["content"] == [{"type": "text", "text": "Person 1, Person 2, Person 3"}]
+def test_a_client_without_the_extension_gets_text_and_no_tools_for_apps(connect: Open, mode: str) -> None:
+    plain = connect(extension=False, mode=mode)
+    assert "Person 3" in plain.call("list_people")["content"][0]["text"]
+    assert {each["name"] for each in plain.tools} & {"greet", "list_people"} == {"list_people"}
+    assert not any(each["uri"].startswith("ui://apps/people") for each in plain.resources())

@@ -15,7 +15,7 @@ WRONG = [
     "missing-doctype",
     "the HTML has no title",
     "the HTML does not say its language",
-    "the result has no text",
+    "the call fails",
     "does not initialize",
     "'appCapabilities' is a required property",
     "the unknown method ui/teleport",

@@ -11,3 +11,4 @@ DJANGO_MCP = {
     "NAME": "apps",
     "ALLOWED_ORIGINS": [os.environ["HOST_ORIGIN"]],
 }
+TEMPLATES = [{"BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True}]
