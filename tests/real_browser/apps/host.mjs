@@ -117,7 +117,7 @@ window.addEventListener("message", ({ source, data }) => {
 });
 
 /** Show the sandbox on its own origin; return when it is ready for the app's HTML. */
-function sandbox(origin, csp) {
+function showSandbox(origin, csp) {
   const url = new URL("/sandbox", origin);
   url.searchParams.set("csp", JSON.stringify(csp ?? {}));
   iframe = document.createElement("iframe");
@@ -132,11 +132,12 @@ function sandbox(origin, csp) {
 /**
  * Call a tool and show its app; `arguments` and the result go to the app when it has initialized.
  *
- * Options: theme, width and maxHeight in pixels, styles (false for a host without variables), locale, timeZone.
+ * Options: theme, width and maxHeight in pixels, styles (false for a host without variables), sandbox (of the app's frame),
+ * and further members of the host's context.
  * Without `wait`, the app need not initialize, and gets these from `deliver()`.
  */
 async function open(origin, name, given = {}, options = {}) {
-  const { theme = "light", width = 640, maxHeight = 2000, styles = true, wait = true, ...further } = options;
+  const { theme = "light", width = 640, maxHeight = 2000, styles = true, sandbox, wait = true, ...further } = options;
   const tool = tools.find((each) => each.name === name);
   if (!tool) throw new Error(`There is no tool ${name}.`);
   const result = await client.callTool({ name, arguments: given });
@@ -148,7 +149,7 @@ async function open(origin, name, given = {}, options = {}) {
   log.length = 0;
   document.getElementById("app").style.width = `${width}px`;
   document.documentElement.style.colorScheme = theme;
-  await sandbox(origin, meta.csp);
+  await showSandbox(origin, meta.csp);
   context = {
     toolInfo: { tool },
     theme,
@@ -181,7 +182,7 @@ async function open(origin, name, given = {}, options = {}) {
     await bridge.sendToolResult(result);
   };
   await bridge.connect(new Recorded(iframe.contentWindow, iframe.contentWindow));
-  await bridge.sendSandboxResourceReady({ html, csp: meta.csp });
+  await bridge.sendSandboxResourceReady({ html, csp: meta.csp, sandbox });
   if (wait) await deliver();
   return result;
 }

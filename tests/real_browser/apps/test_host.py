@@ -1,5 +1,6 @@
 """The host itself, seen with a small app: what the tests of real apps rely on."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,37 @@ def test_an_app_calls_tools_of_its_server(hosted: Hosted) -> None:
     hosted.view.get_by_label("Name").fill("Ada")
     hosted.view.get_by_role("button", name="Greet").click()
     expect(hosted.view.locator("#greeting")).to_have_text("Hello Ada")
+
+
+@pytest.mark.parametrize("press", ["button", "Enter"])
+def test_a_form_is_sent_from_a_sandbox_without_forms(hosted: Hosted, press: str) -> None:
+    hosted.open("list_people", sandbox="allow-scripts")
+    name = hosted.view.get_by_label("Name")
+    name.fill("Ada")
+    name.press("Enter") if press == "Enter" else hosted.view.get_by_role("button", name="Greet").click()
+    expect(hosted.view.locator("#greeting")).to_have_text("Hello Ada")
+    assert len(hosted.messages("tools/call")) == 1
+
+
+def test_an_app_is_readable_in_a_host_without_styles(hosted: Hosted) -> None:
+    hosted.open("list_people", styles=False, theme="dark")
+    expect(hosted.view.locator("li")).to_have_count(3)
+    assert contrast(hosted) > 4.5
+
+
+def contrast(hosted: Hosted) -> float:
+    """The ratio of the luminances of the text and its background (WCAG 2.2, 1.4.3)."""
+    colours = hosted.frame.evaluate(
+        "(({color, backgroundColor}) => [color, backgroundColor])(getComputedStyle(document.body))"
+    )
+    light, dark = sorted((luminance(colour) for colour in colours), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def luminance(colour: str) -> float:
+    parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
 def test_markup_in_a_value_is_text(hosted: Hosted) -> None:
