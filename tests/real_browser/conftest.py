@@ -100,8 +100,8 @@ def site(running_site: Site) -> Site:
     return running_site
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+@contextmanager
+def launched() -> Iterator[Browser]:
     """Chromium, without a window. While it is there, this thread counts as one with an event loop: no queries here."""
     with sync_playwright() as playwright:
         # Chromium's own sandbox needs rights that containers and root do not have; these pages are our own.
@@ -109,6 +109,13 @@ def browser() -> Iterator[Browser]:
         opened = playwright.chromium.launch(**options)
         yield opened
         opened.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium, for the tests of a module."""
+    with launched() as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")

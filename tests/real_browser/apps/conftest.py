@@ -12,14 +12,21 @@ from benchmarks.process import HOST as ADDRESS
 from tests.conformance.databases import sqlite
 from tests.conformance.legs import migrate, start
 from tests.real_browser.apps.host import Host, Hosted, bundle, opened
-from tests.real_browser.conftest import browser
+from tests.real_browser.conftest import launched
 from tests.real_clients.conftest import clients
 from tests.real_clients.node import Clients
 from tests.real_logins.conftest import chromium
 
-__all__ = ["browser", "chromium", "clients"]
+__all__ = ["chromium", "clients"]
 
 Open = Callable[..., Hosted]
+
+
+@pytest.fixture(scope="package")
+def browser(chromium: str) -> Iterator[Browser]:
+    """Chromium, for all tests of apps."""
+    with launched() as made:
+        yield made
 
 
 @pytest.fixture(scope="session")
@@ -54,7 +61,7 @@ def endpoint(host: Host, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
 
 
 @pytest.fixture(scope="module")
-def connect(chromium: str, browser: Browser, host: Host, endpoint: str) -> Iterator[Open]:
+def connect(browser: Browser, host: Host, endpoint: str) -> Iterator[Open]:
     """Opens a page of the host with a client of the site, or of the endpoint that is given."""
     with ExitStack() as stack:
 

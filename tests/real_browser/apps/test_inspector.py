@@ -68,7 +68,7 @@ def listens(port: int) -> bool:
 
 
 @pytest.fixture
-def page(chromium: str, browser: Browser) -> Iterator[Page]:
+def page(browser: Browser) -> Iterator[Page]:
     context = browser.new_context(viewport={"width": 1400, "height": 1000})
     context.set_default_timeout(20_000)
     yield context.new_page()
