@@ -5,7 +5,6 @@ messages on. The policy of ``_meta.ui.csp`` is a header of the sandbox, which th
 """
 
 import json
-import os
 import re
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +26,7 @@ HERE = Path(__file__).resolve().parent
 SANDBOX = (HERE / "sandbox.html").read_text()
 PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>Host</title><link rel="icon" href="data:,">
-<style>body { margin: 16px; background: light-dark(#fff, #262624) } iframe { border: 0; width: 100% }</style>
+<style>body { margin: 16px; background: light-dark(#fff, #262624) } iframe { display: block; border: 0; width: 100% }</style>
 <main id="app"></main><script type="module" src="/host.js"></script></html>"""
 PATIENCE = 10_000
 """Milliseconds within which something comes up."""
@@ -36,6 +35,10 @@ window.violations = [];
 addEventListener("securitypolicyviolation", ({effectiveDirective, blockedURI}) =>
     window.violations.push(`${effectiveDirective} ${blockedURI}`));
 """
+DRAWN = """async () => {
+    await Promise.all([...document.images].map((image) => image.decode().catch(() => {})));
+    for (const _ of "12") await new Promise(requestAnimationFrame);
+}"""
 
 
 def policy(csp: Mapping[str, Any]) -> str:
@@ -89,10 +92,12 @@ def served(reply: Reply, port: int) -> Iterator[None]:
     server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
-    yield
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 def bundle(clients: Clients) -> str:
@@ -251,14 +256,21 @@ class Hosted:
         frames = self.page.frames[1:]
         return [each for frame in frames for each in frame.evaluate("window.violations ?? []")]
 
-    def screenshot(self, path: Path | str) -> None:
-        """The app as the host shows it."""
-        self.page.locator("#app").screenshot(path=os.fspath(path))
+    def picture(self) -> bytes:
+        """Return a PNG of the app as the host shows it, as high as it has reported."""
+        self.ask("ping")  # it has the result by then
+        self.frame.evaluate(DRAWN)
+        height = self.wait_for("ui/notifications/size-changed")[-1]["params"]["height"]
+        there = "height => document.querySelector('#app iframe').offsetHeight >= Math.floor(height)"
+        self.page.wait_for_function(there, arg=height)
+        return self.page.locator("#app").screenshot()
 
 
 @contextmanager
 def opened(browser: Browser, host: Host, endpoint: str, theme: str = "light", **options: Any) -> Iterator[Hosted]:
     """A page of the host. *options* are the client's: ``headers``, ``mode``, ``extension``."""
     context = browser.new_context(color_scheme=theme, viewport={"width": 1100, "height": 900})
-    yield Hosted(context, host, endpoint, **options)
-    context.close()
+    try:
+        yield Hosted(context, host, endpoint, **options)
+    finally:
+        context.close()

@@ -1,12 +1,15 @@
 """The host itself, seen with a small app: what the tests of real apps rely on."""
 
 import re
+from io import BytesIO
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from playwright.sync_api import expect
 
 from tests.real_browser.apps.conftest import Open
+from tests.real_browser.apps.demo import take
 from tests.real_browser.apps.host import Hosted
 
 
@@ -64,14 +67,24 @@ def test_markup_in_a_value_is_text(hosted: Hosted) -> None:
     assert hosted.violations() == []
 
 
-def test_the_theme_of_the_host_is_the_apps(hosted: Hosted, tmp_path: Path) -> None:
+def test_the_theme_of_the_host_is_the_apps(hosted: Hosted) -> None:
     hosted.open("list_people", theme="dark")
     body = hosted.view.locator("body")
     expect(body).to_have_css("background-color", "rgb(31, 30, 29)")
     hosted.change(theme="light")
     expect(body).to_have_css("background-color", "rgb(255, 255, 255)")
-    hosted.screenshot(tmp_path / "light.png")
-    assert (tmp_path / "light.png").stat().st_size > 1000
+
+
+def test_pictures_are_taken_in_each_theme_and_width(hosted: Hosted, tmp_path: Path) -> None:
+    take(hosted, "list_people", {}, tmp_path)
+    sizes = {file.stem: Image.open(BytesIO(file.read_bytes())).size for file in tmp_path.iterdir()}
+    assert {name: width for name, (width, _) in sizes.items()} == {
+        "list-people-dark-narrow": 360,
+        "list-people-dark-wide": 720,
+        "list-people-light-narrow": 360,
+        "list-people-light-wide": 720,
+    }
+    assert all(height > 200 for _, height in sizes.values())
 
 
 @pytest.mark.parametrize("width", [320, 640])
