@@ -26,7 +26,8 @@ HERE = Path(__file__).resolve().parent
 SANDBOX = (HERE / "sandbox.html").read_text()
 PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>Host</title><link rel="icon" href="data:,">
-<style>body { margin: 16px; background: light-dark(#fff, #262624) } iframe { display: block; border: 0; width: 100% }</style>
+<style>body { margin: 16px; background: light-dark(#fff, #262624) }
+iframe { display: block; border: 0; width: 100% }</style>
 <main id="app"></main><script type="module" src="/host.js"></script></html>"""
 PATIENCE = 10_000
 """Milliseconds within which something comes up."""
@@ -267,9 +268,9 @@ class Hosted:
 
 
 @contextmanager
-def opened(browser: Browser, host: Host, endpoint: str, theme: str = "light", **options: Any) -> Iterator[Hosted]:
+def opened(browser: Browser, host: Host, endpoint: str, **options: Any) -> Iterator[Hosted]:
     """A page of the host. *options* are the client's: ``headers``, ``mode``, ``extension``."""
-    context = browser.new_context(color_scheme=theme, viewport={"width": 1100, "height": 900})
+    context = browser.new_context(viewport={"width": 1100, "height": 900})
     try:
         yield Hosted(context, host, endpoint, **options)
     finally:
