@@ -116,7 +116,7 @@ class MCPClient:
         self.server = _server(server)
         self.answers = answers
         self._schemas = schemas
-        self._definitions: dict[str, dict[str, Any]] = {}
+        self._definitions: dict[str, dict[str, dict[str, Any]]] = {}  # by version and name
         principal = None
         if user is not None:
             principal = Principal(
@@ -227,10 +227,15 @@ class MCPClient:
 
     def definition(self, name: str) -> dict[str, Any]:
         """Return a tool's definition as the caller sees it, or {} if hidden. Cached, and not in the request log."""
-        if name not in self._definitions:
+        return self._definition(name, self._sessions[-1])
+
+    def _definition(self, name: str, session: ClientSession) -> dict[str, Any]:
+        known = self._definitions.get(session.version, {})
+        if name not in known:
             with rehearsal():
-                self._definitions = {each["name"]: each for each in self._pages("tool")[0]}
-        return self._definitions.get(name, {})
+                known = {each["name"]: each for each in self._pages("tool", session)[0]}
+            self._definitions[session.version] = known
+        return known.get(name, {})
 
     # Approvals
 
@@ -329,7 +334,7 @@ class MCPClient:
         if are_its_own and person.unused:
             outcome.fail(f"It should have asked for all answers; unused answers: {person.unused!r}.")
         if self._schemas and isinstance(outcome, CallResult) and outcome.ok:
-            self._check(outcome)
+            self._check(outcome, self._definition(outcome.name, session))
         return outcome
 
     def _ended(
@@ -347,8 +352,7 @@ class MCPClient:
             session.principal = now
         return session.call(method, params, person, schema)
 
-    def _check(self, called: CallResult) -> None:
-        definition = self.definition(called.name)
+    def _check(self, called: CallResult, definition: Mapping[str, Any]) -> None:
         for member in ("inputSchema", "outputSchema"):
             if wrong := broken(definition.get(member, {})):
                 called.fail(f"The {member} of the tool should be a valid JSON Schema: {wrong}")
@@ -359,19 +363,19 @@ class MCPClient:
                 called.fail("Its structured content should match the output schema.\n    " + "\n    ".join(found))
 
     def _list(self, kind: str) -> list[dict[str, Any]]:
-        found, ended = self._pages(kind)
+        found, ended = self._pages(kind, self._sessions[-1])
         error = ended.error
         if error and error.get("code") != MethodNotFound.code:  # the endpoint has no such primitives
             msg = f"{LISTS[kind][0]} failed for {self.who}: HTTP {ended.status}, {error.get('message')}"
             raise AssertionError(msg)
         return found
 
-    def _pages(self, kind: str) -> tuple[list[dict[str, Any]], Ended]:
+    def _pages(self, kind: str, session: ClientSession) -> tuple[list[dict[str, Any]], Ended]:
         method, member, _ = LISTS[kind]
         found: list[dict[str, Any]] = []
         params: dict[str, Any] = {}
         while True:
-            ended = self._ended(self._sessions[-1], method, params, Responder((), method))
+            ended = self._ended(session, method, params, Responder((), method))
             result = ended.result
             found += result.get(member, ())
             if "nextCursor" not in result:

@@ -471,6 +471,22 @@ def test_structured_content_of_any_shape_is_shown(browser: Browser, server: MCPS
     assert "Full response as JSON" in said
 
 
+@pytest.mark.parametrize(("returns", "value"), [(int, 42), (bool, False), (list[dict[str, int]], [{"nights": 42}])])
+def test_structured_content_that_is_no_object_is_shown_once(
+    browser: Browser, server: MCPServer, returns: Any, value: Any
+) -> None:
+    def give() -> Any:
+        """Give."""
+        return value
+
+    give.__annotations__["return"] = returns
+    tool(server=server)(give)
+    shown, _, whole = sees(typed(browser, "give")).partition("Full response as JSON")
+    assert shown.count("false" if value is False else "42") == 1
+    assert "structuredContent" in shown
+    assert '"structuredContent": {' not in whole
+
+
 def test_a_request_can_be_copied_and_the_copies_make_it(browser: Browser, server: MCPServer, ada: User) -> None:
     given: list[tuple[int, str]] = []
 

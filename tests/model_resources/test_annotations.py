@@ -76,7 +76,7 @@ def test_an_annotation_is_shown_filtered_searched_and_sorted_by_like_a_column(
     assert problems() == []
     author = declared(reader(), "search_authors")
     assert author["outputSchema"]["properties"]["rows"]["items"]["properties"]["written"] == {
-        "type": ["integer", "null"]
+        "anyOf": [{"type": "integer"}, {"type": "null"}]
     }
     assert set(author["inputSchema"]["properties"]) >= {"query", "written", "written__gte", "loud", "order_by"}
     found = reader().data("search_authors")["rows"]

@@ -257,7 +257,10 @@ class TestColumnsOfOtherPackages:
         (tool,) = [each for each in leaves.list("tools/list") if each["name"] == "create_leaf"]
         properties = tool["inputSchema"]["properties"]
         assert properties["body"] == {"description": "A BlocksField, as JSON. What is on it."}
-        assert properties["place"] == {"description": "A PlaceField, as text.", "type": ["string", "null"]}
+        assert properties["place"] == {
+            "description": "A PlaceField, as text.",
+            "anyOf": [{"type": "string"}, {"type": "null"}],
+        }
 
     def test_are_written_as_they_are_shown(self, leaves: Reader) -> None:
         body = [{"type": "h2", "value": "Salt"}, {"type": "p", "value": "Of the sea. " * 100}]
