@@ -1,6 +1,5 @@
 """System checks of what public documents say, and of what every client shows or cuts."""
 
-import re
 from collections.abc import Iterator
 
 from django.core.checks import CheckMessage, Error, Warning  # noqa: A004
@@ -8,10 +7,8 @@ from django.utils.translation import gettext as _
 
 from django_mcp.conf import settings
 from django_mcp.core.server import servers
-from django_mcp.listing.documents import MAX_DESCRIPTION, NAME, published, registry_name
+from django_mcp.listing.documents import AUTH_RECORD, MAX_DESCRIPTION, NAME, published, registry_name
 from django_mcp.listing.rules import MAX_INSTRUCTIONS, same_titles
-
-_AUTH_RECORD = re.compile(r"v=MCPv1; k=(ed25519|ecdsap384); p=[A-Za-z0-9+/]+=*")
 
 
 def check_server_cards() -> Iterator[CheckMessage]:
@@ -47,7 +44,7 @@ def check_server_cards() -> Iterator[CheckMessage]:
 def check_registry_key() -> list[CheckMessage]:
     """Report a value of ``MCP_REGISTRY_AUTH`` that is not a public key record: it is published."""
     record = settings.MCP_REGISTRY_AUTH
-    if record is None or _AUTH_RECORD.fullmatch(record):
+    if record is None or AUTH_RECORD.fullmatch(record):
         return []
     return [
         Error(

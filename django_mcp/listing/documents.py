@@ -24,6 +24,8 @@ CARD_SCHEMA = "https://static.modelcontextprotocol.io/schemas/v1/server-card.sch
 REGISTRY_SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
 MAX_DESCRIPTION = MAX_TITLE = 100
 NAME = re.compile(r"(?=.{3,200}\Z)[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+")
+AUTH_RECORD = re.compile(r"v=MCPv1; k=(ed25519|ecdsap384); p=[A-Za-z0-9+/]+=*")
+"""``MCP_REGISTRY_AUTH``: the public key with which the registry checks who owns a domain."""
 _CARD_SUFFIX = "/server-card"
 _HOUR = 3600
 

@@ -99,4 +99,4 @@ def test_a_page_is_kept_for_each_language_of_the_site_and_no_other(server: MCPSe
     with override_settings(LANGUAGES=[("en", "English"), ("de", "German")]):
         for language in ("de", "de-at", "fr", "xx", "en", None, "de;q=0.1"):
             listed(client, "tools/list", language)
-        assert sorted(server.pages) == [("tools", -1, "de"), ("tools", -1, "en")]
+        assert sorted(server.pages) == [("tools", -1, "de", False), ("tools", -1, "en", False)]

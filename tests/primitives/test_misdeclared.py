@@ -175,5 +175,7 @@ def test_what_is_declared_wrongly_is_told_at_once(server: MCPServer, subtests: p
 
 
 def test_an_option_that_resembles_none_is_answered_with_all(server: MCPServer) -> None:
-    with pytest.raises(ImproperlyConfigured, match=r"unknown option 'xyz'\. Valid options: always_listed, atomic, "):
+    with pytest.raises(
+        ImproperlyConfigured, match=r"unknown option 'xyz'\. Valid options: always_listed, app, atomic, "
+    ):
         tool(xyz=1, server=server)(add)  # type: ignore[call-overload]

@@ -32,7 +32,7 @@ def test_the_command_deletes_what_has_expired_and_says_how_much() -> None:
 
     call_command("mcp_clear", stdout=told)
 
-    assert "1 sessions" in told.getvalue()
+    assert "1 session, " in told.getvalue()
     assert Session.objects.get().key == "young"
     assert Call.objects.get().key == "young"
     assert Event.objects.get().topic == "young"

@@ -14,7 +14,7 @@ from django.test import override_settings
 from django.utils import timezone
 
 from django_mcp import BaseAuthentication, Context, InvalidToken, MCPServer, Principal, RequestHead, tool
-from django_mcp.models import Event, Step, Task, TaskInput
+from django_mcp.models import Event, Step, Task, TaskInput, ToolPolicy
 from django_mcp.tasks import store
 from django_mcp.tasks.backends import start
 from tests.behaviour import users
@@ -44,7 +44,6 @@ class Detailed(ByName):
             "a-client",
             "17",
             EXPIRES,
-            found.tools,
             "x-steps-up" in head.headers,
         )
 
@@ -91,11 +90,9 @@ def test_the_work_is_done_in_the_name_of_the_caller(server: MCPServer, as_of: Ma
         return f"{ctx.user.first_name} {ctx.user.has_perm(PERMISSION)} {ctx.request.user == ctx.user}"
 
     add(server, work)
-    assert as_of(user, x_scopes="b a", x_tools="work").run("work") == "Anna True True"
+    assert as_of(user, x_scopes="b a").run("work") == "Anna True True"
     (principal,) = seen
-    expected = Principal(
-        "test", user.username, user, frozenset("ab"), "a-client", "17", EXPIRES, frozenset({"work"}), steps_up=False
-    )
+    expected = Principal("test", user.username, user, frozenset("ab"), "a-client", "17", EXPIRES, steps_up=False)
     assert principal == expected
 
 
@@ -233,14 +230,16 @@ def test_who_lost_the_permission_meanwhile_has_no_result_any_more(
     assert client.text(task_id) == "done"
 
 
-def test_a_client_that_lost_the_tool_has_no_result_any_more(server: MCPServer, as_of: Make, make_user: Make) -> None:
+def test_a_client_that_lost_the_tool_has_no_result_any_more(
+    server: MCPServer, as_of: Make, make_user: Make, policies: None
+) -> None:
     add(server, lambda: "done")
-    user = make_user()
-    client, narrowed = as_of(user), as_of(user, x_tools="other")
+    client = as_of(make_user())
     task_id = client.call("work")
     client.become(task_id, "completed")
-    assert is_unknown(narrowed, task_id)
     assert not is_unknown(client, task_id)
+    ToolPolicy.objects.create(client_id="a-client", decision="block")
+    assert is_unknown(client, task_id)
 
 
 def test_who_lost_a_scope_is_told_which(server: MCPServer, as_of: Make, make_user: Make) -> None:
