@@ -124,6 +124,7 @@ def django_db_setup(django_test_environment: None, django_db_blocker: Any) -> It
 def _unsaid() -> None:
     """What is logged seldom was not yet logged."""
     failures.forget()
+    policy_cache._say_again = 0.0
 
 
 @pytest.fixture(autouse=True)

@@ -210,7 +210,7 @@ def test_a_clients_rules_for_tools_keep_their_meaning(server: MCPServer, client:
     tool(server=server, name="add_note", destructive=False)(lambda: "added")
     tool(server=server, name="drop_note", destructive=True)(lambda: "dropped")
     hints = {each["name"]: each["annotations"] for each in client.list("tools/list")}
-    assert hints["call_read_tool"] == {"readOnlyHint": True}
+    assert hints["call_read_tool"] == {"readOnlyHint": True, "destructiveHint": False}
     assert hints["call_write_tool"] == {"readOnlyHint": False, "destructiveHint": False}
     assert hints["call_destructive_tool"] == {"readOnlyHint": False, "destructiveHint": True}
     wanted = {

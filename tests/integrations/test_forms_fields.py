@@ -221,7 +221,7 @@ EXAMPLES = {
     ),
     "NullBooleanField": Example(
         forms.NullBooleanField(),
-        {"type": ["boolean", "null"]},
+        {"anyOf": [{"type": "boolean"}, {"type": "null"}]},
         None,
         None,
         1,
@@ -416,7 +416,7 @@ EXAMPLES = {
     ),
     "Field": Example(
         forms.Field(),
-        {"type": ["string", "number", "boolean"]},
+        {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]},
         "x",
         "x",
         {},

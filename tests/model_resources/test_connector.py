@@ -64,7 +64,12 @@ def test_search_and_fetch_answer_in_the_shapes_that_chatgpt_reads(library: MCPSe
         definition = tools[name]
         assert definition["inputSchema"]["required"] == [argument]
         assert list(definition["inputSchema"]["properties"]) == [argument]
-        assert definition["annotations"] == {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False}
+        assert definition["annotations"] == {
+            "readOnlyHint": True,
+            "destructiveHint": False,
+            "idempotentHint": True,
+            "openWorldHint": False,
+        }
     answer = ann.call("search", query="salt").result
     salt = {"id": "library.book:salt", "title": "Salt", "url": "library://book/salt"}
     assert answer["structuredContent"] == {"results": [salt]}

@@ -145,7 +145,7 @@ def test_only_what_may_write_takes_a_transaction(server: MCPServer, edge: str, o
     tool(server=server, name="refuses", atomic=False)(inside)
     tool(server=server, name="insists", read_only=True, atomic=True)(inside)
     client = Client(server, MODERN, edge)
-    assert {name: client.call(name).result["structuredContent"]["result"] for name in expected} == expected
+    assert {name: client.call(name).result["structuredContent"] for name in expected} == expected
 
 
 @pytest.mark.postgresql
