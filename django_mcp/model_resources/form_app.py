@@ -14,6 +14,7 @@ from typing import Any
 
 from django import forms
 from django.core.exceptions import NON_FIELD_ERRORS
+from django.db import models
 from django.forms.utils import ErrorDict, ErrorList, pretty_name, to_current_timezone
 from django.forms.widgets import ChoiceWidget, MultipleHiddenInput
 from django.utils import translation
@@ -26,7 +27,7 @@ from django_mcp.core.context import Context
 from django_mcp.core.permissions import rule_for
 from django_mcp.core.policies import Decision
 from django_mcp.model_resources.access import RowAccess, on_writer
-from django_mcp.model_resources.bound_resource import address_in
+from django_mcp.model_resources.bound_resource import BoundResource, address_in
 from django_mcp.model_resources.compile import own_fields
 from django_mcp.model_resources.form_binding import (
     RULE,
@@ -275,6 +276,8 @@ def _narrow(field: Any, choice: Choice, access: RowAccess, key: Any, initial: An
     """
     rows = on_writer(field.queryset)
     if choice.bound is not None:
+        if type(field).label_from_instance is forms.ModelChoiceField.label_from_instance:
+            field.label_from_instance = partial(_title, choice.bound)
         rows = rows.filter(pk__in=on_writer(access.get_queryset(choice.bound)).order_by().values("pk"))
 
     def seen(found: Any) -> list[Any]:
@@ -297,6 +300,15 @@ def _narrow(field: Any, choice: Choice, access: RowAccess, key: Any, initial: An
     if is_many:
         return chosen
     return chosen[0] if chosen else None
+
+
+def _title(bound: BoundResource, row: Any) -> str:
+    """Return a row's title or first declared text; not ``str(row)``, which could reveal undeclared fields."""
+    own = (each.path.field for each in bound.columns if each.path is not None and not each.path.hops)
+    text = next((each for each in own if isinstance(each, models.CharField)), None)
+    if bound.resource.title_field or text is None:
+        return bound.title_of(row)
+    return str(getattr(row, text.attname)) or bound.title_of(row)
 
 
 def _prepare(field: Any, schema: Mapping[str, Any], most_bytes: int, *, is_empty: bool) -> None:
