@@ -35,7 +35,15 @@ def hold(ctx: Context, form: BookingForm) -> ToolResult[Booked]:
     return ToolResult(booked, text=f"Held: {booked}")
 
 
-form_tool(BookingForm, name="hold_rooms", title="Hold rooms", handle=hold, scopes=["travel:write"], read_only=False)
+form_tool(
+    BookingForm,
+    name="hold_rooms",
+    title="Hold rooms",
+    handle=hold,
+    app="travel/held.html",
+    scopes=["travel:write"],
+    read_only=False,
+)
 
 # create_calendar_event already creates events; the API adds the other operations.
 drf_tools(EventViewSet, name="own_event", exclude=["create", "update"], write_scopes=["travel:write"])

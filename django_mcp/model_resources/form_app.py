@@ -52,7 +52,7 @@ TEMPLATE = "django_mcp/apps/form.html"
 """Shows a form, or the result of its tool. Its context has ``form``, ``tool``, ``heading``, ``asks`` or ``words``."""
 logger = logging.getLogger("django_mcp")
 
-MAX_CHOICES = 200
+MAX_CHOICES = 500
 """Rows listed in a field that chooses rows."""
 MAX_DIGITS = 15
 """Digits of a number that JavaScript represents exactly."""
