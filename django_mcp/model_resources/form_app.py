@@ -27,7 +27,7 @@ from django_mcp.core.context import Context
 from django_mcp.core.permissions import rule_for
 from django_mcp.core.policies import Decision
 from django_mcp.model_resources.access import RowAccess, on_writer
-from django_mcp.model_resources.bound_resource import BoundResource, address_in
+from django_mcp.model_resources.bound_resource import BoundResource, address_in, rules_at
 from django_mcp.model_resources.compile import own_fields
 from django_mcp.model_resources.form_binding import (
     RULE,
@@ -256,7 +256,7 @@ def _errors(invalid: InvalidForm, form: Any, arguments: Mapping[str, str]) -> Er
 def _unreadable(form: Any, access: RowAccess) -> set[str]:
     """Return the fields of a stored row whose values the caller may not read."""
     row = getattr(form, "instance", None)
-    if row is None or row._state.adding or (bound := access.ctx.server.model_resources.get(type(row))) is None:  # noqa: SLF001
+    if row is None or row._state.adding or (bound := rules_at(access.ctx.server, type(row))) is None:  # noqa: SLF001
         return set()
     found = on_writer(access.get_queryset(bound)).filter(pk=row.pk).first()
     is_seen = found is not None and access.can_view(bound, found)

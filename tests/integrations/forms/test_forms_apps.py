@@ -1,5 +1,6 @@
 """A form in the conversation: what the page of a form tool shows, and what it submits."""
 
+import copy
 import datetime
 import re
 from collections.abc import Callable, Mapping
@@ -157,6 +158,30 @@ def test_a_success_is_confirmed(trip: MCPClient) -> None:
     assert "<form" not in html
 
 
+def test_a_template_shows_the_result_and_may_show_the_form(server: MCPServer, settings: Any) -> None:
+    pages = {
+        "part.html": "<b>{{ text }}</b>",
+        "whole.html": (
+            '{% extends "django_mcp/apps/form.html" %}{% block form %}[{{ form.name }} {{ tool }}]{% endblock %}'
+            "{% block done %}<i>{{ words }}</i>{% endblock %}"
+        ),
+    }
+    engine = copy.deepcopy(settings.TEMPLATES[0])
+    engine["APP_DIRS"] = False
+    loaders = ["django.template.loaders.filesystem.Loader", "django.template.loaders.app_directories.Loader"]
+    engine["OPTIONS"] = {**engine["OPTIONS"], "loaders": [("django.template.loaders.locmem.Loader", pages), *loaders]}
+    settings.TEMPLATES = [engine]
+    for name in ("part", "whole"):
+        form_tool(TripForm, app=f"{name}.html", name=name, server=server)
+    client = host(server)
+
+    assert client.call("part", name="Ann", notes="").html == "<b>Planned for Ann, 1234.50, &#x27;&#x27;.</b>"
+    assert '<form data-mcp-tool="part"' in client.call("part_form").html
+    assert client.call("whole", name="Ann", notes="").html == "<i>Planned for Ann, 1234.50, &#x27;&#x27;.</i>"
+    assert client.call("whole_form").html.startswith('[<input type="text" name="name"')
+    assert client.read("ui://whole.html").ok
+
+
 def test_values_are_escaped_and_secrets_are_not_shown_again(trip: MCPClient) -> None:
     attack = '"><script>x</script>'
     assert "<script" not in trip.call("trip_form", name=attack, notes="</textarea><script>", more=attack).html
@@ -207,7 +232,61 @@ def test_a_namespace_names_both_tools(server: MCPServer) -> None:
 
 def test_a_form_that_requires_approval_says_so(policies: None, server: MCPServer) -> None:
     form_tool(TripForm, app=True, policy="ask", server=server)
-    assert "Requires approval" in host(server, protocol_version="modern").call("trip_form").html
+    client = host(server, User.objects.create_user("ann"), protocol_version="modern")
+    assert "Requires approval" in client.call("trip_form").html
+    assert "<li>Enter a valid date.</li>" in client.call("trip", name="Ann", day="soon").html  # and asks nobody
+    assert client.call("trip", name="Ann").is_waiting
+
+
+class RangeWidget(forms.MultiWidget):
+    def __init__(self) -> None:
+        super().__init__([forms.NumberInput, forms.NumberInput])
+
+    def decompress(self, value: Any) -> list[Any]:
+        return list(value or (None, None))
+
+
+class RangeField(forms.MultiValueField):
+    widget = RangeWidget
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__([forms.IntegerField(), forms.IntegerField()], **options)
+
+    def compress(self, values: list[Any]) -> Any:
+        return tuple(values)
+
+
+class OwnWidget(forms.TextInput):
+    def value_from_datadict(self, data: Any, files: Any, name: str) -> Any:
+        return data.get(f"{name}_of_a_script")
+
+
+class PartsForm(forms.Form):
+    """Choose the parts."""
+
+    prefix = "parts"
+    pages = RangeField(required=False)
+    born = forms.DateField(required=False, widget=forms.SelectDateWidget)
+    color = forms.CharField(required=False, widget=OwnWidget({"class": "wide"}))
+    large = forms.DecimalField(required=False, max_digits=30, decimal_places=2, localize=True)
+    seen = forms.DateTimeField(required=False, widget=forms.SplitHiddenDateTimeWidget)
+    loud = forms.BooleanField(required=False)
+
+
+def test_inputs_of_several_parts_or_with_scripts_become_those_of_a_browser(server: MCPServer) -> None:
+    form_tool(PartsForm, app=True, handle=lambda _, form: str(form.cleaned_data["pages"]), server=server)
+    html = host(server).call("parts_form", pages=[3, 9], large="12345678901234567890.50", loud=True).html
+
+    parts = re.findall(r'<input type="number" name="pages"[^>]*>', html)
+    assert [re.findall(r'value="(\d+)"', part) for part in parts] == [["3"], ["9"]]
+    assert all(" data-mcp-list" in part for part in parts)
+    assert 'type="date"' in field(html, "born")
+    assert field(html, "color") == '<input type="text" name="color" class="wide" id="id_color">'
+    assert 'value="12345678901234567890.50"' in field(html, "large")
+    assert 'type="text"' in field(html, "large")
+    assert 'type="hidden"' in field(html, "seen")
+    assert " checked" in field(html, "loud")
+    assert host(server).call("parts", pages=[3, 9]).text == "(3, 9)"
 
 
 def test_a_form_that_cannot_be_rendered_loses_no_errors(
@@ -327,6 +406,15 @@ class TestRows:
         assert "Wet." not in html
         assert 'data-mcp-empty="&quot;&quot;"' in field(html, "summary")
         assert f'data-mcp-arguments="{{&quot;pk&quot;: {salt.pk}}}"' in html
+
+    def test_without_a_declaration_a_row_is_shown_as_the_form_of_the_site_shows_it(
+        self, server: MCPServer, people: Mapping[str, User]
+    ) -> None:
+        rows = {"lookup": "pk", "queryset": lambda _: Book.objects.all(), "permission": None}
+        form_tool(BookForm, app=True, name="edit", server=server, **rows)
+        html = host(server, people["ann"]).call("edit_form", pk=Book.objects.get(slug="salt").pk).html
+        assert 'value="210"' in field(html, "pages")
+        assert "Anna Berg &lt;author@example.com&gt;</option>" in html
 
     def test_a_made_row_is_confirmed_with_its_declared_fields(self, ann: MCPClient) -> None:
         html = ann.call("create_book", title="Reef", slug="reef", author=key("Anna Berg")).html
