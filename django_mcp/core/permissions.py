@@ -110,11 +110,18 @@ def right(context: RequestContext, primitive: Primitive) -> Right:
 
 def right_of_credential(principal: Principal, primitive: Primitive) -> Right:
     """Return the right as far as it depends on the credential alone."""
-    if principal.tools is not None and primitive.kind == "tool" and primitive.key not in principal.tools:
+    if is_left_out(principal, primitive):
         return Right.NONE
     if covers(principal.scopes, primitive.scopes):
         return Right.USE
     return Right.KNOW if principal.steps_up else Right.NONE
+
+
+def is_left_out(principal: Principal, primitive: Primitive) -> bool:
+    """Return True for a tool that is not in the client's list of tools, nor one that shows the form of such a tool."""
+    if principal.tools is None or primitive.kind != "tool" or not isinstance(primitive, Tool):
+        return False
+    return principal.tools.isdisjoint((primitive.key, primitive.opens))
 
 
 def is_for_other_clients(context: RequestContext, primitive: Primitive) -> bool:

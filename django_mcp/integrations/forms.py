@@ -584,6 +584,11 @@ class FormTool(LateTool):
 class FormPage(FormTool):
     """A tool that shows the form of a form tool to the user, in clients with MCP Apps."""
 
+    @property
+    def opens(self) -> str:  # type: ignore[override]
+        """Key of the form tool."""
+        return self._declared.tool.key
+
     def made(self) -> Tool:
         """Return the complete tool."""
         arguments = FormArguments(self._declared.page_schema(self.server))

@@ -28,6 +28,7 @@ from django_mcp.core.permissions import (
     groups_of,
     in_order,
     is_blocked,
+    is_left_out,
     is_visible,
     right,
     rule_for,
@@ -59,7 +60,7 @@ def reasons(context: Context, primitive: Primitive) -> list[str]:
 
 def _reasons(context: Context, primitive: Primitive) -> Iterator[str]:
     principal, user = context.principal, context.user
-    if principal.tools is not None and primitive.kind == "tool" and primitive.key not in principal.tools:
+    if is_left_out(principal, primitive):
         yield f"not one of the tools allowed to the client {principal.client_id!r}"
     if not covers(principal.scopes, primitive.scopes):
         yield f"requires the scope {in_order(primitive.scopes)}"

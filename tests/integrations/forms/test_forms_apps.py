@@ -216,6 +216,13 @@ def test_the_form_is_for_those_who_may_submit_it(server: MCPServer) -> None:
     assert host(server, ann).definition("trip_form")["_meta"]["fastmcp"] == {"tags": ["trip"]}
 
 
+def test_a_client_that_may_call_the_tool_may_show_its_form(server: MCPServer, trip: MCPClient) -> None:
+    form_tool(TripForm, app=True, name="other", server=server)
+    client = host(server, User.objects.create_user("ann"), tools=["trip"])
+    assert client.names() == ["trip", "trip_form"]
+    assert client.call("trip_form").ok
+
+
 def test_the_form_of_a_blocked_tool_is_not_shown(server: MCPServer, trip: MCPClient) -> None:
     server.tools["trip"].visible = lambda _: False
     assert trip.call("trip_form").is_hidden
