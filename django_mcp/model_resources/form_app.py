@@ -226,11 +226,14 @@ def page_form(
 
 
 def _raw(form: Any, own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the submitted values that a page can show again."""
+    """Return the submitted values that a page can show again, None for others."""
+    fields = {name: field for name, field in form.fields.items() if name in own}
     return {
-        name: own[name] if isinstance(own[name], str | int | float | list) else None
-        for name, field in form.fields.items()
-        if name in own and not isinstance(field, forms.FileField | forms.ModelChoiceField)
+        name: own[name]
+        if isinstance(own[name], str | int | float | list) and not isinstance(field, forms.ModelChoiceField)
+        else None
+        for name, field in fields.items()
+        if not isinstance(field, forms.FileField)
     }
 
 

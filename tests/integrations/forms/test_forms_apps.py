@@ -409,8 +409,9 @@ class TestRows:
     def test_a_rejected_change_keeps_what_was_emptied(self, ann: MCPClient) -> None:
         salt = Book.objects.get(slug="salt")
         Book.objects.filter(pk=salt.pk).update(summary="Wet.")
-        html = ann.call("update_book", pk=salt.pk, title="", summary="").html
+        html = ann.call("update_book", pk=salt.pk, title="", summary="", author=None).html
         assert "Wet." not in html
+        assert '<option value="" selected>---------</option>' in html
         assert 'data-mcp-empty="&quot;&quot;"' in field(html, "summary")
         assert f'data-mcp-arguments="{{&quot;pk&quot;: {salt.pk}}}"' in html
 
