@@ -111,6 +111,10 @@ class Client:
     def call(self, name: str, /, **arguments: Any) -> Answer:
         return self.request("tools/call", {"name": name, "arguments": arguments})
 
+    def as_sent(self, value: Any) -> Any:
+        """A value as structured content of this version; older ones take only objects."""
+        return value if self.is_modern or isinstance(value, dict) else {"result": value}
+
     def list(self, method: str) -> list[dict[str, Any]]:
         """All pages of a list."""
         entries: list[dict[str, Any]] = []

@@ -31,7 +31,6 @@ from django_mcp.contrib.openapi import (
     OperationArguments,
     Place,
     Sent,
-    as_object,
     as_text,
     body_places,
     output_schema,
@@ -201,7 +200,7 @@ def output(operation: Operation) -> dict[str, Any] | None:
     schema = output_schema(described.responses(operation), described.document())
     if schema is not None and (operation.exclude_unset or operation.exclude_defaults or operation.exclude_none):
         schema = without_required(schema)
-    return None if schema is None else as_object(schema)
+    return schema
 
 
 _VARIABLE = re.compile(r"<(?:[^>:]+:)?([^>]+)>")

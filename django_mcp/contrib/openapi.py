@@ -118,15 +118,6 @@ def output_schema(responses: Mapping[Any, Any], document: Document) -> Schema | 
     return None if len(content) != 1 or not content[0] else document.schema(content[0])
 
 
-def as_object(schema: Schema, *, required: bool = True) -> Schema:
-    """Return a schema of type object; other schemas become its property ``result``."""
-    schema.pop("title", None)
-    if schema.get("type") == "object":
-        return schema
-    made: Schema = {"type": "object", "properties": {"result": schema}}
-    return {**made, "required": ["result"]} if required else made
-
-
 def without_required(schema: Any) -> Any:
     """Remove ``required`` from a schema at all levels."""
     if isinstance(schema, list):

@@ -54,7 +54,7 @@ def _annotation(parameter: Parameter) -> Any:
 
 def shaped(schema: dict[str, Any]) -> Any:
     """Return an annotation for a ``ToolResult`` with data of *schema*."""
-    fitting: Any = Annotated[dict[str, Any], WithJsonSchema(schema)]
+    fitting: Any = Annotated[Any, WithJsonSchema(schema)]
     return ToolResult[fitting]
 
 

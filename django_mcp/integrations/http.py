@@ -311,7 +311,7 @@ def _caller(ctx: Context) -> str:
     It is no credential, but an HMAC, so that no page can be planted for another caller.
     """
     who = f"{ctx.principal.kind}\n{ctx.principal.id}"
-    return salted_hmac("django_mcp.adapters.requests", who, algorithm="sha256").hexdigest()[:32]
+    return salted_hmac("django_mcp.integrations.requests", who, algorithm="sha256").hexdigest()[:32]
 
 
 def _completed(request: SiteRequest, ctx: Context) -> HttpRequest:
@@ -521,9 +521,8 @@ def tool_result(
 ) -> ToolResult[Any]:
     """Convert a response to the result of a tool.
 
-    JSON becomes structured content; a value that is not an object is wrapped as ``{"result": …}``. HTML becomes
-    Markdown; images, audio and other files become content of their type. Messages of ``django.contrib.messages``
-    precede the text.
+    JSON becomes structured content. HTML becomes Markdown; images, audio and other files become content of their type.
+    Messages of ``django.contrib.messages`` precede the text.
 
     Args:
         response: the response; it is read and closed.
@@ -650,8 +649,8 @@ def _shown(response: Any, request: HttpRequest, body: bytes) -> ToolResult[Any]:
 def _structured(response: Any, request: HttpRequest, body: bytes) -> ToolResult[Any]:
     value = from_json(body, allow_inf_nan=False)
     told = _with_messages(request, "")
-    text = f"{told}\n\n{decoded(response, body)}" if told else None
-    return ToolResult(value if isinstance(value, dict) else {"result": value}, text=text)
+    text = f"{told}\n\n{decoded(response, body)}" if told else "null" if value is None else None
+    return ToolResult(value, text=text)
 
 
 def _page(response: Any, request: HttpRequest, body: bytes) -> str:

@@ -51,7 +51,7 @@ from django_mcp.integrations.late_tools import LateTool
 from django_mcp.primitives.base import Primitive, check_options
 from django_mcp.primitives.function import EMPTY, Parameter
 from django_mcp.primitives.output import ToolResult
-from django_mcp.primitives.schema import ArgumentError, json_schema
+from django_mcp.primitives.schema import ArgumentError, json_schema, with_one_type
 from django_mcp.primitives.tool import Tool
 from django_mcp.primitives.validation_errors import shown
 
@@ -415,7 +415,8 @@ class ViewTool(LateTool):
         self._options = {**options, "description": description}
         super().__init__(self._function([], ""), **self._options)
         if output is not None:  # set unchanged, because pydantic would try to resolve its references
-            self._output.schema = self._definition["outputSchema"] = output
+            self._output.schema, self._output.is_wrapped = with_one_type(output)
+            self._definition["outputSchema"] = self._output.schema
 
     def _function(self, parameters: Any, words: str) -> Any:
         return function(self._published, self._options["name"], words, parameters, self._published, self._returns)
@@ -498,7 +499,7 @@ def view_tool(
     published = Published(
         view, path, method.upper(), dict(arguments or {}), frozenset(query), content_type, follow, max_response_bytes
     )
-    output = None if output_schema is None else _wrapped(output_schema)
+    output = None if output_schema is None else _schema_of(output_schema)
     options.setdefault("read_only", True if published.method in SAFE else None)
     for each in servers_of(server):
         each.add(ViewTool(published, output, name=named, description=description, **options))
@@ -513,9 +514,5 @@ def _name(view: Any) -> str:
     return camel_case_to_spaces(named.__name__).replace(" ", "_").removesuffix("_view")
 
 
-def _wrapped(given: Any) -> dict[str, Any]:
-    schema = dict(given) if isinstance(given, Mapping) else json_schema(TypeAdapter(given), "serialization")
-    if schema.get("type") == "object":
-        return schema
-    shared = {"$defs": schema.pop("$defs")} if "$defs" in schema else {}
-    return {"type": "object", "properties": {"result": schema}, "required": ["result"], **shared}
+def _schema_of(given: Any) -> dict[str, Any]:
+    return dict(given) if isinstance(given, Mapping) else json_schema(TypeAdapter(given), "serialization")

@@ -157,7 +157,7 @@ def sentences(error: ValidationError) -> list[str]:
     if error.error_count() > MAX_ERRORS:  # formatting each costs as much as a call
         return [f"There are {error.error_count():,} errors."]
     found = []
-    for detail in error.errors(include_url=False, include_context=False, include_input=False)[:20]:
+    for detail in error.errors(include_url=False, include_context=False, include_input=False)[: validation_errors.MOST]:
         where = ".".join(str(part) for part in detail["loc"])
         found.append(sentence(where, detail["msg"].removeprefix("Value error, ")))
     return found
@@ -273,8 +273,8 @@ class DjangoForm:
         if isinstance(field, _CHOICES):
             return {"type": "array" if isinstance(field, _SEVERAL) else "string"}
         schema = field_schema.schema_of(field) or {}
-        if schema.get("type") == field_schema.DECIMAL_INPUT["type"]:
-            schema["type"] = "number"
+        if schema.get("anyOf") == field_schema.DECIMAL_INPUT["anyOf"]:
+            schema = {"type": "number"}
         if schema.get("type") in _PRIMITIVE and not isinstance(field, forms.MultiValueField):
             schema |= field_schema.limits(schema, field.validators, is_required=field.required, call=True)
             known = keys_of(schema)

@@ -238,9 +238,13 @@ class ToolResult(Generic[T]):
 class Output:
     """Conversion of a tool's return values to results.
 
-    Types with fields (pydantic model, dataclass, TypedDict, ``dict[str, …]``) become structured content. Other types
-    are wrapped as ``{"result": …}``, because clients require an output schema of type object. ``str``, content blocks,
-    ``None`` and unannotated functions have no schema.
+    A value of one JSON type is the structured content; a union or null is wrapped as ``{"result": …}``. Clients of
+    older versions get all but objects wrapped, by their revision. ``str``, content blocks, ``None`` and unannotated
+    functions have no schema.
+
+    Attributes:
+        schema: the output schema, or None.
+        is_wrapped: the value is the member ``result`` of the structured content.
     """
 
     def __init__(self, returns: Any, label: str) -> None:
@@ -274,7 +278,7 @@ class Output:
         if isinstance(value, ToolResult):
             content = [_block(block).to_wire() for block in value.content]
             text = None if value.text is None else str(value.text)
-            fields = self._fields(value.structured, text, content, most_characters, most_bytes)
+            fields = self._fields(value.structured, text, content, most_characters, most_bytes, is_structured=True)
             if value.meta is not None:
                 fields["_meta"] = sendable(dict(value.meta) if value.is_of_package else of_a_tool(value.meta))
             return fields
@@ -286,7 +290,7 @@ class Output:
         content = [{"type": "text", "text": text}]
         if most_characters is not None and len(text) > most_characters:
             check_size(content, len(text), most_characters, None)
-        return {"content": content, "structuredContent": {"result": value}}
+        return {"content": content, "structuredContent": value}
 
     def _fields(
         self,
@@ -295,8 +299,10 @@ class Output:
         content: list[dict[str, Any]],
         most_characters: int | None,
         most_bytes: int | None,
+        *,
+        is_structured: bool = False,
     ) -> dict[str, Any]:
-        structured: dict[str, Any] | None = None
+        structured: Any = None
         encoded = ""
         if self.schema is not None:
             value, encoded = self._checked(value)
@@ -306,12 +312,13 @@ class Output:
             content = [*(_block(item).to_wire() for item in value), *content]
         elif isinstance(value, str):
             text = value if text is None else text
+            structured = value if is_structured else None
         elif is_block(value):
             content = [block_of(value).to_wire(), *content]
         elif value is not None:
             value, encoded = _encoded(value)
             text = encoded if text is None else text
-            structured = value if isinstance(value, dict) else None
+            structured = value if is_structured or isinstance(value, dict | list) else None
         if text is not None:
             content = [{"type": "text", "text": text}, *content]
         if text is not encoded or len(content) > 1 or not text:

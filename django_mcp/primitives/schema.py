@@ -51,7 +51,7 @@ NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "d
 """Keywords whose values map names to schemas."""
 NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 """Property names that model providers accept."""
-MAX_WORDS = 1024
+MAX_DESCRIPTION_CHARS = 1024
 """Maximum characters of a tool's description for OpenAI."""
 LARGEST = 2**53
 """Largest integer that JavaScript represents exactly."""
@@ -109,6 +109,39 @@ def _portable(schema: Any, definitions: Mapping[str, Any]) -> Any:
     return found
 
 
+_OF_NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+_OF_TYPE: Mapping[str, Sequence[str]] = {
+    "string": ("format", "pattern", "minLength", "maxLength", "contentEncoding", "contentMediaType"),
+    "integer": _OF_NUMBERS,
+    "number": _OF_NUMBERS,
+    "array": ("items", "prefixItems", "minItems", "maxItems", "uniqueItems"),
+    "object": ("properties", "required", "additionalProperties", "minProperties", "maxProperties"),
+}
+"""Keywords of one type, which the schema of this type gets."""
+
+
+def without_type_lists(schema: Any) -> Any:
+    """Return an equivalent schema with ``anyOf`` for lists of types, which Gemini rejects."""
+    if isinstance(schema, list):
+        return [without_type_lists(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found: Schema = {}
+    for key, value in schema.items():
+        if key in NAMED and isinstance(value, dict):
+            found[key] = {name: without_type_lists(part) for name, part in value.items()}
+        else:
+            found[key] = value if key in DATA else without_type_lists(value)
+    kinds = found.get("type")
+    if not isinstance(kinds, list) or "anyOf" in found:
+        return found
+    own = {kind: {key: found[key] for key in _OF_TYPE.get(kind, ()) if key in found} for kind in kinds}
+    shared = {
+        key: value for key, value in found.items() if key != "type" and all(key not in each for each in own.values())
+    }
+    return {"anyOf": [{"type": kind, **keywords} for kind, keywords in own.items()], **shared}
+
+
 def _is_special(key: str, value: Any) -> bool:
     return (key == "format" and value not in FORMATS) or (key == "pattern" and bool(AROUND.search(str(value))))
 
@@ -146,18 +179,19 @@ def _references(schema: Any) -> set[str]:
 
 def problems(definition: Mapping[str, Any]) -> Iterator[str]:
     """Yield a sentence for each part of a definition for which clients or providers reject the tool."""
-    if len(str(definition.get("description", ""))) > MAX_WORDS:
-        yield _("The description exceeds %(most)s characters.") % {"most": MAX_WORDS}
+    if len(str(definition.get("description", ""))) > MAX_DESCRIPTION_CHARS:
+        yield _("The description exceeds %(most)s characters.") % {"most": MAX_DESCRIPTION_CHARS}
     for key in ("inputSchema", "outputSchema"):
         schema = definition.get(key)
         if schema is None:
             continue
-        found = [*_problems_at_top(schema), *_problems(schema, (), is_input=key == "inputSchema")]
+        is_input = key == "inputSchema"
+        found = [*_problems_at_top(schema, is_input=is_input), *_problems(schema, (), is_input=is_input)]
         yield from (f"{key}: {each}" for each in dict.fromkeys(found))
 
 
-def _problems_at_top(schema: Mapping[str, Any]) -> Iterator[str]:
-    if schema.get("type") != "object":
+def _problems_at_top(schema: Mapping[str, Any], *, is_input: bool) -> Iterator[str]:
+    if is_input and schema.get("type") != "object":
         yield _('must have "type": "object".')
     if composed := [key for key in COMPOSED if key in schema]:
         yield _("%(keyword)s at the top level. Move it into a property, or write one tool per case.") % {
@@ -220,7 +254,7 @@ class CheckedResult(NamedTuple):
     """A result validated and serialized by pydantic-core.
 
     Attributes:
-        is_wrapped: the result is a member of the object that ``schema`` describes.
+        is_wrapped: the value is the member ``result`` of an object, as in ``schema``.
         validate: returns the value or raises pydantic's ``ValidationError``.
         dump: converts the value to JSON; None if it is JSON already.
     """
@@ -322,14 +356,29 @@ def result(returns: Any, label: str) -> CheckedResult:
         schema = json_schema(adapter, "serialization")
         if "$ref" in schema:  # a recursive class: clients need the type at the top level
             schema = {**schema["$defs"][schema["$ref"].rpartition("/")[2]], "$defs": schema["$defs"]}
-        is_wrapped = schema.get("type") != "object"
-        if is_wrapped:
-            schema = json_schema(TypeAdapter(typed_dict("wrapped", {"result": returns})), "serialization")
+        schema, is_wrapped = with_one_type(schema)
     except PydanticUserError as error:
         msg = f"{label}: the return annotation has no JSON Schema. {error}"
         raise ImproperlyConfigured(msg) from error
     dump = None if returns in _SCALARS else adapter.serializer.to_python
     return CheckedResult(schema, is_wrapped, adapter.validator.validate_python, dump)
+
+
+def with_one_type(schema: Schema) -> tuple[Schema, bool]:
+    """Return an output schema with one type other than null, and whether it was wrapped for that.
+
+    Unions are wrapped for all clients: older versions of the official clients reject null, and a value shows whether
+    its schema has to be wrapped for a client that takes only objects.
+    """
+    is_wrapped = schema.get("type", "null") == "null" or not isinstance(schema["type"], str)
+    return (wrapped(schema) if is_wrapped else schema), is_wrapped
+
+
+def wrapped(schema: Schema) -> Schema:
+    """Return the schema of an object whose member ``result`` is a value of *schema*."""
+    inner = {key: part for key, part in schema.items() if key != "$defs"}
+    made: Schema = {"type": "object", "properties": {"result": inner}, "required": ["result"]}
+    return {**made, "$defs": schema["$defs"]} if "$defs" in schema else made
 
 
 def in_zone(value: datetime.datetime) -> datetime.datetime:

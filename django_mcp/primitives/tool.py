@@ -11,7 +11,7 @@ from django_mcp.primitives.function import Function, bound, mentions_models, rea
 from django_mcp.primitives.generators import collected
 from django_mcp.primitives.markers import Mirror, mirrored, without_null_defaults
 from django_mcp.primitives.output import Output
-from django_mcp.primitives.schema import Arguments
+from django_mcp.primitives.schema import Arguments, without_type_lists
 from django_mcp.protocol.jsonrpc import Result
 
 TASK_SUPPORT = ("optional", "required", "never")
@@ -100,7 +100,8 @@ class Tool(Primitive):
         self._take(self.function)
         hints = {
             "readOnlyHint": read_only,
-            "destructiveHint": destructive,
+            # Directories ask for both hints: a tool that only reads is never destructive.
+            "destructiveHint": False if read_only and destructive is None else destructive,
             "idempotentHint": idempotent,
             "openWorldHint": open_world,
         }
@@ -154,9 +155,12 @@ class Tool(Primitive):
         self._check_idempotency_key(schema)
         self._names = frozenset({*schema.get("properties", ()), *(each.name for each in function.parameters)})
         self._check_preview()
-        self.definition = {**self.definition, "inputSchema": schema}
+        self.definition = {
+            **self.definition,
+            "inputSchema": without_type_lists(schema) if self._schema is None else schema,
+        }
         if self.output.schema is not None:
-            self.definition["outputSchema"] = self.output.schema
+            self.definition["outputSchema"] = without_type_lists(self.output.schema)
 
     def _check_preview(self) -> None:
         taken = () if self.preview is None else self.preview.parameters

@@ -87,7 +87,6 @@ class MCPClient:
         headers: headers of every request, such as ``{"Authorization": "Bearer …"}``.
         client_id: the OAuth client that acts for the user.
         scopes: scopes of its token. None for a caller without scopes.
-        tools: the only tools that the client may use. None for all.
         capabilities: declared client capabilities. Default: all kinds of questions.
         apps: declare that the client shows MCP Apps.
         schemas: validate results against the schemas of tools. Requires the package ``jsonschema``.
@@ -107,7 +106,6 @@ class MCPClient:
         headers: Mapping[str, str] | None = None,
         client_id: str | None = None,
         scopes: Collection[str] | None = None,
-        tools: Collection[str] | None = None,
         capabilities: Mapping[str, Any] = CAPABILITIES,
         apps: bool = False,
         schemas: bool = True,
@@ -118,7 +116,7 @@ class MCPClient:
         self.server = _server(server)
         self.answers = answers
         self._schemas = schemas
-        self._definitions: dict[str, dict[str, Any]] = {}
+        self._definitions: dict[str, dict[str, dict[str, Any]]] = {}  # by version and name
         principal = None
         if user is not None:
             principal = Principal(
@@ -127,7 +125,6 @@ class MCPClient:
                 user=user,
                 scopes=None if scopes is None else frozenset(scopes),
                 client_id=client_id,
-                tools=None if tools is None else frozenset(tools),
                 steps_up=scopes is not None,
             )
         self._principal = principal
@@ -230,10 +227,15 @@ class MCPClient:
 
     def definition(self, name: str) -> dict[str, Any]:
         """Return a tool's definition as the caller sees it, or {} if hidden. Cached, and not in the request log."""
-        if name not in self._definitions:
+        return self._definition(name, self._sessions[-1])
+
+    def _definition(self, name: str, session: ClientSession) -> dict[str, Any]:
+        known = self._definitions.get(session.version, {})
+        if name not in known:
             with rehearsal():
-                self._definitions = {each["name"]: each for each in self._pages("tool")[0]}
-        return self._definitions.get(name, {})
+                known = {each["name"]: each for each in self._pages("tool", session)[0]}
+            self._definitions[session.version] = known
+        return known.get(name, {})
 
     # Approvals
 
@@ -326,13 +328,13 @@ class MCPClient:
             result=ended.result,
             error=ended.error,
             asked=person.asked,
-            told=ended.told,
+            notifications=ended.notifications,
             raised=ended.raised,
         )
         if are_its_own and person.unused:
             outcome.fail(f"It should have asked for all answers; unused answers: {person.unused!r}.")
         if self._schemas and isinstance(outcome, CallResult) and outcome.ok:
-            self._check(outcome)
+            self._check(outcome, self._definition(outcome.name, session))
         return outcome
 
     def _ended(
@@ -350,8 +352,7 @@ class MCPClient:
             session.principal = now
         return session.call(method, params, person, schema)
 
-    def _check(self, called: CallResult) -> None:
-        definition = self.definition(called.name)
+    def _check(self, called: CallResult, definition: Mapping[str, Any]) -> None:
         for member in ("inputSchema", "outputSchema"):
             if wrong := broken(definition.get(member, {})):
                 called.fail(f"The {member} of the tool should be a valid JSON Schema: {wrong}")
@@ -362,19 +363,19 @@ class MCPClient:
                 called.fail("Its structured content should match the output schema.\n    " + "\n    ".join(found))
 
     def _list(self, kind: str) -> list[dict[str, Any]]:
-        found, ended = self._pages(kind)
+        found, ended = self._pages(kind, self._sessions[-1])
         error = ended.error
         if error and error.get("code") != MethodNotFound.code:  # the endpoint has no such primitives
             msg = f"{LISTS[kind][0]} failed for {self.who}: HTTP {ended.status}, {error.get('message')}"
             raise AssertionError(msg)
         return found
 
-    def _pages(self, kind: str) -> tuple[list[dict[str, Any]], Ended]:
+    def _pages(self, kind: str, session: ClientSession) -> tuple[list[dict[str, Any]], Ended]:
         method, member, _ = LISTS[kind]
         found: list[dict[str, Any]] = []
         params: dict[str, Any] = {}
         while True:
-            ended = self._ended(self._sessions[-1], method, params, Responder((), method))
+            ended = self._ended(session, method, params, Responder((), method))
             result = ended.result
             found += result.get(member, ())
             if "nextCursor" not in result:

@@ -42,7 +42,7 @@ class Outcome:
         result: JSON-RPC result, empty for an error.
         error: JSON-RPC error, empty for a result.
         asked: questions that the client was asked.
-        told: notifications received during the request.
+        notifications: notifications received during the request.
         raised: unexpected exception in the site's code. The client only received an error number.
     """
 
@@ -54,7 +54,7 @@ class Outcome:
     result: dict[str, Any]
     error: dict[str, Any]
     asked: Sequence[Question] = ()
-    told: Sequence[Mapping[str, Any]] = ()
+    notifications: Sequence[Mapping[str, Any]] = ()
     raised: BaseException | None = None
 
     kind = ""
@@ -89,13 +89,13 @@ class Outcome:
     @property
     def progress(self) -> list[dict[str, Any]]:
         """Progress notifications: ``{"progress", "total", "message"}``."""
-        found = [each["params"] for each in self.told if each["method"] == "notifications/progress"]
+        found = [each["params"] for each in self.notifications if each["method"] == "notifications/progress"]
         return [{key: value for key, value in each.items() if key != "progressToken"} for each in found]
 
     @property
     def logs(self) -> list[dict[str, Any]]:
         """Log messages of the tool: ``{"level", "data", "logger"}``."""
-        return [dict(each["params"]) for each in self.told if each["method"] == "notifications/message"]
+        return [dict(each["params"]) for each in self.notifications if each["method"] == "notifications/message"]
 
     # Assertions
 
@@ -206,8 +206,8 @@ class CallResult(Outcome):
         return list(self.result.get("content", ()))
 
     @property
-    def structured(self) -> dict[str, Any] | None:
-        """Structured content, or None."""
+    def structured(self) -> Any:
+        """Structured content as sent to a client of this version, or None."""
         return self.result.get("structuredContent")
 
     @property
@@ -227,16 +227,19 @@ class CallResult(Outcome):
         given = (f"{key}={value!r}" for key, value in self.params.get("arguments", {}).items())
         return f"{self.name}({', '.join(given)})"[:LONGEST]
 
-    def assert_structured(self, expected: Mapping[str, Any] | None = None, /, **members: Any) -> Self:
-        """Assert that the structured content equals *expected* and contains *members*.
+    def assert_structured(self, expected: Any = None, /, **members: Any) -> Self:
+        """Assert that the structured content equals *expected*, or is an object with these *members*.
 
-        A result that is not an object is its member ``result``.
+        For clients of older versions, a value that is not an object is the member ``result`` of one.
         """
         self.assert_ok()
         found = self.structured
         if found is None:
             self.fail("It should have structured content.")
-        assert found is not None  # noqa: S101 - for type checkers
+        if members and not isinstance(found, Mapping):
+            self.fail(
+                f"The structured content should be an object with the members {', '.join(members)}, but is {found!r}."
+            )
         if expected is not None and found != expected:
             self.fail(f"The structured content differs:\n{_difference(expected, found)}")
         if wrong := {key: value for key, value in members.items() if key not in found or found[key] != value}:

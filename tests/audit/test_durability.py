@@ -73,7 +73,7 @@ def test_the_row_is_there_when_the_answer_goes_out(call_log: Log, site: MCPServe
         message, headers = client.compose("tools/call", {"name": "add_async", "arguments": {"a": 1}})
         kinds = {"content-type": "application/json", "host": "testserver"}
         answer = await exchange(looking, "POST", "/test/mcp", {**kinds, **headers}, json.dumps(message).encode())
-        assert answer.result["structuredContent"] == {"result": 2}
+        assert answer.text == "2"
 
     asyncio.run(call())
     assert seen == [1]
@@ -150,7 +150,7 @@ def test_calls_that_end_together_are_written_together(
         return await asyncio.gather(*(call(application, client, number) for number in range(CALLS)))
 
     answers = asyncio.run(calls())
-    assert [each.result["structuredContent"]["result"] for each in answers] == list(range(1, CALLS + 1))
+    assert [each.result["structuredContent"] for each in answers] == list(range(1, CALLS + 1))
     assert sum(statements) == CALLS
     assert len(statements) <= 3, statements  # mostly one: nearly all of them end in one turn of the loop
     assert sorted(row.arguments["a"] for row in call_log()) == list(range(CALLS))
@@ -161,7 +161,7 @@ def test_a_row_waits_for_a_database_that_comes_back(
 ) -> None:
     settings.DJANGO_MCP = {**settings.DJANGO_MCP, "POLL_INTERVAL": 0.01}
     away[0] = 3
-    assert Client(site, version, "asgi").call("add", a=1).result["structuredContent"] == {"result": 2}
+    assert Client(site, version, "asgi").call("add", a=1).text == "2"
     assert len(call_log()) == 1
 
 
@@ -280,8 +280,8 @@ def test_a_row_that_is_refused_for_itself_stops_no_other_call(
 
     monkeypatch.setattr(writer, "_insert", choosy)
     assert "could not be recorded" in client.call("fail", why="x").error["message"]
-    assert client.call("add", a=1).result["structuredContent"] == {"result": 2}
-    assert client.call("add", a=1).result["structuredContent"] == {"result": 2}
+    assert client.call("add", a=1).text == "2"
+    assert client.call("add", a=1).text == "2"
     assert len(call_log()) == 2
 
 

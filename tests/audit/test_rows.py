@@ -15,7 +15,7 @@ Log = Callable[[], list[RequestLog]]
 
 @pytest.mark.postgresql
 def test_a_call_is_a_row_with_all_that_is_known_of_it(call_log: Log, site: MCPServer, client: Client) -> None:
-    assert client.call("add", a=20, b=22).result["structuredContent"] == {"result": 42}
+    assert client.call("add", a=20, b=22).result["structuredContent"] == client.as_sent(42)
     [row] = call_log()
     assert (row.server, row.method, row.name, row.outcome) == ("test", "tools/call", "add", "ok")
     assert row.arguments == {"a": 20, "b": 22}
@@ -23,7 +23,7 @@ def test_a_call_is_a_row_with_all_that_is_known_of_it(call_log: Log, site: MCPSe
     assert (row.result_kind, row.approval, row.task_id, row.trace_id) == ("structured", "", "", "")
     assert row.protocol == client.version
     assert (row.client_name, row.client_version) == (("tests", "1") if client.is_modern else ("", ""))
-    assert row.result_size == len(b'{"content":[{"type":"text","text":"42"}],"structuredContent":{"result":42}}')
+    assert row.result_size == len(b'{"content":[{"type":"text","text":"42"}],"structuredContent":42}')
     assert row.duration > 0
 
 
@@ -161,11 +161,11 @@ def test_text_that_no_database_can_hold_is_kept_without_it(call_log: Log, site: 
     assert row.arguments == {"\0": "\0"}
 
 
-def test_what_call_tool_names_is_what_was_called(
+def test_what_a_tool_of_tool_search_names_is_what_was_called(
     call_log: Log, site: MCPServer, modern: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(site, "_search_tools", 1)
-    modern.call("call_tool", name="add", arguments={"a": 1})
+    modern.call("call_destructive_tool", name="add", arguments={"a": 1})
     [row] = call_log()
     assert (row.name, row.arguments) == ("add", {"a": 1})
 

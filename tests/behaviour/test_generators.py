@@ -110,13 +110,14 @@ def test_rows_are_the_result_and_their_schema_is_told(
         with subtests.test(colours=colours, returns=returns), afresh():
             yielding(server, colours, [Progress(1, 2), Row(name="a"), {"name": "b"}], returns)
             (listed,) = client.list("tools/list")
-            assert listed["outputSchema"]["properties"]["result"]["items"]["required"] == ["name"]
-            assert client.call("give").result["structuredContent"] == {"result": [{"name": "a"}, {"name": "b"}]}
+            rows = listed["outputSchema"] if client.is_modern else listed["outputSchema"]["properties"]["result"]
+            assert rows["items"]["required"] == ["name"]
+            assert client.call("give").result["structuredContent"] == client.as_sent([{"name": "a"}, {"name": "b"}])
 
 
 def test_no_rows_are_a_result_too(server: MCPServer, client: Client) -> None:
     yielding(server, "sync", [], Iterator[Row])
-    assert client.call("give").result["structuredContent"] == {"result": []}
+    assert client.call("give").result["structuredContent"] == client.as_sent([])
 
 
 def test_values_that_nobody_annotated_are_json(server: MCPServer, client: Client) -> None:
@@ -195,8 +196,8 @@ def test_a_decorated_generator_and_one_of_a_service(server: MCPServer, client: C
     for name in ("rows", "arows"):
         tool(server=server)(getattr(Service(), name))
         tool(server=server, name=f"decorated_{name}")(decorated(getattr(Service(), name)))
-        assert client.call(name).result["structuredContent"] == {"result": [1, 2]}
-        assert client.call(f"decorated_{name}").result["structuredContent"] == {"result": [1, 2]}
+        assert client.call(name).result["structuredContent"] == client.as_sent([1, 2])
+        assert client.call(f"decorated_{name}").result["structuredContent"] == client.as_sent([1, 2])
 
 
 def test_a_function_that_returns_an_iterator(server: MCPServer, client: Client) -> None:
@@ -215,9 +216,9 @@ def test_a_function_that_returns_an_iterator(server: MCPServer, client: Client) 
 
         return inner()
 
-    assert client.call("squares").result["structuredContent"] == {"result": [1, 2]}
+    assert client.call("squares").result["structuredContent"] == client.as_sent([1, 2])
     assert client.call("plain").text == "[1,2]"
-    assert client.call("later").result["structuredContent"] == {"result": [1]}
+    assert client.call("later").result["structuredContent"] == client.as_sent([1])
 
 
 def test_an_error_in_the_middle_rolls_back_and_is_told(server: MCPServer, talk: Conversation, rows: Any) -> None:

@@ -1,8 +1,11 @@
 """Older clients get what their version knows, and lose nothing that could be told another way."""
 
+import dataclasses
 import datetime
+import json
 from typing import Any
 
+import jsonschema
 import pytest
 
 from django_mcp import (
@@ -26,6 +29,11 @@ SINCE = {
 }
 
 
+@dataclasses.dataclass
+class Week:
+    number: int
+
+
 @pytest.fixture(autouse=True)
 def offered(server: MCPServer) -> None:
     icons = [Icon("https://example.com/i.png")]
@@ -33,6 +41,14 @@ def offered(server: MCPServer) -> None:
     @tool(server=server, title="T", icons=icons, read_only=True)
     def today() -> datetime.date:
         return datetime.date(2026, 1, 2)
+
+    @tool(server=server)
+    def weeks() -> list[Week]:
+        return [Week(1), Week(2)]
+
+    @tool(server=server)
+    def week() -> Week | None:
+        return Week(1)
 
     @tool(server=server)
     def media() -> list[TextContent | AudioContent | ResourceLink]:
@@ -69,6 +85,32 @@ def test_structured_content_is_text_where_it_has_no_place_of_its_own(old: Client
     assert ("structuredContent" in result) == (old.version >= "2025-06-18")
 
 
+def test_structured_content_and_its_schema_are_an_object_in_all_older_versions(old: Client) -> None:
+    listed = {each["name"]: each for each in old.list("tools/list")}
+    for name, value in {"today": "2026-01-02", "weeks": [{"number": 1}, {"number": 2}], "week": {"number": 1}}.items():
+        result = old.call(name).result
+        assert json.loads(result["content"][0]["text"]) == value
+        if old.version >= "2025-06-18":
+            assert result["structuredContent"] == {"result": value}
+            schema = listed[name]["outputSchema"]
+            assert schema["type"] == "object"
+            jsonschema.validate(result["structuredContent"], schema)
+
+
+@pytest.mark.parametrize("old", ["2026-07-28"], indirect=True)
+def test_structured_content_is_what_the_tool_returned_in_the_current_version(old: Client) -> None:
+    listed = {each["name"]: each for each in old.list("tools/list")}
+    for name, kind, value in [
+        ("today", "string", "2026-01-02"),
+        ("weeks", "array", [{"number": 1}, {"number": 2}]),
+        ("week", "object", {"result": {"number": 1}}),  # a union
+    ]:
+        result = old.call(name).result
+        assert result["structuredContent"] == value
+        assert listed[name]["outputSchema"]["type"] == kind
+        jsonschema.validate(value, listed[name]["outputSchema"])
+
+
 def test_blocks_a_version_does_not_know_become_the_nearest_it_does(old: Client) -> None:
     _, sound, link = old.call("media").result["content"]
     assert sound["type"] == ("audio" if old.version >= "2025-03-26" else "resource")
@@ -92,9 +134,13 @@ def test_the_handshake_names_the_server_as_the_version_does(
     make_server: Any, edge: str, version: str, open_database: None
 ) -> None:
     server = make_server(
-        "named", title="Named", website_url="https://example.com/", icons=[Icon("https://example.com/i.png")]
+        "named",
+        title="Named",
+        description="A server with a name.",
+        website_url="https://example.com/",
+        icons=[Icon("https://example.com/i.png")],
     )
     params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     info = Client(server, version, edge).request("initialize", params).result["serverInfo"]
     assert ("title" in info) == (version >= "2025-06-18")
-    assert ("icons" in info) == ("websiteUrl" in info) == (version >= "2025-11-25")
+    assert ("icons" in info) == ("websiteUrl" in info) == ("description" in info) == (version >= "2025-11-25")

@@ -150,6 +150,14 @@ def test_a_batch_of_2025_03_26_is_answered_in_one_array(legacy: Client, subtests
             assert ("id" in four, four["error"]["code"]) == (False, -32600)
 
 
+def test_a_batch_in_any_newer_version_is_refused_as_a_whole(server: MCPServer, open_database: None, edge: str) -> None:
+    for version in ("2025-06-18", "2025-11-25", "2026-07-28"):
+        client = Client(server, version, edge)
+        _, headers = client.compose("tools/list", {})
+        answer = client.post(batch(PING, LIST), headers)
+        assert (answer.status, answer.code) == (400, -32600), version
+
+
 def test_a_batch_of_notifications_has_no_answer(legacy: Client) -> None:
     answer = legacy.post(batch(NOTE, NOTE))
     assert (answer.status, answer.body) == (202, b"")

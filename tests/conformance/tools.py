@@ -110,3 +110,15 @@ def json_schema_2020_12_tool(
 ) -> str:
     """Has an input schema with all that JSON Schema 2020-12 brought."""
     return f"{name}, {address}, {contactMethod}: {phone or email}"
+
+
+@tool(read_only=True)
+def sep_2106_array_output_tool() -> list[dict[str, str]]:
+    """An array as structured content."""
+    return [{"hour": "09:00", "conditions": "sunny"}, {"hour": "10:00", "conditions": "cloudy"}]
+
+
+@tool(read_only=True)
+def sep_2106_primitive_output_tool() -> float:
+    """A number as structured content."""
+    return 42

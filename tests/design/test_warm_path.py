@@ -117,7 +117,7 @@ def warm_call(
 
         answer = asyncio.run(calls())
         pool.close()
-        assert answer.result["structuredContent"] == {"result": 2}
+        assert answer.result["structuredContent"] == client.as_sent(2)
         files = sorted({file for file, _ in counter.calls})
         record_property("calls", len(counter.calls))
         record_property("resumed", len(counter.resumed))

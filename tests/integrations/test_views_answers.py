@@ -43,11 +43,16 @@ def test_a_file_that_is_too_large_is_not_read(site: MCPServer, visitor: Visitor)
     assert visitor.problem("ticket") == "The response is larger than the limit of 3 bytes. Request less data."
 
 
-def test_an_output_schema_is_published_and_a_list_is_wrapped(site: MCPServer, visitor: Visitor) -> None:
-    view_tool("departures", output_schema={"type": "array", "items": {"type": "object"}}, server=site)
-    (listed,) = visitor.list("tools/list")
-    assert listed["outputSchema"]["properties"]["result"]["type"] == "array"
-    assert len(visitor.data("departures", airport="MUC")["result"]) == 2
+def test_an_output_schema_is_published_and_a_union_is_wrapped(site: MCPServer, visitor: Visitor) -> None:
+    listed = {"type": "array", "items": {"type": "object"}}
+    view_tool("departures", name="listed", output_schema=listed, server=site)
+    view_tool("departures", name="either", output_schema={"anyOf": [listed, {"type": "object"}]}, server=site)
+    schemas = {each["name"]: each["outputSchema"] for each in visitor.list("tools/list")}
+    assert schemas["listed"] == listed
+    assert schemas["either"]["properties"]["result"]["anyOf"][0] == listed
+    rows = visitor.data("listed", airport="MUC")
+    assert len(rows) == 2
+    assert visitor.data("either", airport="MUC") == {"result": rows}
 
 
 def test_the_language_is_that_of_the_caller(site: MCPServer, visitor: Visitor) -> None:

@@ -279,7 +279,7 @@ def test_the_whole_result_is_printed_as_json(shop: MCPServer, run: Run) -> None:
         return 3
 
     result = call(run, "count", "--json").json
-    assert result["structuredContent"] == {"result": 3}
+    assert result["structuredContent"] == 3
     assert result["content"] == [{"type": "text", "text": "3"}]
 
 

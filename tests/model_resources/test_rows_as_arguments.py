@@ -188,14 +188,14 @@ def test_many_rows_are_found_in_one_query(
     root = reader("root")
     with django_assert_num_queries(2):  # who calls, and the books
         kept = root.data("keep", books=["tides", "salt", "foghorn", "tides"])
-    assert kept == {"result": ["Tides", "Salt", "Foghorn", "Tides"]}
+    assert kept == root.as_sent(["Tides", "Salt", "Foghorn", "Tides"])
     assert argument(root, "keep", "books")["minItems"] == 1
     words = reader("ann").problem("keep", books=["salt", "foghorn", "none", "foghorn"])
     assert words == "No book with slug 'foghorn', 'none' found. Use search_books to find one."
     assert root.problem("keep", books=[]) == "Argument 'books' must not be empty."
     assert root.problem("keep", books=["salt"] * 201) == "Argument 'books' must have at most 200 items, not 201."
-    assert root.data("keep_set") == {"result": -1}
-    assert root.data("keep_set", books=[bound[0].author_id]) == {"result": 1}
+    assert root.data("keep_set") == root.as_sent(-1)
+    assert root.data("keep_set", books=[bound[0].author_id]) == root.as_sent(1)
 
 
 def test_a_row_may_be_left_out(server: MCPServer, bound: list[Book], reader: MakeReader) -> None:
@@ -229,7 +229,7 @@ def test_an_annotation_may_say_which_rows_there_are(
     assert reader("ann").problem("price", book="tides") == "No book with slug 'tides' found."
     assert reader("bob").call("price", book="tides").text == "bob: 9.90"
     assert argument(reader("ann"), "price", "book")["description"] == "Slug of the book."
-    assert reader("bob").data("borrow", tags=[tag.pk for tag in Tag.objects.all()]) == {"result": 2}
+    assert reader("bob").data("borrow", tags=[tag.pk for tag in Tag.objects.all()]) == reader("bob").as_sent(2)
 
 
 def test_an_address_of_several_rows_is_the_fault_of_the_site(

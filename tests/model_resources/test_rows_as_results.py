@@ -99,9 +99,10 @@ def test_many_rows_are_shown_in_their_order_and_the_hidden_ones_not(
                 "title": "Salt",
                 "author": {"uri": f"library://author/{bound[0].author_id}", "title": "Anna Berg"},
             }
-            titles = [row["title"] for row in shown["result"]]
+            rows = json.loads(result["content"][0]["text"])
+            titles = [row["title"] for row in rows]
             # Nothing is said of what does not exist for Ann.
-            if titles != ["Tides", "Salt", "Night Ferry"] or shown["result"][1] != salt or len(result["content"]) != 1:
+            if titles != ["Tides", "Salt", "Night Ferry"] or rows[1] != salt or len(result["content"]) != 1:
                 wrong.append((returns, colour, result))
             jsonschema.validate(shown, schema(ann))
     assert wrong == []
@@ -127,7 +128,7 @@ def test_more_rows_than_an_answer_has_room_for_are_told(
 ) -> None:
     giving(server, list[Book], lambda: Book.objects.order_by("title"))
     result = reader("root").call("give").result
-    assert [row["title"] for row in result["structuredContent"]["result"]] == ["Foghorn", "Lanterns", "Night Ferry"]
+    assert [row["title"] for row in json.loads(result["content"][0]["text"])] == ["Foghorn", "Lanterns", "Night Ferry"]
     assert (
         result["content"][1]["text"]
         == "Only the first 3 rows are listed; more were left out. Use search_books for others."
@@ -144,7 +145,7 @@ def test_relations_take_a_number_of_queries_that_does_not_depend_on_the_rows(
     root = reader("root")
     for most in (1, 3):
         with django_assert_num_queries(3):  # who calls, the tool's own, and the rows with their authors
-            assert len(root.data("give", most=most)["result"]) == most
+            assert len(json.loads(root.call("give", most=most).text)) == most
 
 
 def test_rows_in_a_dict_are_shown_each_as_its_model_says(
@@ -234,7 +235,8 @@ def test_a_row_or_none(server: MCPServer, bound: list[Book], reader: MakeReader)
 
 def test_no_rows_at_all(server: MCPServer, bound: list[Book], reader: MakeReader) -> None:
     giving(server, list[Book], Book.objects.none)
-    assert reader("ann").data("give") == {"result": []}
+    ann = reader("ann")
+    assert ann.data("give") == ann.as_sent([])
 
 
 def test_a_hidden_row_gets_the_words_of_one_that_does_not_exist_and_its_change_is_undone(
@@ -319,4 +321,4 @@ def test_rows_that_are_yielded_are_rows_of_the_result(server: MCPServer, bound: 
             yield book
 
     for name in ("walk", "walk_async"):
-        assert [row["title"] for row in reader("ann").data(name)["result"]] == ["Night Ferry", "Salt", "Tides"]
+        assert [row["title"] for row in json.loads(reader("ann").call(name).text)] == ["Night Ferry", "Salt", "Tides"]

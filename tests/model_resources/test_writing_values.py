@@ -171,6 +171,7 @@ class TestWrongValues:
             ({"weight": "1.5"}, "Argument 'weight' must be a number, not '1.5'"),
             ({"pages": None}, "Argument 'pages' must be an integer, not null"),
             ({"title": None}, "Argument 'title' must be a string, not null"),
+            ({"price": None}, "Argument 'price' must be a number, not null"),
             ({"price": "1000000"}, "Argument 'price'"),
             ({"price": "NaN"}, "Argument 'price'"),
             ({"price": "1E-999999999"}, "Argument 'price'"),
@@ -256,7 +257,10 @@ class TestColumnsOfOtherPackages:
         (tool,) = [each for each in leaves.list("tools/list") if each["name"] == "create_leaf"]
         properties = tool["inputSchema"]["properties"]
         assert properties["body"] == {"description": "A BlocksField, as JSON. What is on it."}
-        assert properties["place"] == {"description": "A PlaceField, as text.", "type": ["string", "null"]}
+        assert properties["place"] == {
+            "description": "A PlaceField, as text.",
+            "anyOf": [{"type": "string"}, {"type": "null"}],
+        }
 
     def test_are_written_as_they_are_shown(self, leaves: Reader) -> None:
         body = [{"type": "h2", "value": "Salt"}, {"type": "p", "value": "Of the sea. " * 100}]

@@ -14,8 +14,9 @@ from django_mcp.primitives.tool import Tool
 def make_tool(call: Callable[..., Any], **options: Any) -> Tool:
     """A tool whose schemas are JSON Schema 2020-12, or the test fails."""
     tool = Tool(call, context_type=Context, **options)
+    assert tool.definition["inputSchema"]["type"] == "object", "clients refuse a schema that is not an object's"
     for schema in (tool.definition["inputSchema"], tool.definition.get("outputSchema", {"type": "object"})):
-        assert schema["type"] == "object", "clients refuse a schema that is not an object's"
+        assert isinstance(schema["type"], str), "a value has to show whether its schema is an object's"
         Draft202012Validator.check_schema(schema)
     return tool
 

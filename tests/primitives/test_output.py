@@ -103,8 +103,8 @@ STRUCTURED: dict[str, tuple[Any, Any, Any]] = {
     "a result of a model where the model was promised": (City, ToolResult(PORTO), PORTO_WIRE),
 }
 
-# The same, and the structured content is {"result": …} of the last.
-WRAPPED: dict[str, tuple[Any, Any, Any]] = {
+# Annotation, value, structured content that is no object.
+VALUES: dict[str, tuple[Any, Any, Any]] = {
     "int": (int, 3, 3),
     "zero": (int, 0, 0),
     "bool": (bool, False, False),
@@ -125,14 +125,19 @@ WRAPPED: dict[str, tuple[Any, Any, Any]] = {
     "tuple": (tuple[int, str], (1, "a"), [1, "a"]),
     "set": (set[int], {1}, [1]),
     "root model": (Numbers, Numbers([1]), [1]),
+    "result of an int": (ToolResult[int], ToolResult(3), 3),
+    "result of a text": (ToolResult[str], ToolResult("a"), "a"),
+    "result of a list": (ToolResult[list[City]], ToolResult([PORTO]), [PORTO_WIRE]),
+}
+
+# The same for unions: the structured content is {"result": …} of the last.
+UNIONS: dict[str, tuple[Any, Any, Any]] = {
     "optional int": (Optional[int], None, None),  # noqa: UP045 - people write it
     "optional text": (str | None, "a", "a"),
     "optional model": (City | None, PORTO, PORTO_WIRE),
     "no model": (City | None, None, None),
     "either": (int | str, "a", "a"),
-    "result of an int": (ToolResult[int], ToolResult(3), 3),
-    "result of a text": (ToolResult[str], ToolResult("a"), "a"),
-    "result of a list": (ToolResult[list[City]], ToolResult([PORTO]), [PORTO_WIRE]),
+    "objects": (dict[str, int] | City, PORTO, PORTO_WIRE),
 }
 
 
@@ -164,20 +169,25 @@ def test_a_class_with_fields_is_structured_content_as_it_is(subtests: pytest.Sub
             assert json.loads(only_text(wire)) == wire["structuredContent"]
 
 
-def test_what_is_no_object_is_wrapped_for_clients_refuse_other_schemas(subtests: pytest.Subtests) -> None:
-    for kind, (returns, value, expected) in WRAPPED.items():
+def test_an_array_or_a_scalar_is_structured_content_as_it_is(subtests: pytest.Subtests) -> None:
+    for kind, (returns, value, expected) in VALUES.items():
         with subtests.test(kind):
-            wire = shown(giving(returns), value)
+            tool = giving(returns)
+            wire = shown(tool, value)
+            assert wire["structuredContent"] == expected
+            assert tool.definition["outputSchema"]["type"] != "object"
+            assert only_text(wire) == expected or json.loads(only_text(wire)) == expected
+
+
+def test_a_union_is_wrapped_for_all_clients_and_its_text_is_not(subtests: pytest.Subtests) -> None:
+    for kind, (returns, value, expected) in UNIONS.items():
+        with subtests.test(kind):
+            tool = giving(returns)
+            wire = shown(tool, value)
             assert wire["structuredContent"] == {"result": expected}
+            assert tool.definition["outputSchema"]["type"] == "object"
             assert set(wire) == {"content", "structuredContent"}
-
-
-def test_the_text_of_a_wrapped_value_is_the_value_without_its_wrapping(subtests: pytest.Subtests) -> None:
-    for kind in [kind for kind, (_, _, wire) in WRAPPED.items() if wire is not None]:
-        with subtests.test(kind=kind):
-            returns, value, expected = WRAPPED[kind]
-            text = only_text(shown(giving(returns), value))
-            assert text == expected or json.loads(text) == expected
+            assert only_text(wire) == expected or json.loads(only_text(wire)) == expected
 
 
 def test_a_value_that_breaks_the_promise_of_the_annotation_is_not_sent(subtests: pytest.Subtests) -> None:
@@ -223,7 +233,7 @@ def test_a_number_json_does_not_have_is_not_sent_as_something_else(subtests: pyt
 
 
 def test_the_words_for_such_numbers_are_words_like_others() -> None:
-    assert shown(giving(list[str]), ["NaN", "Infinity"])["structuredContent"] == {"result": ["NaN", "Infinity"]}
+    assert shown(giving(list[str]), ["NaN", "Infinity"])["structuredContent"] == ["NaN", "Infinity"]
 
 
 @pytest.mark.django_db
@@ -321,7 +331,9 @@ def test_a_value_nobody_annotated_is_its_json_as_text(subtests: pytest.Subtests)
         def unannotated(): ...
 
         tool = Tool(unannotated, context_type=type("Nothing", (), {}))
-        assert shown(tool, value) == {"content": [{"type": "text", "text": text}]}
+        wire = shown(tool, value)
+        assert wire["content"] == [{"type": "text", "text": text}]
+        assert ("structuredContent" in wire) == isinstance(value, dict | list)
 
     for value, text in [
         (3, "3"),
@@ -383,9 +395,11 @@ def test_a_result_of_data_with_blocks_still_says_the_data_in_words() -> None:
     assert any(block["type"] == "text" and "Porto" in block["text"] for block in wire["content"])
 
 
-def test_a_result_without_type_sends_a_dict_as_structured_content() -> None:
-    wire = shown(giving(ToolResult), ToolResult({"a": 1}, text="one"))
-    assert wire == {"content": [{"type": "text", "text": "one"}], "structuredContent": {"a": 1}}
+def test_a_result_without_type_sends_an_object_or_array_as_structured_content(subtests: pytest.Subtests) -> None:
+    for value in ({"a": 1}, [1]):
+        with subtests.test(value=value):
+            wire = shown(giving(ToolResult), ToolResult(value, text="one"))
+            assert wire == {"content": [{"type": "text", "text": "one"}], "structuredContent": value}
 
 
 def test_a_model_never_reads_an_empty_block(subtests: pytest.Subtests) -> None:

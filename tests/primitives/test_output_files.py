@@ -227,4 +227,4 @@ def test_they_stand_beside_words_and_data() -> None:
         giving(ToolResult[int]), ToolResult(3, text="Three.", content=[PNG, picture(), ImageContent(PNG, "image/png")])
     )  # type: ignore[list-item]
     assert [each["type"] for each in wire["content"]] == ["text", "image", "image", "image"]
-    assert wire["structuredContent"] == {"result": 3}
+    assert wire["structuredContent"] == 3

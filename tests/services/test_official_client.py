@@ -64,7 +64,7 @@ def test_the_service_answers_as_before_and_as_its_tools_do(site: Site, before: A
         return [await client.call_tool(name, arguments) for name, arguments in calls.items()]
 
     called, roll, motto, stamp = use(site, mode, work)
-    seen = [row["name"] for row in called.structured_content["result"]]
+    seen = [row["name"] for row in json.loads(called.content[0].text)]
     assert seen == [name for name in before[0] if not name.startswith("Secret")]
     assert lasting(block.text for block in roll.content) == lasting(before[1])
     assert motto.content[0].text == before[2]

@@ -19,6 +19,8 @@ from http.client import HTTPConnection
 from importlib import import_module
 from typing import Any
 
+from tests.schemas import refused
+
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
 META = "io.modelcontextprotocol/"
 WITHIN = 20.0
@@ -371,6 +373,13 @@ def a_caller_is_not_told_of_faults(site: Site, ben: Endpoint) -> None:
     assert body["error"]["code"] == -32602, body
 
 
+def schemas_are_those_that_clients_and_providers_take(site: Site, ben: Endpoint) -> None:
+    listed = ben.result("tools/list")["tools"]
+    wrong = {each["name"]: found for each in listed if (found := [*refused(each)])}
+    assert listed, "no tools"
+    assert not wrong, wrong
+
+
 VISITS: list[Callable[[Site, Endpoint], None]] = [
     calls_write_and_read,
     addresses_are_those_of_the_site,
@@ -388,6 +397,7 @@ VISITS: list[Callable[[Site, Endpoint], None]] = [
     the_log_knows_who_called,
     rows_are_found_and_read,
     a_caller_is_not_told_of_faults,
+    schemas_are_those_that_clients_and_providers_take,
 ]
 
 # Serving

@@ -108,7 +108,7 @@ def answered(result: ToolResult[Any], arguments: APIArguments, output: Schema | 
         value = {**value, **_pages(value, arguments)}
     if output is None:
         return ToolResult(value, text=result.text, content=result.content)
-    fitting = fitted(output, value)
+    fitting = fitted(output, value if isinstance(value, dict) else {"result": value})
     text = result.text or json.dumps(value, ensure_ascii=False)
     return ToolResult({} if fitting is UNFIT else fitting, text=text, content=result.content)
 

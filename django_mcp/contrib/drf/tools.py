@@ -33,7 +33,7 @@ from django_mcp.contrib.drf.schema import (
     structural,
     variable_schema,
 )
-from django_mcp.contrib.openapi import Document, Place, Schema, Sent, as_object, body_places
+from django_mcp.contrib.openapi import Document, Place, Schema, Sent, body_places
 from django_mcp.core.decorators import servers_of
 from django_mcp.core.server import Where
 from django_mcp.core.signatures import function, shaped
@@ -373,7 +373,10 @@ class Described:
         if self._response is NOTHING or self._response is None:
             return None
         schema, document = note_schema(self.schema, self._response, "response")
-        schema = as_object(self._several(structural(document.schema(schema))), required=False)
+        schema = self._several(structural(document.schema(schema)))
+        schema.pop("title", None)
+        if schema.get("type") != "object":  # always an object: without what does not match, it is empty
+            return {"type": "object", "properties": {"result": schema}}
         return schema if schema.get("properties") else None
 
     def _several(self, schema: Schema) -> Schema:

@@ -1,11 +1,14 @@
 """Conversion of results and requests to older versions, whose clients validate strictly.
 
 Members that a version does not know are removed from lists and ``initialize``. Unknown content blocks become the
-closest known kind.
+closest known kind. Structured content is an object here: other values are wrapped as ``{"result": …}``, and so is the
+output schema.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from django_mcp.primitives.schema import wrapped
 
 _NEW_IN: Mapping[str, frozenset[str]] = {
     "2025-11-25": frozenset({"icons", "websiteUrl"}),
@@ -27,12 +30,21 @@ _UNKNOWN: Mapping[str, frozenset[str]] = {
 
 def shape(fields: dict[str, Any], method: str, version: str) -> dict[str, Any]:
     """Return a result's fields for a client of *version*."""
+    if "structuredContent" in fields:  # an object (2025-11-25, Tools, Structured Content)
+        if not isinstance(fields["structuredContent"], dict):
+            fields = {**fields, "structuredContent": {"result": fields["structuredContent"]}}
+    elif method == "tools/list":
+        fields = {**fields, "tools": [_with_object_schema(tool) for tool in fields["tools"]]}
     unknown = _UNKNOWN[version]
-    if not unknown:
-        return fields
+    return _known(fields, method, version, unknown) if unknown else fields
+
+
+def _known(fields: dict[str, Any], method: str, version: str, unknown: frozenset[str]) -> dict[str, Any]:
     match method:
         case "initialize":
-            return {**_without(fields, unknown), "serverInfo": _without(fields["serverInfo"], unknown)}
+            # serverInfo.description is new in 2025-11-25; entries of lists always had one.
+            info = _without(fields["serverInfo"], unknown | {"description"})
+            return {**_without(fields, unknown), "serverInfo": info}
         case "tools/call":
             known = _without(fields, unknown)
             return {**known, "content": [_block(block, version) for block in fields["content"]]}
@@ -45,6 +57,12 @@ def shape(fields: dict[str, Any], method: str, version: str) -> dict[str, Any]:
                 unknown |= {"annotations"}
             return {**fields, member: [_without(entry, unknown) for entry in fields[member]]}
     return fields
+
+
+def _with_object_schema(tool: dict[str, Any]) -> dict[str, Any]:
+    """Return a tool whose output schema has type object (2025-11-25, Tools, Output Schema)."""
+    schema = tool.get("outputSchema")
+    return tool if schema is None or schema.get("type") == "object" else {**tool, "outputSchema": wrapped(schema)}
 
 
 def question(request: Mapping[str, Any], request_id: str, version: str) -> dict[str, Any]:

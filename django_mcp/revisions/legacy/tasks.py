@@ -19,6 +19,7 @@ from django_mcp.protocol.errors import InvalidParams, MethodNotFound, RequestId
 from django_mcp.protocol.jsonrpc import Result, encode_error, encode_result
 from django_mcp.protocol.meta import PREFIX
 from django_mcp.protocol.pagination import decode_cursor, encode_cursor
+from django_mcp.revisions.legacy.downgrade import shape
 from django_mcp.tasks import store
 from django_mcp.tasks.api import TaskFailed, found, stop, task_id_of
 from django_mcp.tasks.extension import NAME, poll_interval_ms, status_message, timestamp, ttl_ms
@@ -147,7 +148,7 @@ def ended(request_id: RequestId, task: Task) -> bytes:
     match task.status:
         case Task.Status.COMPLETED:
             meta = {**task.result.get("_meta", {}), **related(task.task_id)}
-            return encode_result(request_id, {**task.result, "_meta": meta})
+            return encode_result(request_id, {**shape(task.result, "tools/call", VERSION), "_meta": meta})
         case Task.Status.FAILED:
             return encode_error(request_id, TaskFailed(task.error))
     return encode_error(request_id, InvalidParams("The task was cancelled, so it has no result."))

@@ -186,8 +186,8 @@ def test_a_deletion_has_a_body_where_one_is_said(schemas: Schemas, ann: Reader, 
 def test_many_rows_are_changed_and_deleted_in_one_call(schemas: Schemas, ann: Reader, authors: list[Author]) -> None:
     anna, carl = authors
     items = [{"id": anna.pk, "name": "Anna Berg"}, {"id": carl.pk, "born": "1970-01-02"}]
-    told = ann.data("bulk_partial_update_authors", items=items)
-    assert [row["name"] for row in told["result"]] == ["Anna Berg", "carl"]
+    told = json.loads(ann.call("bulk_partial_update_authors", items=items).text)
+    assert [row["name"] for row in told] == ["Anna Berg", "carl"]
     assert ann.call("bulk_destroy_authors", items=[{"id": anna.pk}, {"id": carl.pk}]).text == "Done."
     assert not Author.objects.exists()
 

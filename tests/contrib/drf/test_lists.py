@@ -50,7 +50,7 @@ def test_what_a_list_takes_is_told(shelves: Books, ann: Reader) -> None:
     assert {"pages_min", "pages_max"} <= properties.keys()
     assert properties["slugs"]["type"] == properties["tagged"]["type"] == "array"
     assert properties["shelf"] == {
-        "type": ["string", "null"],
+        "anyOf": [{"type": "string"}, {"type": "null"}],
         "enum": ["A", "B", "C", None],
         "description": "Where it stands.",
     }
@@ -135,7 +135,7 @@ def test_every_kind_of_page_can_be_turned(
 def test_the_envelope_of_a_page_is_in_the_output_schema(shelves: Books, ann: Reader) -> None:
     properties = tool(ann)["outputSchema"]["properties"]
     assert properties.keys() >= {"count", "next", "previous", "results", "next_arguments"}
-    assert properties["next"] == {"type": ["string", "null"]}
+    assert properties["next"] == {"anyOf": [{"type": "string"}, {"type": "null"}]}
     assert properties["results"]["items"]["properties"]["price"] == {"type": "string"}
 
 

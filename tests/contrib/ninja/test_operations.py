@@ -37,7 +37,7 @@ def file(content: bytes, filename: str = "emma.png") -> dict[str, str]:
 def test_an_operation_is_described_by_what_it_says_of_itself(nobody: Reader) -> None:
     search = tool(nobody, "search_books")
     assert (search["title"], search["description"]) == ("Search books", "Books, by words of the title.")
-    assert search["annotations"] == {"readOnlyHint": True}
+    assert search["annotations"] == {"readOnlyHint": True, "destructiveHint": False}
     assert search["_meta"] == {"fastmcp": {"tags": ["books"]}}
     properties = search["inputSchema"]["properties"]
     assert list(properties) == ["q", "min_pages", "tag", "limit", "offset"]
@@ -107,8 +107,8 @@ def test_a_body_is_sent_as_it_was_given(nobody: Reader) -> None:
     assert nobody.data("replace_book", pk=1, title="Emma, ä")["pages"] == 100
     changed = nobody.data("change_book", pk=1, pages=9)
     assert (changed["title"], changed["pages"]) == ("Emma, ä", 9)
-    assert nobody.data("import_books", rows=[{"title": "ab"}, {"title": "abc"}]) == {"result": [2, 3]}
-    assert nobody.data("pair", first={"title": "a"}, second={"title": "b"}) == {"result": ["a", "b"]}
+    assert nobody.data("import_books", rows=[{"title": "ab"}, {"title": "abc"}]) == nobody.as_sent([2, 3])
+    assert nobody.data("pair", first={"title": "a"}, second={"title": "b"}) == nobody.as_sent(["a", "b"])
 
 
 def test_a_body_of_defaults_alone_need_not_be_given_and_what_is_left_out_is_not_promised(nobody: Reader) -> None:
@@ -121,7 +121,7 @@ def test_a_member_of_the_body_whose_name_is_taken_is_the_new_one(nobody: Reader)
     schema = tool(nobody, "retitle")["inputSchema"]
     assert set(schema["properties"]) == {"title", "new_title", "pages", "tags"}
     assert schema["properties"]["new_title"]["description"] == "The new title. As it is printed."
-    assert nobody.data("retitle", title="a", new_title="b") == {"result": ["a", "b"]}
+    assert nobody.data("retitle", title="a", new_title="b") == nobody.as_sent(["a", "b"])
     assert nobody.problem("retitle", title="a") == "Missing argument 'new_title'."
 
 
@@ -177,7 +177,7 @@ def test_forms_and_files_are_sent_as_a_browser_sends_them(nobody: Reader) -> Non
 
 
 def test_an_async_operation_answers_like_any_other_and_at_its_own_url(nobody: Reader) -> None:
-    assert nobody.data("later", name="Ann") == {"result": "Ann at /api/later"}
+    assert nobody.data("later", name="Ann") == nobody.as_sent("Ann at /api/later")
 
 
 def test_a_stream_is_read_whole(nobody: Reader, subtests: pytest.Subtests) -> None:

@@ -91,8 +91,8 @@ def test_a_router_is_published_with_all_below_it_as_part_of_its_api(
     mount(api, at="v1/")
     tags = {each["name"]: each["_meta"]["fastmcp"]["tags"] for each in nobody.list("tools/list")}
     assert tags == {"one": ["mine", "outer"], "two": ["inner", "mine", "outer"]}
-    assert nobody.data("one") == {"result": "/v1/outer/one"}
-    assert nobody.data("two", name="a b?") == {"result": "/v1/outer/inner/two/a b? a b?"}
+    assert nobody.data("one") == nobody.as_sent("/v1/outer/one")
+    assert nobody.data("two", name="a b?") == nobody.as_sent("/v1/outer/inner/two/a b? a b?")
 
 
 def test_one_router_twice_in_an_api_is_told_apart_by_its_prefix(server: MCPServer) -> None:
@@ -112,7 +112,7 @@ def test_an_operation_of_several_methods_is_a_tool_for_each(server: MCPServer, m
 
     ninja_tools(api, server=server)
     mount(api)
-    assert [nobody.data(name)["result"] for name in ("ping_get", "ping_post")] == ["GET", "POST"]
+    assert [nobody.data(name) for name in ("ping_get", "ping_post")] == [*map(nobody.as_sent, ("GET", "POST"))]
     hints = {each["name"]: each["annotations"]["readOnlyHint"] for each in nobody.list("tools/list")}
     assert hints == {"ping_get": True, "ping_post": False}
 
@@ -122,7 +122,7 @@ def test_versions_of_an_api_stand_side_by_side_in_namespaces(server: MCPServer, 
         api = make_api(version, f"shelf-{version}")
         ninja_tools(api, include=["later"], namespace=f"v{version}", server=server)
         mount(api, at=f"v{version}/")
-    assert [nobody.data(f"v{version}_later")["result"] for version in "12"] == ["you at /v1/later", "you at /v2/later"]
+    assert [nobody.call(f"v{version}_later").text for version in "12"] == ['"you at /v1/later"', '"you at /v2/later"']
 
 
 class Id(Schema):
@@ -193,7 +193,7 @@ def test_who_is_let_in_with_a_token_is_a_user_where_the_site_says_so(
 ) -> None:
     publish(api, server, auth=lambda request: f"the token of {request.user}" if request.user.is_authenticated else None)
     mount(api)
-    assert ann.data("whoami") == ann.data("either") == {"result": "the token of ann"}
+    assert ann.data("whoami") == ann.data("either") == ann.as_sent("the token of ann")
     assert "Unauthorized" in nobody.problem("whoami")
 
 
@@ -278,7 +278,7 @@ def test_without_a_url_of_its_own_an_api_can_be_called_all_the_same(
     server: MCPServer, api: NinjaAPI, mount: Mount, nobody: Reader
 ) -> None:
     publish(api, server)
-    assert nobody.data("later") == {"result": "you at /later"}
+    assert nobody.data("later") == nobody.as_sent("you at /later")
 
 
 # The API itself

@@ -13,6 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
 
 from django_mcp import Context, MCPServer, ModelResource, form_tool, register
+from django_mcp.core.policies import Decision, Limit, Policies, Rule
 from django_mcp.model_resources import form_app
 from django_mcp.test import MCPClient
 from tests.model_resources.library.models import Author, Book, Tag
@@ -218,7 +219,8 @@ def test_the_form_is_for_those_who_may_submit_it(server: MCPServer) -> None:
 
 def test_a_client_that_may_call_the_tool_may_show_its_form(server: MCPServer, trip: MCPClient) -> None:
     form_tool(TripForm, app=True, name="other", server=server)
-    client = host(server, User.objects.create_user("ann"), tools=["trip"])
+    server.policies = Policies({}, {"laptop": Limit(Rule(Decision.BLOCK), frozenset({"trip"}))})
+    client = host(server, User.objects.create_user("ann"), client_id="laptop")
     assert client.names() == ["trip", "trip_form"]
     assert client.call("trip_form").ok
 
