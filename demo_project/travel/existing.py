@@ -40,6 +40,7 @@ form_tool(
     name="hold_rooms",
     title="Hold rooms",
     handle=hold,
+    app="travel/held.html",
     scopes=["travel:write"],
     read_only=False,
     destructive=False,

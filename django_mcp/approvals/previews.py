@@ -216,7 +216,8 @@ def _no_once(key: str) -> str:
 def _quiet(context: Context) -> Context:
     quiet = copy.copy(context)
     quiet.channel = PreviewChannel(context.channel)
-    quiet.capabilities = {}
+    # A client that shows apps gets the errors of a form in its page.
+    quiet.capabilities = {name: each for name, each in context.capabilities.items() if name == "extensions"}
     quiet.transaction = None
     quiet._seen = Counter()  # noqa: SLF001 - of the same package; the counts belong to the tool
     return quiet

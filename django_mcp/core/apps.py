@@ -107,14 +107,18 @@ class App(Resource):
         return f"app {self.uri!r} (template {self.template_name!r})"
 
     @property
+    def is_whole(self) -> bool:
+        """True if the template is a whole page, or extends one."""
+        return _WHOLE.search(self._source()) is not None
+
+    @property
     def shows_results(self) -> bool:
         """True if results are rendered on the server: the template is a part of a page, or extends ``app.html``.
 
         Other templates are whole pages, whose scripts show the result.
         """
         if self._is_own_page is None or django_settings.DEBUG:
-            is_whole = _WHOLE.search(self._source()) is not None
-            self._is_own_page = is_whole and not _VIEW.search(get_template(self.template_name).render(SHELL))
+            self._is_own_page = self.is_whole and not _VIEW.search(get_template(self.template_name).render(SHELL))
         return not self._is_own_page
 
     @property
@@ -128,7 +132,7 @@ class App(Resource):
 
     def page(self, context: Context) -> ResourceContents:
         """Return the page without a result, and its security policy: what is declared, and what the page refers to."""
-        name = self.template_name if _WHOLE.search(self._source()) else PAGE
+        name = self.template_name if self.is_whole else PAGE
         html = self._render(context, name, SHELL)
         domains = {key: list(value) for key, value in self._domains.items()}
         found = list(_references(html))
@@ -139,12 +143,14 @@ class App(Resource):
                 domains[key].append(origin)
         return ResourceContents(html, mime_type=APP_MIME_TYPE, meta={"ui": self._meta(domains)})
 
-    def add_view(self, context: Any, fields: dict[str, Any], result: Any) -> None:
+    def add_view(self, context: Any, fields: dict[str, Any], result: Any, text: str) -> None:
         """Add the HTML of a result to its ``_meta``. If the template fails, the client shows the text of the result."""
+        if APP_HTML in fields.get("_meta", {}):
+            return
         try:
             if not self.shows_results:
                 return
-            html = self.view(context, result)
+            html = self.view(context, result, text=text)
             if len(html.encode()) > (settings.MAX_BINARY_BYTES or sys.maxsize):
                 msg = f"the HTML has {len(html)} characters, more than MAX_BINARY_BYTES"
                 raise ValueError(msg)
@@ -153,11 +159,11 @@ class App(Resource):
             return
         fields["_meta"] = {**fields.get("_meta", {}), APP_HTML: html}
 
-    def view(self, context: Any, result: Any, **more: Any) -> str:
-        """Return the template's HTML for a result."""
+    def view(self, context: Any, result: Any, *, template: str = "", **more: Any) -> str:
+        """Return the HTML for a result, of another *template* if given. *more* is added to the template's context."""
         arguments = context.params.get("arguments") or {}
         given = {**SHELL, "result": result, "arguments": arguments, "is_shell": False, **more}
-        html = self._render(context, self.template_name, given)
+        html = self._render(context, template or self.template_name, given)
         found = _VIEW.search(html)
         html = found[1] if found else html
         if django_settings.DEBUG:

@@ -95,8 +95,10 @@ class Policies:
     def limit_on(self, primitive: Primitive, principal: Principal) -> Rule | None:
         """Return the rule that blocks a tool because the caller's client is limited to others, or None."""
         limit = self.limits.get(principal.client_id) if principal.client_id else None
-        is_blocked = limit is not None and primitive.kind == "tool" and primitive.key not in limit.tools
-        return limit.rule if limit is not None and is_blocked else None
+        if limit is None or not isinstance(primitive, Tool) or primitive.kind != "tool":
+            return None
+        # The tool that shows a form goes with the one that takes it.
+        return limit.rule if limit.tools.isdisjoint((primitive.key, primitive.opens)) else None
 
     def needs_groups(self, tool: Tool) -> bool:
         """Return True if a rule of the tool depends on groups."""

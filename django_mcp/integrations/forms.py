@@ -8,7 +8,7 @@ from typing import Any, TypeVar, overload
 
 from django import forms
 from django.contrib.auth import get_permission_codename
-from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist
+from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist, PermissionDenied
 from django.core.files.uploadedfile import UploadedFile
 from django.db import models, router
 from django.db.models import Model
@@ -22,7 +22,7 @@ from pydantic_core import to_json
 from django_mcp.core.context import Context
 from django_mcp.core.database import rolled_back
 from django_mcp.core.decorators import servers_of
-from django_mcp.core.permissions import covers
+from django_mcp.core.permissions import Right, covers, right
 from django_mcp.core.request import require_same
 from django_mcp.core.server import Where
 from django_mcp.core.signals import primitive_added
@@ -30,11 +30,13 @@ from django_mcp.core.signatures import function
 from django_mcp.integrations.late_tools import LateTool
 from django_mcp.model_resources.access import RowAccess
 from django_mcp.model_resources.bound_resource import rules_at
+from django_mcp.model_resources.form_app import FormApp
 from django_mcp.model_resources.form_binding import (
     GIVEN,
     FormArguments,
     FormSetSource,
     FormSource,
+    InvalidForm,
     Lookup,
     with_lookup,
     words_of,
@@ -45,7 +47,7 @@ from django_mcp.model_resources.pagination import show_row
 from django_mcp.model_resources.previews import changes_of, unless_secret
 from django_mcp.model_resources.schema import column_value, to_json_value
 from django_mcp.model_resources.writes import check_at_once, in_database, require_change, stored
-from django_mcp.primitives.base import Primitive, ToolError, check_options
+from django_mcp.primitives.base import Primitive, ToolError, check_options, phrase
 from django_mcp.primitives.function import EMPTY, underlying
 from django_mcp.primitives.markers import MAX_BYTES
 from django_mcp.primitives.output import ToolResult
@@ -146,6 +148,7 @@ def form_tool(
     queryset: Callable[[Context], Any] | None = None,
     argument: str | None = None,
     max_file_bytes: int = MAX_BYTES,
+    app: bool | str = False,
     permission: str | Sequence[str] | None = DEFAULT,
     server: Where = None,
     **options: Any,
@@ -163,6 +166,7 @@ def form_tool(
     queryset: Callable[[Context], Any] | None = None,
     argument: str | None = None,
     max_file_bytes: int = MAX_BYTES,
+    app: bool | str = False,
     permission: str | Sequence[str] | None = DEFAULT,
     server: Where = None,
     **options: Any,
@@ -191,6 +195,8 @@ def form_tool(form_class: Any = None, /, *, server: Where = None, **options: Any
             the endpoint lets the caller view.
         argument: name of a formset's array argument. Default: from the model or the form.
         max_file_bytes: maximum size of a file in bytes.
+        app: True to show the form in clients with MCP Apps: their models call a second tool, named like the form's with
+            ``_form``, and the user fills the form in and submits it. The name of a template to show the result with.
         permission: permission such as ``"library.add_book"``, a list of them, or None for none. Default for a
             ModelForm: the permissions and scopes that the model's ModelResource requires, or otherwise Django's add or
             change permission; for an inline formset, change on the parent and add on its rows. Default for other forms:
@@ -205,7 +211,9 @@ def form_tool(form_class: Any = None, /, *, server: Where = None, **options: Any
 
     def register(made: F) -> F:
         for each in servers_of(server):
-            each.add(DeclaredForm(made, getattr(each, "server", each), **options).tool)
+            declared = DeclaredForm(made, getattr(each, "server", each), **options)
+            for made_tool in declared.tools:
+                each.add(made_tool)
         return made
 
     return register if form_class is None else register(form_class)
@@ -267,7 +275,7 @@ def _permission(model: type[Model], verb: str) -> str:
 
 
 class DeclaredForm:
-    """A form class with the options of ``form_tool``, and the resulting ``tool``."""
+    """A form class with the options of ``form_tool``, and the resulting ``tools``."""
 
     def __init__(
         self,
@@ -282,6 +290,7 @@ class DeclaredForm:
         queryset: Callable[[Context], Any] | None = None,
         argument: str | None = None,
         max_file_bytes: int = MAX_BYTES,
+        app: bool | str = False,
         permission: str | Sequence[str] | None = DEFAULT,
         **options: Any,
     ) -> None:
@@ -318,6 +327,10 @@ class DeclaredForm:
         self.tool.waives_permission = self._written is not None and permission is None
         self.tool.rows_of = self._rows_of
         self.tool.is_interactive = any(callable(each) for each in (handle, result, form_kwargs, instance, queryset))
+        self.tools = [self.tool]
+        self._app = self._app_of(app)
+        if self._app is not None:
+            self.tools.append(self._page(server, options))
 
     def _wrong(self, words: str) -> ImproperlyConfigured:
         return ImproperlyConfigured(f"{self._label}: {words}.")
@@ -369,7 +382,38 @@ class DeclaredForm:
             )
         return Lookup(model, name, queryset, self._label)
 
+    def _app_of(self, app: Any) -> FormApp | None:
+        if app is False or app is None:
+            return None
+        if app is not True and not isinstance(app, str):
+            raise self._wrong(f"app must be True or the name of a template, not {app!r}")
+        if isinstance(self._source, FormSetSource):
+            raise self._wrong("app is for forms; a formset has no page")
+        return FormApp(None if app is True else app)
+
+    def _page(self, server: Any, options: Mapping[str, Any]) -> "FormPage":
+        """Return the tool that shows the form. In clients that show apps, only the page calls the form's own tool."""
+        self.tool.app, self.tool.visibility = self._app, frozenset({"app"})
+        name = f"{options.get('name') or self.tool.function.name}_form"
+        shared = {name: options[name] for name in PAGE_OPTIONS if name in options}
+        title, described = options.get("title"), options["description"]
+        shared["description"] = phrase(SHOW_FORM, described)
+        if title is not None:
+            shared["title"] = phrase("{} (form)", title)
+        shared |= {"name": name, "app": self._app, "read_only": True, "open_world": False}
+        page = FormPage(self.shown(), self, server, **shared)
+        page.for_apps = True
+        page.is_interactive = self.tool.is_interactive
+        return page
+
     # Definition
+
+    def page_schema(self, server: Any) -> dict[str, Any]:
+        """Return the JSON Schema of the arguments that fill in the page: those of the tool, which are optional."""
+        schema = self.schema(server)
+        shown = {name: each for name, each in schema["properties"].items() if not _is_secret_or_file(each)}
+        required = {} if self._lookup is None else {"required": [self._lookup.name]}
+        return {"type": "object", "properties": shown, "additionalProperties": False, **required}
 
     def schema(self, server: Any) -> dict[str, Any]:
         """Return the JSON Schema of the arguments at an endpoint. Creates the form, which may query the database."""
@@ -383,6 +427,12 @@ class DeclaredForm:
     def function(self, returns: Any = EMPTY) -> Callable[..., Any]:
         """Return the function that the tool runs, with *returns* as its return annotation."""
         call = function(self._run, self._name(self.form_class), "", [], self, returns)
+        call.__module__ = self.form_class.__module__
+        return call
+
+    def shown(self) -> Callable[..., Any]:
+        """Return the function that shows the form."""
+        call = function(self._show, f"{self.tool.name}_form", "", [], self)
         call.__module__ = self.form_class.__module__
         return call
 
@@ -437,13 +487,39 @@ class DeclaredForm:
 
     def _filled(self, ctx: Context, given: dict[str, Any]) -> tuple[Any, Any]:
         """Return the row to write, or None, and the bound, valid form."""
+        fixed = self._fixed(given)
         obj = self._row(ctx, given)
         if self._permission is not None and obj is not None:
             self._permission.require(ctx, obj)
-        form: Any = self._source.bind_form(ctx, given, obj)
+        try:
+            form: Any = self._source.bind_form(ctx, given, obj)
+        except InvalidForm as error:
+            if self._app is None or not isinstance(self._source, FormSource):
+                raise
+            raise self._app.refuse(ctx, self._source, self.tool, given, obj, error, fixed) from None
         if self._permission is not None and obj is None and not self._is_set:
             self._permission.require(ctx, form.instance)  # form_kwargs may have given it
         return obj, form
+
+    def _fixed(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the argument that selects the row, if there is one."""
+        return {} if self._lookup is None else {self._lookup.name: given.get(self._lookup.name)}
+
+    def _show(self, ctx: Context, keywords: dict[str, Any]) -> Any:
+        """Return the form for the user to fill in."""
+        given = dict(keywords["given"])  # a copy: the lookup argument is removed from it below
+        tool, app, source = ctx.server.tools.get(self.tool.name), self._app, self._source
+        if tool is None or app is None or not isinstance(source, FormSource) or right(ctx, tool) is not Right.USE:
+            raise PermissionDenied
+
+        def show() -> Any:
+            fixed, obj = self._fixed(given), self._row(ctx, given)
+            if self._permission is not None and obj is not None:
+                self._permission.require(ctx, obj)
+            return app.show(ctx, source, tool, given, obj, shown_text(tool, given), fixed)
+
+        # Looking a row up locks it, as for the tool itself.
+        return show() if self._lookup is None else rolled_back(show, router.db_for_write(self._lookup.model))
 
     def _rows_of(self, ctx: Context, keywords: Mapping[str, Any]) -> dict[str, Any]:
         """Return the rows that arguments refer to: the one to change, and those chosen in fields."""
@@ -503,6 +579,41 @@ class FormTool(LateTool):
         """Return the complete tool."""
         arguments = FormArguments(self._declared.schema(self.server))
         return Tool(self._declared.function(), context_type=Context, arguments=arguments, **self._options)
+
+
+class FormPage(FormTool):
+    """A tool that shows the form of a form tool to the user, in clients with MCP Apps."""
+
+    @property
+    def opens(self) -> str:  # type: ignore[override]
+        """Key of the form tool."""
+        return self._declared.tool.key
+
+    def made(self) -> Tool:
+        """Return the complete tool."""
+        arguments = FormArguments(self._declared.page_schema(self.server))
+        return Tool(self._declared.shown(), context_type=Context, arguments=arguments, **self._options)
+
+
+PAGE_OPTIONS = ("icons", "permission", "groups", "scopes", "visible", "tags", "namespace", "always_listed")
+"""Options of a form tool that its page has too."""
+SHOW_FORM = (
+    "Shows the user a form for this, filled in with the arguments that are known: {}\n\n"
+    "The user completes and submits it; nothing happens before."
+)
+
+
+def shown_text(tool: Tool, given: Mapping[str, Any]) -> str:
+    """Return what a model reads when a form is shown."""
+    filled = f", filled in with {', '.join(given)}" if given else ""
+    return (
+        f"The user now sees the form of {tool.name}{filled}. Nothing is submitted yet. The user completes and submits "
+        "the form; do not ask for the same values."
+    )
+
+
+def _is_secret_or_file(schema: Mapping[str, Any]) -> bool:
+    return schema.get("format") == "password" or "content" in schema.get("properties", {})
 
 
 @receiver(primitive_added)

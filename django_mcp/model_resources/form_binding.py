@@ -140,6 +140,11 @@ def _read(field: forms.Field, value: Any, most_bytes: int) -> Any:
         return None
 
 
+def may_prefill(field: Any) -> bool:
+    """Return True if a page may show a value of the field: not for files and passwords."""
+    return not isinstance(field, forms.FileField) and getattr(field.widget, "input_type", None) != "password"
+
+
 def refuse(field: forms.Field, error: ValidationError) -> None:
     """Make a field fail with *error* for any input."""
 
@@ -212,6 +217,34 @@ def fix(asked: Any, value: Any) -> None:
 # Errors
 
 
+class InvalidForm(ArgumentError):
+    """The arguments do not make a valid form.
+
+    Attributes:
+        form: the bound form.
+        unknown: problems of arguments that are not fields.
+    """
+
+    def __init__(self, problems: Sequence[str], form: forms.BaseForm, unknown: Sequence[str]) -> None:
+        super().__init__(problems)
+        self.form, self.unknown = form, unknown
+
+
+def cleaned(form: Any, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, ValidationError]]:
+    """Return the values of given fields as their fields clean them, or else their errors. Files are left out.
+
+    The form as a whole is not validated.
+    """
+    values, errors = {}, {}
+    for name, field in asked(form).items():
+        if given.get(name) is not None and not isinstance(field, forms.FileField):
+            try:
+                values[name] = field.clean(form[name].data)
+            except ValidationError as error:
+                errors[name] = error
+    return values, errors
+
+
 def unknown(given: Iterable[str], known: Iterable[str], *where: str) -> Iterator[str]:
     """Yield an error for each unknown argument."""
     names = list(known)
@@ -240,7 +273,7 @@ def problems(form: Any, given: Container[str], arguments: Mapping[str, str], whe
                 yield RULE
             elif name in arguments:
                 argument = f"{where}.{arguments[name]}" if where else arguments[name]
-                yield _of_field(form.fields[name], error, argument, name in given)
+                yield _of_field(form.fields[name], error, argument, is_given=name in given)
             else:
                 yield in_words(error, where)
 
@@ -264,7 +297,7 @@ def in_words(error: ValidationError, where: str = "") -> str:
     return about_argument([where], words) if where else words
 
 
-def _of_field(field: Any, error: ValidationError, where: str, is_given: bool) -> str:
+def _of_field(field: Any, error: ValidationError, where: str, *, is_given: bool) -> str:
     is_plain = error.code == "required" and error.message == forms.Field.default_error_messages["required"]
     if is_plain and not is_given:
         return missing_argument([where])
@@ -556,6 +589,7 @@ class FormSource:
 
     Attributes:
         model: the model of a ``ModelForm``, or None.
+        most_bytes, changes: as given.
     """
 
     def __init__(
@@ -569,8 +603,8 @@ class FormSource:
         renamed: Mapping[str, str] = NOTHING,
         is_bare: bool = False,
     ) -> None:
-        self._class, self._kwargs, self._most_bytes = form_class, form_kwargs, most_bytes
-        self._label, self._changes, self._renamed, self._is_bare = label, changes, renamed, is_bare
+        self._class, self._kwargs, self.most_bytes = form_class, form_kwargs, most_bytes
+        self._label, self.changes, self._renamed, self._is_bare = label, changes, renamed, is_bare
         self._choices: dict[Any, Mapping[str, Choice]] = {}
         self.model = getattr(getattr(form_class, "_meta", None), "model", None)
 
@@ -586,17 +620,18 @@ class FormSource:
         else:
             form = unbound(self._class, self._label, has_arguments=self._kwargs is not None)
         choices = self._choices[server] = choices_of(form, server)
-        schema = form_schema(form, asked(form), self._most_bytes, declared(choices))
-        if self._changes and self.model is not None:
+        schema = form_schema(form, asked(form), self.most_bytes, declared(choices))
+        if self.changes and self.model is not None:
             kept = set(written_by(form))
             schema["required"] = [name for name in schema.get("required", ()) if name not in kept]
             for name in kept & schema["properties"].keys():
                 schema["properties"][name].pop("default", None)
-        called = self._arguments(form)
+        called = self.arguments(form)
         schema["properties"] = {called[name]: each for name, each in schema["properties"].items()}
         return schema
 
-    def _arguments(self, form: Any) -> dict[str, str]:
+    def arguments(self, form: Any) -> dict[str, str]:
+        """Return the argument names of a form's fields, by field name."""
         return {name: self._renamed.get(name, name) for name in asked(form)}
 
     def by_field(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -608,17 +643,37 @@ class FormSource:
         """Return the bound and valid form. *obj* is its row, new or existing, or None.
 
         Raises:
-            ArgumentError: the arguments or the form are invalid.
+            InvalidForm: the arguments or the form are invalid.
             ToolError: the call was approved for other rows than those chosen now.
         """
-        form = self._made(ctx, self.by_field(given), obj)
-        wrong = unknown(given, self._arguments(form).values())
+        form = self.made(ctx, self.by_field(given), obj)
+        wrong = list(unknown(given, self.arguments(form).values()))
         found = dict.fromkeys([*wrong, *self._problems(ctx, form, self.by_field(given))])
         if found:
-            raise ArgumentError(abridged([*found]))
+            raise InvalidForm(abridged([*found]), form, wrong)
         return form
 
-    def _made(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> forms.BaseForm:
+    def prefilled(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> dict[str, Any]:
+        """Return the values of some fields by field name, to fill in a page. The form as a whole is not validated.
+
+        Raises:
+            ArgumentError: an argument is unknown, or its value is not one of the field.
+        """
+        own = self.by_field(given)
+        form = self.made(ctx, own, obj)
+        mine = self.arguments(form)
+        names = [mine[name] for name, field in asked(form).items() if may_prefill(field)]
+        found = list(unknown(given, names))
+        taken, _ = narrow(form, own, RowAccess(ctx))
+        fill(form, taken, self.most_bytes)
+        values, errors = cleaned(form, own)
+        found += [_of_field(form.fields[name], error, mine[name], is_given=True) for name, error in errors.items()]
+        if found:
+            raise ArgumentError(abridged(found))
+        return values
+
+    def made(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> forms.BaseForm:
+        """Return the form of a call, which is bound but not validated."""
         options = {} if self._kwargs is None else dict(self._kwargs(ctx))
         data: Data = Data()
         prefix = options.get("prefix", self._class.prefix)
@@ -633,13 +688,13 @@ class FormSource:
     def _problems(self, ctx: Context, form: Any, given: Mapping[str, Any]) -> Iterable[str]:
         access = RowAccess(ctx)
         is_change = self.model is not None and not form.instance._state.adding  # noqa: SLF001 - Django's documented API
-        mine = self._arguments(form)
+        mine = self.arguments(form)
         taken, rows = narrow(form, given, access)
         for name, each in rows.items():
             require_same(ctx, mine[name], each)
         if is_change:
             keep(form, form.instance, given)
-        fill(form, taken, self._most_bytes)
+        fill(form, taken, self.most_bytes)
         found = list(problems(form, given, mine))
         if is_change and not found:
             keep_hidden(form, form.instance, given, access)
@@ -653,8 +708,8 @@ class FormSource:
     def chosen(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> dict[str, Any]:
         """Return the chosen rows that may later be different ones for the same arguments."""
         own = self.by_field(given)
-        form = self._made(ctx, own, obj)
-        called = self._arguments(form)
+        form = self.made(ctx, own, obj)
+        called = self.arguments(form)
         return {called[name]: rows for name, rows in chosen(form, own, RowAccess(ctx)).items()}
 
     def forms(self, form: Any) -> list[forms.BaseForm]:

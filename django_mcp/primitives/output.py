@@ -213,9 +213,13 @@ class ToolResult(Generic[T]):
             complete.
         content: further blocks, after *text*.
         meta: the result's ``_meta``. Keys that begin with ``django-mcp/`` are removed.
+
+    Attributes:
+        is_of_package: True if this package made the result; ``meta`` is then sent whole.
     """
 
     __slots__ = ("content", "meta", "structured", "text")
+    is_of_package = False
 
     def __init__(
         self,
@@ -276,7 +280,7 @@ class Output:
             text = None if value.text is None else str(value.text)
             fields = self._fields(value.structured, text, content, most_characters, most_bytes, is_structured=True)
             if value.meta is not None:
-                fields["_meta"] = sendable(of_a_tool(value.meta))
+                fields["_meta"] = sendable(dict(value.meta) if value.is_of_package else of_a_tool(value.meta))
             return fields
         return self._fields(value, None, [], most_characters, most_bytes)
 

@@ -33,12 +33,14 @@ class Tool(Primitive):
         is_conducted: calls are supervised while they run (``core.execution``).
         app: the ``core.apps.App`` that shows its results, or None.
         visibility: who calls it in a client that shows apps: the model, an app, or both.
+        opens: key of the tool whose form it shows, or "".
         task_handler: takes the ``Context``, the tool and the validated arguments; returns the ``Result``, or None to
             run the function now.
     """
 
     kind = "tool"
     waives_permission = False
+    opens = ""
 
     def __init__(
         self,

@@ -14,6 +14,7 @@ from demo_project.travel.forms import BookingForm
 from demo_project.travel.models import Booking, Hotel
 from django_mcp import BaseAuthentication, MCPServer, Principal, RequestHead, form_tool
 from django_mcp import server as agency
+from django_mcp.test import MCPClient
 from tests.clients import MODERN, Client
 
 pytestmark = pytest.mark.usefixtures("travel")
@@ -74,6 +75,18 @@ def test_a_model_holds_rooms_with_the_tool(client: Client, values: dict[str, Any
     assert told["structuredContent"]["status"] == "held"
     assert told["content"][0]["text"].startswith("Held: ")
     assert (booking.hotel, booking.insurance, booking.user) == (hotel, True, ben())
+
+
+def test_a_model_shows_the_form_and_the_user_submits_it(values: dict[str, Any], hotel: Hotel) -> None:
+    client = MCPClient(ben(), scopes=["travel:read", "travel:write"], apps=True, protocol_version="modern")
+
+    shown = client.call("hold_rooms_form", hotel=hotel.pk, nights=3)
+    assert f'<option value="{hotel.pk}" selected>{hotel.city.name}: {hotel.name}</option>' in shown.html
+    assert 'data-mcp-tool="hold_rooms"' in shown.html
+    wrong = client.call("hold_rooms", **{**values, "check_in": "2020-01-01"})
+    assert "<li>Check-in is possible from" in wrong.html
+    held = client.call("hold_rooms", **values)
+    assert f"Rooms held: {Booking.objects.filter(user=ben()).latest('pk').reference}" in held.html
 
 
 def test_the_page_and_the_tool_say_the_same(client: Client, browser: Browser, values: dict[str, Any]) -> None:

@@ -457,7 +457,7 @@ def test_the_page_on_forms_does_what_it_says(site: Site) -> None:
         call("stock", isbn="978-0-14-143958-7"),
     )
     tools = {tool["name"]: tool for tool in listed["result"]["tools"]}
-    assert tools.keys() == {"enquiry", "letter", "enrol", "stock"}
+    assert tools.keys() == {"enquiry", "letter", "enrol", "ask_for_book", "stock"}
     assert tools["stock"]["inputSchema"]["properties"]["isbn"]["pattern"] == "^97[89][-0-9]{10,14}$"
     assert stock["result"]["content"][0]["text"] == "There are two of 9780141439587."
     assert asked["result"]["content"][0]["text"] == "We will write to ann@example.com."

@@ -1,12 +1,11 @@
 /* MCP Apps (2026-01-26): window.mcp, events "mcp:…" of document, and data-mcp-… attributes. */
 (() => {
   "use strict";
-  const HTML = "django-mcp/html";
   const root = document.documentElement;
   const waiting = new Map();
   let last = 0;
 
-  const post = (message) => window.parent.postMessage({ jsonrpc: "2.0", ...message }, "*");
+  const post = (message) => parent.postMessage({ jsonrpc: "2.0", ...message }, "*");
   const notify = (method, params = {}) => post({ method, params });
   const request = (method, params = {}) =>
     new Promise((resolve, reject) => {
@@ -15,6 +14,8 @@
       post({ id: last, method, params });
     });
   const emit = (name, detail) => document.dispatchEvent(new CustomEvent(`mcp:${name}`, { detail }));
+  const make = (tag, fields) => Object.assign(document.createElement(tag), fields);
+  const blocks = (text) => [{ type: "text", text }];
   const textOf = ({ content = [] }) => content.flatMap(({ text }) => text ?? []).join("\n\n");
 
   const mcp = {
@@ -24,9 +25,9 @@
     show,
     callTool: (name, args = {}) => request("tools/call", { name, arguments: args }),
     readResource: (uri) => request("resources/read", { uri }),
-    sendMessage: (text) => request("ui/message", { role: "user", content: [{ type: "text", text }] }),
+    sendMessage: (text) => request("ui/message", { role: "user", content: blocks(text) }),
     updateContext: (text, structuredContent) =>
-      request("ui/update-model-context", { content: [{ type: "text", text }], structuredContent }),
+      request("ui/update-model-context", { content: blocks(text), structuredContent }),
     downloadFile: (contents) => request("ui/download-file", { contents }),
     openLink: (url) => request("ui/open-link", { url }),
     setDisplayMode: (mode) => request("ui/request-display-mode", { mode }),
@@ -36,17 +37,13 @@
   window.mcp = mcp;
 
   function note(place, text, kind) {
-    const old = place.querySelector(":scope > .mcp-note");
-    const made = document.createElement("p");
-    made.className = `mcp-note mcp-${kind}`;
-    made.role = kind === "error" ? "alert" : "status";
-    made.textContent = text;
-    old?.remove();
-    place.prepend(made);
+    place.querySelector(":scope > .mcp-note")?.remove();
+    const role = kind === "error" ? "alert" : "status";
+    place.prepend(make("p", { className: `mcp-note mcp-${kind}`, role, textContent: text }));
   }
 
   function show(result, place = document.getElementById("mcp-app")) {
-    const html = result._meta?.[HTML];
+    const html = result._meta?.["django-mcp/html"];
     if (!place) return; // a page that shows results itself
     if (html !== undefined) {
       place.innerHTML = html;
@@ -54,26 +51,40 @@
     } else if (result.isError || place.textContent.trim()) {
       note(place, textOf(result), result.isError ? "error" : "done");
     } else {
-      place.append(document.createElement("pre"));
-      place.lastChild.textContent = textOf(result);
+      place.append(make("pre", { textContent: textOf(result) }));
     }
   }
 
-  function valuesOf(form, submitter) {
+  function take(result, place) {
+    mcp.result = result;
+    show(result, place);
+    emit("result", result);
+  }
+
+  async function encode(file) {
+    const bytes = [...new Uint8Array(await file.arrayBuffer())];
+    return { filename: file.name, content: btoa(bytes.map((each) => String.fromCharCode(each)).join("")) };
+  }
+
+  async function valuesOf(form, submitter) {
     const values = {};
     for (const field of form.elements) {
-      const { name, type, dataset } = field;
-      const read = (value) => ("mcpJson" in dataset ? JSON.parse(value) : type === "number" ? Number(value) : value);
-      if (!name || field.disabled || ["button", "reset", "image", "file"].includes(type)) continue;
-      if (type === "checkbox" && "mcpList" in dataset) {
-        values[name] ??= [];
-        if (field.checked) values[name].push(read(field.value));
-      } else if (type === "checkbox") {
-        values[name] = field.checked;
+      const { name, type, value, checked } = field;
+      const { mcpJson, mcpList, mcpEmpty } = field.dataset;
+      const read = (text) =>
+        text === "" ? null : mcpJson !== undefined ? JSON.parse(text) : type === "number" ? Number(text) : text;
+      if (!name || field.disabled || /button|reset|image/.test(type)) continue;
+      if (type === "file") {
+        if (field.files[0]) values[name] = await encode(field.files[0]);
       } else if (type === "select-multiple") {
         values[name] = [...field.selectedOptions].map((each) => read(each.value));
-      } else if (type === "radio" ? field.checked : type === "submit" ? field === submitter : true) {
-        if (field.value !== "") values[name] = read(field.value);
+      } else if (mcpList !== undefined) {
+        values[name] ??= [];
+        if (type !== "checkbox" || checked) values[name].push(...(mcpList ? (value.match(/[^,]+/g) ?? []) : [value]).map(read));
+      } else if (type === "checkbox") {
+        values[name] = checked;
+      } else if (type === "radio" ? checked : type !== "submit" || field === submitter) {
+        if (value || mcpEmpty) values[name] = value ? read(value) : JSON.parse(mcpEmpty);
       }
     }
     return values;
@@ -82,25 +93,23 @@
   async function act(element, submitter) {
     const { mcpTool, mcpTarget, mcpArguments } = element.dataset;
     const place = mcpTarget ? document.querySelector(mcpTarget) : element.closest("[data-mcp-view], #mcp-app");
-    const own = JSON.parse(mcpArguments || "{}");
-    const args = element instanceof HTMLFormElement ? { ...own, ...valuesOf(element, submitter) } : own;
-    if (element.getAttribute("aria-busy") === "true") return;
-    element.setAttribute("aria-busy", "true");
+    if (element.ariaBusy) return;
+    element.ariaBusy = "true";
     try {
+      const args = JSON.parse(mcpArguments || "{}");
+      if (element.elements) Object.assign(args, await valuesOf(element, submitter));
       const result = await mcp.callTool(mcpTool, args);
-      mcp.result = result;
-      show(result, place);
-      emit("result", result);
+      take(result, place);
       if ("mcpTell" in element.dataset && !result.isError) await mcp.updateContext(textOf(result)).catch(() => {});
     } catch (error) {
       note(place ?? document.body, error.message, "error");
     } finally {
-      element.removeAttribute("aria-busy");
+      element.ariaBusy = null;
     }
   }
 
   document.addEventListener("submit", (event) => {
-    event.preventDefault(); // a sandboxed page cannot post to its site
+    event.preventDefault(); // a sandboxed page posts nothing
     if (event.target.dataset.mcpTool) act(event.target, event.submitter);
   });
   document.addEventListener("click", (event) => {
@@ -110,7 +119,7 @@
     const { mcpTool, mcpMessage, mcpDisplay } = element.dataset;
     if (button?.type === "submit" && button.form === element) {
       if (element.reportValidity()) act(element, button); // some sandboxes allow no "submit"
-    } else if (element instanceof HTMLFormElement) return;
+    } else if (element.elements) return;
     else if (mcpTool) act(element);
     else if (mcpMessage) mcp.sendMessage(mcpMessage);
     else if (mcpDisplay) mcp.setDisplayMode(mcpDisplay);
@@ -119,50 +128,38 @@
     event.preventDefault();
   });
 
+  const fonts = document.head.appendChild(make("style"));
   function adapt(changes) {
-    const { theme, styles } = Object.assign(mcp.host.context, changes);
+    const { theme, styles, availableDisplayModes = [] } = Object.assign(mcp.host.context, changes);
     if (theme) root.style.colorScheme = root.dataset.theme = theme;
     for (const [name, value] of Object.entries(styles?.variables ?? {})) if (value) root.style.setProperty(name, value);
-    if (styles?.css?.fonts && !document.getElementById("mcp-fonts")) {
-      const fonts = document.createElement("style");
-      fonts.id = "mcp-fonts";
-      fonts.textContent = styles.css.fonts;
-      document.head.append(fonts);
-    }
-    const modes = mcp.host.context.availableDisplayModes ?? [];
+    if (styles?.css?.fonts) fonts.textContent = styles.css.fonts;
     document.querySelectorAll("[data-mcp-display]").forEach((each) => {
-      each.hidden = !modes.includes(each.dataset.mcpDisplay);
+      each.hidden = !availableDisplayModes.includes(each.dataset.mcpDisplay);
     });
     emit("context", mcp.host.context);
   }
 
-  let size = "";
   function measure() {
     const { width, height } = root.getBoundingClientRect();
-    const now = { width: Math.ceil(width), height: Math.ceil(height) };
-    if (size !== (size = JSON.stringify(now))) notify("ui/notifications/size-changed", now);
+    notify("ui/notifications/size-changed", { width: Math.ceil(width), height: Math.ceil(height) });
   }
 
   const heard = {
     "tool-input": (params) => emit("input", (mcp.arguments = params.arguments)),
     "tool-cancelled": (params) => emit("cancelled", params),
     "host-context-changed": adapt,
-    "tool-result": (result) => {
-      mcp.result = result;
-      show(result);
-      emit("result", result);
-    },
+    "tool-result": take,
   };
   const asked = { ping: () => {}, "ui/resource-teardown": (params) => emit("teardown", params) };
 
   window.addEventListener("message", (event) => {
     const { jsonrpc, id, method, params = {}, result, error } = event.data ?? {};
-    if (event.source !== window.parent || jsonrpc !== "2.0") return;
+    if (event.source !== parent || jsonrpc !== "2.0") return;
     if (method === undefined) {
-      const { resolve, reject } = waiting.get(id) ?? {};
+      if (error) waiting.get(id)?.reject(Object.assign(new Error(), error));
+      else waiting.get(id)?.resolve(result);
       waiting.delete(id);
-      if (error) reject?.(Object.assign(new Error(error.message), { code: error.code, data: error.data }));
-      else resolve?.(result);
     } else if (id === undefined) {
       heard[method.replace("ui/notifications/", "")]?.(params);
     } else if (method in asked) {
@@ -177,12 +174,11 @@
     protocolVersion: "2026-01-26",
     appInfo: { name: document.title || "app", version: "1" },
     appCapabilities: { availableDisplayModes: (root.dataset.mcpModes || "inline fullscreen").split(" ") },
-  }).then((answer) => {
-    mcp.host = { info: answer.hostInfo, capabilities: answer.hostCapabilities ?? {}, context: {} };
-    adapt(answer.hostContext ?? {});
+  }).then(({ hostInfo, hostCapabilities = {}, hostContext }) => {
+    mcp.host = { info: hostInfo, capabilities: hostCapabilities, context: {} };
+    adapt(hostContext);
     notify("ui/notifications/initialized");
     new ResizeObserver(measure).observe(root);
-    measure();
     return mcp.host;
   });
 })();

@@ -1,0 +1,413 @@
+"""Forms as pages of MCP Apps: the form to fill in, with the choices of its caller, and its errors.
+
+Django renders the form, with the site's form templates. Its inputs are such that a page submits what the tool takes,
+whatever the language: dates and numbers have the browser's own inputs, and choices have the tool's keys.
+"""
+
+import datetime
+import json
+import logging
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from functools import partial
+from typing import Any
+
+from django import forms
+from django.core.exceptions import NON_FIELD_ERRORS
+from django.db import models
+from django.forms.utils import ErrorDict, ErrorList, pretty_name, to_current_timezone
+from django.forms.widgets import ChoiceWidget, MultipleHiddenInput
+from django.utils import translation
+from django.utils.text import capfirst
+from django.utils.translation import gettext as _
+from pydantic_core import to_json
+
+from django_mcp.core.apps import SCHEME, App
+from django_mcp.core.context import Context
+from django_mcp.core.permissions import rule_for
+from django_mcp.core.policies import Decision
+from django_mcp.model_resources.access import RowAccess, on_writer
+from django_mcp.model_resources.bound_resource import BoundResource, address_in, rules_at
+from django_mcp.model_resources.compile import own_fields
+from django_mcp.model_resources.form_binding import (
+    RULE,
+    Choice,
+    FormSource,
+    InvalidForm,
+    choices_of,
+    cleaned,
+    declared,
+    is_about_others,
+    plain,
+)
+from django_mcp.model_resources.form_schema import NOTHING, asked, form_schema, key_column
+from django_mcp.model_resources.previews import Fields
+from django_mcp.primitives.base import ToolError
+from django_mcp.primitives.output import ToolResult
+from django_mcp.primitives.tool import Tool
+from django_mcp.primitives.validation_errors import size
+from django_mcp.protocol.meta import APP_HTML
+
+TEMPLATE = "django_mcp/apps/form.html"
+"""Shows a form, or the result of its tool. Its context has ``form``, ``tool``, ``heading``, ``asks`` or ``words``."""
+logger = logging.getLogger("django_mcp")
+
+MAX_CHOICES = 500
+"""Rows listed in a field that chooses rows."""
+MAX_DIGITS = 15
+"""Digits of a number that JavaScript represents exactly."""
+
+_MOMENTS: tuple[tuple[Any, Any, str, str], ...] = (
+    ((forms.DateTimeField, forms.SplitDateTimeField), forms.DateTimeInput, "datetime-local", "%Y-%m-%dT%H:%M:%S"),
+    (forms.DateField, forms.DateInput, "date", "%Y-%m-%d"),
+    (forms.TimeField, forms.TimeInput, "time", "%H:%M:%S"),
+)
+"""Classes of fields, with the widget, the type of input and the format that a browser takes."""
+
+
+class FormApp(App):
+    """The page of a form and of the results of its tool.
+
+    Args:
+        template: shows the results; if it extends ``TEMPLATE``, also the form. By default that.
+    """
+
+    def __init__(self, template: str | None = None) -> None:
+        name = template or TEMPLATE
+        super().__init__(f"{SCHEME}{name}", name)
+
+    def view(self, context: Any, result: Any, *, template: str = "", text: str = "", **more: Any) -> str:
+        """Return the HTML for a result of the tool, or for a ``form``."""
+        if "form" in more:
+            return super().view(context, result, template=template, **more)
+        words = text.removesuffix(to_json(result).decode()).strip() if isinstance(result, dict) else text
+        is_whole = words != text.strip()
+        rows = _shown(result) if isinstance(result, dict) and is_whole else []
+        return super().view(context, result, template=template, text=text, words=words, rows=rows)
+
+    def show(
+        self,
+        ctx: Context,
+        source: FormSource,
+        tool: Tool,
+        given: Mapping[str, Any],
+        obj: Any,
+        text: str,
+        fixed: Mapping[str, Any] = NOTHING,
+    ) -> ToolResult[Any]:
+        """Return a result that shows the form of a tool, filled in with some arguments; models read *text*.
+
+        Args:
+            ctx: the call.
+            source: the form.
+            tool: the tool that takes the form, as registered at the endpoint.
+            given: its known arguments, without that of a lookup.
+            obj: the row to change or create, or None.
+            text: the text of the result.
+            fixed: arguments that the form does not contain.
+
+        Raises:
+            ArgumentError: an argument is unknown, or its value is not one of the field.
+        """
+        form = page_form(source, ctx, given, obj)
+        return FormResult(text=text, meta={APP_HTML: self._form_view(ctx, tool, form, fixed)})
+
+    def refuse(
+        self,
+        ctx: Context,
+        source: FormSource,
+        tool: Tool,
+        given: Mapping[str, Any],
+        obj: Any,
+        error: InvalidForm,
+        fixed: Mapping[str, Any] = NOTHING,
+    ) -> Exception:
+        """Return the error to raise for an invalid submission: with the form and its errors, if the client shows apps.
+
+        The arguments are those of ``show``.
+        """
+        if not ctx.shows_apps:
+            return error
+        try:
+            form = page_form(source, ctx, given, obj, error)
+            html = self._form_view(ctx, tool, form, fixed)
+        except Exception:  # the caller must learn why the form is invalid
+            logger.exception("%s could not be rendered; the client gets the text of the errors", self.label)
+            return error
+        refused = FormRefused(str(error))
+        refused.meta = {APP_HTML: html}
+        return refused
+
+    def _form_view(self, ctx: Context, tool: Tool, form: forms.BaseForm, fixed: Mapping[str, Any]) -> str:
+        policies = ctx.server.policies
+        more: dict[str, Any] = {
+            "form": form,
+            "tool": tool.name,
+            "heading": tool.definition.get("title") or pretty_name(tool.name),
+            "fixed": json.dumps(fixed) if fixed else "",
+            "asks": tool.key in policies.asking and rule_for(ctx, tool).decision is Decision.ASK,
+        }
+        return self.view(ctx, None, template="" if self.is_whole else TEMPLATE, **more)
+
+
+class FormResult(ToolResult[Any]):
+    """A result that shows a form."""
+
+    is_of_package = True
+
+
+class FormRefused(ToolError):
+    """An invalid submission, with the form and its errors."""
+
+    is_of_package = True
+
+
+def _shown(result: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return labels and values of a result, without lists and nested objects other than links."""
+    plain = {name: value.get("title") if isinstance(value, dict) else value for name, value in result.items()}
+    return [
+        (pretty_name(name), value)
+        for name, value in plain.items()
+        if isinstance(value, str | int | float) and value != ""
+    ]
+
+
+def page_form(
+    source: FormSource, ctx: Context, given: Mapping[str, Any], obj: Any, invalid: InvalidForm | None = None
+) -> forms.BaseForm:
+    """Return a form to render, filled in with some arguments, with the choices that the caller has.
+
+    Values of a row that the model's ``ModelResource`` does not let the caller read are left out.
+
+    Args:
+        source: the form of a tool.
+        ctx: the call.
+        given: arguments, without that of a lookup.
+        obj: the row to change or create, or None.
+        invalid: the error of a submission with these arguments, to be shown with its values.
+
+    Raises:
+        ArgumentError: an argument is unknown, or its value is not one of the field.
+    """
+    with translation.override(ctx.language):
+        own = source.by_field(given)
+        if invalid is None:
+            values = source.prefilled(ctx, given, obj)
+        else:
+            values = {**_raw(invalid.form, own), **cleaned(invalid.form, own)[0]}
+        form: Any = source.made(ctx, own, obj)
+        arguments = source.arguments(form)
+        form.is_bound, form.data, form.files, form.prefix, form._bound_fields_cache = False, {}, {}, None, {}  # noqa: SLF001
+        form.add_prefix, form.label_suffix = lambda name: arguments.get(name, name), ""
+        access = RowAccess(ctx)
+        unreadable = _unreadable(form, access) - own.keys()
+        form.fields = {name: field for name, field in asked(form).items() if name not in unreadable}
+        before = {name: form.get_initial_for_field(field, name) for name, field in form.fields.items()}
+        form.initial = {**form.initial, **values}
+        choices = choices_of(form, ctx.server)
+        keys = {name: key_column(form.fields[name]) for name in choices}  # form_schema replaces them
+        schemas = form_schema(form, form.fields, source.most_bytes, declared(choices))["properties"]
+        for name, field in list(form.fields.items()):
+            is_kept = False
+            if name in choices:
+                initial = form.get_initial_for_field(field, name)
+                form.initial[name] = _narrow(field, choices[name], access, keys[name], initial)
+                is_kept = initial not in field.empty_values and not form.initial[name] and name not in own
+            if is_kept and isinstance(field, forms.ModelMultipleChoiceField):
+                del form.fields[name]  # an empty set would replace the rows
+                continue
+            if is_kept:
+                field.required = False
+                _add_help(field, _("Leave empty to keep the present value."))
+            is_empty = is_kept or (not source.changes and before[name] in field.empty_values)
+            _prepare(field, schemas[name], source.most_bytes, is_empty=is_empty)
+        form._errors = ErrorDict(renderer=form.renderer) if invalid is None else _errors(invalid, form, arguments)  # noqa: SLF001
+        return form  # type: ignore[no-any-return]
+
+
+def _raw(form: Any, own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the submitted values that a page can show again, None for others."""
+    fields = {name: field for name, field in form.fields.items() if name in own}
+    return {
+        name: own[name]
+        if isinstance(own[name], str | int | float | list) and not isinstance(field, forms.ModelChoiceField)
+        else None
+        for name, field in fields.items()
+        if not isinstance(field, forms.FileField)
+    }
+
+
+def _errors(invalid: InvalidForm, form: Any, arguments: Mapping[str, str]) -> ErrorDict:
+    """Return the errors of a submission, as ``form_binding.problems`` words them."""
+    model = getattr(getattr(form, "_meta", None), "model", None)
+    found: dict[str, list[str]] = {}
+    for each in invalid.unknown:
+        found.setdefault(NON_FIELD_ERRORS, []).append(each)
+    for name, errors in invalid.form.errors.as_data().items():
+        for error in errors:
+            is_rule = model is not None and is_about_others(error, model, arguments)
+            place = NON_FIELD_ERRORS if is_rule or name not in form.fields else name
+            found.setdefault(place, []).append(RULE if is_rule else capfirst(plain(error)))
+    made = ErrorDict(renderer=form.renderer)
+    for name, words in found.items():
+        is_whole = name == NON_FIELD_ERRORS
+        more = {"error_class": "nonfield"} if is_whole else {"field_id": form[name].auto_id}
+        made[name] = ErrorList([*dict.fromkeys(words)], renderer=form.renderer, **more)
+    return made
+
+
+def _unreadable(form: Any, access: RowAccess) -> set[str]:
+    """Return the fields of a stored row whose values the caller may not read."""
+    row = getattr(form, "instance", None)
+    if row is None or row._state.adding or (bound := rules_at(access.ctx.server, type(row))) is None:  # noqa: SLF001
+        return set()
+    found = on_writer(access.get_queryset(bound)).filter(pk=row.pk).first()
+    is_seen = found is not None and access.can_view(bound, found)
+    shown, own = Fields(bound, access), own_fields(bound)
+    return {name for name in form.fields if name in own and not (is_seen and shown.shows(own[name]))}
+
+
+def _add_help(field: Any, words: str) -> None:
+    field.help_text = f"{field.help_text} {words}".strip()
+
+
+def _narrow(field: Any, choice: Choice, access: RowAccess, key: Any, initial: Any) -> Any:
+    """Limit a field to rows that the caller may see, and to ``MAX_CHOICES``.
+
+    Returns:
+        The rows of *initial*, or None if they are hidden from the caller, or too many.
+    """
+    rows = on_writer(field.queryset)
+    if choice.bound is not None:
+        if type(field).label_from_instance is forms.ModelChoiceField.label_from_instance:
+            field.label_from_instance = partial(_title, choice.bound)
+        rows = rows.filter(pk__in=on_writer(access.get_queryset(choice.bound)).order_by().values("pk"))
+
+    def seen(found: Any) -> list[Any]:
+        return [row for row in found if choice.bound is None or access.can_view(choice.bound, row)]
+
+    is_many = isinstance(field, forms.ModelMultipleChoiceField)
+    first = list(initial) if is_many and initial is not None else [initial]
+    wanted = [each.serializable_value(key.attname) if hasattr(each, "_meta") else each for each in first]
+    addresses = [address_in(key, each) for each in wanted if each not in field.empty_values]
+    known = [each for each in addresses if each is not None] if len(wanted) <= MAX_CHOICES else []
+    chosen = seen(rows.filter(**{f"{key.attname}__in": known})) if known else []
+    listed = list(rows[: MAX_CHOICES + 1])
+    if len(listed) > MAX_CHOICES:
+        words = _("Only the first %(count)s are listed. To choose another one, name it in the conversation.")
+        _add_help(field, words % {"count": MAX_CHOICES})
+    shown = [*seen(listed[:MAX_CHOICES]), *chosen]
+    if not is_many and not chosen and field.empty_label is None:
+        field.empty_label = "---------"
+    field.queryset = field.queryset.filter(pk__in=[row.pk for row in shown])
+    if is_many:
+        return chosen
+    return chosen[0] if chosen else None
+
+
+def _title(bound: BoundResource, row: Any) -> str:
+    """Return a row's title or first declared text; not ``str(row)``, which could reveal undeclared fields."""
+    own = (each.path.field for each in bound.columns if each.path is not None and not each.path.hops)
+    text = next((each for each in own if isinstance(each, models.CharField)), None)
+    if bound.resource.title_field or text is None:
+        return bound.title_of(row)
+    return str(getattr(row, text.attname)) or bound.title_of(row)
+
+
+def _prepare(field: Any, schema: Mapping[str, Any], most_bytes: int, *, is_empty: bool) -> None:
+    """Give a field an input whose value is what the tool takes.
+
+    Args:
+        schema: the argument.
+        is_empty: True if the tool takes an empty field for one that is not given.
+    """
+    field.show_hidden_initial = False
+    before = field.widget
+    widget = field.widget = _widget(field)
+    widget.is_required = field.required
+    widget.is_localized = field.localize = False
+    if widget is not before:
+        widget.attrs.update(field.widget_attrs(widget))
+        if isinstance(widget, ChoiceWidget):
+            widget.choices = field.choices
+    field.prepare_value = partial(_prepared, field, field.prepare_value)
+    attrs, kinds, items = widget.attrs, _kinds(schema), _kinds(schema.get("items", {}))
+    if isinstance(field, forms.FileField):
+        _add_help(field, _("At most %(size)s.") % {"size": size(most_bytes)})
+    elif hasattr(field, "base_field"):  # ArrayField of PostgreSQL
+        kinds = items
+        attrs["data-mcp-list"] = ","
+    elif isinstance(widget, forms.CheckboxSelectMultiple | MultipleHiddenInput | forms.MultiWidget):
+        kinds = items
+        attrs["data-mcp-list"] = True
+    elif isinstance(widget, forms.SelectMultiple):
+        kinds = items
+    if not (is_empty or "data-mcp-list" in attrs or isinstance(widget, forms.SelectMultiple | forms.CheckboxInput)):
+        # An argument that is not given has its initial value, or that of the row.
+        attrs["data-mcp-empty"] = '""' if "string" in kinds and "null" not in kinds else "null"
+    has_type = isinstance(widget, forms.CheckboxInput | forms.NumberInput | forms.MultiWidget | forms.FileInput)
+    is_text = isinstance(field, forms.BooleanField) and not isinstance(widget, forms.NullBooleanSelect)
+    if isinstance(field, forms.JSONField) or (kinds and "string" not in kinds and not has_type and not is_text):
+        attrs["data-mcp-json"] = True
+
+
+def _prepared(field: Any, usual: Callable[[Any], Any], value: Any) -> Any:
+    """Return a value as the input of a field shows it."""
+    if isinstance(field, forms.JSONField) and value is None:
+        return ""
+    if isinstance(field, forms.SplitDateTimeField) and isinstance(value, datetime.datetime):
+        return to_current_timezone(value)
+    if hasattr(field, "base_field") and not isinstance(value, str):
+        return ",".join(str(field.base_field.prepare_value(each)) for each in value or ())
+    return usual(value)
+
+
+def _widget(field: Any) -> Any:
+    """Return the input of a field: its own, or that of a browser in place of one that is localized or has scripts."""
+    widget: Any = _usual(field)
+    attrs = {name: value for name, value in widget.attrs.items() if name != "type"}
+    moment = next((each for each in _MOMENTS if isinstance(field, each[0])), None)
+    if widget.is_hidden:
+        return widget if isinstance(widget, forms.HiddenInput) else forms.HiddenInput(attrs)
+    if isinstance(widget, forms.NullBooleanSelect):
+        widget.choices = [("", label) if value == "unknown" else (value, label) for value, label in widget.choices]
+    if isinstance(widget, ChoiceWidget):
+        return widget
+    if moment is not None:
+        _, made, kind, format_ = moment
+        return made({**attrs, "type": kind}, format_)
+    if hasattr(field, "base_field"):
+        return forms.TextInput(attrs)
+    if isinstance(field, forms.IntegerField) and not isinstance(widget, forms.NumberInput):
+        is_exact = (getattr(field, "max_digits", None) or 0) <= MAX_DIGITS
+        return forms.NumberInput(attrs) if is_exact else forms.TextInput({**attrs, "inputmode": "decimal"})
+    if isinstance(widget, forms.PasswordInput):
+        widget.render_value = False
+    if isinstance(widget, forms.MultiWidget):
+        widget.widgets_names = [""] * len(widget.widgets)  # type: ignore[attr-defined] # a list of values with one name
+    return widget
+
+
+def _usual(field: Any) -> Any:
+    """Return the widget of a field, or the usual one of its class in place of one that needs scripts."""
+    widget = field.widget
+    if isinstance(field, forms.FileField):  # one without a checkbox to clear the file
+        return forms.FileInput({name: value for name, value in widget.attrs.items() if name != "type"})
+    if getattr(field, "queryset", field) is None:  # the form sets it only when it is submitted
+        return forms.TextInput(widget.attrs)
+    if widget.is_hidden or _is_of_forms(widget):
+        return widget
+    usual = forms.PasswordInput if getattr(widget, "input_type", "") == "password" else type(field).widget
+    usual = usual(widget.attrs) if isinstance(usual, type) else deepcopy(usual)
+    return usual if _is_of_forms(usual) else forms.TextInput(widget.attrs)
+
+
+def _is_of_forms(widget: Any) -> bool:
+    """Return True for widgets of ``django.forms``, and others that read the same input and need no scripts."""
+    reads = type(widget).value_from_datadict.__module__
+    return reads.startswith("django.forms.") and not type(widget).__module__.startswith("django.contrib.")
+
+
+def _kinds(schema: Mapping[str, Any]) -> list[str]:
+    kinds = schema.get("type", [])
+    return [kinds] if isinstance(kinds, str) else list(kinds)
