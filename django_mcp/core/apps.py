@@ -6,7 +6,7 @@ app's tools carries the HTML of the template, rendered with that result, in its 
 
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urljoin, urlsplit
@@ -131,12 +131,21 @@ class App(Resource):
                 domains[key].append(origin)
         return ResourceContents(html, mime_type=APP_MIME_TYPE, meta={"ui": self._meta(domains)})
 
-    def add_view(self, context: Any, fields: dict[str, Any], result: Any) -> None:
-        """Add the HTML of a result to its ``_meta``. If the template fails, the client shows the text of the result."""
+    def add_view(
+        self,
+        context: Any,
+        fields: dict[str, Any],
+        result: Any,
+        view_context: Callable[[Any, Any], Mapping[str, Any]] | None = None,
+    ) -> None:
+        """Add the HTML of a result to its ``_meta``. If the template fails, the client shows the text of the result.
+
+        *view_context* returns further variables of the template.
+        """
         try:
             if not self.shows_results:
                 return
-            html = self.view(context, result)
+            html = self.view(context, result, **(view_context(context, result) if view_context else {}))
         except Exception:  # the tool did its work, so its result must not be lost
             logger.exception("%s could not be rendered; the client gets the text of the result", self.label)
             return
