@@ -148,6 +148,11 @@ DJANGO_MCP = {
     "ALLOWED_ORIGINS": ["http://localhost:6274", "http://127.0.0.1:6274"],
     "NAME": "travel-agency",
     "TITLE": "Travel agency",
+    "VERSION": "1.0.0",
+    # For directories of connectors; see docs/listing.md.
+    "DESCRIPTION": "Search and book flights and hotels, and look up weather, activities and past trips.",
+    "PRIVACY_POLICY_URL": f"{BASE_URL}/privacy/",
+    "SERVER_CARD": True,
     "INSTRUCTIONS": (
         "This is a travel agency's server: flights, hotels, weather, activities, past trips, documents and a "
         "calendar for about seventy cities. Read the resource travel://guide for an overview, and travel://cities for "

@@ -10,11 +10,13 @@ from django.contrib.auth import get_user_model
 from django.core.checks import CheckMessage, Error, Tags, Warning, register  # noqa: A004
 from django.core.exceptions import ImproperlyConfigured
 from django.db import router
+from django.template import TemplateDoesNotExist, TemplateSyntaxError
 from django.utils.module_loading import import_string
 from django.utils.translation import gettext as _
 
 from django_mcp import conf
 from django_mcp.core import database
+from django_mcp.core.apps import App
 from django_mcp.core.server import MCPServer, servers
 from django_mcp.core.throttling import RateThrottle
 from django_mcp.primitives.base import NO_RATE, parse_rate
@@ -137,6 +139,32 @@ def check_descriptions() -> list[CheckMessage]:
     ]
 
 
+def check_apps() -> list[CheckMessage]:
+    """Report apps whose template is missing or invalid, and static files without an address that hosts can load."""
+    found: dict[str, CheckMessage] = {}
+    for server in servers():
+        for app in (each for each in server.resources.values() if isinstance(each, App)):
+            try:
+                needs_address = app.uses_static and not conf.settings.BASE_URL
+            except (TemplateDoesNotExist, TemplateSyntaxError) as error:
+                found[app.uri] = Error(
+                    _("%(app)s: %(error)s: %(problem)s")
+                    % {"app": app.label, "error": type(error).__name__, "problem": error},
+                    hint=_("Correct the name or the template. Calls would show the text of the result only."),
+                    obj=server,
+                    id="django_mcp.E059",
+                )
+            else:
+                if needs_address:
+                    found[app.uri] = Warning(
+                        _("%(app)s uses static files, and DJANGO_MCP['BASE_URL'] is not set.") % {"app": app.label},
+                        hint=_("Set it to the site's public address, from which clients load them."),
+                        obj=server,
+                        id="django_mcp.W059",
+                    )
+    return list(found.values())
+
+
 def check_databases() -> list[CheckMessage]:
     """Report a package database other than that of users: foreign keys cannot span databases."""
     if not database.has_database():
@@ -213,6 +241,7 @@ OWN = (
     check_context_managers,
     check_authentication,
     check_descriptions,
+    check_apps,
     check_databases,
     check_schemas,
     check_argument_counts,
@@ -257,6 +286,7 @@ def _of_folders(when: str, *arguments: Any) -> list[CheckMessage]:
     from django_mcp.approvals import checks as approvals  # noqa: PLC0415
     from django_mcp.auth import checks as auth  # noqa: PLC0415
     from django_mcp.integrations import checks as integrations  # noqa: PLC0415
+    from django_mcp.listing import checks as listing  # noqa: PLC0415
     from django_mcp.model_resources import checks as model_resources  # noqa: PLC0415
     from django_mcp.oauth import checks as oauth  # noqa: PLC0415
     from django_mcp.skills import checks as skills  # noqa: PLC0415
@@ -264,7 +294,7 @@ def _of_folders(when: str, *arguments: Any) -> list[CheckMessage]:
 
     if not _is_readable():
         return []
-    folders = (approvals, auth, model_resources, oauth, tasks, skills, integrations)
+    folders = (approvals, auth, model_resources, oauth, tasks, skills, integrations, listing)
     return _messages(chain.from_iterable(getattr(folder, when, ()) for folder in folders), *arguments)
 
 

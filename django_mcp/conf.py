@@ -36,6 +36,18 @@ class Settings(NamedTuple):
     """``serverInfo.version``: the version of the site."""
     INSTRUCTIONS: str | None = None
     """Instructions of the default endpoint, for models."""
+    DESCRIPTION: str | None = None
+    """One sentence about the default endpoint, of at most 100 characters, for people who choose a server."""
+    REGISTRY_NAME: str | None = None
+    """Name of the default endpoint in registries, such as ``"com.example.travel/booking"``; None: from ``BASE_URL``."""
+    SERVER_CARD: bool = False
+    """Publish a server card of each endpoint without ``user_passes_test``, and the catalogs that name them."""
+    PRIVACY_POLICY_URL: str | None = None
+    """Address of the site's privacy policy, which directories of connectors require."""
+    OPENAI_APPS_CHALLENGE: str | None = None
+    """Token with which OpenAI verifies the domain, served at ``/.well-known/openai-apps-challenge``."""
+    MCP_REGISTRY_AUTH: str | None = None
+    """Public key with which the MCP registry verifies the domain, served at ``/.well-known/mcp-registry-auth``."""
     ALLOWED_ORIGINS: tuple[str, ...] = ()
     """Origins of browser clients, such as ``"https://inspector.example.com"``. The site's own is always allowed."""
     MAX_BODY_BYTES: int = 4 * 1024 * 1024

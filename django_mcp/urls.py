@@ -16,6 +16,7 @@ from django_mcp.auth.base import authenticators
 from django_mcp.auth.oauth import OAuth2Authentication
 from django_mcp.conf import settings
 from django_mcp.core.server import servers
+from django_mcp.listing.documents import document_patterns
 from django_mcp.transports.http import http_sse_endpoints
 from django_mcp.transports.resource_metadata import metadata_patterns
 from django_mcp.transports.view import event_loop_view, mcp_view
@@ -68,7 +69,7 @@ def _endpoint_patterns() -> list[URLPattern]:
         for server in servers()
         for suffix, endpoint in http_sse_endpoints(server).items()
     ]
-    return [*endpoints, *beside, *metadata_patterns()]
+    return [*endpoints, *beside, *metadata_patterns(), *document_patterns()]
 
 
 def _approval_patterns() -> list[URLPattern]:

@@ -1,7 +1,7 @@
 """Existing parts of the agency's site as tools and prompts: a form, a view, an API, a template."""
 
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -35,10 +35,22 @@ def hold(ctx: Context, form: BookingForm) -> ToolResult[Booked]:
     return ToolResult(booked, text=f"Held: {booked}")
 
 
-form_tool(BookingForm, name="hold_rooms", title="Hold rooms", handle=hold, scopes=["travel:write"], read_only=False)
+form_tool(
+    BookingForm,
+    name="hold_rooms",
+    title="Hold rooms",
+    handle=hold,
+    scopes=["travel:write"],
+    read_only=False,
+    destructive=False,
+    open_world=False,
+)
 
 # create_calendar_event already creates events; the API adds the other operations.
-drf_tools(EventViewSet, name="own_event", exclude=["create", "update"], write_scopes=["travel:write"])
+own_events: dict[str, Any] = {"name": "own_event", "write_scopes": ["travel:write"], "open_world": False}
+drf_tools(EventViewSet, actions=["list", "retrieve"], **own_events)
+drf_tools(EventViewSet, actions=["partial_update"], destructive=True, policy="allow", **own_events)
+drf_tools(EventViewSet, actions=["destroy"], **own_events)
 
 view_tool(
     "departures",

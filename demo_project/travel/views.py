@@ -80,6 +80,12 @@ def outbox(request: HttpRequest) -> HttpResponse:
 
 
 @require_safe
+def privacy(request: HttpRequest) -> HttpResponse:
+    """The privacy policy, which directories of connectors ask for."""
+    return render(request, "travel/privacy.html")
+
+
+@require_safe
 def departures(request: HttpRequest, airport: str) -> JsonResponse:
     """List the next departures of an airport.
 

@@ -77,15 +77,6 @@ def scope_choices() -> Choices:
     return [(name, f"{scope.text} ({name})") for name, scope in declared().items()]
 
 
-def tool_choices() -> Choices:
-    """Return all tools by name, with their endpoints."""
-    found: dict[str, list[str]] = {}
-    for server in servers():
-        for name in server.tools:
-            found.setdefault(name, []).append(server.name)
-    return [(name, f"{name} ({', '.join(where)})") for name, where in sorted(found.items())]
-
-
 def with_stored(choices: Choices, stored: Iterable[str] | None) -> Choices:
     """Return *choices* plus stored values that no longer exist, so that saving keeps them."""
     known = {name for name, _words in choices}

@@ -9,7 +9,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
 from django_mcp.core.database import keys_of
 from django_mcp.core.redaction import CUT, NAMED, SECRET, bounded, one_line, visible
@@ -49,6 +49,7 @@ class Preview(NamedTuple):
         kind: ``"none"``, ``"error"``, ``"changes"`` or ``"value"``.
         title: the action and its object.
         also: other effects.
+        is_uncounted: True if the number of other rows that a deletion deletes is unknown.
         columns: which of ``"before"`` and ``"after"`` the changes have.
         value: rendered value of kind ``"value"``.
     """
@@ -58,6 +59,7 @@ class Preview(NamedTuple):
     uri: str = ""
     changes: tuple[Change, ...] = ()
     also: tuple[SafeString, ...] = ()
+    is_uncounted: bool = False
     columns: tuple[str, ...] = ()
     value: SafeString = mark_safe("")
 
@@ -127,13 +129,14 @@ def _changes(value: Mapping[str, Any], verb: str, changes: list[Any]) -> Preview
     columns = tuple(
         name for name in ("before", "after") if any(isinstance(each, dict) and name in each for each in changes)
     )
-    also = value.get("also")
+    also = value.get("also", [])
     return Preview(
         "changes",
         capfirst(title.strip()),
         line(value.get("uri") or "", 500),
         tuple(_change(each) for each in changes),
         tuple(_also(also if isinstance(also, list) else [])),
+        also is None,
         columns,
     )
 
@@ -228,4 +231,5 @@ def cut(text: str) -> str:
     """Return a text shortened and without credentials or invisible characters."""
     more = len(text) - MAX_CHARACTERS
     shown = bounded(text, MAX_CHARACTERS)
-    return f"{shown}\n{_('… and %d characters more.') % more}" if more > 0 else shown
+    words = ngettext("… and %d character more.", "… and %d characters more.", more)
+    return f"{shown}\n{words % more}" if more > 0 else shown

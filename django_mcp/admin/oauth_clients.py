@@ -1,7 +1,7 @@
 """Admin of OAuth clients: their users, revocation and policies. Requires django-oauth-toolkit."""
 
 import datetime
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,12 +15,16 @@ from django.core.paginator import Paginator
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect, QueryDict
 from django.urls import URLPattern, path
+from django.utils.safestring import SafeString
 from django.utils.text import Truncator, capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from django_mcp.admin.base import OwnPagesAdmin, page_of, page_queries
 from django_mcp.admin.client_policies import ClientLimitsForm
+from django_mcp.admin.tool_rows import lines
+from django_mcp.admin.tools import DEFAULT, Change, ToolPolicyActions, confirmation, fields_of
+from django_mcp.approvals.tool_policies import changes_of_limit, limit_of
 from django_mcp.auth.toolkit import get_application_model
 from django_mcp.core import database
 from django_mcp.core.database import keys_of
@@ -88,23 +92,25 @@ class ClientActions:
         name = name_of(self._application)
         self._tell((_("Client %s is blocked.") if blocked else _("Client %s is no longer blocked.")) % name)
 
-    def limit(self, form: ClientLimitsForm) -> None:
-        """Save the limits of scopes and tools; the form is valid."""
+    def limit(self, form: ClientLimitsForm, changes: Iterable[Change]) -> None:
+        """Save the limits of a valid form: of scopes in the client's policy, and of tools as *changes*."""
+        policies, done = ToolPolicyActions(self._admin, self._request), _("Limits changed.")
         with database.atomic():
             row = form.save(commit=False)
-            # Only these columns: the client may have been blocked since the page was loaded.
-            row.save(update_fields=None if row.pk is None else ["scopes", "tools"])
-            done = _("Limits changed.")
-            self._admin.log_change(self._request, row, done)
+            if row.pk is not None or row.scopes is not None:
+                # Only this column: the client may have been blocked since the page was loaded.
+                row.save(update_fields=None if row.pk is None else ["scopes"])
+                self._admin.log_change(self._request, row, done)
+            changed = policies.store(changes)
             self._note(done)
-        self._tell(_("Limits of client %s saved.") % name_of(self._application))
+        self._tell(policies.with_undo(_("Limits of client %s saved.") % name_of(self._application), changed))
 
     def _note(self, words: str) -> None:
         row = OAuthClient(client_id=self._application.client_id)
         row.pk = row.client_id  # the proxy has no table; LogEntry stores this id
         self._admin.log_change(self._request, row, words)
 
-    def _tell(self, words: str, level: int = messages.SUCCESS) -> None:
+    def _tell(self, words: "str | SafeString", level: int = messages.SUCCESS) -> None:
         self._admin.message_user(self._request, words, level)
 
 
@@ -331,23 +337,38 @@ def document_of(application: Any) -> str:
     return str(application.client_id) if application.registration_source == "cimd" else ""
 
 
+def changes_of_tools(form: ClientLimitsForm) -> list[Change]:
+    """Return the changes of policies that limit a client to the tools of a valid form."""
+    if "tools" not in form.fields:
+        return []
+    client_id, chosen = form.instance.client_id, form.cleaned_data["tools"]
+    tools = None if chosen is None else [_server_and_tool(each) for each in chosen]
+    return [
+        Change(server, tool, decision or DEFAULT, client_id=client_id)
+        for server, tool, decision in changes_of_limit(client_id, tools)
+    ]
+
+
+def _server_and_tool(key: str) -> tuple[str, str]:
+    server, _dot, tool = key.partition(".")
+    return server, tool
+
+
 def policy_words(application: Any, policy: ClientPolicy | None) -> list[str]:
     """Return sentences that describe the client's policy."""
-    if policy is None:
-        nothing = _("No policy: limited only by what its users authorize.")
-        return (
-            [_("It has no service account, so its tokens give no access.")]
-            if acts_for_itself(application)
-            else [nothing]
-        )
-    lines = [_("Blocked: all its tokens are rejected.") if policy.blocked else _("Not blocked.")]
-    lines.append(_scope_words(policy.scopes))
-    lines.append(_tool_words(policy.tools))
-    if policy.service_account is not None:
-        lines.append(_("Service account: %s.") % policy.service_account.get_username())
-    elif acts_for_itself(application):
-        lines.append(_("It has no service account, so its tokens give no access."))
-    return lines
+    tools = limit_of(application.client_id)
+    acts_alone = acts_for_itself(application)
+    found = []
+    if policy is not None:
+        found.append(_("Blocked: all its tokens are rejected.") if policy.blocked else _("Not blocked."))
+        found.append(_scope_words(policy.scopes))
+    if policy is not None or tools is not None:
+        found.append(_tool_words(tools))
+    if policy is not None and policy.service_account is not None:
+        found.append(_("Service account: %s.") % policy.service_account.get_username())
+    elif acts_alone:
+        found.append(_("It has no service account, so its tokens give no access."))
+    return found or [_("No policy: limited only by what its users authorize.")]
 
 
 def _scope_words(scopes: Sequence[str] | None) -> str:
@@ -356,12 +377,13 @@ def _scope_words(scopes: Sequence[str] | None) -> str:
     return _("Maximum scopes: %s.") % ("; ".join(each.text for each in consent.in_words(scopes)) or _("none"))
 
 
-def _tool_words(tools: Sequence[str] | None) -> str:
+def _tool_words(tools: Collection[tuple[str, str]] | None) -> str:
     if tools is None:
         return _("Tools: all.")
     if not tools:
         return _("Tools: none.")
-    return ngettext("Only the tool %s.", "Only the tools %s.", len(tools)) % ", ".join(tools)
+    named = ", ".join(sorted(f"{tool} ({server})" for server, tool in tools))
+    return ngettext("Only the tool %s.", "Only the tools %s.", len(tools)) % named
 
 
 PER_PAGE = 100
@@ -420,9 +442,12 @@ class OAuthClientAdmin(OwnPagesAdmin):
         limits = ClientLimitsForm(
             request.POST if "limits" in request.POST else None,
             instance=policy or ClientPolicy(client_id=application.client_id),
+            limits_tools=request.user.has_perm("django_mcp.change_toolpolicy"),
         )
-        if request.method == "POST" and self._change(request, application, limits):
-            return HttpResponseRedirect(request.get_full_path())
+        if request.method == "POST":
+            answer = self._change(request, application, limits)
+            if answer is not None:
+                return answer
         page = Paginator(people(application), PER_PAGE).get_page(request.GET.get("p"))
         context = {
             **self._about(application),
@@ -444,20 +469,24 @@ class OAuthClientAdmin(OwnPagesAdmin):
         }
         return self.page(request, "application", name_of(application), context)
 
-    def _change(self, request: HttpRequest, application: Any, limits: ClientLimitsForm) -> bool:
-        """Do what was asked. Return False if the form of limits has errors."""
+    def _change(self, request: HttpRequest, application: Any, limits: ClientLimitsForm) -> HttpResponse | None:
+        """Do what was asked, and return the response; None if the form of limits has errors to show."""
         if not self.has_change_permission(request):
             raise PermissionDenied
         given, changing = request.POST, ClientActions(self, request, application)
         if "limits" in given:
             if not limits.is_valid():
-                return False
-            changing.limit(limits)
+                return None
+            changes = changes_of_tools(limits)
+            asking = confirmation(self, request, lines(with_calls=False), changes, fields_of(given))
+            if asking is not None:
+                return asking
+            changing.limit(limits, changes)
         elif "take_back" in given:
             changing.take_back(given["take_back"])
         elif given.get("blocked") in {"yes", "no"}:
             changing.block(blocked=given["blocked"] == "yes")
-        return True
+        return HttpResponseRedirect(request.get_full_path())
 
     def take_back_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
         """Confirm the revocation of all access; revoke it on POST.

@@ -326,7 +326,7 @@ class Trial:
     @property
     def said(self) -> list[tuple[str, str]]:
         """Return the messages that the tool sent meanwhile."""
-        return [] if self.outcome is None else messages_of(self.outcome.ended.told)
+        return [] if self.outcome is None else messages_of(self.outcome.ended.notifications)
 
     @property
     def sent(self) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.http import QueryDict
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from django_mcp.primitives.markers import is_secret
 from django_mcp.protocol.errors import ParseError
@@ -135,14 +136,10 @@ class Field:
 
     def _limits(self) -> list[str]:
         found = []
-        for least, most, words in (
-            ("minimum", "maximum", "{}"),
-            ("minLength", "maxLength", _("{} characters")),
-            ("minItems", "maxItems", _("{} entries")),
-        ):
-            low, high = self.schema.get(least), self.schema.get(most)
+        for part in ("imum", "Length", "Items"):
+            low, high = self.schema.get(f"min{part}"), self.schema.get(f"max{part}")
             if low is not None or high is not None:
-                found.append(words.format(_range(low, high)))
+                found.append(_counted(part, low if high is None else high).format(_range(low, high)))
         if pattern := self.schema.get("pattern"):
             found.append(str(pattern))
         return found
@@ -259,6 +256,13 @@ def _types(schema: Schema) -> frozenset[str] | None:
 
 def _number(value: Any, otherwise: float) -> float:
     return value if isinstance(value, int | float) else otherwise
+
+
+def _counted(part: str, number: Any) -> str:
+    number = number if isinstance(number, int) else 0  # a schema of a site may have anything here
+    if part == "Length":
+        return ngettext("{} character", "{} characters", number)
+    return "{}" if part == "imum" else ngettext("{} entry", "{} entries", number)
 
 
 def _range(low: Any, high: Any) -> str:

@@ -14,6 +14,7 @@ from django.db.models import Model
 from django.template.defaultfilters import date
 from django.utils import timezone
 from django.utils.safestring import SafeString
+from django.utils.text import get_text_list
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
@@ -76,8 +77,9 @@ def _text(value: Any) -> list[str]:
 def _rows(before: Sequence[str], now: Sequence[str]) -> list[Row]:
     found = list(_compared(before, now))
     if len(found) > MAX_LINES:
-        more = _("… and %d lines more.") % (len(found) - MAX_LINES)
-        found = [*found[:MAX_LINES], Row("place", "", more)]
+        more = len(found) - MAX_LINES
+        words = ngettext("… and %d line more.", "… and %d lines more.", more) % more
+        found = [*found[:MAX_LINES], Row("place", "", words)]
     return found
 
 
@@ -131,9 +133,9 @@ def _callers(server: MCPServer, tool: Tool) -> Iterator[str]:
     if server.user_passes_test is not None:
         yield _("users accepted by %s") % _called(server.user_passes_test)
     if tool.visible is not None:
-        model = _model_of(tool)
-        if model is not None and tool.is_generated:
-            yield _("users who may view %s") % model._meta.verbose_name_plural  # noqa: SLF001
+        if models := _models_of(tool):
+            names = [str(model._meta.verbose_name_plural) for model in models]  # noqa: SLF001
+            yield _("users who may view %s") % get_text_list(names, _("or"))
         else:
             yield _("callers accepted by %s") % _called(tool.visible)
 
@@ -146,9 +148,8 @@ def scope_words(tool: Tool) -> str:
 
 def source_of(tool: Tool) -> str:
     """Return the function, view or model of a tool."""
-    model = _model_of(tool)
-    if model is not None and tool.is_generated:
-        return _("model %s") % model._meta.label  # noqa: SLF001 - Django's documented API
+    if models := _models_of(tool):
+        return _("model %s") % ", ".join(model._meta.label for model in models)  # noqa: SLF001 - Django's documented API
     origin = _origin(tool)
     return _("view %s") % origin if isinstance(origin, str) else _called(origin)
 
@@ -181,9 +182,11 @@ def _origin(tool: Tool) -> Any:
     return call if owner is None else owner
 
 
-def _model_of(tool: Tool) -> type[Model] | None:
-    model = getattr(getattr(inspect.unwrap(tool.read.call), "owner", None), "model", None)
-    return model if isinstance(model, type) and issubclass(model, Model) else None
+def _models_of(tool: Tool) -> Sequence[type[Model]]:
+    """Return the models that a tool was generated for."""
+    owner = getattr(inspect.unwrap(tool.read.call), "owner", None) if tool.is_generated else None
+    models = getattr(owner, "models", [getattr(owner, "model", None)])
+    return [each for each in models if isinstance(each, type) and issubclass(each, Model)]
 
 
 def _called(thing: Any) -> str:
@@ -203,6 +206,7 @@ class ToolRow:
 
     Attributes:
         rows: its policies.
+        limits: the policies of clients that may use only some tools, for all others.
         known: its last approved definition.
         calls: recent statistics; None if the user may not see them.
     """
@@ -210,6 +214,7 @@ class ToolRow:
     server: MCPServer
     tool: Tool
     rows: Sequence[ToolPolicy]
+    limits: Sequence[ToolPolicy]
     known: ToolSnapshot | None
     calls: ToolStatistics | None
 
@@ -229,6 +234,12 @@ class ToolRow:
     def overrides(self) -> list[ToolPolicy]:
         """Return the policies for groups and clients."""
         return [each for each in self.rows if each is not self.own]
+
+    @property
+    def limited(self) -> list[ToolPolicy]:
+        """Return the policies of clients that may not use the tool because they are limited to others."""
+        chosen = {each.client_id for each in self.rows if each.group_id is None}
+        return [each for each in self.limits if each.client_id not in chosen]
 
     @cached_property
     def default(self) -> Decision:
@@ -298,10 +309,10 @@ class ToolRow:
 
     @property
     def override_words(self) -> str:
-        """Return the number of overrides, or ""."""
-        if not self.overrides:
+        """Return the number of overrides, or "". A tool chosen for a client is none."""
+        number = sum(each.decision != ToolPolicy.GENERAL for each in self.overrides)
+        if not number:
             return ""
-        number = len(self.overrides)
         return ngettext("%d override", "%d overrides", number) % number
 
     # Changes
@@ -396,17 +407,18 @@ def lines(*, with_calls: bool) -> list[ToolRow]:
     rows: dict[tuple[str, str], list[ToolPolicy]] = defaultdict(list)
     for row in ToolPolicy.objects.select_related("group", "changed_by").order_by("group__name", "client_id"):
         rows[row.server, row.tool].append(row)
+    limits = rows.pop(("", ""), [])
     calls = _calls() if with_calls else {}
     nothing = ToolStatistics(per_day=[0] * DAYS) if with_calls else None
     return [
-        ToolRow(server, tool, rows.get(which, ()), known.get(which), calls.get(which, nothing))
+        ToolRow(server, tool, rows.get(which, ()), limits, known.get(which), calls.get(which, nothing))
         for server, tool, which in _every(served)
     ]
 
 
 def left_over() -> list[ToolPolicy]:
     """Return policies of tools that do not exist in this process; they apply again if the tool returns."""
-    there = {which for _server, _tool, which in _every(list(servers()))}
+    there = {("", ""), *(which for _server, _tool, which in _every(list(servers())))}
     rows = ToolPolicy.objects.select_related("group", "changed_by").order_by(
         "server", "tool", "group__name", "client_id"
     )
@@ -421,14 +433,14 @@ def find(key: str, *, with_calls: bool) -> ToolRow | None:
     if server is None or tool is None or tool not in tool_policies.tools_of(server):
         return None
     which = {"server": server.name, "tool": tool.key}
-    rows = ToolPolicy.objects.filter(**which).select_related("group", "changed_by").order_by("group__name", "client_id")
+    rows = ToolPolicy.objects.select_related("group", "changed_by").order_by("group__name", "client_id")
     accepted = ToolSnapshot.objects.filter(**which).select_related("accepted_by")
     known = accepted.first()
     if known is None:
         tool_policies.remember([server], tool_policies.accepted())
         known = accepted.first()
     calls = _calls().get((server.name, tool.key), ToolStatistics(per_day=[0] * DAYS)) if with_calls else None
-    return ToolRow(server, tool, list(rows), known, calls)
+    return ToolRow(server, tool, list(rows.filter(**which)), list(rows.filter(tool="")), known, calls)
 
 
 def _every(served: Sequence[MCPServer]) -> Iterator[tuple[MCPServer, Tool, tuple[str, str]]]:

@@ -1,8 +1,8 @@
 """Admin of tools: list, detail and policies."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from django import forms
@@ -26,9 +26,8 @@ from django_mcp.admin import tool_rows
 from django_mcp.admin.base import OwnPagesAdmin, page_queries
 from django_mcp.admin.display import as_json
 from django_mcp.admin.stats import unindexed
-from django_mcp.admin.tool_rows import DAYS, ToolRow, decided_words, differences, find, left_over, lines
+from django_mcp.admin.tool_rows import DAYS, ToolRow, decided_words, decision_words, differences, find, left_over, lines
 from django_mcp.approvals import tool_policies
-from django_mcp.approvals.tool_policies import decide
 from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.policies import Decision
@@ -46,7 +45,7 @@ def _is(value: str) -> Test:
 OF_DECISION: Mapping[str, tuple[Any, Test]] = {
     **{str(value): (label, _is(value)) for value, label in ToolPolicy.Decision.choices},
     "decided": (gettext_lazy("set explicitly"), lambda line: line.own is not None),
-    "overridden": (gettext_lazy("with overrides"), lambda line: bool(line.overrides)),
+    "overridden": (gettext_lazy("with overrides"), lambda line: bool(line.override_words)),
 }
 OF_HINT: Mapping[str, tuple[Any, Test]] = {
     "read-only": (gettext_lazy("read-only"), lambda line: line.tool.read_only),
@@ -187,30 +186,127 @@ DECISIONS = (DEFAULT, *ToolPolicy.Decision.values)
 
 
 UNDO_SALT, UNDO_SECONDS = "django_mcp.admin.undo", 3600
+Whom = tuple[Any, str]
+"""Primary key of a group or None, and a client id or ""."""
+EVERYONE: Whom = (None, "")
 
 
 @dataclass(frozen=True)
 class Change:
-    """A general policy to set.
+    """A policy to set.
 
     Attributes:
-        line: the tool.
-        decision: one of ``DECISIONS``.
+        server: name of the endpoint.
+        tool: key of the tool; with *server* empty for all other tools of a client (see ``ToolPolicy``).
+        decision: as stored, or ``DEFAULT`` to remove the policy.
+        group: the group it applies to, or None.
+        client_id: the client it applies to, or "".
     """
 
-    line: ToolRow
+    server: str
+    tool: str
     decision: str
+    group: Any = None
+    client_id: str = ""
 
     @property
-    def loosens(self) -> bool:
-        """True if the change gives less control over a tool that may destroy data."""
-        now = self.line.default if self.decision == DEFAULT else Decision[self.decision.upper()]
-        return self.line.may_destroy and now < self.line.general
+    def key(self) -> str:
+        """The tool's key in URLs and history."""
+        return f"{self.server}.{self.tool}"
 
     @property
-    def words(self) -> str:
-        """The new policy."""
-        return _words(self.decision)
+    def whom(self) -> Whom:
+        """To whom it applies, as a key."""
+        return None if self.group is None else self.group.pk, self.client_id
+
+    @property
+    def stored(self) -> str:
+        """What is stored now. One query."""
+        rows = ToolPolicy.objects.filter(server=self.server, tool=self.tool, group=self.group, client_id=self.client_id)
+        return rows.values_list("decision", flat=True).first() or DEFAULT
+
+    @property
+    def note(self) -> str:
+        """The entry in the tool's history."""
+        if self.whom == EVERYONE:
+            return _("General policy: %s.") % _words(self.decision)
+        return self.message
+
+    @property
+    def message(self) -> str:
+        """The message after it was set."""
+        if self.whom == EVERYONE:
+            return _("Policy of %(tool)s is now: %(decision)s.") % {"tool": self.key, "decision": _words(self.decision)}
+        who = _whom(self.group, self.client_id)
+        return _("%s: override removed.") % who if self.decision == DEFAULT else f"{who}: {_words(self.decision)}."
+
+
+class Loosened(NamedTuple):
+    """A tool that may destroy data and would be called with less control, and by whom."""
+
+    line: ToolRow
+    who: str
+    before: str
+    after: str
+
+
+def loosened(lines: Iterable[ToolRow], changes: Sequence[Change]) -> Iterator[Loosened]:
+    """Yield which of the tools would be called with less control after the changes."""
+    for line in lines:
+        own = [each for each in changes if each.key == line.key or not each.tool]
+        if not own or not line.may_destroy:
+            continue
+        before = {(row.group_id, row.client_id): row.decision for row in line.rows}
+        after, limited = dict(before), {row.client_id for row in line.limits}
+        limited_after = set(limited)
+        for each in own:
+            if each.tool:
+                after[each.whom] = each.decision
+            elif each.decision == DEFAULT:
+                limited_after.discard(each.client_id)
+            else:
+                limited_after.add(each.client_id)
+        for whom, change in {each.whom: each for each in own}.items():
+            now, then = _effective(line, before, limited, whom), _effective(line, after, limited_after, whom)
+            if then < now:
+                who = "" if whom == EVERYONE else _whom(change.group, change.client_id)
+                yield Loosened(line, who, decision_words(now), decision_words(then))
+
+
+def _effective(line: ToolRow, decisions: Mapping[Whom, str], limited: Collection[str], whom: Whom) -> Decision:
+    """Return what applies to calls by a group or client, without other overrides."""
+    group, client_id = whom
+    own, general = (decisions.get(each, DEFAULT) for each in (whom, EVERYONE))
+    if own == DEFAULT and group is None and client_id in limited:
+        return Decision.BLOCK
+    decision = general if own in {DEFAULT, ToolPolicy.GENERAL} else own
+    return line.default if decision == DEFAULT else Decision[decision.upper()]
+
+
+def confirmation(
+    model_admin: OwnPagesAdmin,
+    request: HttpRequest,
+    lines: Iterable[ToolRow],
+    changes: Sequence[Change],
+    fields: Iterable[tuple[str, str]],
+) -> HttpResponse | None:
+    """Return a page that asks whether to loosen policies of tools that may destroy something.
+
+    None if that was confirmed, or the changes loosen none.
+
+    Args:
+        fields: what the page sends again.
+    """
+    found = [] if "confirmed" in request.POST else list(loosened(lines, changes))
+    if not found:
+        return None
+    context = {"loosened": found, "fields": fields, "back": request.get_full_path()}
+    return model_admin.page(request, "confirm", _("Loosen policies?"), context)
+
+
+def fields_of(given: QueryDict) -> list[tuple[str, str]]:
+    """Return the fields of a form, to send it again."""
+    return [(name, value) for name, values in given.lists() if name != "csrfmiddlewaretoken" for value in values]
 
 
 class ToolPolicyActions:
@@ -220,95 +316,71 @@ class ToolPolicyActions:
         self._admin, self._request = model_admin, request
 
     def decide(self, changes: Sequence[Change]) -> None:
-        """Set general policies, all or none, and offer to undo it."""
-        before = [(each.line.key, each.line.chosen) for each in changes]
-        with database.atomic():
-            is_changed = [self._decide(each.line, each.decision) for each in changes]
-        changed = [each for each, is_new in zip(changes, is_changed, strict=True) if is_new]
-        if not changed:
+        """Set policies, all or none, and offer to undo it."""
+        done = self.store(changes)
+        if not done:
             self._tell(_("Nothing changed: this is already the policy."), messages.INFO)
-            return
-        if len(changed) == 1:
-            told = {"tool": changed[0].line.key, "decision": _words(changed[0].decision)}
-            words = _("Policy of %(tool)s is now: %(decision)s.") % told
+        elif len(done) == 1:
+            self._tell(self.with_undo(done[0][0].message, done))
         else:
-            words = ngettext("%d policy changed.", "%d policies changed.", len(changed)) % len(changed)
-        self._tell(self._with_undo(words, before))
+            words = ngettext("%d policy changed.", "%d policies changed.", len(done)) % len(done)
+            self._tell(self.with_undo(words, done))
 
-    def _with_undo(self, words: str, before: list[tuple[str, str]]) -> SafeString:
+    def store(self, changes: Iterable[Change]) -> list[tuple[Change, str]]:
+        """Set policies, all or none. Return those that changed, with the decision before."""
+        done = []
+        with database.atomic():
+            for each in changes:
+                before = each.stored
+                if before == each.decision:
+                    continue
+                tool_policies.store(
+                    each.server,
+                    each.tool,
+                    None if each.decision == DEFAULT else each.decision,
+                    group=each.group,
+                    client_id=each.client_id,
+                    user=self._request.user,
+                )
+                if each.tool:
+                    self._note(each.server, each.tool, each.note)
+                done.append((each, before))
+        return done
+
+    def with_undo(self, words: str, done: Sequence[tuple[Change, str]]) -> SafeString | str:
         """Return a message with a button that restores what was before; its state is signed, and for this user."""
-        token = signing.dumps([str(self._request.user.pk), before], salt=UNDO_SALT, compress=True)
+        address = self._admin.address("tools_changelist")
+        if not address or not done:
+            return words
+        state = [(each.server, each.tool, before, *each.whom) for each, before in done]
         return format_html(
             '{} <form method="post" action="{}" class="mcp-undo"><input type="hidden" name="csrfmiddlewaretoken" '
             'value="{}"><button name="undo" value="{}">{}</button></form>',
             words,
-            self._admin.address("tools_changelist"),
+            address,
             get_token(self._request),
-            token,
+            signing.dumps([str(self._request.user.pk), state], salt=UNDO_SALT, compress=True),
             _("Undo"),
         )
 
-    def undo(self, every: Iterable[ToolRow], token: str) -> None:
-        """Restore general policies as they were before a change."""
+    def undo(self, token: str) -> None:
+        """Restore policies as they were before a change."""
         try:
-            user, before = signing.loads(token, salt=UNDO_SALT, max_age=UNDO_SECONDS)
+            user, state = signing.loads(token, salt=UNDO_SALT, max_age=UNDO_SECONDS)
         except signing.BadSignature:
-            user, before = None, []
+            user, state = None, []
         if user != str(self._request.user.pk):
             self._tell(_("It is too late to undo this. Set the policies by hand."), messages.WARNING)
             return
-        rows = {each.key: each for each in every}
-        with database.atomic():
-            number = sum(self._decide(rows[key], decision) for key, decision in before if key in rows)
-        self._tell(ngettext("%d policy restored.", "%d policies restored.", number) % number)
-
-    def _decide(self, line: ToolRow, decision: str) -> bool:
-        if decision == line.chosen:
-            return False
-        value = None if decision == DEFAULT else decision
-        decide(line.server, line.tool, value, user=self._request.user)
-        self._note(line, _("General policy: %s.") % _words(decision))
-        return True
-
-    def override(self, line: ToolRow, form: OverrideForm) -> None:
-        """Set the policy for a group or client from a valid form."""
-        given = form.cleaned_data
-        who = _whom(given["group"], given["client_id"])
-        with database.atomic():
-            decide(
-                line.server,
-                line.tool,
-                given["decision"],
-                group=given["group"],
-                client_id=given["client_id"],
-                user=self._request.user,
+        groups = Group.objects.in_bulk({group for *_rest, group, _client in state if group is not None})
+        number = len(
+            self.store(
+                Change(server, tool, decision, groups.get(group), client_id)
+                for server, tool, decision, group, client_id in state
+                if group is None or group in groups
             )
-            self._note(line, f"{who}: {_words(given['decision'])}.")
-        self._tell(f"{who}: {_words(given['decision'])}.")
-
-    def remove(self, line: ToolRow, pk: str) -> None:
-        """Remove an override."""
-        row = next((each for each in line.overrides if str(each.pk) == pk), None)
-        if row is None:
-            self._tell(_("This override no longer exists."), messages.WARNING)
-            return
-        who = _whom(row.group, row.client_id)
-        with database.atomic():
-            decide(line.server, line.tool, None, group=row.group, client_id=row.client_id, user=self._request.user)
-            self._note(line, _("%s: override removed.") % who)
-        self._tell(_("%s: override removed.") % who)
-
-    def forget(self, rows: Iterable[ToolPolicy], pk: str) -> None:
-        """Remove the policy of a tool that does not exist."""
-        row = next((each for each in rows if str(each.pk) == pk), None)
-        if row is None:
-            self._tell(_("This policy no longer exists."), messages.WARNING)
-            return
-        key, who = f"{row.server}.{row.tool}", whom(row)
-        with database.atomic():
-            row.delete()
-            self._note_of(row.server, row.tool, _("%s: policy removed.") % who)
-        self._tell(_("Tool %(tool)s, %(who)s: policy removed.") % {"tool": key, "who": who})
+        )
+        self._tell(ngettext("%d policy restored.", "%d policies restored.", number) % number)
 
     def accept(self, line: ToolRow, digest: str) -> None:
         """Approve a tool's new definition, unless it has changed since it was shown."""
@@ -317,13 +389,10 @@ class ToolPolicyActions:
             return
         with database.atomic():
             tool_policies.accept(line.server, line.tool, self._request.user)
-            self._note(line, _("New definition approved."))
+            self._note(line.server.name, line.tool.key, _("New definition approved."))
         self._tell(_("The new definition of %s is approved.") % line.key)
 
-    def _note(self, line: ToolRow, words: str) -> None:
-        self._note_of(line.server.name, line.tool.key, words)
-
-    def _note_of(self, server: str, tool: str, words: str) -> None:
+    def _note(self, server: str, tool: str, words: str) -> None:
         row: Any = Tools(server=server, tool=tool)
         row.pk = f"{server}.{tool}"  # the proxy has no table; LogEntry stores this id
         self._admin.log_change(self._request, row, words)
@@ -333,7 +402,7 @@ class ToolPolicyActions:
 
 
 def _words(decision: str) -> str:
-    return _("default") if decision == DEFAULT else str(ToolPolicy.Decision(decision).label)
+    return _("default") if decision == DEFAULT else str(dict(ToolPolicy.decision.field.flatchoices)[decision])
 
 
 def whom(row: ToolPolicy) -> str:
@@ -405,20 +474,38 @@ class ToolsAdmin(OwnPagesAdmin):
     def _decide_about_some(self, request: HttpRequest, every: list[ToolRow]) -> HttpResponse:
         if not self.has_change_permission(request):
             raise PermissionDenied
-        if "forget" in request.POST:
-            ToolPolicyActions(self, request).forget(left_over(), request.POST["forget"])
-            return HttpResponseRedirect(request.get_full_path())
         if "undo" in request.POST:
-            ToolPolicyActions(self, request).undo(every, request.POST["undo"])
+            ToolPolicyActions(self, request).undo(request.POST["undo"])
             return HttpResponseRedirect(request.get_full_path())
-        return self._set(request, _wanted(request.POST, every))
+        if "forget" in request.POST:
+            return self._remove(request, left_over(), request.POST["forget"], every)
+        return self._set_general(request, _wanted(request.POST, every), every)
 
-    def _set(self, request: HttpRequest, changes: Sequence[Change]) -> HttpResponse:
+    def _set_general(self, request: HttpRequest, changes: Sequence[Change], every: Sequence[ToolRow]) -> HttpResponse:
+        return self._set(request, changes, every, [(f"{POLICY}{each.key}", each.decision) for each in changes])
+
+    def _remove(
+        self, request: HttpRequest, rows: Iterable[ToolPolicy], pk: str, every: Sequence[ToolRow]
+    ) -> HttpResponse:
+        """Remove the policy with this primary key, given as a string."""
+        row = next((each for each in rows if str(each.pk) == pk), None)
+        if row is None:
+            self.message_user(request, _("This policy no longer exists."), messages.WARNING)
+            return HttpResponseRedirect(request.get_full_path())
+        change = Change(row.server, row.tool, DEFAULT, row.group, row.client_id)
+        return self._set(request, [change], every, fields_of(request.POST))
+
+    def _set(
+        self,
+        request: HttpRequest,
+        changes: Sequence[Change],
+        every: Sequence[ToolRow],
+        fields: Iterable[tuple[str, str]],
+    ) -> HttpResponse:
         """Set policies; ask first if that loosens the policy of a tool that may destroy something."""
-        loosened = [each for each in changes if each.loosens]
-        if loosened and "confirmed" not in request.POST:
-            context = {"changes": changes, "loosened": loosened, "back": request.get_full_path()}
-            return self.page(request, "confirm", _("Loosen policies?"), context)
+        asking = confirmation(self, request, every, changes, fields)
+        if asking is not None:
+            return asking
         ToolPolicyActions(self, request).decide(changes)
         return HttpResponseRedirect(request.get_full_path())
 
@@ -462,24 +549,22 @@ class ToolsAdmin(OwnPagesAdmin):
 
     def _change(self, request: HttpRequest, line: ToolRow, form: OverrideForm) -> HttpResponse | None:
         """Do what was asked, and return the response; None if the form has errors to show."""
-        given, changing = request.POST, ToolPolicyActions(self, request)
-        again = HttpResponseRedirect(request.get_full_path())
+        given = request.POST
         if "accept" in given:
             if not self.has_accept_permission(request):
                 raise PermissionDenied
-            changing.accept(line, given["accept"])
-            return again
+            ToolPolicyActions(self, request).accept(line, given["accept"])
+            return HttpResponseRedirect(request.get_full_path())
         if not self.has_change_permission(request):
             raise PermissionDenied
-        if "override" in given:
-            if not form.is_valid():
-                return None
-            changing.override(line, form)
-        elif "remove" in given:
-            changing.remove(line, given["remove"])
-        else:
-            return self._set(request, _wanted(given, [line]))
-        return again
+        if "remove" in given:
+            return self._remove(request, line.overrides, given["remove"], [line])
+        if "override" not in given:
+            return self._set_general(request, _wanted(given, [line]), [line])
+        if not form.is_valid():
+            return None
+        change = Change(line.server.name, line.tool.key, **form.cleaned_data)
+        return self._set(request, [change], [line], fields_of(given))
 
     def _last_calls(self, request: HttpRequest, line: ToolRow) -> list[tuple[RequestLog, str]]:
         if not self.sees_calls(request):
@@ -504,8 +589,11 @@ def _wanted(given: QueryDict, every: Iterable[ToolRow]) -> list[Change]:
         chosen = [(key, action) for key in given.getlist("_selected_action")]
     else:
         chosen = [(name.removeprefix(POLICY), str(given[name])) for name in given if name.startswith(POLICY)]
-    wanted = [Change(rows[key], decision) for key, decision in chosen if key in rows and decision in DECISIONS]
-    return wanted if action else [each for each in wanted if each.decision != each.line.chosen]
+    return [
+        Change(rows[key].server.name, rows[key].tool.key, decision)
+        for key, decision in chosen
+        if key in rows and decision in DECISIONS and (action or decision != rows[key].chosen)
+    ]
 
 
 def _differences(line: ToolRow) -> Any:

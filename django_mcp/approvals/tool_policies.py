@@ -7,7 +7,7 @@ Each process reloads policies when a call arrives ``POLICY_CACHE_TTL`` after the
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -19,7 +19,7 @@ from django.utils import timezone, translation
 
 from django_mcp.conf import settings
 from django_mcp.core import database
-from django_mcp.core.policies import Decision, Policies, Rule, policy_cache
+from django_mcp.core.policies import Decision, Limit, Policies, Rule, policy_cache
 from django_mcp.core.server import MCPServer, every_server
 from django_mcp.models import Event, ToolPolicy, ToolSnapshot
 from django_mcp.primitives.base import spoken
@@ -65,13 +65,64 @@ def decide(
         client_id: the OAuth client it applies to; empty for all.
         user: who decides.
     """
-    which = {"server": server.name, "tool": tool.key, "group": group, "client_id": client_id}
+    store(server.name, tool.key, decision, group=group, client_id=client_id, user=user)
+
+
+def store(
+    server: str, tool: str, decision: str | None, *, group: Any = None, client_id: str = "", user: Any = None
+) -> None:
+    """Set a policy, or remove it if *decision* is None. See ``ToolPolicy`` for values of the arguments."""
+    which = {"server": server, "tool": tool, "group": group, "client_id": client_id}
     with database.atomic():
         if decision is None:
             for row in ToolPolicy.objects.filter(**which):
                 row.delete()
         else:
             ToolPolicy.objects.update_or_create(**which, defaults={"decision": decision, "changed_by": user})
+
+
+def limit_of(client_id: str) -> set[tuple[str, str]] | None:
+    """Return endpoint and key of the tools that a client may use, or None if it is not limited to some."""
+    rows = set(ToolPolicy.objects.filter(client_id=client_id, group=None).values_list("server", "tool", "decision"))
+    if ("", "", BLOCK) not in rows:
+        return None
+    return {(server, tool) for server, tool, decision in rows if decision != BLOCK}
+
+
+def changes_of_limit(
+    client_id: str, tools: Collection[tuple[str, str]] | None
+) -> Iterator[tuple[str, str, str | None]]:
+    """Yield what to ``store`` so that a client may use only some tools. Other policies still apply to these.
+
+    Args:
+        client_id: the client.
+        tools: endpoint and key of each tool; None for all.
+    """
+    rows = ToolPolicy.objects.filter(client_id=client_id, group=None)
+    before: dict[tuple[str, str], str] = {(row.server, row.tool): row.decision for row in rows}
+    was_limited = before.pop(("", ""), None) is not None
+    if was_limited is (tools is None):
+        yield "", "", None if tools is None else BLOCK
+    for which in sorted({*before, *(tools or ())}):
+        decision = before.get(which)
+        if tools is None:
+            if decision == ToolPolicy.GENERAL:
+                yield *which, None
+        elif which in tools:
+            if decision in {None, BLOCK}:
+                yield *which, ToolPolicy.GENERAL
+        elif decision != BLOCK:
+            yield *which, None
+
+
+def limit(client_id: str, tools: Collection[tuple[str, str]] | None, *, user: Any = None) -> None:
+    """Limit a client to some tools. See ``changes_of_limit``."""
+    with database.atomic():
+        for server, tool, decision in list(changes_of_limit(client_id, tools)):
+            store(server, tool, decision, client_id=client_id, user=user)
+
+
+BLOCK = ToolPolicy.Decision.BLOCK.value
 
 
 @receiver([post_save, post_delete], sender=ToolPolicy, dispatch_uid="django_mcp.policies")
@@ -81,7 +132,7 @@ def _on_changed(instance: ToolPolicy | ToolSnapshot, raw: bool = False, **_: Any
         return
     database.on_commit(policy_cache.expire)
     for server in every_server():
-        if server.name == instance.server and instance.tool in server.tools:
+        if not instance.server or (server.name == instance.server and instance.tool in server.tools):
             announce(server)
 
 
@@ -177,8 +228,23 @@ def accept(server: MCPServer, tool: Tool, user: Any) -> None:
 
 FOREVER = float("inf")
 HELD = Rule(Decision.BLOCK, version="changed")
-Rules = Mapping[tuple[str, str], list[Rule]]
 
+
+class Stored(NamedTuple):
+    """The policies of all endpoints as stored.
+
+    Attributes:
+        rules: endpoint and key of a tool -> its rules.
+        limits: id of a client that may use only some tools -> the rule that blocks the others.
+        own: id of a client -> endpoint and key of the tools for which it has a policy of its own.
+    """
+
+    rules: Mapping[tuple[str, str], list[Rule]]
+    limits: Mapping[str, Rule]
+    own: Mapping[str, Collection[tuple[str, str]]]
+
+
+NOTHING = Stored({}, {}, {})
 _looked: datetime | None = None
 """Time of this process's last load."""
 
@@ -186,11 +252,11 @@ _looked: datetime | None = None
 def reload() -> float:
     """Reload the policies of every endpoint. Return the seconds for which they are valid. Blocks."""
     if not database.has_database():  # only the tools' defaults apply
-        apply({}, set())
+        apply(NOTHING, set())
         return FOREVER
     global _looked
     before, _looked = _looked, timezone.now()
-    changed = apply(_decided(), _held())
+    changed = apply(_stored(), _held())
     # Changes that sent no signal, such as bulk updates or those of another program.
     if policy_cache.is_read and before is not None:
         for server in changed:
@@ -199,15 +265,24 @@ def reload() -> float:
     return settings.POLICY_CACHE_TTL
 
 
-def _decided() -> Rules:
-    found: dict[tuple[str, str], list[Rule]] = defaultdict(list)
+def _stored() -> Stored:
+    rules: dict[tuple[str, str], list[Rule]] = defaultdict(list)
+    limits: dict[str, Rule] = {}
+    own: dict[str, set[tuple[str, str]]] = defaultdict(set)
     columns = ("server", "tool", "decision", "group__name", "client_id", "pk", "changed")
     for server, tool, decision, group, client_id, pk, changed in ToolPolicy.objects.order_by("pk").values_list(
         *columns
     ):
+        if client_id and group is None:
+            own[client_id].add((server, tool))
+        if decision == ToolPolicy.GENERAL:
+            continue
         rule = Rule(Decision[decision.upper()], group, client_id or None, f"{pk} {changed.isoformat()}")
-        found[server, tool].append(rule)
-    return found
+        if tool:
+            rules[server, tool].append(rule)
+        else:
+            limits[client_id] = rule
+    return Stored(rules, limits, own)
 
 
 def _held() -> set[tuple[str, str]]:
@@ -224,13 +299,14 @@ def _held() -> set[tuple[str, str]]:
     }
 
 
-def apply(decided: Rules, held: Iterable[tuple[str, str]]) -> list[MCPServer]:
+def apply(stored: Stored, held: Iterable[tuple[str, str]]) -> list[MCPServer]:
     """Set the policies of every endpoint and clear pages cached under old ones. Return the endpoints that changed."""
     held, changed = set(held), []
     for server in every_server():
-        rules = {tool.key: _rules(server, tool.key, decided, held) for tool in tools_of(server)}
-        policies = Policies({key: each for key, each in rules.items() if _is_worth_noting(each)})
-        if policies.rules != server.policies.rules:
+        rules = {tool.key: _rules(server, tool.key, stored, held) for tool in tools_of(server)}
+        limits = {client_id: _limit(server, client_id, stored) for client_id in stored.limits}
+        policies = Policies({key: each for key, each in rules.items() if _is_worth_noting(each)}, limits)
+        if (policies.rules, policies.limits) != (server.policies.rules, server.policies.limits):
             server.policies = policies
             server.pages = {}
             changed.append(server)
@@ -247,10 +323,15 @@ def _add_tasks(server: MCPServer) -> None:
         server.extensions = {**server.extensions, EXTENSION.name: EXTENSION}
 
 
-def _rules(server: MCPServer, key: str, decided: Rules, held: set[tuple[str, str]]) -> list[Rule]:
+def _limit(server: MCPServer, client_id: str, stored: Stored) -> Limit:
+    tools = (tool for name, tool in stored.own[client_id] if name == server.name)
+    return Limit(stored.limits[client_id], frozenset(tools))
+
+
+def _rules(server: MCPServer, key: str, stored: Stored, held: set[tuple[str, str]]) -> list[Rule]:
     if (server.name, key) in held:
         return [HELD]
-    rules = list(decided.get((server.name, key), ()))
+    rules = list(stored.rules.get((server.name, key), ()))
     if not any(each.is_for_everybody for each in rules):
         rules.append(default_rule(server.tools[key]))
     return rules
@@ -264,4 +345,4 @@ def start() -> None:
     """Load policies on each call when due. The tools' defaults apply at once."""
     policy_cache.reload = reload
     policy_cache.expire()
-    apply({}, set())
+    apply(NOTHING, set())

@@ -257,7 +257,7 @@ def _arguments(context: Context, error: str) -> tuple[Any, str]:
         called = context.server.prompts.get(str(name))
     elif context.method == "tools/call":
         called = context.server.tools.get(str(name)) or tool_search.called_tool(context.server, context.params)
-        if called is not None and called.name != name:  # through call_tool, which nests the tool's arguments
+        if called is not None and called.name != name:  # through a relay, which nests the tool's arguments
             within = "arguments"
     is_kept = settings.LOG_ARGUMENTS and getattr(called, "log_arguments", True)
     if not error:

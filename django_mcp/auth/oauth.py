@@ -58,7 +58,6 @@ class OAuth2Authentication(BaseAuthentication):
             client_id=row.application.client_id,
             credential=str(row.pk),
             expires=row.expires,
-            tools=policy.tools,
             steps_up=not acts_for_itself,
         )
 
@@ -82,7 +81,6 @@ class Policy:
         self.blocked = bool(row.get("blocked"))
         self.service_account: int | None = row.get("service_account")
         self.scopes = _set(row.get("scopes"))
-        self.tools = _set(row.get("tools"))
 
 
 def renewed(principal: Principal, server: MCPServer) -> Principal | None:  # noqa: ARG001 - see core.resources.renewers
@@ -104,7 +102,7 @@ def renewed(principal: Principal, server: MCPServer) -> Principal | None:  # noq
     scopes = principal.scopes
     if scopes is not None and policy.scopes is not None:
         scopes = expanded(scopes) & expanded(policy.scopes)
-    return dataclasses.replace(principal, scopes=scopes, tools=policy.tools)
+    return dataclasses.replace(principal, scopes=scopes)
 
 
 def _is_granted(principal: Principal) -> bool:
@@ -131,7 +129,7 @@ def _live(checksum: str, now: datetime) -> QuerySet[Any]:
 
     policies = ClientPolicy.objects.filter(client_id=OuterRef("application__client_id"))
     policy = policies.values(
-        policy=JSONObject(blocked="blocked", scopes="scopes", tools="tools", service_account="service_account_id")
+        policy=JSONObject(blocked="blocked", scopes="scopes", service_account="service_account_id")
     )
     live: QuerySet[Any] = get_access_token_model().objects.filter(token_checksum=checksum, expires__gt=now)
     return live.annotate(policy=Subquery(policy))  # type: ignore[no-any-return] # swapped models have no types

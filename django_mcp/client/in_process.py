@@ -18,6 +18,7 @@ from django_mcp.core.policies import policy_cache
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
 from django_mcp.protocol.jsonrpc import decode
+from django_mcp.protocol.meta import APPS, APPS_SETTINGS
 from django_mcp.revisions.base import Event, MCPResponse
 from django_mcp.transports.authentication import find_caller, too_little
 from django_mcp.transports.base import Refusal
@@ -149,8 +150,9 @@ def caller(server: MCPServer, headers: Mapping[str, str]) -> Principal:
 def looking(
     server: MCPServer, principal: Principal, request: HttpRequest, method: str = "tools/list", **params: Any
 ) -> Context:
-    """Return a context for permission checks outside of a call."""
-    return Context(server, principal, INLINE, lambda: request, 0, method, params, None, {}, Channel())
+    """Return a context for permission checks outside of a call, as of a client that shows apps."""
+    declared = {"extensions": {APPS: APPS_SETTINGS}}
+    return Context(server, principal, INLINE, lambda: request, 0, method, params, None, declared, Channel())
 
 
 def bring_up_to_date(server: MCPServer) -> None:

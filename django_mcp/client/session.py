@@ -30,14 +30,14 @@ class Ended(NamedTuple):
 
     Attributes:
         response: JSON-RPC response, empty if there was none.
-        told: notifications received before it.
+        notifications: notifications received before it.
         challenge: ``WWW-Authenticate`` (RFC 9110, section 11.6.1).
         raised: unexpected exception in the site's code.
     """
 
     status: int
     response: Message
-    told: Sequence[Message]
+    notifications: Sequence[Message]
     challenge: str = ""
     raised: BaseException | None = None
 
@@ -164,14 +164,14 @@ class ClientSession:
     def _in_rounds(
         self, method: str, params: dict[str, Any], respond: Respond, schema: Mapping[str, Any] | None
     ) -> Ended:
-        told: list[Message] = []
+        notifications: list[Message] = []
         raised = None
         for _ in range(MAX_ROUNDS):
             ended = self.round(method, params, schema)
             raised = ended.raised or raised
-            told += ended.told
+            notifications += ended.notifications
             if ended.result.get("resultType") != "input_required":
-                return ended._replace(told=told, raised=raised)
+                return ended._replace(notifications=notifications, raised=raised)
             requests = ended.result["inputRequests"]
             params["inputResponses"] = {key: respond(question) for key, question in requests.items()}
             params["requestState"] = ended.result["requestState"]
@@ -183,19 +183,19 @@ class ClientSession:
         number = next(self.ids)
         own = {**meta.meta_of(params), "progressToken": number}
         received = self._post(method, {"id": number, "method": method, "params": {**params, "_meta": own}})
-        told: list[Message] = []
+        notifications: list[Message] = []
         raised = None
         for _ in range(MAX_ROUNDS):
             for message in received.messages:
                 if "method" not in message:
                     challenge = received.headers.get("www-authenticate", "")
-                    return Ended(received.status, message, told, challenge, raised or received.raised)
+                    return Ended(received.status, message, notifications, challenge, raised or received.raised)
                 if "id" in message:
                     raised = self._post("", {"id": message["id"], "result": respond(message)}).raised or raised
                 else:
-                    told.append(message)
+                    notifications.append(message)
             if not received.last:
-                return Ended(received.status, {}, told)
+                return Ended(received.status, {}, notifications)
             received = self._send("GET", {headers.LAST_EVENT: received.last})
         raise _endless(method, received.messages)
 

@@ -6,6 +6,7 @@ app's tools carries the HTML of the template, rendered with that result, in its 
 
 import logging
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any, Literal
@@ -116,15 +117,22 @@ class App(Resource):
             self._is_own_page = is_whole and not _VIEW.search(get_template(self.template_name).render(SHELL))
         return not self._is_own_page
 
+    @property
+    def uses_static(self) -> bool:
+        """True if the template has ``{% static %}``.
+
+        Raises:
+            TemplateDoesNotExist, TemplateSyntaxError: the template is missing or invalid.
+        """
+        return "static" in self._source()
+
     def page(self, context: Context) -> ResourceContents:
         """Return the page without a result, and its security policy: what is declared, and what the page refers to."""
-        source = self._source()
-        is_whole = bool(_WHOLE.search(source))
-        name = self.template_name if is_whole else PAGE
+        name = self.template_name if _WHOLE.search(self._source()) else PAGE
         html = self._render(context, name, SHELL)
         domains = {key: list(value) for key, value in self._domains.items()}
         found = list(_references(html))
-        if "static" in source:
+        if self.uses_static:
             found.append(("resourceDomains", urljoin(_base(context), django_settings.STATIC_URL or "")))
         for key, url in found:
             if (origin := _origin(url)) and origin not in domains[key]:
@@ -146,6 +154,9 @@ class App(Resource):
             if not self.shows_results:
                 return
             html = self.view(context, result, **(view_context(context, result) if view_context else {}))
+            if len(html.encode()) > (settings.MAX_BINARY_BYTES or sys.maxsize):
+                msg = f"the HTML has {len(html)} characters, more than MAX_BINARY_BYTES"
+                raise ValueError(msg)
         except Exception:  # the tool did its work, so its result must not be lost
             logger.exception("%s could not be rendered; the client gets the text of the result", self.label)
             return
@@ -163,9 +174,10 @@ class App(Resource):
         return html
 
     def _render(self, context: Any, name: str, given: Mapping[str, Any]) -> str:
-        values = {"title": self.definition.get("title", self.name), **given}
+        values = {"title": self.definition.get("title", self.name), "request": context.request, "user": context.user}
         with translation.override(context.language):
-            html = get_template(name).render(values, context.request)
+            # Without the site's context processors, which may need the session that a call does not have.
+            html = get_template(name).render({**values, **given})
         base = _base(context)
         return _ROOTED.sub(lambda found: f"{found[1]}{found[2]}{urljoin(base, found[3])}{found[2]}", html)
 
@@ -198,7 +210,7 @@ class App(Resource):
         static = urljoin(_base(context), django_settings.STATIC_URL or "")
         for key, url in _references(html):
             origin = _origin(url)
-            known = {*self._domains[key], _origin(static) if "static" in self._source() else ""}
+            known = {*self._domains[key], _origin(static) if self.uses_static else ""}
             if origin and origin not in known:
                 option = "frame_domains" if key == "frameDomains" else "resource_domains"
                 logger.warning("%s loads %s, which hosts block: add %r to %s", self.label, url, origin, option)

@@ -73,7 +73,7 @@ def tool(call: Any = None, /, *, server: Where = None, **options: Any) -> Any:
         icons: images for display.
         input_schema: JSON Schema to publish instead of that of the signature, which still validates the arguments.
         read_only: True if the tool changes nothing.
-        destructive: True if it may delete or overwrite. Clients assume so unless it is ``read_only``.
+        destructive: True if it may delete or overwrite. Clients assume so; False if it is ``read_only``.
         idempotent: True if repeating a call has no further effect.
         open_world: True if it reaches systems outside this site. Clients assume so.
         permission: required permission, such as ``"library.change_book"``, or a list; the tool does not exist for

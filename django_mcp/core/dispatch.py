@@ -35,7 +35,13 @@ from django_mcp.primitives.tool import Tool
 from django_mcp.primitives.validation_errors import kind_name
 from django_mcp.protocol.errors import InvalidParams, MethodNotFound
 from django_mcp.protocol.jsonrpc import Result
-from django_mcp.protocol.meta import IDEMPOTENCY_KEY
+from django_mcp.protocol.meta import (
+    ALWAYS_LOAD,
+    IDEMPOTENCY_KEY,
+    MAX_RESULT_SIZE_CHARS,
+    MOST_RESULT_SIZE_CHARS,
+    REQUIRES_USER_INTERACTION,
+)
 from django_mcp.protocol.pagination import decode_cursor, encode_cursor, is_cursor
 
 if TYPE_CHECKING:
@@ -185,16 +191,16 @@ async def page_of(
     """
     server = context.server
     after = decode_cursor(context.params.get("cursor"))
-    listed = context.principal.tools if member == "tools" else None
+    is_limited = member == "tools" and context.principal.client_id in server.policies.limits
     language = context.language if server.is_translated else ""
     apps = context.shows_apps
     pages = server.pages  # replaced on each change, even while a page is made
-    kept = pages.get((member, after, language, apps)) if listed is None else None
+    kept = None if is_limited else pages.get((member, after, language, apps))
     if kept is not None:
         return kept
     if not apps:
         primitives = [each for each in primitives if not each.for_apps]
-    public = listed is None and is_for_everybody(server, primitives)
+    public = not is_limited and is_for_everybody(server, primitives)
     is_searched = member == "tools" and server.search_above > 0  # which counts all that the caller may know of
     entries = [primitive for primitive in primitives if is_searched or primitive.position > after]
     build = partial(_built, context, member, entries, after, show, language, public=public, is_searched=is_searched)
@@ -294,8 +300,20 @@ def _rows(context: Context, rows: ModelArgument, cursor: Any, room: int, before:
 
 def list_tools(context: Context) -> Coroutine[Any, Any, Result]:
     """Handle ``tools/list``."""
-    show = attrgetter("app_definition" if context.shows_apps else "definition")
-    return page_of(context, "tools", context.server.tools.values(), show)
+    return page_of(context, "tools", context.server.tools.values(), partial(_listed, context))
+
+
+def _listed(context: Context, tool: Tool) -> dict[str, Any]:
+    """Return a tool's list entry, with what the site knows of it as hints in ``_meta``. Its own ``meta`` wins."""
+    definition: dict[str, Any] = tool.app_definition if context.shows_apps else tool.definition
+    hints: dict[str, Any] = {}
+    if context.server.policies.ask_everybody(tool):
+        hints[REQUIRES_USER_INTERACTION] = True
+    if tool.max_output_chars:
+        hints[MAX_RESULT_SIZE_CHARS] = min(tool.max_output_chars, MOST_RESULT_SIZE_CHARS)
+    if tool.always_listed:
+        hints[ALWAYS_LOAD] = True
+    return {**definition, "_meta": {**hints, **definition.get("_meta", {})}} if hints else definition
 
 
 async def call_tool(context: Context) -> Result:
@@ -304,17 +322,22 @@ async def call_tool(context: Context) -> Result:
     if not isinstance(name, str):
         raise _not_a_string("name")
     tool = context.server.tools.get(name)
-    if tool is None and tool_search.is_call(tool := tool_search.find(context.server, name)):
-        return await _call_named(context)
+    if tool is None and (tool := tool_search.find(context.server, name)) is not None and tool_search.is_relay(tool):
+        return await _call_named(context, tool)
     if tool is None:
         await look_for(context, context.server.tools.values())
     # Most tools are for all callers and need no check.
     policies = context.server.policies
     guarded = tool is not None and (
-        tool.is_guarded or context.principal.tools is not None or tool.key in policies.blocking or tool.for_apps
+        tool.is_guarded
+        or context.principal.client_id in policies.limits
+        or tool.key in policies.blocking
+        or tool.for_apps
     )
     if tool is None or (guarded and not await may_use(context, tool)):
         raise await _unknown_tool(context, name)
+    if context.relay is not None and (relay := tool_search.relay_for(tool)) is not context.relay:
+        return tool_failure(ToolError(f"{context.relay.name} does not call {name!r}. Use {relay.name}."), context)
     if (context.server.rate is not None or tool.rate is not None) and not context.channel.is_task:
         dialogue = context.channel.dialogue
         count = partial(throttling.count, context.server, tool, context.principal)
@@ -334,7 +357,7 @@ async def _serve(context: Context, tool: Tool) -> Result:
         arguments = _arguments(context.params)
     if settings.IGNORED_ARGUMENTS:
         arguments = _known(arguments, tool)
-    if tool.mirrors and not context.is_relayed:
+    if tool.mirrors and context.relay is None:
         context.channel.check_mirrors(tool.mirrors, arguments)
     if settings.CALL_CONTEXT_MANAGERS or context.is_large:
         keywords = await _validated(context, tool, arguments)
@@ -399,21 +422,21 @@ async def _failed(context: Context, tool: Tool, error: Exception) -> Result:
     return tool_failure(error, context)
 
 
-async def _call_named(context: Context) -> Result:
-    """Call the tool that ``call_tool`` names, as if it had been called directly.
+async def _call_named(context: Context, relay: Tool) -> Result:
+    """Call the tool that a call of *relay* names, as if it had been called directly.
 
     An unknown name is a tool error, because it is an argument to the model. No headers mirror these arguments.
     """
-    arguments = _known(_arguments(context.params), tool_search.finders()[1])
+    arguments = _known(_arguments(context.params), relay)
     try:
-        meant = tool_search.finders()[1].arguments.validate(arguments)
+        meant = relay.arguments.validate(arguments)
         named = context.server.tools.get(meant["name"])
-        if tool_search.is_call(tool_search.find(context.server, meant["name"])) or not (
+        if tool_search.is_relay(tool_search.find(context.server, meant["name"])) or not (
             tool_search.is_for_model(context, named)
         ):
             raise unknown("tool", meant["name"])
         context.params = {**context.params, **meant}
-        context.is_relayed = True
+        context.relay = relay
         return await call_tool(context)
     except Unknown as error:
         return tool_failure(ToolError(f"{error.message} Use search_tools to find the available tools."), context)

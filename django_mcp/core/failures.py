@@ -118,7 +118,7 @@ def log_rate_limited(level: int, words: str, *arguments: object) -> None:
         return
     _said[words] = now + SECONDS, 0
     if unsaid:
-        words = f"{words} (and {unsaid} times since this was last logged)"
+        words = f"{words} (and {'once' if unsaid == 1 else f'{unsaid} times'} since this was last logged)"
     logger.log(level, words, *arguments)
 
 

@@ -110,8 +110,6 @@ def right(context: RequestContext, primitive: Primitive) -> Right:
 
 def right_of_credential(principal: Principal, primitive: Primitive) -> Right:
     """Return the right as far as it depends on the credential alone."""
-    if principal.tools is not None and primitive.kind == "tool" and primitive.key not in principal.tools:
-        return Right.NONE
     if covers(principal.scopes, primitive.scopes):
         return Right.USE
     return Right.KNOW if principal.steps_up else Right.NONE
@@ -124,7 +122,10 @@ def is_for_other_clients(context: RequestContext, primitive: Primitive) -> bool:
 
 def is_blocked(context: RequestContext, primitive: Primitive) -> bool:
     """Return True if a policy blocks a tool for the caller. May query."""
-    if not (isinstance(primitive, Tool) and context.server.policies.may_block(primitive)):
+    policies = context.server.policies
+    if policies.limit_on(primitive, context.principal):
+        return True
+    if not (isinstance(primitive, Tool) and policies.may_block(primitive)):
         return False
     return rule_for(context, primitive).decision is Decision.BLOCK
 
@@ -186,10 +187,11 @@ async def may_use(context: RequestContext, primitive: Primitive, runner: Runner 
 
 async def find_right(context: RequestContext, primitive: Primitive, runner: Runner | None = None) -> Right:
     """``right``, in another thread if it may query."""
-    if is_for_other_clients(context, primitive):
+    policies = context.server.policies
+    if is_for_other_clients(context, primitive) or policies.limit_on(primitive, context.principal):
         return Right.NONE
     granted = right_of_credential(context.principal, primitive)
-    if granted and (primitive.asks_user or context.server.policies.may_block(primitive)):
+    if granted and (primitive.asks_user or policies.may_block(primitive)):
         return await (runner or context.site_runner).sync(partial(right, context, primitive))
     return granted
 
@@ -208,7 +210,7 @@ def known_of(context: RequestContext, primitives: Iterable[Primitive]) -> list[P
 
 
 def is_for_everybody(server: "MCPServer", primitives: Iterable[Primitive]) -> bool:
-    """Return True if none of *primitives* depends on the caller, except through a client's list of tools."""
+    """Return True if none of *primitives* depends on the caller, except through the limit of a client."""
     blocking = server.policies.may_block
     return not any(primitive.is_guarded or blocking(primitive) for primitive in primitives)
 

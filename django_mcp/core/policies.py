@@ -49,19 +49,33 @@ class Rule(NamedTuple):
         return self.group is None and self.client_id is None
 
 
+class Limit(NamedTuple):
+    """The tools that a client is limited to.
+
+    Attributes:
+        rule: blocks all others.
+        tools: keys of the tools, to which the other rules apply.
+    """
+
+    rule: Rule
+    tools: frozenset[str]
+
+
 class Policies:
     """The policies of one endpoint.
 
     Attributes:
         rules: key of a tool -> its rules, its own ``policy`` included. A tool without rules is allowed.
+        limits: id of a client -> its limit.
         blocking: keys of tools that are blocked for some callers.
         asking: keys of tools that may require approval.
     """
 
-    __slots__ = ("asking", "blocking", "rules")
+    __slots__ = ("asking", "blocking", "limits", "rules")
 
-    def __init__(self, rules: Mapping[str, Sequence[Rule]]) -> None:
+    def __init__(self, rules: Mapping[str, Sequence[Rule]], limits: Mapping[str, Limit]) -> None:
         self.rules = rules
+        self.limits = limits
         self.blocking = self._with(Decision.BLOCK)
         self.asking = self._with(Decision.ASK)
 
@@ -72,19 +86,34 @@ class Policies:
         """Return True if it is blocked for some callers."""
         return primitive.key in self.blocking and isinstance(primitive, Tool)
 
+    def ask_everybody(self, tool: Tool) -> bool:
+        """Return True if a tool requires approval of all callers."""
+        rules = self.rules.get(tool.key, ()) if tool.key in self.asking else ()
+        is_general = any(each.decision is Decision.ASK and each.is_for_everybody for each in rules)
+        return is_general and not any(each.decision is Decision.ALLOW for each in rules)
+
+    def limit_on(self, primitive: Primitive, principal: Principal) -> Rule | None:
+        """Return the rule that blocks a tool because the caller's client is limited to others, or None."""
+        limit = self.limits.get(principal.client_id) if principal.client_id else None
+        is_blocked = limit is not None and primitive.kind == "tool" and primitive.key not in limit.tools
+        return limit.rule if limit is not None and is_blocked else None
+
     def needs_groups(self, tool: Tool) -> bool:
         """Return True if a rule of the tool depends on groups."""
         return any(each.group is not None for each in self.rules.get(tool.key, ()))
 
     def of(self, tool: Tool, principal: Principal, groups: Collection[str]) -> Rule:
         """Return the strictest rule that names the caller's group or client, else the strictest general one."""
+        limit = self.limit_on(tool, principal)
+        if limit is not None:
+            return limit
         rules = self.rules.get(tool.key, ())
         own = [each for each in rules if not each.is_for_everybody and _is_for(each, principal, groups)]
         return _strictest(own) or _strictest(each for each in rules if each.is_for_everybody) or ALLOWED
 
 
 ALLOWED = Rule(Decision.ALLOW)
-NONE = Policies({})
+NONE = Policies({}, {})
 
 
 def _is_for(rule: Rule, principal: Principal, groups: Collection[str]) -> bool:
@@ -186,13 +215,16 @@ class PolicyCache:
         try:
             due = monotonic() + reload()
         except Exception as error:
+            is_logged = self._say_again <= monotonic()
+            if is_logged:
+                self._say_again = monotonic() + SAY_SECONDS
             if not self.is_read:
-                if self._say_again <= monotonic():
-                    self._say_again = monotonic() + SAY_SECONDS
+                if is_logged:
                     logger.exception("tool policies cannot be read; check that all migrations were run")
                 self._retry, self._is_missing = monotonic() + RETRY_SECONDS, is_unmigrated(error)
                 raise unknown(is_missing=self._is_missing) from None
-            logger.warning("tool policies cannot be read, so the last known ones still apply: %s", error)
+            if is_logged:
+                logger.warning("tool policies cannot be read, so the last known ones still apply: %s", error)
             self.due = monotonic() + RETRY_SECONDS
         else:
             self.is_read = True

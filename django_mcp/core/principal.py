@@ -18,7 +18,6 @@ class Principal:
         client_id: the OAuth client, or None.
         credential: primary key of the token or key, for the request log.
         expires: expiry of the credential, which also ends streams.
-        tools: names of the only tools that the client may use; None for all.
         steps_up: True if the client can request more scopes, so that primitives which lack only scopes are listed.
     """
 
@@ -29,7 +28,6 @@ class Principal:
     client_id: str | None = None
     credential: str = ""
     expires: datetime.datetime | None = None
-    tools: frozenset[str] | None = None
     steps_up: bool = False
 
     @property

@@ -145,7 +145,8 @@ class RequestContext:
         deadline: the running tool's time limit, or None.
         grant: the grant of an approved call.
         is_large: the parameters are too large to validate on the event loop.
-        is_relayed: the call came through ``call_tool``; method and params are those of the named tool.
+        relay: the tool of tool search that the call came through; method and params are those of the named tool. None
+            for a direct call.
         spend: uses up the client's single-use ``requestState`` before the run; returns False if it was already used.
     """
 
@@ -159,10 +160,10 @@ class RequestContext:
         "deadline",
         "grant",
         "is_large",
-        "is_relayed",
         "method",
         "params",
         "principal",
+        "relay",
         "request_id",
         "runner",
         "server",
@@ -197,10 +198,15 @@ class RequestContext:
         self.transaction: Transaction | None = None
         self.deadline: Deadline | None = None
         self.grant: ApprovalGrant | None = None
-        self.is_relayed = False
+        self.relay: Any = None
         self.is_large = False
         self.spend: Callable[[], bool] | None = None
         self._seen: Counter[str] | None = None
+
+    @property
+    def is_relayed(self) -> bool:
+        """True if the call came through a tool of tool search."""
+        return self.relay is not None
 
     @property
     def client(self) -> ClientInfo:

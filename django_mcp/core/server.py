@@ -51,6 +51,8 @@ class Selection:
         exclude_tags: Collection[str],
         select: Callable[[Any], bool] | None,
         label: str,
+        *,
+        has_connector: bool = False,
     ) -> None:
         for name, tags in (("include_tags", include_tags), ("exclude_tags", exclude_tags)):
             if isinstance(tags, str):
@@ -59,21 +61,28 @@ class Selection:
         self._include = frozenset(include_tags)
         self._exclude = frozenset(exclude_tags)
         self._select = select
+        self._is_closed = has_connector and not (include_tags or exclude_tags) and select is None
 
     def __bool__(self) -> bool:
-        return bool(self._include or self._exclude) or self._select is not None
+        return bool(self._include or self._exclude) or self._select is not None or self._is_closed
 
     def takes(self, primitive: Primitive) -> bool:
         """Return True if a primitive is selected."""
-        return self._fits(primitive.tags) and (self._select is None or bool(self._select(primitive)))
+        return (
+            not self._is_closed
+            and self._fits(primitive.tags)
+            and (self._select is None or bool(self._select(primitive)))
+        )
 
     def takes_model(self, tags: Collection[str]) -> bool:
         """Return True if a model with *tags* is selected; never with ``select``, which needs the model's primitives."""
-        return self._select is None and self._fits(frozenset(tags))
+        return not self._is_closed and self._select is None and self._fits(frozenset(tags))
 
     @property
     def how_to_take_a_model(self) -> str:
         """Return a hint for a model that is not selected."""
+        if self._is_closed:
+            return "Add it to connector=[…], or register it there too, with server=…."
         if self._select is not None:
             return "select= takes no models: register it there too, with server=…."
         wanted = [f"one of the tags {sorted(self._include)}"] if self._include else []
@@ -120,7 +129,7 @@ is_started = False
 ModelArgument = Callable[[Any, str | None, int], tuple[list[dict[str, Any]], str | None]]
 """From context, cursor and limit to entries of ``resources/list`` and the next cursor."""
 
-FINDERS = frozenset({"search_tools", "call_tool"})
+FINDERS = frozenset({"search_tools", "call_read_tool", "call_write_tool", "call_destructive_tool"})
 """Names of the tools for tool search (``core.tool_search``)."""
 
 Snapshot = tuple[dict[Any, Any], ...]
@@ -139,6 +148,11 @@ class MCPServer:
         instructions: for models: the purpose of this endpoint and how its parts work together.
         icons: images for display.
         website_url: address of the website.
+        description: one sentence of at most 100 characters, for people who choose a server.
+        registry_name: name in registries, in reverse-DNS form: ``com.example.travel/booking``; by default the host of
+            ``BASE_URL`` and the endpoint's name.
+        server_card: publish a server card; by default ``DJANGO_MCP["SERVER_CARD"]``, and not with
+            ``user_passes_test``.
         authentication: authentication classes, or their dotted paths, tried in order; without any, the endpoint does
             not start. ``[AllowAny()]`` makes it public.
         scopes: OAuth scopes of ``DJANGO_MCP["SCOPES"]`` that every call requires; clients request these first.
@@ -153,10 +167,13 @@ class MCPServer:
         exclude_tags: leave out primitives of *source* with any of these tags.
         select: takes a tool, resource or prompt (``name``, ``kind``, ``tags``, ``definition``) of *source* and returns
             whether to offer it. Excludes models.
-        source: the endpoint to take primitives from; by default ``django_mcp.server``. Without the three options above,
+        connector: models of the endpoint or of *source* that the tools ``search`` and ``fetch`` cover, for ChatGPT's
+            deep research; by default those with ``connector = True``. Without the three options above, nothing else of
+            *source* is taken.
+        source: the endpoint to take primitives from; by default ``django_mcp.server``. Without the four options above,
             all are taken.
-        search_tools: number of a caller's tools above which only ``search_tools``, ``call_tool`` and ``always_listed``
-            tools are listed; 0 for never, True for always.
+        search_tools: number of a caller's tools above which only ``search_tools``, the three tools that call what it
+            finds, and ``always_listed`` tools are listed; 0 for never, True for always.
         skills: serve the skills of installed apps that name no endpoint; by default only the default endpoint does.
         log_calls: log each list, read and call.
 
@@ -180,6 +197,9 @@ class MCPServer:
         instructions: str | None = None,
         icons: Sequence[Icon] = (),
         website_url: str | None = None,
+        description: str | None = None,
+        registry_name: str | None = None,
+        server_card: bool | None = None,
         authentication: Sequence[Any] | None = None,
         scopes: Sequence[str] | None = None,
         user_passes_test: Callable[[Any], bool] | None = None,
@@ -190,6 +210,7 @@ class MCPServer:
         include_tags: Collection[str] = (),
         exclude_tags: Collection[str] = (),
         select: Callable[[Any], bool] | None = None,
+        connector: Sequence[type] | None = None,
         source: "MCPServer | None" = None,
         search_tools: int | None = None,
         skills: bool | None = None,
@@ -204,12 +225,15 @@ class MCPServer:
             if self.name == other.name or self.path == other.path:
                 msg = f"An MCPServer {other.name!r} at {other.path!r} already exists; choose another name and path."
                 raise ImproperlyConfigured(msg)
-        self._check_kinds(website_url, scopes, source, search_tools)
+        self._check_kinds(website_url, scopes, connector, source, search_tools)
         self._title = title
         self._version = version
         self._instructions = instructions
         self._icons = icons
         self._website_url = website_url
+        self._description = description
+        self._registry_name = registry_name
+        self._server_card = server_card
         self._authentication = authentication
         self._scopes = scopes
         self.user_passes_test = user_passes_test
@@ -234,7 +258,10 @@ class MCPServer:
         self._skills = skills
         self._log_calls = log_calls
         self._search_tools = search_tools
-        self.selection = Selection(include_tags, exclude_tags, select, f"MCPServer {name!r}")
+        self.connector = connector
+        self.selection = Selection(
+            include_tags, exclude_tags, select, f"MCPServer {name!r}", has_connector=connector is not None
+        )
         self.source = source or (server if self.selection else None)
         _servers[name] = self
         if self.source is not None:
@@ -242,7 +269,9 @@ class MCPServer:
                 self._take(primitive)
         server_made.send(sender=self)
 
-    def _check_kinds(self, website_url: str | None, scopes: Any, source: Any, search_tools: Any) -> None:
+    def _check_kinds(
+        self, website_url: str | None, scopes: Any, connector: Any, source: Any, search_tools: Any
+    ) -> None:
         if website_url is not None:
             try:
                 check_uri(website_url)
@@ -251,6 +280,11 @@ class MCPServer:
                 raise ImproperlyConfigured(msg) from None
         if isinstance(scopes, str):
             msg = f"MCPServer {self.name!r}: scopes must be a list, like [{scopes!r}]."
+            raise ImproperlyConfigured(msg)
+        if connector is not None and not (
+            isinstance(connector, list | tuple) and connector and all(isinstance(each, type) for each in connector)
+        ):
+            msg = f"MCPServer {self.name!r}: connector must be a list of models, like [Offer], not {connector!r}."
             raise ImproperlyConfigured(msg)
         if source is not None and not isinstance(source, MCPServer):
             msg = f"MCPServer {self.name!r}: source must be an MCPServer object, not {source!r}."
@@ -286,6 +320,18 @@ class MCPServer:
         """Instructions for models."""
         return self._instructions if self._instructions is not None else settings.INSTRUCTIONS
 
+    @property
+    def registry_name(self) -> str | None:
+        """Name in registries, None for the default: the host of ``BASE_URL`` and the endpoint's name."""
+        return self._registry_name or (settings.REGISTRY_NAME if self is server else None)
+
+    @property
+    def server_card(self) -> bool:
+        """True if a server card is published."""
+        if self._server_card is not None:
+            return self._server_card
+        return settings.SERVER_CARD and self.user_passes_test is None
+
     @cached_property
     def rate(self) -> Rate | None:
         """Rate limit of tool calls per caller, by default ``DJANGO_MCP["RATE_LIMIT"]``."""
@@ -300,6 +346,8 @@ class MCPServer:
         info["version"] = self._version or settings.VERSION
         if title:
             info["title"] = title
+        if description := self._description or (settings.DESCRIPTION if is_default else None):
+            info["description"] = description
         if self._website_url:
             info["websiteUrl"] = self._website_url
         if self._icons:

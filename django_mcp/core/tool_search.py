@@ -1,8 +1,9 @@
-"""Tool search: ``search_tools`` and ``call_tool``, and ranking by text (BM25), for endpoints with many tools.
+"""Tool search: ``search_tools``, the tools that call what it finds, and ranking by text (BM25).
 
 Search does not affect permissions: unlisted tools can be called directly, and tools that do not exist for the caller
-are not found. ``call_tool`` runs another tool's call, with all its checks. Word rarity is computed among the caller's
-tools, so that scores do not reveal others.
+are not found. ``call_read_tool``, ``call_write_tool`` and ``call_destructive_tool``, the relays, run another tool's
+call, with all its checks. There is one for each kind of risk, so that a client's rules for tools keep their meaning.
+Word rarity is computed among the caller's tools, so that scores do not reveal others.
 """
 
 import difflib
@@ -27,6 +28,7 @@ from django_mcp.primitives.base import Primitive, spoken
 from django_mcp.primitives.output import ToolResult
 from django_mcp.primitives.tool import Tool
 from django_mcp.protocol.content import TextContent
+from django_mcp.protocol.meta import ALWAYS_LOAD
 
 MAX_TAGS = 30
 """Tags listed in the description of ``search_tools``."""
@@ -39,32 +41,40 @@ class Finder(Tool):
     kind = "finder"
 
 
-def is_call(tool: Tool | None) -> bool:
-    """Return True for ``call_tool``."""
-    return isinstance(tool, Finder) and tool is finders()[1]
+def is_relay(tool: Tool | None) -> bool:
+    """Return True for a tool that calls others."""
+    return isinstance(tool, Finder) and tool is not finders()[0]
+
+
+def relay_for(tool: Tool) -> Tool:
+    """Return the relay for a tool, by its hints. Without hints a tool is destructive (2026-07-28, ToolAnnotations)."""
+    _, read, write, destructive = finders()
+    if tool.read_only:
+        return read
+    return write if tool.annotations.get("destructiveHint") is False else destructive
 
 
 def find(server: MCPServer, name: Any) -> Tool | None:
-    """Return ``search_tools`` or ``call_tool`` by name, if the endpoint searches its tools."""
+    """Return ``search_tools`` or a relay by name, if the endpoint searches its tools."""
     if not (server.search_above and isinstance(name, str) and name in FINDERS):
         return None
     return next(each for each in finders() if each.name == name)
 
 
 def called_tool(server: MCPServer, params: Mapping[str, Any]) -> Tool | None:
-    """Return the tool of a ``tools/call``; for ``call_tool``, the tool that it names."""
+    """Return the tool of a ``tools/call``; for a relay, the tool that it names."""
     name = params.get("name")
     if isinstance(name, str) and (registered := server.tools.get(name)) is not None:
         return registered
     tool = find(server, name)
     match params.get("arguments"):
-        case {"name": str(name)} if is_call(tool):
+        case {"name": str(name)} if is_relay(tool):
             return server.tools.get(name, find(server, name))
     return tool
 
 
 def misplaced(arguments: Mapping[str, Any]) -> Iterable[str]:
-    """Yield a hint if arguments of the named tool were passed to ``call_tool`` itself."""
+    """Yield a hint if arguments of the named tool were passed to a relay itself."""
     own = finders()[1].arguments.names
     if any(each not in own and not difflib.get_close_matches(each, own, n=1) for each in arguments):
         yield "Put the arguments of the tool itself into 'arguments'."
@@ -110,9 +120,9 @@ def offered(
     behind_it = [each for each in listed if each.position > after]
     if listed is known or after >= 0:
         return (), behind_it
-    search, call = finders()
+    search, *relays = finders()
     words = f"{search.description}\n\n{overview(tools_in(known))}"
-    return ({**search.definition, "description": words}, call.definition), behind_it
+    return ({**search.definition, "description": words}, *(each.definition for each in relays)), behind_it
 
 
 def overview(tools: Iterable[Tool]) -> str:
@@ -121,7 +131,8 @@ def overview(tools: Iterable[Tool]) -> str:
     counted = Counter(tag for each in tools for tag in each.tags)
     frequent = sorted(counted, key=lambda tag: (-counted[tag], tag))[:MAX_TAGS]
     named = ", ".join(f"{tag} ({counted[tag]})" for tag in sorted(frequent))
-    return f"There are {len(tools)} tools" + (f", tagged: {named}." if named else ".")
+    number = "is 1 tool" if len(tools) == 1 else f"are {len(tools)} tools"
+    return f"There {number}" + (f", tagged: {named}." if named else ".")
 
 
 def tools_in(primitives: Iterable[Primitive]) -> list[Tool]:
@@ -223,7 +234,7 @@ def search_tools(
     """Search this server's tools by what they do. Not all tools are listed: search before you conclude that one is
     missing.
 
-    Returns the best matches with their input schemas. Call a match with call_tool.
+    Returns the best matches with their input schemas. Call a match with the tool named in its "call".
 
     Args:
         query: Search terms for the task, such as "refund an invoice". Names of tools, tags and arguments match too.
@@ -234,7 +245,7 @@ def search_tools(
     language = ctx.language if ctx.server.is_translated else None
     with translation.override(language):
         found = best(tools, query)
-        shown = [{key: each.definition[key] for key in SHOWN if key in each.definition} for each in found[:limit]]
+        shown = [_shown(each) for each in found[:limit]]
     data: dict[str, Any] = {"tools": spoken(shown, language) if language else shown, "total": len(found)}
     if found:
         return ToolResult(data)
@@ -242,7 +253,11 @@ def search_tools(
     return ToolResult({**data, "hint": hint}, text=hint)
 
 
-def call_tool(
+def _shown(tool: Tool) -> dict[str, Any]:
+    return {**{key: tool.definition[key] for key in SHOWN if key in tool.definition}, "call": relay_for(tool).name}
+
+
+def _relay(
     name: Annotated[str, Field(max_length=200)],
     arguments: dict[str, Any] = {},  # noqa: B006 - read by its signature alone
 ) -> TextContent:
@@ -256,10 +271,36 @@ def call_tool(
 
 
 @cache
-def finders() -> tuple[Tool, Tool]:
-    """Return ``search_tools`` and ``call_tool``, which only endpoints that search need."""
+def finders() -> tuple[Tool, Tool, Tool, Tool]:
+    """Return ``search_tools`` and the relays for tools that read, write and destroy.
+
+    Only endpoints that search need them.
+    """
     search = Finder(
-        search_tools, context_type=Context, title="Search tools", read_only=True, idempotent=True, open_world=False
+        search_tools,
+        context_type=Context,
+        title="Search tools",
+        read_only=True,
+        idempotent=True,
+        open_world=False,
+        meta={ALWAYS_LOAD: True},
     )
     search.is_interactive = False
-    return search, Finder(call_tool, context_type=Context, title="Call a tool")
+    read, write, destructive = (
+        Finder(
+            _relay,
+            context_type=Context,
+            name=f"call_{risk}_tool",
+            title=title,
+            description=f'Call a tool that search_tools returned with "call": "call_{risk}_tool". {words}',
+            read_only=risk == "read",
+            destructive=None if risk == "read" else risk == "destructive",
+            meta={ALWAYS_LOAD: True},
+        )
+        for risk, title, words in (
+            ("read", "Call a tool that reads", "Such a tool changes nothing."),
+            ("write", "Call a tool that writes", "Such a tool adds data, but deletes and overwrites nothing."),
+            ("destructive", "Call a tool that may destroy", "Such a tool may delete or overwrite data."),
+        )
+    )
+    return search, read, write, destructive

@@ -327,7 +327,7 @@ WAYS: Mapping[str, tuple[str, str, str]] = {
     ),
     "tls.expiring": (
         "warning",
-        "The TLS certificate of {host} expires in {days} days.",
+        "The TLS certificate of {host} expires in {left}.",
         "Renew it: `certbot renew`, and check why automatic renewal failed.",
     ),
     "tls.untrusted": (

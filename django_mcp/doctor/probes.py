@@ -165,7 +165,9 @@ def reach(visit: Visit) -> str:
             expires = (connection.sock.getpeercert() or {}).get("notAfter")
             left = (ssl.cert_time_to_seconds(str(expires)) - time.time()) / 86400 if expires else SOON_DAYS
             if left < SOON_DAYS:
-                visit.found("tls.expiring", host=host, days=int(left))
+                days = int(left)
+                words = "less than a day" if days < 1 else "1 day" if days == 1 else f"{days} days"
+                visit.found("tls.expiring", host=host, left=words)
         elif isinstance(connection.sock, ssl.SSLSocket):
             visit.found("tls.unverified")
     return f"{host}:{port} accepts connections, in {took:.0f} ms"
@@ -296,7 +298,8 @@ def modern(visit: Visit) -> str:
             raise Stop(_LOST.get(lost[1].lower(), "modern.error"), method=method, evidence=reply.said)
         if "result" not in reply.json:
             raise Stop("modern.error", method=method, evidence=reply.said)
-    return f"2026-07-28 works; {len(reply.json['result'].get('tools', ()))} tools on the first page"
+    number = len(reply.json["result"].get("tools", ()))
+    return f"2026-07-28 works; {number} {'tool' if number == 1 else 'tools'} on the first page"
 
 
 def legacy(visit: Visit) -> str:

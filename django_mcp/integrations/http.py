@@ -311,7 +311,7 @@ def _caller(ctx: Context) -> str:
     It is no credential, but an HMAC, so that no page can be planted for another caller.
     """
     who = f"{ctx.principal.kind}\n{ctx.principal.id}"
-    return salted_hmac("django_mcp.adapters.requests", who, algorithm="sha256").hexdigest()[:32]
+    return salted_hmac("django_mcp.integrations.requests", who, algorithm="sha256").hexdigest()[:32]
 
 
 def _completed(request: SiteRequest, ctx: Context) -> HttpRequest:

@@ -11,6 +11,11 @@ from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer, servers
 
 
+def counted(number: int, one: str, many: str) -> str:
+    """Return a number with the noun that it counts."""
+    return f"{number} {one if number == 1 else many}"
+
+
 def find_server(name: str) -> MCPServer:
     """Return the endpoint with this name."""
     found = {each.name: each for each in servers()}

@@ -17,6 +17,7 @@ from pydantic_core import to_json
 
 from django_mcp.core.concurrency import aside
 from django_mcp.core.context import Context
+from django_mcp.core.permissions import is_blocked
 from django_mcp.core.request import require_same
 from django_mcp.core.server import MCPServer
 from django_mcp.model_resources.access import RowAccess, each_once, on_writer
@@ -245,8 +246,8 @@ def registered(model: Any, server: MCPServer, label: str) -> BoundResource:
 def search_tool(bound: BoundResource, access: RowAccess) -> str | None:
     """Return the name of a model's search tool, or None if the caller may not use it."""
     name = f"search_{bound.plural}"
-    tool, allowed = bound.server.tools.get(name), access.ctx.principal.tools
-    if tool is None or not access.may_view(bound) or (allowed is not None and name not in allowed):
+    tool = bound.server.tools.get(name)
+    if tool is None or not access.may_view(bound) or is_blocked(access.ctx, tool):
         return None
     return name if tool.is_generated or not tool.is_guarded else None
 

@@ -28,13 +28,24 @@ from django_mcp.primitives.function import Parameter
 from django_mcp.primitives.schema import json_schema
 from django_mcp.primitives.validation_errors import with_article
 
+CORRECT_IT = _("Correct the name.")
+
 
 class PathError(ValueError):
-    """An invalid path in a declaration. The message may be lazily translated."""
+    """An invalid path in a declaration. The message and the hint may be lazily translated.
 
-    def __init__(self, text: str | Promise, **values: Any) -> None:
+    Attributes:
+        hint: what would be right.
+    """
+
+    def __init__(self, text: str | Promise, hint: str | Promise = CORRECT_IT, **values: Any) -> None:
         super().__init__(text, values)
-        self.text, self.values = text, values
+        self.text, self.values, self._hint = text, values, hint
+
+    @property
+    def hint(self) -> str:
+        """Return what would be right."""
+        return str(self._hint) % self.values
 
     def __str__(self) -> str:
         return str(self.text) % self.values
@@ -105,6 +116,7 @@ def read_path(model: type[models.Model], source: str) -> Path:
             if field.related_model is None:
                 raise PathError(
                     _("%(source)r: %(field)r is not a relation, so nothing can follow it"),
+                    _("End the path at %(field)r. A part of a value needs a method or an annotation."),
                     source=source,
                     field=field.name,
                 )
@@ -115,6 +127,7 @@ def read_path(model: type[models.Model], source: str) -> Path:
     if len(many) > 1 or (many and many[0] is not (*hops, field)[0]):
         raise PathError(
             _("%(source)r: a path can contain only one set of rows, as its first step"),
+            _("End the path at the first set, or use a method."),
             source=source,
         )
     return Path(source, tuple(hops), field, bool(many))
@@ -138,12 +151,14 @@ def _field(model: type[models.Model], name: str, source: str) -> Any:
     if is_composite(field):
         raise PathError(
             _("%(source)r: %(model)s has a composite primary key, which is not a single value; use one of its columns"),
+            _("Use one of its columns."),
             source=source,
             model=options.label,
         )
     if field.is_relation and field.related_model is None:
         raise PathError(
             _("%(source)r: %(name)r is a generic relation, which has no fixed model; use a method instead"),
+            _("Use a method."),
             source=source,
             name=name,
         )
@@ -363,7 +378,7 @@ class Content:
     """A text, file or binary field with a resource of its own.
 
     Attributes:
-        mime_type: the media type of a text or bytes; a file's is guessed from its name.
+        mime_type: the media type; "" for that of each file, guessed from its name.
     """
 
     field: Any
@@ -433,6 +448,17 @@ class BoundResource:
     def is_sound(self) -> bool:
         """True if the declaration was checked and has no errors, so that it is served."""
         return self.problems == []
+
+    @property
+    def is_in_connector(self) -> bool:
+        """True if ``search`` and ``fetch`` of the endpoint cover the model."""
+        named = self.server.connector
+        return self.resource.connector if named is None else self.model in named
+
+    @property
+    def has_tools(self) -> bool:
+        """False if the endpoint took the model for its connector alone."""
+        return not self.is_taken or self.server.selection.takes_model(self.resource.tags)
 
     def on_server(self, model: Any) -> "BoundResource | None":
         """Return the bound resource of *model* at this endpoint, or None."""

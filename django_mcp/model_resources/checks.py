@@ -73,11 +73,11 @@ def problems(bound: BoundResource) -> list[Error]:
         return [
             Error(
                 _("%(resource)r: %(text)s.") % {"resource": resource, "text": error},
-                hint=_("Correct the name."),
+                hint=error.hint,
                 id="django_mcp.E022",
             )
         ]
-    found = [*_shape(bound), *_secrets(bound), *_undeclared(bound), *_per_row(bound)]
+    found = [*_shape(bound), *_connector(bound), *_secrets(bound), *_undeclared(bound), *_per_row(bound)]
     for text, hint in writing_problems(bound):
         text = _("%(resource)r: %(text)s.") % {"resource": resource, "text": text}  # noqa: PLW2901 - of this resource
         found.append(Error(text, hint=hint, id="django_mcp.E027"))
@@ -250,6 +250,16 @@ def _shape(bound: BoundResource) -> Iterator[Error]:
                 hint=_("Use a list with any of %(known)s.") % {"known": ", ".join(map(repr, known))},
                 id="django_mcp.E022",
             )
+
+
+def _connector(bound: BoundResource) -> Iterator[Error]:
+    if bound.is_in_connector and not bound.search_fields:
+        yield Error(
+            _("%(resource)r: the connector cannot search %(model)s, which declares no search_fields.")
+            % {"resource": bound.resource, "model": bound.options.label},
+            hint=_("Set search_fields, or leave the model out of the connector."),
+            id="django_mcp.E022",
+        )
 
 
 def _compared(bound: BoundResource) -> Iterator[tuple[str, str, Path]]:

@@ -42,6 +42,7 @@ from django_mcp.model_resources.bound_resource import (
 )
 from django_mcp.model_resources.options import ModelResource
 from django_mcp.model_resources.schema import (
+    AnyDecimalField,
     is_array,
     is_json,
     is_range,
@@ -49,6 +50,9 @@ from django_mcp.model_resources.schema import (
 )
 from django_mcp.model_resources.serializers import ANY_TYPE, SetColumn, ValueColumn, column_of, function_column
 from django_mcp.primitives.field_schema import custom_type
+
+ADD_IT = gettext_lazy("Correct the name, or add it to fields.")
+REMOVE_IT = gettext_lazy("Remove it.")
 
 
 def compile_declaration(bound: BoundResource) -> None:
@@ -79,6 +83,7 @@ def _annotation(bound: BoundResource, name: str, declared: Any) -> Annotation:
     if LOOKUP_SEP in name or hasattr(bound.model, name):
         raise PathError(
             gettext_lazy("annotations: %(name)r contains '__', or is already an attribute of %(model)s"),
+            gettext_lazy("Choose another name."),
             name=name,
             model=bound.options.label,
         )
@@ -90,12 +95,16 @@ def _annotation(bound: BoundResource, name: str, declared: Any) -> Annotation:
         output = value_field(resolved.output_field)
     except (FieldError, TypeError, ValueError) as error:
         raise PathError(
-            gettext_lazy("annotations: %(name)r cannot be computed: %(error)s"), name=name, error=str(error)
+            gettext_lazy("annotations: %(name)r cannot be computed: %(error)s"),
+            gettext_lazy("Correct the expression."),
+            name=name,
+            error=str(error),
         ) from None
     is_unfit = output.is_relation or isinstance(output, models.FileField | models.BinaryField)
     if is_unfit or resolved.contains_over_clause:
         raise PathError(
             gettext_lazy("annotations: %(name)r is a %(kind)s, which is not supported"),
+            gettext_lazy("Use another expression, or a method."),
             name=name,
             kind=type(output if is_unfit else resolved).__name__,
         )
@@ -109,16 +118,9 @@ def _annotation(bound: BoundResource, name: str, declared: Any) -> Annotation:
     return Annotation(None if is_typed else declared, field, relations)
 
 
-class _AnyDecimalField(models.DecimalField):  # type: ignore[type-arg]
-    """A decimal with as many digits as sums and averages need."""
-
-    def cast_db_type(self, connection: Any) -> str | None:
-        return "numeric" if connection.vendor == "postgresql" else super().cast_db_type(connection)
-
-
 _WIDE: tuple[tuple[Any, Any], ...] = (
     (models.IntegerField, models.BigIntegerField),
-    (models.DecimalField, _AnyDecimalField),
+    (models.DecimalField, AnyDecimalField),
     (models.CharField | models.TextField, models.TextField),
 )
 
@@ -127,6 +129,8 @@ def _annotation_field(output: Any, name: str) -> Any:
     """Return a field of the type of *output*, without the limits of the column that it may be."""
     wide = None if custom_type(output) else next((wide for kind, wide in _WIDE if isinstance(output, kind)), None)
     field = copy(output) if wide is None else wide(choices=output.choices)
+    if isinstance(field, AnyDecimalField):
+        field.shown_places = output.decimal_places
     field.name = field.verbose_name = field.db_column = None
     field.primary_key, field._unique, field.help_text = False, False, ""  # noqa: SLF001 - of the column, not its type
     field.set_attributes_from_name(name)
@@ -138,7 +142,7 @@ def _declared(names: Sequence[str], known: dict[str, OutputField], lookup: str) 
         if name in known:
             yield name
         elif name != lookup:
-            raise PathError(gettext_lazy("list_fields: %(name)r is not in fields"), name=name)
+            raise PathError(gettext_lazy("list_fields: %(name)r is not in fields"), ADD_IT, name=name)
 
 
 def _contents(bound: BoundResource) -> dict[str, Content]:
@@ -147,13 +151,17 @@ def _contents(bound: BoundResource) -> dict[str, Content]:
     for name in bound.resource.fields:
         # If a method replaces the field, its full content is not served.
         field = None if _method(bound, name) else _own_field(bound.model, name)
-        if isinstance(value_field(field), models.FileField | models.BinaryField):
+        if isinstance(value_field(field), models.FileField):
+            found[str(name)] = Content(field, written.get(str(name), ""))
+        elif isinstance(value_field(field), models.BinaryField):
             found[str(name)] = Content(field, written.get(str(name), ANY_TYPE))
         elif isinstance(value_field(field), models.TextField):
             found[str(name)] = Content(field, written.get(str(name), "text/plain"))
     if unknown := [name for name in written if name not in found]:
         raise PathError(
-            gettext_lazy("content_fields: %(name)r is not a text, file or binary field in fields"), name=unknown[0]
+            gettext_lazy("content_fields: %(name)r is not a text, file or binary field in fields"),
+            ADD_IT,
+            name=unknown[0],
         )
     return found
 
@@ -184,6 +192,7 @@ def _column(bound: BoundResource, declared: str | Callable[..., Any]) -> OutputF
                 "%(declared)r is a set of %(model)s, which is not registered at this endpoint; register it, or "
                 "use a path such as '%(declared)s__name'"
             ),
+            gettext_lazy("Register the model, or use a path to one of its values."),
             declared=declared,
             model=path.field.related_model._meta.label,  # noqa: SLF001
         )
@@ -212,11 +221,13 @@ def _require_showable(path: Path) -> None:
     if path.hops and isinstance(path.value_field, models.FileField | models.BinaryField):
         raise PathError(
             gettext_lazy("%(source)r: a file of a related row cannot be shown; show the relation instead"),
+            gettext_lazy("Show the relation."),
             source=path.source,
         )
     if path.is_many and path.hops and path.field.is_relation:
         raise PathError(
             gettext_lazy("%(source)r ends in a relation after a set of rows; use a value, such as '%(source)s__pk'"),
+            gettext_lazy("Use a value of the row."),
             source=path.source,
         )
 
@@ -238,7 +249,10 @@ def _function(name: str, call: Callable[[Any], Any], written: Any) -> OutputFiel
         return function_column(name, call, returns, inspect.getdoc(written) if callable(written) else None)
     except (NameError, TypeError, PydanticUserError) as error:
         raise PathError(
-            gettext_lazy("the return annotation of %(name)r has no JSON Schema: %(error)s"), name=name, error=str(error)
+            gettext_lazy("the return annotation of %(name)r has no JSON Schema: %(error)s"),
+            gettext_lazy("Correct the annotation."),
+            name=name,
+            error=str(error),
         ) from None
 
 
@@ -250,11 +264,13 @@ def _search_field(bound: BoundResource, declared: str) -> SearchField:
             gettext_lazy(
                 "search_fields: %(declared)r is a relation; use a text of the related row, such as '%(declared)s__name'"
             ),
+            gettext_lazy("Use a text of the related row."),
             declared=declared,
         )
     if isinstance(path.value_field, models.FileField | models.BinaryField):
         raise PathError(
             gettext_lazy("search_fields: %(declared)r is a file, which cannot be searched"),
+            REMOVE_IT,
             declared=declared,
         )
     is_vector = type(path.value_field).__name__ == "SearchVectorField"
@@ -267,6 +283,7 @@ def _pairs(declared: Sequence[str] | Mapping[str, Sequence[str]]) -> Iterator[tu
             if isinstance(lookups, str):
                 raise PathError(
                     gettext_lazy("%(source)r: lookups must be a list, like [%(lookups)r]"),
+                    gettext_lazy("Write a list."),
                     source=source,
                     lookups=lookups,
                 )
@@ -281,6 +298,7 @@ def _filter(bound: BoundResource, source: str, lookup: str) -> Filter:
     if lookup not in FILTER_LOOKUPS:
         raise PathError(
             gettext_lazy("%(source)r cannot be filtered with %(lookup)r; supported lookups are %(lookups)s"),
+            gettext_lazy("Use a supported lookup."),
             source=source,
             lookup=lookup,
             lookups=", ".join(sorted(FILTER_LOOKUPS)),
@@ -300,6 +318,7 @@ def _require_comparable(path: Path, lookup: str) -> None:
             gettext_lazy(
                 "%(source)r refers to %(model)s, which has a composite primary key; filter by one of its columns"
             ),
+            gettext_lazy("Filter by one of its columns."),
             source=path.source,
             model=path.end.model._meta.label,  # noqa: SLF001 - Django's documented API
         )
@@ -320,6 +339,7 @@ def _require_comparable(path: Path, lookup: str) -> None:
         if lookup in lookups and not fitting:
             raise PathError(
                 gettext_lazy("%(source)r is a %(kind)s, which cannot be filtered with %(lookup)r"),
+                gettext_lazy("Use another lookup, or remove it."),
                 source=path.source,
                 kind=type(field).__name__,
                 lookup=lookup,
@@ -359,7 +379,9 @@ def _key(bound: BoundResource, declared: str) -> Key:
     path = bound.path(declared.removeprefix("-"))
     if path.is_many or _is_no_plain_value(path.value_field):
         raise PathError(
-            gettext_lazy("rows cannot be sorted by %(declared)r: it is a set of rows, JSON or bytes"), declared=declared
+            gettext_lazy("rows cannot be sorted by %(declared)r: it is a set of rows, JSON or bytes"),
+            gettext_lazy("Use a column, or an annotation that is one value of each row, such as Count(%(declared)r)."),
+            declared=declared.removeprefix("-"),
         )
     return Key(path, declared.startswith("-"))
 
@@ -374,6 +396,7 @@ def _measures(bound: BoundResource) -> Iterator[tuple[str, Measure]]:
                         "aggregates: %(source)r has the unknown function %(name)r; use %(functions)s. "
                         "Counts need no entry"
                     ),
+                    gettext_lazy("Use a supported function."),
                     source=source,
                     name=name,
                     functions=", ".join(FUNCTIONS),
@@ -395,6 +418,7 @@ def _require_adding_up(path: Path, function: str) -> None:
     if path.is_many or is_none or (function in {"sum", "avg"} and not isinstance(field, _NUMBERS)):
         raise PathError(
             gettext_lazy("aggregates: %(source)r is a %(kind)s, which does not support %(function)s"),
+            REMOVE_IT,
             source=path.source,
             kind=type(field).__name__,
             function=function,
@@ -406,14 +430,27 @@ def _dimension(bound: BoundResource, declared: str) -> Dimension:
     if not source or part not in PARTS:
         source, part = declared, ""
     path = read_path(bound.model, source)
-    if path.is_many or _is_no_plain_value(path.value_field):
+    if path.is_many:
+        relation = (*path.hops, path.field)[0]
+        between = getattr(relation, "through", None) or getattr(relation.remote_field, "through", None)
         raise PathError(
-            gettext_lazy("group_by_fields: rows cannot be grouped by %(declared)r: it is a set of rows, JSON or bytes"),
+            gettext_lazy("group_by_fields: rows cannot be grouped by %(declared)r: it is a set of rows"),
+            gettext_lazy("Register %(model)s, which has a row for each of the set, with group_by_fields there."),
+            declared=declared,
+            model=(between or relation.related_model)._meta.label,  # noqa: SLF001 - Django's documented API
+        )
+    if _is_no_plain_value(path.value_field):
+        raise PathError(
+            gettext_lazy("group_by_fields: rows cannot be grouped by %(declared)r: it is a file, JSON or bytes"),
+            gettext_lazy("Use a column with a plain value."),
             declared=declared,
         )
     if part and not isinstance(path.value_field, models.DateField):
         raise PathError(
-            gettext_lazy("group_by_fields: %(source)r is not a date, so it has no %(part)r"), source=source, part=part
+            gettext_lazy("group_by_fields: %(source)r is not a date, so it has no %(part)r"),
+            gettext_lazy("Use %(source)r, without the part."),
+            source=source,
+            part=part,
         )
     target = bound.on_server(path.field.related_model) if path.field.is_relation else None
     return Dimension(path, part or None, target)

@@ -44,6 +44,7 @@ from django_mcp.primitives.validation_errors import (
     shortened,
     unknown_argument,
 )
+from django_mcp.protocol.json_schema import alternatives, takes_null
 
 Data = MultiValueDict[str, Any]
 
@@ -524,10 +525,10 @@ class FormArguments(Arguments):
         return {"given": dict(values)}
 
     def _misfit(self, name: str) -> Iterator[dict[str, Any]]:
-        kinds = self.schema["properties"].get(name, {}).get("type", "null")
-        kinds = [kinds] if isinstance(kinds, str) else kinds
-        if "null" not in kinds:
-            yield {"type": _NOT_NULL[kinds[0]], "loc": (name,), "input": None, "msg": ""}
+        schema = self.schema["properties"].get(name, {})
+        if not takes_null(schema, self.schema):
+            kind = alternatives(schema, self.schema)[0]["type"]
+            yield {"type": _NOT_NULL[kind], "loc": (name,), "input": None, "msg": ""}
 
 
 def with_lookup(schema: dict[str, Any], name: str, described: dict[str, Any]) -> dict[str, Any]:

@@ -46,6 +46,7 @@ from django_mcp.primitives.field_schema import (
     custom_type,
     digit_words,
     limits,
+    nullable,
     plain_text,
     schema_of,
 )
@@ -323,7 +324,7 @@ def form_schema(
         column = _columns(form).get(name)
         properties[name] = described(name, field, column, most_bytes)
         if column is not None and column.null and not field.required:
-            properties[name] = _nullable(properties[name])
+            properties[name] = nullable(properties[name])
         initial = form.initial.get(name, field.initial)
         if (
             name not in by
@@ -337,15 +338,6 @@ def form_schema(
             required.append(name)
     schema: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
     return {**schema, "required": required} if required else schema
-
-
-def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
-    kinds = schema.get("type", "null")
-    kinds = [kinds] if isinstance(kinds, str) else kinds
-    if "null" in kinds:
-        return schema
-    choices = {"enum": [*schema["enum"], None]} if "enum" in schema else {}
-    return {**schema, "type": [*kinds, "null"], **choices}
 
 
 def _columns(form: Any) -> Mapping[str, Any]:

@@ -23,7 +23,7 @@ from django_mcp.model_resources.bound_resource import BoundResource
 MAX_ROWS = 1000
 """Maximum number of rows of a model to report individually per transaction; beyond it only their list is."""
 
-UID = "django_mcp.exposure.publishing"
+UID = "django_mcp.model_resources.notifications"
 
 
 def notify_changed(what: Any, *, deleted: bool = False, server: MCPServer | None = None) -> None:

@@ -50,7 +50,8 @@ class ModelResource:
         filter_only_fields: paths outside ``fields`` that may still be searched, filtered, sorted or grouped by.
         secret_fields: declared paths that look like secrets but are meant to be exposed.
         content_fields: media types of long fields: ``{"text": "text/markdown"}``. Each text, file and binary field in
-            ``fields`` has its own resource below the row's, so that rows can show only the beginning of a text.
+            ``fields`` has its own resource below the row's, so that rows can show only the beginning of a text. The
+            type of a file is guessed from its name unless it is declared here.
         actions: the allowed writes, any of ``"create"``, ``"update"`` and ``"delete"``.
         writable_fields: the fields that callers may set.
         form: a ``ModelForm`` to write rows with, instead of ``writable_fields``.
@@ -64,6 +65,8 @@ class ModelResource:
             ``"search"``, ``"get"`` and ``"aggregate"`` to True, the name of a template or what ``ui`` returns chooses
             single ones.
         tools: the read tools, any of ``"search"``, ``"get"`` and ``"aggregate"``.
+        connector: include the model in the tools ``search`` and ``fetch`` of the endpoint, for ChatGPT's deep research.
+            Needs ``search_fields``. The URL of a row is its ``get_absolute_url()``, otherwise its URI.
         tags: tags by which endpoints select the model (``MCPServer(include_tags=…)``) and callers find its tools.
         uri: the URI of the list resource, such as ``"travel://cities"``. URIs of rows start with it.
         name, plural: the words in names of tools, as in ``get_city`` and ``search_cities``.
@@ -111,6 +114,7 @@ class ModelResource:
     write_scopes: ClassVar[Sequence[str]] = ()
     app: ClassVar[bool | Mapping[str, App | str | bool]] = False
     tools: ClassVar[Sequence[str]] = READ_TOOLS
+    connector: ClassVar[bool] = False
     tags: ClassVar[Collection[str]] = ()
     uri: ClassVar[str | None] = None
     name: ClassVar[str | None] = None

@@ -68,7 +68,7 @@ def _key(secret: str) -> "JWK":
     from jwcrypto.common import base64url_encode  # noqa: PLC0415 - likewise
     from jwcrypto.jwk import JWK  # noqa: PLC0415 - likewise
 
-    made = salted_hmac("django_mcp.exposure.cursors", "", secret, algorithm="sha256").digest()[:16]
+    made = salted_hmac("django_mcp.model_resources.cursors", "", secret, algorithm="sha256").digest()[:16]
     return JWK(kty="oct", k=base64url_encode(made))
 
 
@@ -335,10 +335,17 @@ def _bounded(value: Any, schema: Mapping[str, Any], most: int) -> Any:
 
 def show_row(bound: BoundResource, access: RowAccess, rows: QuerySet[Any]) -> dict[str, Any] | None:
     """Return the first of *rows* as JSON, or None if the caller may not view it."""
+    found = read_row(bound, access, rows)
+    return None if found is None else found[1]
+
+
+def read_row(bound: BoundResource, access: RowAccess, rows: QuerySet[Any]) -> tuple[Any, dict[str, Any]] | None:
+    """Return the first of *rows* as an object and as JSON, or None if the caller may not view it."""
     for obj in with_columns(bound, access, rows, bound.columns)[:1]:
         if access.can_view(bound, obj):
             load_sets([obj], bound.columns, bound, access)
-            return whole_row(bound, obj, bound.columns, SerializerContext(access, bound, TEXT_ALONE, in_full=True))
+            showing = SerializerContext(access, bound, TEXT_ALONE, in_full=True)
+            return obj, whole_row(bound, obj, bound.columns, showing)
     return None
 
 

@@ -13,7 +13,6 @@ from decimal import Decimal
 from typing import Any
 
 from django.db import models, router
-from django.db.models import ProtectedError, RestrictedError
 from django.db.models.deletion import Collector
 from django.db.models.expressions import DatabaseDefault
 from django.utils.text import capfirst
@@ -356,7 +355,7 @@ def rows_of(bound: BoundResource, writer: Writer | None, ctx: Context, given: Ma
 
 
 def preview_delete(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> Row:
-    """Preview deleting a row, with the number of other rows that would be deleted.
+    """Preview deleting a row, with the number of other rows that would be deleted; see ``_also``.
 
     Raises:
         ToolError: see ``writes.run_delete``.
@@ -423,19 +422,18 @@ def _label(column: OutputField) -> str:
     return capfirst(str(getattr(field, "verbose_name", "") or re.sub("_+", " ", column.name)))
 
 
-def _also(bound: BoundResource, obj: Any) -> list[Row]:
+def _also(bound: BoundResource, obj: Any) -> list[Row] | None:
     """Return the number of rows that would be deleted as well, by model, including rows the caller may not see.
+
+    None if the site overrides the deletion, such as with a soft delete: what it deletes is only known by running it.
 
     Raises:
         ProtectedError, RestrictedError: protected rows refer to it.
     """
+    if _deletes_its_own_way(bound):
+        return None
     collector = Collector(using=obj._state.db, origin=obj)  # noqa: SLF001 - Django's documented API
-    try:
-        collector.collect([obj])
-    except (ProtectedError, RestrictedError):
-        if _deletes_its_own_way(bound):
-            return []
-        raise
+    collector.collect([obj])
     counts: Counter[Any] = Counter()
     for model, rows in collector.data.items():
         counts[model] += sum(not (isinstance(obj, model) and row.pk == obj.pk) for row in rows)

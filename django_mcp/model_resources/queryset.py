@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import Decimal, localcontext
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
@@ -24,7 +23,7 @@ from django_mcp.model_resources.bound_resource import (
     Path,
     SearchField,
 )
-from django_mcp.model_resources.schema import as_decimal, is_json, to_json_value, value_field
+from django_mcp.model_resources.schema import as_decimal, is_json, to_json_value, value_field, with_places
 from django_mcp.model_resources.serializers import FunctionColumn, LinkColumn, SetColumn, rows_attribute, serialize_link
 from django_mcp.primitives.base import ToolError
 
@@ -79,12 +78,10 @@ def _shown(value: Any, of: Measure | Dimension | None) -> Any:
 
 
 def _exact(value: Any, measure: Measure) -> Any:
-    """Return a decimal with its column's places, two more for averages, since SQLite computes with floats."""
-    if not isinstance(value, Decimal) or not value.is_finite():
-        return value
-    places = measure.path.value_field.decimal_places + (2 if measure.function == "avg" else 0)
-    with localcontext(prec=100):
-        return value.quantize(Decimal(1).scaleb(-places))
+    """Return a decimal with its column's places, two more for averages."""
+    places = getattr(measure.path.value_field, "decimal_places", None)
+    more = 2 if measure.function == "avg" else 0
+    return with_places(value, None if places is None else places + more)
 
 
 def _value(path: Path, access: RowAccess, bound: BoundResource) -> Any:

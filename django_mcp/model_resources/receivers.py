@@ -12,8 +12,8 @@ from django_mcp.primitives.tool import Tool
 
 def connect() -> None:
     """Connect the receivers."""
-    server_made.connect(_build_late, dispatch_uid="django_mcp.exposure.registration")
-    primitive_added.connect(_settle_late, dispatch_uid="django_mcp.exposure.registration")
+    server_made.connect(_build_late, dispatch_uid="django_mcp.model_resources.registration")
+    primitive_added.connect(_settle_late, dispatch_uid="django_mcp.model_resources.registration")
 
 
 def start() -> None:
@@ -49,7 +49,9 @@ def settle(server: MCPServer, tool: Tool) -> None:
 
 
 def _has_models(server: MCPServer) -> bool:
-    return bool(server.model_resources) or (server.source is not None and bool(server.source.model_resources))
+    return bool(server.model_resources or server.connector) or (
+        server.source is not None and bool(server.source.model_resources)
+    )
 
 
 def _build_late(sender: MCPServer, **_: Any) -> None:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, TypeVar, overload
 
 from django.core.exceptions import ImproperlyConfigured
@@ -14,6 +15,7 @@ from django_mcp.core.server import MCPServer, Namespace, every_server, together
 from django_mcp.model_resources.arguments import settle
 from django_mcp.model_resources.bound_resource import BoundResource
 from django_mcp.model_resources.checks import name_taken, problems
+from django_mcp.model_resources.connector import connector_tools, require_models
 from django_mcp.model_resources.notifications import connect
 from django_mcp.model_resources.options import ModelResource
 from django_mcp.model_resources.resources import list_rows, listed_models, resources
@@ -115,7 +117,8 @@ def _take_models(server: MCPServer) -> None:
     for model in [model for model, bound in server.model_resources.items() if bound.is_taken and model not in there]:
         del server.model_resources[model]
     for model, bound in there.items():
-        if model not in server.model_resources and server.selection.takes_model(bound.resource.tags):
+        is_taken = server.selection.takes_model(bound.resource.tags) or model in (server.connector or ())
+        if is_taken and model not in server.model_resources:
             server.model_resources[model] = BoundResource(type(bound.resource)(model, server), is_taken=True)
 
 
@@ -129,13 +132,14 @@ def build(server: MCPServer) -> None:
     """
     server.remove_generated()
     _take_models(server)
+    require_models(server)
     for bound in server.model_resources.values():
         bound.problems = problems(bound)
     made = _made_without_clashes(server)
     for bound in server.model_resources.values():
         for problem in bound.problems or ():
             logger.error("%s %s (%s)", problem.msg, problem.hint, problem.id)
-    for primitive in (each for primitives in made.values() for each in primitives):
+    for primitive in chain(*made.values(), connector_tools(server)):
         primitive.is_generated = True
         server.add(primitive)
     together(partial(settle, server, tool) for tool in server.tools.values())
@@ -163,7 +167,8 @@ def _made_without_clashes(server: MCPServer) -> dict[BoundResource, list[Primiti
 
 
 def _made(bound: BoundResource) -> list[Primitive]:
-    made: list[Primitive] = [*resources(bound), *read_tools(bound), *writing_tools(bound)]
+    tools = [*read_tools(bound), *writing_tools(bound)] if bound.has_tools else []
+    made: list[Primitive] = [*resources(bound), *tools]
     for each in made:
         each.add_tags(bound.resource.tags)
     return made

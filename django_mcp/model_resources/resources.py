@@ -396,7 +396,7 @@ def _contents(content: Content, value: Any) -> ResourceContents:
         return ResourceContents(value, mime_type=content.mime_type)
     if isinstance(value, bytes | memoryview):
         return ResourceContents(bytes(value), mime_type=content.mime_type)
-    mime_type = media_type(value.name)
+    mime_type = content.mime_type or media_type(value.name)
     return ResourceContents(read_file(value, mime_type), mime_type=mime_type)
 
 

@@ -7,7 +7,7 @@ import math
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from typing import Annotated, Any, Literal
 
 from django import forms
@@ -55,7 +55,8 @@ def column_value(field: Any, value: Any) -> Any:
         return custom.to_json(value)
     if value is not None and is_foreign_json(field):
         value = _stored_json(field, value)
-    return to_json_value(as_decimal(field, value))
+    value = as_decimal(field, value)
+    return to_json_value(with_places(value, field.shown_places) if isinstance(field, AnyDecimalField) else value)
 
 
 def _stored_json(field: Any, value: Any) -> Any:
@@ -72,6 +73,28 @@ def as_decimal(field: Any, value: Any) -> Any:
     if isinstance(value, Decimal | None) or not isinstance(field := target_field(field), models.DecimalField):
         return value
     return field.to_python(value)
+
+
+class AnyDecimalField(models.DecimalField):  # type: ignore[type-arg]
+    """The type of an annotation: a decimal with as many digits as sums and averages need.
+
+    Attributes:
+        shown_places: decimal places of its values in JSON; None if its expression declares none.
+    """
+
+    shown_places: int | None = None
+
+    def cast_db_type(self, connection: Any) -> str | None:
+        """Return the type without a number of places, which PostgreSQL would round to."""
+        return "numeric" if connection.vendor == "postgresql" else super().cast_db_type(connection)
+
+
+def with_places(value: Any, places: int | None) -> Any:
+    """Return a computed decimal with *places*, or without zeros at its end, since databases disagree about both."""
+    if not isinstance(value, Decimal) or not value.is_finite():
+        return value
+    with localcontext(prec=MAX_DIGITS):
+        return value.normalize() if places is None else value.quantize(Decimal(1).scaleb(-places))
 
 
 def to_json_value(value: Any) -> Any:

@@ -134,7 +134,8 @@ class FileColumn(OutputField):
         if not file:
             return None
         name = to_json_value(file)
-        described = {"uri": f"{showing.bound.uri_of(obj)}/{self.name}", "mimeType": media_type(name), "name": name}
+        mime_type = showing.bound.contents[self.name].mime_type or media_type(name)
+        described = {"uri": f"{showing.bound.uri_of(obj)}/{self.name}", "mimeType": mime_type, "name": name}
         if showing.in_full:
             with suppress(Exception):  # storages raise various errors if the file is missing or its size unknown
                 described["size"] = int(file.size)

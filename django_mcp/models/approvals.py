@@ -15,7 +15,12 @@ class ToolPolicy(Stored):
 
     If several policies match a caller's groups or client, the strictest applies. Otherwise the general policy applies,
     or else the tool's default.
+
+    A row of a client with empty *server* and *tool* blocks every tool for which the client has no row of its own. Rows
+    with the decision ``GENERAL`` exempt a tool from that and decide nothing else.
     """
+
+    GENERAL = "general"
 
     class Decision(models.TextChoices):
         """In order of strictness."""
@@ -24,8 +29,10 @@ class ToolPolicy(Stored):
         ASK = "ask", _("require approval")
         BLOCK = "block", _("block")
 
-    server = models.CharField(_("endpoint"), max_length=64)
-    tool = models.CharField(_("tool"), max_length=128)
+    server = models.CharField(_("endpoint"), max_length=64, blank=True)
+    tool = models.CharField(
+        _("tool"), max_length=128, blank=True, help_text=_("Empty: all tools without a policy for the client.")
+    )
     group = models.ForeignKey(
         "auth.Group",
         models.CASCADE,
@@ -43,7 +50,9 @@ class ToolPolicy(Stored):
         default="",
         help_text=_("Client it applies to. Empty: all clients."),
     )
-    decision = models.CharField(_("decision"), max_length=8, choices=Decision.choices)
+    decision = models.CharField(
+        _("decision"), max_length=8, choices=[*Decision.choices, (GENERAL, _("general policy"))]
+    )
     changed = models.DateTimeField(_("changed"), auto_now=True)
     changed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL,
@@ -65,6 +74,14 @@ class ToolPolicy(Stored):
                 fields=["server", "tool", "group", "client_id"],
                 condition=Q(group__isnull=False),
                 name="django_mcp_toolpolicy_group",
+            ),
+            models.CheckConstraint(
+                condition=~Q(tool="") | (Q(server="", group=None, decision="block") & ~Q(client_id="")),
+                name="django_mcp_toolpolicy_limit",
+            ),
+            models.CheckConstraint(
+                condition=~Q(decision="general") | (Q(group=None) & ~Q(client_id="")),
+                name="django_mcp_toolpolicy_general",
             ),
         )
 

@@ -38,6 +38,7 @@ class APIKey(Stored):
 class ClientPolicy(Stored):
     """An administrator's restrictions for an OAuth client. A client without one may do what its users consent to.
 
+    Which tools it may use is a ``ToolPolicy``.
     It stores the client id, not a foreign key: django-oauth-toolkit, which owns applications, is optional.
     """
 
@@ -46,7 +47,6 @@ class ClientPolicy(Stored):
     scopes = JSONTextField(
         _("scopes"), null=True, blank=True, default=None, help_text=_("Maximum scopes. Empty: no limit.")
     )
-    tools = JSONTextField(_("tools"), null=True, blank=True, default=None, help_text=_("Tools it may use. Empty: all."))
     service_account = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         models.CASCADE,

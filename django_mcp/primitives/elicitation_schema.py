@@ -273,8 +273,8 @@ class DjangoForm:
         if isinstance(field, _CHOICES):
             return {"type": "array" if isinstance(field, _SEVERAL) else "string"}
         schema = field_schema.schema_of(field) or {}
-        if schema.get("type") == field_schema.DECIMAL_INPUT["type"]:
-            schema["type"] = "number"
+        if schema.get("anyOf") == field_schema.DECIMAL_INPUT["anyOf"]:
+            schema = {"type": "number"}
         if schema.get("type") in _PRIMITIVE and not isinstance(field, forms.MultiValueField):
             schema |= field_schema.limits(schema, field.validators, is_required=field.required, call=True)
             known = keys_of(schema)

@@ -125,8 +125,8 @@ _URL: Schema = {"type": "string", "format": "uri"}
 _WHOLE: Schema = {"type": "integer"}
 _NUMBER: Schema = {"type": "number"}
 _YES_OR_NO: Schema = {"type": "boolean"}
-DECIMAL_INPUT: Schema = {"type": ["number", "string"]}
-"""A decimal as input: a string, which is exact, or a number."""
+DECIMAL_INPUT: Schema = {"anyOf": [{"type": "number"}, {"type": "string"}]}
+"""A decimal as input: a string, which is exact, or a number. Copilot Studio cuts schemas with a list of types."""
 
 
 def _alike(schema: SchemaOf, example: str | None = None) -> FieldType:

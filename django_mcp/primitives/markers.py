@@ -13,6 +13,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from django_mcp.primitives.function import COLLECTIONS, leaves, replaced
 from django_mcp.primitives.validation_errors import size
+from django_mcp.protocol.json_schema import takes_null
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler
@@ -76,7 +77,7 @@ def without_null_defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return an ``inputSchema`` without defaults of null that their type does not allow."""
     properties = {
         name: {key: value for key, value in each.items() if (key, value) != ("default", None)}
-        if KEY in each or "null" not in each.get("type", "null")
+        if KEY in each or not takes_null(each, schema)
         else each
         for name, each in schema["properties"].items()
     }

@@ -100,7 +100,8 @@ class Tool(Primitive):
         self._take(self.function)
         hints = {
             "readOnlyHint": read_only,
-            "destructiveHint": destructive,
+            # Directories ask for both hints: a tool that only reads is never destructive.
+            "destructiveHint": False if read_only and destructive is None else destructive,
             "idempotentHint": idempotent,
             "openWorldHint": open_world,
         }

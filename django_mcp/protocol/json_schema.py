@@ -36,6 +36,11 @@ def alternatives(schema: Any, root: Schema, steps: int = MAX_STEPS) -> Sequence[
     return [{**schema, "type": each} for each in types] if isinstance(types, list) else [schema]
 
 
+def takes_null(schema: Any, root: Schema) -> bool:
+    """Return True unless each possible schema of a value has a type other than null."""
+    return any(each.get("type", "null") == "null" for each in alternatives(schema, root))
+
+
 def _inner(schema: Schema, root: Schema) -> Schema | None:
     """Return what a reference or one-member union stands for, merged with its siblings; else None."""
     if isinstance(reference := schema.get("$ref"), str):

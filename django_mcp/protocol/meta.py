@@ -24,6 +24,16 @@ APP_HTML = OURS + "html"
 IDEMPOTENCY_KEY = OURS + "idempotencyKey"
 APPROVAL = OURS + "approval"
 """In a result: the call requires approval or was denied. ``{"kind", "approval_id", "url"}``."""
+ANTHROPIC = "anthropic/"
+"""Prefix of keys in the definition of a tool that Claude Code reads (its documentation, "Connect to tools via MCP")."""
+REQUIRES_USER_INTERACTION = ANTHROPIC + "requiresUserInteraction"
+"""True: ask the user before every call, whatever they allowed."""
+MAX_RESULT_SIZE_CHARS = ANTHROPIC + "maxResultSizeChars"
+"""Characters of a result up to which it is shown instead of saved to a file."""
+MOST_RESULT_SIZE_CHARS = 500_000
+"""Its maximum."""
+ALWAYS_LOAD = ANTHROPIC + "alwaysLoad"
+"""True: load the definition at the start, not when a search finds it."""
 
 
 def of_a_tool(meta: Mapping[str, Any]) -> dict[str, Any]:

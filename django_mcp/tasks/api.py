@@ -46,9 +46,9 @@ def look_up(context: Context, task_id: str) -> Task | None:
         return None
     if policy_cache.is_due:  # not every caller has refreshed it
         policy_cache.bring_up_to_date()
-    tool = context.server.tools.get(task.tool)
+    tool, policies = context.server.tools.get(task.tool), context.server.policies
     is_guarded = tool is not None and (
-        tool.is_guarded or context.principal.tools is not None or context.server.policies.may_block(tool)
+        tool.is_guarded or context.principal.client_id in policies.limits or policies.may_block(tool)
     )
     if tool is not None and is_guarded and not run_inline(may_use(context.inline(), tool)):
         return None

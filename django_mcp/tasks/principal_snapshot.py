@@ -35,7 +35,6 @@ def saved(context: Context) -> dict[str, Any]:
         "client_id": principal.client_id,
         "credential": principal.credential,
         "expires": None if principal.expires is None else principal.expires.isoformat(),
-        "tools": None if principal.tools is None else sorted(principal.tools),
         "request": {"path": request.path, "scheme": request.scheme, "meta": meta},
     }
 
@@ -60,7 +59,6 @@ def restored(task: Task, server: MCPServer) -> Principal:
         client_id=kept["client_id"],
         credential=kept["credential"],
         expires=None if kept["expires"] is None else datetime.datetime.fromisoformat(kept["expires"]),
-        tools=None if kept["tools"] is None else frozenset(kept["tools"]),
     )
     now = refresh_principal(then, server)
     if now is None:

@@ -87,7 +87,6 @@ class MCPClient:
         headers: headers of every request, such as ``{"Authorization": "Bearer …"}``.
         client_id: the OAuth client that acts for the user.
         scopes: scopes of its token. None for a caller without scopes.
-        tools: the only tools that the client may use. None for all.
         capabilities: declared client capabilities. Default: all kinds of questions.
         apps: declare that the client shows MCP Apps.
         schemas: validate results against the schemas of tools. Requires the package ``jsonschema``.
@@ -107,7 +106,6 @@ class MCPClient:
         headers: Mapping[str, str] | None = None,
         client_id: str | None = None,
         scopes: Collection[str] | None = None,
-        tools: Collection[str] | None = None,
         capabilities: Mapping[str, Any] = CAPABILITIES,
         apps: bool = False,
         schemas: bool = True,
@@ -127,7 +125,6 @@ class MCPClient:
                 user=user,
                 scopes=None if scopes is None else frozenset(scopes),
                 client_id=client_id,
-                tools=None if tools is None else frozenset(tools),
                 steps_up=scopes is not None,
             )
         self._principal = principal
@@ -326,7 +323,7 @@ class MCPClient:
             result=ended.result,
             error=ended.error,
             asked=person.asked,
-            told=ended.told,
+            notifications=ended.notifications,
             raised=ended.raised,
         )
         if are_its_own and person.unused:

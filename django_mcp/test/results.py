@@ -42,7 +42,7 @@ class Outcome:
         result: JSON-RPC result, empty for an error.
         error: JSON-RPC error, empty for a result.
         asked: questions that the client was asked.
-        told: notifications received during the request.
+        notifications: notifications received during the request.
         raised: unexpected exception in the site's code. The client only received an error number.
     """
 
@@ -54,7 +54,7 @@ class Outcome:
     result: dict[str, Any]
     error: dict[str, Any]
     asked: Sequence[Question] = ()
-    told: Sequence[Mapping[str, Any]] = ()
+    notifications: Sequence[Mapping[str, Any]] = ()
     raised: BaseException | None = None
 
     kind = ""
@@ -89,13 +89,13 @@ class Outcome:
     @property
     def progress(self) -> list[dict[str, Any]]:
         """Progress notifications: ``{"progress", "total", "message"}``."""
-        found = [each["params"] for each in self.told if each["method"] == "notifications/progress"]
+        found = [each["params"] for each in self.notifications if each["method"] == "notifications/progress"]
         return [{key: value for key, value in each.items() if key != "progressToken"} for each in found]
 
     @property
     def logs(self) -> list[dict[str, Any]]:
         """Log messages of the tool: ``{"level", "data", "logger"}``."""
-        return [dict(each["params"]) for each in self.told if each["method"] == "notifications/message"]
+        return [dict(each["params"]) for each in self.notifications if each["method"] == "notifications/message"]
 
     # Assertions
 

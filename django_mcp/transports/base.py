@@ -138,7 +138,7 @@ def _forget(*, setting: str, **_: object) -> None:
         is_our_origin.cache_clear()
 
 
-setting_changed.connect(_forget, dispatch_uid="django_mcp.endpoint.origins")
+setting_changed.connect(_forget, dispatch_uid="django_mcp.transports.origins")
 
 
 View = Callable[..., HttpResponseBase]

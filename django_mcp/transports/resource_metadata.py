@@ -1,13 +1,16 @@
 """Views of protected resource metadata (RFC 9728), which name an endpoint's authorization servers."""
 
+import json
 import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from django.contrib.auth.decorators import login_not_required
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.core.serializers.json import DjangoJSONEncoder
+from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, get_script_prefix, re_path
+from django.utils.cache import get_conditional_response, set_response_etag
 
 from django_mcp.auth.protected_resource import WELL_KNOWN, base_url, has_metadata, issuers, path_of
 from django_mcp.core.permissions import in_order
@@ -32,16 +35,34 @@ def document(server: MCPServer, *, slash: bool) -> dict[str, Any]:
     return found
 
 
-def public_document(make: Callable[[], dict[str, Any]]) -> Callable[[HttpRequest], HttpResponse]:
-    """Return a view of a public, cacheable JSON document."""
+def public_document(
+    make: Callable[[], dict[str, Any] | str], content_type: str = "application/json", max_age: int = 300
+) -> Callable[[HttpRequest], HttpResponse]:
+    """Return a view of a public document that browsers and programs may keep for *max_age* seconds.
+
+    *make* returns the JSON object or the text.
+    """
 
     @login_not_required
     def view(request: HttpRequest) -> HttpResponse:
         if request.method == "OPTIONS":
-            return HttpResponse(status=204, headers={**OPEN_TO_ALL, "Access-Control-Allow-Headers": "*"})
+            allowed = {"Access-Control-Allow-Methods": "GET, HEAD", "Access-Control-Allow-Headers": "*"}
+            return HttpResponse(status=204, headers={**OPEN_TO_ALL, **allowed})
         if request.method not in {"GET", "HEAD"}:
             return HttpResponse(status=405, headers={**OPEN_TO_ALL, "Allow": "GET, HEAD, OPTIONS"})
-        return JsonResponse(make(), headers={**OPEN_TO_ALL, "Cache-Control": "public, max-age=300"})
+        made = make()
+        content = made if isinstance(made, str) else json.dumps(made, cls=DjangoJSONEncoder)
+        headers = {
+            **OPEN_TO_ALL,
+            "Access-Control-Expose-Headers": "ETag",
+            "Cache-Control": f"public, max-age={max_age}",
+        }
+        answer = HttpResponse(content, content_type=content_type, headers=headers)
+        set_response_etag(answer)
+        found = get_conditional_response(request, etag=answer["ETag"], response=answer) or answer
+        for name, value in headers.items():
+            found.headers.setdefault(name, value)  # a 304 lacks those of CORS
+        return found
 
     return view
 

@@ -22,10 +22,11 @@ from django.test import TestCase
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from django_mcp.approvals.tool_policies import limit, limit_of
 from django_mcp.auth.toolkit import get_access_token_model, get_application_model, get_grant_model
 from django_mcp.auth.toolkit import get_refresh_token_model as refresh_model
 from django_mcp.core.signals import access_ended
-from django_mcp.models import ClientPolicy, Event, RequestLog, Task
+from django_mcp.models import ClientPolicy, Event, RequestLog, Task, ToolPolicy
 from django_mcp.oauth.connected_apps import people, summaries, take_back_all
 from django_mcp.pubsub.publish import revocation_topic
 from tests.clients import MODERN
@@ -38,6 +39,7 @@ __all__ = ["live_site", "site"]
 
 LIST = "/admin/django_mcp/oauthclient/"
 PAGE = f"{LIST}conf-public/change/"
+TOOLS = "/admin/django_mcp/tools/"
 TAKE_BACK = f"{LIST}conf-public/take-back/"
 SERVICE = {"authorization_grant_type": "client-credentials", "client_type": "confidential", "client_secret": "s3cret"}
 _numbers = itertools.count(1)
@@ -324,19 +326,20 @@ def test_people_are_turned_over_a_hundred_at_a_time(
 
 
 def test_the_policy_is_in_words_and_linked(site: Site, owner: Browser) -> None:
-    policy = ClientPolicy.objects.create(
-        client_id="conf-public", scopes=["travel:write"], tools=["look_up", "change"], service_account=site.user
-    )
+    policy = ClientPolicy.objects.create(client_id="conf-public", scopes=["travel:write"], service_account=site.user)
+    name = site.alpha.name
+    limit("conf-public", {(name, "look_up"), (name, "change")})
     shown = words(content(owner, PAGE))
     for each in (
         "Not blocked.",
         "Maximum scopes: Change your trips.",
-        "Only the tools look_up, change.",
+        f"Only the tools change ({name}), look_up ({name}).",
         "Service account: ada.",
     ):
         assert each in shown
     assert f'href="/admin/django_mcp/clientpolicy/{policy.pk}/change/"' in content(owner, PAGE)
-    ClientPolicy.objects.update(scopes=[], tools=[], blocked=True)
+    ClientPolicy.objects.update(scopes=[], blocked=True)
+    limit("conf-public", ())
     shown = words(content(owner, PAGE))
     assert "Blocked: all its tokens are rejected. Maximum scopes: none. Tools: none." in shown
 
@@ -473,9 +476,12 @@ def test_an_open_stream_ends(live_site: Site, button: str) -> None:
         assert calls[1].next()["method"] == "notifications/tools/list_changed"
 
 
-@pytest.mark.parametrize("button", ["all", "blocked"])
+@pytest.mark.parametrize("button", ["all", "blocked", "blocked without tokens"])
 def test_a_task_that_is_under_way_is_cancelled(site: Site, owner: Browser, button: str) -> None:
     site.tokens_for()
+    if button == "blocked without tokens":
+        refresh_model().objects.all().delete()
+        get_access_token_model().objects.all().delete()
     now = timezone.now()
     task = Task.objects.create(
         task_id="a task",
@@ -518,32 +524,79 @@ def test_blocking_stops_its_tokens_until_it_is_unblocked(site: Site, owner: Brow
 
 
 def test_blocking_keeps_the_rest_of_the_policy(site: Site, owner: Browser) -> None:
-    ClientPolicy.objects.create(
-        client_id="conf-public", scopes=["travel:read"], tools=["look_up"], service_account=site.user
-    )
+    ClientPolicy.objects.create(client_id="conf-public", scopes=["travel:read"], service_account=site.user)
+    limit("conf-public", {(site.alpha.name, "look_up")})
     press(owner, PAGE, blocked="yes")
     row = ClientPolicy.objects.get()
-    assert (row.blocked, row.scopes, row.tools, row.service_account) == (True, ["travel:read"], ["look_up"], site.user)
+    assert (row.blocked, row.scopes, row.service_account) == (True, ["travel:read"], site.user)
+    assert limit_of("conf-public") == {(site.alpha.name, "look_up")}
 
 
 def test_limits_are_set_on_the_page_and_keep_what_was_decided_meanwhile(site: Site, owner: Browser) -> None:
-    shown = content(owner, PAGE)
-    assert "Limit tools" in shown
+    look_up = f"{site.alpha.name}.look_up"
+    assert "Limit tools" in content(owner, PAGE)
     ClientPolicy.objects.create(client_id="conf-public", blocked=True, service_account=site.user)
-    told = press(owner, PAGE, limits="1", limits_tools="on", tools=["look_up"], limits_scopes="on")
+    told = press(owner, PAGE, limits="1", limits_tools="on", tools=[look_up], limits_scopes="on")
     assert "Limits of client conf-public saved." in told
     row = ClientPolicy.objects.get()
-    assert (row.scopes, row.tools, row.blocked, row.service_account) == ([], ["look_up"], True, site.user)
-    told = press(owner, PAGE, limits="1", limits_tools="", tools=["look_up"], limits_scopes="")
+    assert (row.scopes, row.blocked, row.service_account) == ([], True, site.user)
+    assert limit_of("conf-public") == {(site.alpha.name, "look_up")}
+    shown = content(owner, PAGE)
+    assert f'<option value="{look_up}" selected>' in shown
+    press(owner, PAGE, limits="1", limits_tools="", tools=[look_up], limits_scopes="", confirmed="yes")
     row.refresh_from_db()
-    assert (row.scopes, row.tools) == (None, None)
-    assert [each.get_change_message() for each in LogEntry.objects.all()] == ["Limits changed."] * 4
+    assert row.scopes is None
+    assert limit_of("conf-public") is None
+    assert not ToolPolicy.objects.exists()
+    history = LogEntry.objects.filter(content_type__model="oauthclient")
+    assert [each.get_change_message() for each in history] == ["Limits changed."] * 2
+    assert LogEntry.objects.filter(object_id=look_up).count() == 2
+
+
+def test_limits_that_allow_more_of_what_may_destroy_something_ask_first_and_can_be_undone(
+    site: Site, owner: Browser
+) -> None:
+    name = site.alpha.name
+    told = press(owner, PAGE, limits="1", limits_tools="on", tools=[f"{name}.look_up"])
+    assert "Loosen policies?" not in told
+    both = {"limits": "1", "limits_tools": "on", "tools": [f"{name}.look_up", f"{name}.change"]}
+    asked = press(owner, PAGE, **both)
+    assert "Loosen policies?" in asked
+    assert f"{name}.change Client conf-public block allow" in asked
+    assert "look_up Client" not in asked
+    assert limit_of("conf-public") == {(name, "look_up")}
+    answer = owner.post_form(PAGE, both)
+    again = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', answer.content.decode())
+    assert [value for field, value in again if field == "tools"] == both["tools"]
+    html = owner.post_form(PAGE, again, follow=True).content.decode()
+    assert limit_of("conf-public") == {(name, "look_up"), (name, "change")}
+    undo = re.search(r'name="undo" value="([^"]+)"', html)
+    assert undo is not None
+    assert "1 policy restored." in words(owner.post_form(TOOLS, {"undo": undo[1]}, follow=True).content.decode())
+    assert limit_of("conf-public") == {(name, "look_up")}
+    everything = press(owner, PAGE, limits="1", limits_tools="", tools=[])
+    assert f"{name}.administer Client conf-public block allow" in everything
+
+
+def test_tools_are_limited_only_by_who_may_change_their_policies(site: Site) -> None:
+    limit("conf-public", {(site.alpha.name, "look_up")})
+    changing = staff(site, "change_clientpolicy")
+    shown = content(changing, PAGE)
+    assert "Limit scopes" in shown
+    assert "Limit tools" not in shown
+    assert "Only the tool look_up" in words(shown)
+    press(changing, PAGE, limits="1", limits_scopes="on", limits_tools="", tools=[])
+    assert ClientPolicy.objects.get().scopes == []
+    assert limit_of("conf-public") == {(site.alpha.name, "look_up")}
 
 
 def test_limits_with_an_error_change_nothing_and_are_shown_again(site: Site, owner: Browser) -> None:
     answer = owner.post_form(PAGE, {"limits": "1", "tools": ["no-such-tool"]})
     assert "no-such-tool is not one of the available choices" in answer.content.decode()
+    answer = owner.post_form(PAGE, {"limits": "1", "tools": [f"{site.alpha.name}.look_up"]})
+    assert "Tick “Limit tools” as well, or choose none." in answer.content.decode()
     assert not ClientPolicy.objects.exists()
+    assert not ToolPolicy.objects.exists()
     assert staff(site, "view_clientpolicy").post_form(PAGE, {"limits": "1"}).status_code == 403
 
 

@@ -9,6 +9,7 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
 from django.core.management import call_command
 from django.test import Client as Browser
+from django.test import override_settings
 from django.utils import timezone
 
 from django_mcp.admin.approvals import describe
@@ -169,6 +170,18 @@ def test_a_change_is_a_table_of_before_and_after(approver: Browser, ada: User) -
     assert "Also: 2 reminders" in shown
 
 
+@override_settings(USE_THOUSAND_SEPARATOR=True)
+def test_numbers_that_a_form_sends_are_not_written_for_people(approver: Browser, ada: User) -> None:
+    row = make(ada, pk=1_234_567)
+    approver.defaults["HTTP_ACCEPT_LANGUAGE"] = "de"
+    html = page(approver, detail(row))
+    assert 'id="mcp-approval-1234567"' in html
+    (select,) = re.findall(r'<select id="mcp-seconds-1234567" name="seconds">(.*?)</select>', html, re.DOTALL)
+    periods = re.findall(r'<option value="([^"]*)"', select)
+    assert periods
+    assert all(each.isdecimal() for each in periods), periods
+
+
 FORMS_OF_PREVIEW: list[tuple[Any, str]] = [
     (None, "This tool has no preview."),
     ({"text": "Pays 5 euros.\nTo the landlord."}, "Pays 5 euros. To the landlord."),
@@ -177,6 +190,11 @@ FORMS_OF_PREVIEW: list[tuple[Any, str]] = [
     ([1, 2], "[1, 2]"),
     ({"verb": "create", "object": "Bill", "changes": ["… (7 more)"]}, "Create Bill Field … (7 more)"),
     ({"verb": "delete", "object": "Bill 3", "changes": [{"field": "sum", "before": 7}]}, "Field Before Sum 7"),
+    ({"verb": "delete", "object": "Bill 3", "changes": [], "also": []}, "No changes. Arguments (as sent)"),
+    (
+        {"verb": "delete", "object": "Bill 3", "changes": [], "also": None},
+        "Related rows are not counted, because the site itself defines how this row is deleted.",
+    ),
     ({"verb": 3, "changes": 4}, '"changes": 4'),
 ]
 

@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from django_mcp import AllowAny, MCPServer, tool
 from django_mcp.approvals import tool_policies
-from django_mcp.approvals.tool_policies import decide
+from django_mcp.approvals.tool_policies import decide, limit
 from django_mcp.core import server
 from django_mcp.models import RequestLog, ToolPolicy, ToolSnapshot
 
@@ -317,7 +317,7 @@ def test_the_history_leads_from_the_start_page_to_the_tool(browser: Browser, des
 
 def test_groups_and_clients_get_decisions_of_their_own(browser: Browser, desk: MCPServer) -> None:
     office = Group.objects.create(name="Office")
-    shown = told(browser, PAY, override="1", group=office.pk, client_id="", decision="allow")
+    shown = told(browser, PAY, override="1", group=office.pk, client_id="", decision="allow", confirmed="yes")
     assert "Group Office: allow." in shown
     assert "1 override" in line(page(browser), "desk.pay")
     told(browser, PAY, override="1", group="", client_id=f" {CLIENT} ", decision="block")
@@ -329,10 +329,81 @@ def test_groups_and_clients_get_decisions_of_their_own(browser: Browser, desk: M
         (office, CLIENT): "ask",
     }
     assert "Client https://client.example.com/app.json: override removed." in told(
-        browser, PAY, remove=rows[None, CLIENT].pk
+        browser, PAY, remove=rows[None, CLIENT].pk, confirmed="yes"
     )
     assert ToolPolicy.objects.count() == 2
-    assert "This override no longer exists" in told(browser, PAY, remove=rows[None, CLIENT].pk)
+    assert "This policy no longer exists" in told(browser, PAY, remove=rows[None, CLIENT].pk)
+
+
+@pytest.mark.parametrize(
+    ("stored", "given", "asked"),
+    [
+        ({}, {"decision": "allow"}, "desk.pay Group Office Pay money. require approval allow"),
+        ({}, {"decision": "block"}, ""),
+        ({}, {"decision": "ask"}, ""),
+        ({"office": "block"}, {"decision": "ask"}, "Group Office Pay money. block require approval"),
+        ({"office": "block"}, {"remove": "office"}, "Group Office Pay money. block require approval"),
+        ({"office": "allow"}, {"remove": "office"}, ""),
+        ({"all": "block"}, {"decision": "ask"}, "Group Office Pay money. block require approval"),
+        ({"all": "allow"}, {"decision": "allow"}, ""),
+        ({"all": "allow", "office": "ask"}, {"remove": "office"}, "require approval allow"),
+    ],
+)
+def test_an_override_that_loosens_is_asked_about_first_and_can_be_undone(
+    browser: Browser, desk: MCPServer, stored: dict[str, str], given: dict[str, str], asked: str
+) -> None:
+    office = Group.objects.create(name="Office")
+    for whom, decision in stored.items():
+        decide(desk, desk.tools["pay"], decision, group=office if whom == "office" else None)
+    before = decisions()
+    if "remove" in given:
+        form: dict[str, Any] = {"remove": ToolPolicy.objects.get(group=office).pk}
+    else:
+        form = {"override": "1", "group": office.pk, "client_id": "", **given}
+    first = browser.post(PAY, form, follow=True).content.decode()
+    if asked:
+        assert asked in words(first)
+        assert decisions() == before
+        again = dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', first))
+        first = browser.post(PAY, again, follow=True).content.decode()
+    assert decisions() != before
+    assert "Loosen policies?" not in words(first)
+    undo = re.search(r'<button name="undo" value="([^"]+)">Undo</button>', first)
+    assert undo is not None
+    assert "1 policy restored." in told(browser, TOOLS, undo=undo[1])
+    assert decisions() == before
+
+
+def decisions() -> set[Any]:
+    return set(ToolPolicy.objects.values_list("tool", "group__name", "client_id", "decision"))
+
+
+def test_an_override_of_a_tool_that_destroys_nothing_is_not_asked_about(browser: Browser, desk: MCPServer) -> None:
+    decide(desk, desk.tools["look"], "block")
+    look = f"{TOOLS}desk.look/change/"
+    assert f"Client {CLIENT}: allow." in told(browser, look, override="1", client_id=CLIENT, decision="allow")
+
+
+def test_a_group_that_is_gone_is_not_restored(browser: Browser, desk: MCPServer) -> None:
+    office = Group.objects.create(name="Office")
+    page = browser.post(PAY, {"override": "1", "group": office.pk, "decision": "block"}, follow=True)
+    undo = re.search(r'name="undo" value="([^"]+)"', page.content.decode())
+    assert undo is not None
+    office.delete()
+    assert "0 policies restored." in told(browser, TOOLS, undo=undo[1])
+    assert not ToolPolicy.objects.exists()
+
+
+def test_the_page_of_a_tool_names_the_clients_that_are_limited_to_others(browser: Browser, desk: MCPServer) -> None:
+    limit("machine", {("desk", "pay")})
+    assert "machine general policy chosen for the client" in words(page(browser, PAY))
+    assert "1 override" not in line(page(browser), "desk.pay")
+    assert "machine block limited to other tools" in words(page(browser, f"{TOOLS}desk.look/change/"))
+    assert "missing tool" not in words(page(browser))
+    row = ToolPolicy.objects.get(tool="pay")
+    assert "Loosen policies?" not in told(browser, PAY, remove=row.pk)
+    asked = told(browser, PAY, override="1", client_id="machine", decision="ask")
+    assert "Client machine Pay money. block require approval" in asked
 
 
 def test_an_override_is_for_somebody(browser: Browser, desk: MCPServer) -> None:
@@ -527,9 +598,18 @@ def test_decisions_about_tools_that_are_not_there_are_shown_and_can_be_taken_bac
     browser.post(TOOLS, {"forget": gone.pk})
     assert "1 policy of a missing tool" in browser.get(TOOLS).content.decode()
     assert {(row.server, row.tool) for row in ToolPolicy.objects.all()} == {("desk", "look"), ("closed", "pay")}
-    assert LogEntry.objects.get(object_id="desk.sell").get_change_message() == "Everyone: policy removed."
+    assert LogEntry.objects.get(object_id="desk.sell").get_change_message() == "General policy: default."
     browser.post(TOOLS, {"forget": other.pk})
     assert "missing tool" not in browser.get(TOOLS).content.decode()
+
+
+@override_settings(USE_THOUSAND_SEPARATOR=True)
+def test_the_key_of_a_policy_that_a_button_sends_is_not_written_for_people(desk: MCPServer, browser: Browser) -> None:
+    browser.defaults["HTTP_ACCEPT_LANGUAGE"] = "de"
+    ToolPolicy.objects.create(pk=1_234_567, server="desk", tool="sell", decision="block")
+    ToolPolicy.objects.create(pk=1_234_568, server="desk", tool="pay", decision="block", client_id=CLIENT)
+    assert 'name="forget" value="1234567"' in browser.get(TOOLS).content.decode()
+    assert 'name="remove" value="1234568"' in browser.get(PAY).content.decode()
 
 
 def test_a_decision_about_a_tool_that_is_there_is_not_taken_back_as_one_of_those(

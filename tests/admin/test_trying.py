@@ -19,6 +19,7 @@ from django.db import connection, transaction
 from django.http import QueryDict
 from django.template.loader import render_to_string
 from django.test import Client as Browser
+from django.test import override_settings
 from pydantic import BaseModel, Field
 
 from django_mcp import (
@@ -38,6 +39,7 @@ from django_mcp import (
     resource,
     tool,
 )
+from django_mcp.admin.display import cut
 from django_mcp.admin.schema_form import SchemaForm
 from django_mcp.approvals import decisions
 from django_mcp.conf import settings
@@ -557,6 +559,31 @@ def test_images_are_shown_and_sound_is_named(browser: Browser, server: MCPServer
     assert "Link to a resource: note://far/away – Far away (text/plain)" in sees(page)
     assert "note://near text/plain near" in sees(page)
     assert "Binary: application/zip, 2" in sees(page)
+
+
+@override_settings(USE_THOUSAND_SEPARATOR=True)
+def test_limits_of_numbers_are_as_html_wants_them(browser: Browser, server: MCPServer) -> None:
+    @tool(server=server)
+    def measure(share: Annotated[float, Field(ge=0.5, le=1000)], year: Annotated[int, Field(ge=1, le=9999)]) -> str:
+        """Measure."""
+        return ""
+
+    browser.defaults["HTTP_ACCEPT_LANGUAGE"] = "de"
+    page = look(browser, address("measure"))
+    assert re.search(r'min="0\.5" max="1000(\.0)?"', page)
+    assert 'min="1" max="9999"' in page
+
+
+def test_one_of_a_kind_is_in_the_singular() -> None:
+    limits = [{"minLength": 1}, {"maxLength": 1}, {"minLength": 1, "maxLength": 9}, {"minItems": 1}, {"maxItems": 2}]
+    form = SchemaForm({"properties": {str(at): each for at, each in enumerate(limits)}})
+    assert [field.facts for field in form.fields] == [
+        *("≥ 1 character", "≤ 1 character", "1–9 characters", "≥ 1 entry", "≤ 2 entries"),
+    ]
+    assert cut("x" * 20_001).endswith("\n… and 1 character more.")
+    for number, said in ((1, "1 more is not shown."), (2, "2 more are not shown.")):
+        shown = {"left_out": number, "is_grid": True, "structured": {"rows": [["x"]], "more": number}}
+        assert words(render_to_string("admin/django_mcp/try/shown.html", {"shown": shown})).count(said) == 2
 
 
 def test_a_large_image_and_a_large_text_are_bounded(browser: Browser, server: MCPServer) -> None:

@@ -398,17 +398,17 @@ def test_tools_that_write_rows(
     assert not Group.objects.filter(pk=row.pk).exists()
 
 
-def test_through_call_tool_where_tools_are_searched(
+def test_through_a_relay_where_tools_are_searched(
     make_server: Callable[..., MCPServer], server: MCPServer, people: People, pay: Calls, version: str, edge: str
 ) -> None:
     wide = make_server("wide", source=server, authentication=server.authentication, search_tools=True)
     client = Client(wide, version, edge)
     relayed = {"name": "pay", "arguments": FIVE}
-    assert kind(call(client, people["ann"], "call_tool", **relayed)) == "approval_required"
+    assert kind(call(client, people["ann"], "call_destructive_tool", **relayed)) == "approval_required"
     assert pay == []
     assert approve(the_ticket(), people["cleo"])
-    assert call(client, people["ann"], "call_tool", **relayed).text == PAID
-    assert kind(call(client, people["ann"], "call_tool", **relayed)) == "approval_required"
+    assert call(client, people["ann"], "call_destructive_tool", **relayed).text == PAID
+    assert kind(call(client, people["ann"], "call_destructive_tool", **relayed)) == "approval_required"
     assert kind(call(client, people["ann"], amount=5)) == "pending", "by its own name it is the same call"
     assert len(pay) == 1
 

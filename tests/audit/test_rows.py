@@ -161,11 +161,11 @@ def test_text_that_no_database_can_hold_is_kept_without_it(call_log: Log, site: 
     assert row.arguments == {"\0": "\0"}
 
 
-def test_what_call_tool_names_is_what_was_called(
+def test_what_a_tool_of_tool_search_names_is_what_was_called(
     call_log: Log, site: MCPServer, modern: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(site, "_search_tools", 1)
-    modern.call("call_tool", name="add", arguments={"a": 1})
+    modern.call("call_destructive_tool", name="add", arguments={"a": 1})
     [row] = call_log()
     assert (row.name, row.arguments) == ("add", {"a": 1})
 

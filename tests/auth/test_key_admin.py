@@ -265,44 +265,41 @@ def save(browser: Browser, page: str, **given: Any) -> ClientPolicy:
 
 def test_nothing_ticked_is_no_limit(browser: Browser) -> None:
     policy = save(browser, "add/")
-    assert (policy.blocked, policy.scopes, policy.tools, policy.service_account) == (False, None, None, None)
+    assert (policy.blocked, policy.scopes, policy.service_account) == (False, None, None)
     assert "no limit" in browser.get(POLICIES).content.decode()
 
 
 def test_limits_are_ticked_and_taken_back(browser: Browser, ada: User) -> None:
     page = browser.get(f"{POLICIES}add/").content.decode()
-    assert "book (guarded)" in page
     assert "Write things down (write)" in page
-    both = {"limits_scopes": "on", "limits_tools": "on"}
-    policy = save(browser, "add/", blocked="on", scopes=["read"], tools=["book"], service_account=ada.pk, **both)
-    assert (policy.blocked, policy.scopes, policy.tools, policy.service_account) == (True, ["read"], ["book"], ada)
-    policy = save(browser, f"{policy.pk}/change/", scopes=["read"], limits_tools="on", tools=[], service_account="")
-    assert (policy.blocked, policy.scopes, policy.tools, policy.service_account) == (False, None, [], None)
+    chosen = {"limits_scopes": "on", "scopes": ["read"], "service_account": ada.pk}
+    policy = save(browser, "add/", blocked="on", **chosen)
+    assert (policy.blocked, policy.scopes, policy.service_account) == (True, ["read"], ada)
+    policy = save(browser, f"{policy.pk}/change/", scopes=["read"], service_account="")
+    assert (policy.blocked, policy.scopes, policy.service_account) == (False, None, None)
 
 
 def test_what_is_chosen_without_its_limit_is_an_error_and_not_all(browser: Browser) -> None:
-    page = browser.post(f"{POLICIES}add/", {"client_id": CLIENT, "tools": ["book"]}).content.decode()
-    assert "Tick “Limit tools” as well, or choose none." in page
+    page = browser.post(f"{POLICIES}add/", {"client_id": CLIENT, "scopes": ["read"]}).content.decode()
+    assert "Tick “Limit scopes” as well, or choose none." in page
     assert not ClientPolicy.objects.exists()
 
 
 def test_a_limit_to_what_is_gone_stays_one(browser: Browser) -> None:
-    policy = ClientPolicy.objects.create(client_id=CLIENT, tools=["gone"], scopes=["old"])
+    policy = ClientPolicy.objects.create(client_id=CLIENT, scopes=["old"])
     page = browser.get(f"{POLICIES}{policy.pk}/change/").content.decode()
-    assert "gone – no longer exists" in page
-    assert page.count('checked id="id_limits_') + len(re.findall(r'id="id_limits_\w+" checked', page)) == 2
-    both = {"limits_scopes": "on", "limits_tools": "on"}
-    saved = save(browser, f"{policy.pk}/change/", tools=["gone"], scopes=["old"], **both)
-    assert (saved.tools, saved.scopes) == (["gone"], ["old"])
+    assert "old – no longer exists" in page
+    assert re.search(r'id="id_limits_scopes" checked|checked id="id_limits_scopes"', page)
+    assert save(browser, f"{policy.pk}/change/", scopes=["old"], limits_scopes="on").scopes == ["old"]
 
 
 def test_an_empty_limit_allows_nothing_and_stays_one(browser: Browser) -> None:
-    policy = ClientPolicy.objects.create(client_id=CLIENT, tools=[], scopes=[])
+    policy = ClientPolicy.objects.create(client_id=CLIENT, scopes=[])
     assert ">none<" in browser.get(POLICIES).content.decode()
-    saved = save(browser, f"{policy.pk}/change/", blocked="on", limits_scopes="on", limits_tools="on")
-    assert (saved.tools, saved.scopes, saved.blocked) == ([], [], True)
+    saved = save(browser, f"{policy.pk}/change/", blocked="on", limits_scopes="on")
+    assert (saved.scopes, saved.blocked) == ([], True)
 
 
-def test_a_tool_that_does_not_exist_is_refused(browser: Browser) -> None:
-    answer = browser.post(f"{POLICIES}add/", {"client_id": CLIENT, "tools": ["boook"]})
-    assert "boook is not one of the available choices" in answer.content.decode()
+def test_a_scope_that_does_not_exist_is_refused(browser: Browser) -> None:
+    answer = browser.post(f"{POLICIES}add/", {"client_id": CLIENT, "scopes": ["reed"]})
+    assert "reed is not one of the available choices" in answer.content.decode()

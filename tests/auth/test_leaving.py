@@ -60,7 +60,7 @@ def goes_on(server: MCPServer, call: Call) -> bool:
 def test_of_a_client_that_is_blocked(
     server: MCPServer, listen: Make, make_token: Make, application: Any, make_application: Make
 ) -> None:
-    policy = ClientPolicy.objects.create(client_id=application.client_id, tools=["look"])
+    policy = ClientPolicy.objects.create(client_id=application.client_id, scopes=["travel:read"])
     call, other = listen(make_token()), listen(make_token(application=make_application()))
     assert goes_on(server, call)
     policy.blocked = True
@@ -75,7 +75,7 @@ def test_of_a_client_whose_limits_change_after_it_was_told(
     """Its streams know what it was allowed when they were opened; with the next one it hears by its new limits."""
     other = listen(make_token(application=make_application()))
     changes: list[Callable[[], Any]] = [
-        lambda: ClientPolicy.objects.create(client_id=application.client_id, tools=["look"]),
+        lambda: ClientPolicy.objects.create(client_id=application.client_id, scopes=["travel:read"]),
         lambda: ClientPolicy.objects.get().save(),
         lambda: ClientPolicy.objects.get().delete(),
     ]

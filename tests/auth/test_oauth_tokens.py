@@ -219,14 +219,14 @@ def test_with_the_cookie_of_one_and_the_token_of_another_the_token_counts(
 
 
 def test_the_check_is_one_query(server: MCPServer, make_token: Make, application: Any) -> None:
-    ClientPolicy.objects.create(client_id=application.client_id, tools=["look"])
+    ClientPolicy.objects.create(client_id=application.client_id, scopes=["travel:read"])
     for token, good in ((make_token(), True), ("unknown", False), (make_token(resource=[]), False)):
         with CaptureQueriesContext(
             connection,
         ) as queries:
             if good:
                 principal = OAuth2Authentication().authenticate(head(token), server)
-                assert principal.tools == {"look"}
+                assert principal.scopes == {"travel:read"}
             else:
                 with pytest.raises(InvalidToken):
                     OAuth2Authentication().authenticate(head(token), server)

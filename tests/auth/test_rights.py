@@ -14,8 +14,8 @@ from django.test.utils import CaptureQueriesContext
 
 from demo_project.travel.models import City
 from django_mcp import APIKeyAuthentication, Context, MCPServer, OAuth2Authentication, Principal, prompt, resource, tool
+from django_mcp.approvals.tool_policies import limit
 from django_mcp.core.permissions import Right, covers, expanded, in_order, right_of_credential
-from django_mcp.models import ClientPolicy
 from tests.auth.conftest import BASE, SCOPES
 from tests.clients import LEGACY, MODERN, Client
 from tests.conversation import Conversation
@@ -89,7 +89,7 @@ def test_a_tool_that_is_called_by_name_is_answered_with_what_to_ask_for_too(
     token = make_token(scope="travel:read", resource=[f"{BASE}/searched/mcp"])
     client = Client(searched, version, edge)
     for name, status in (("book", 403), ("look", 200), ("guarded_book", 200)):
-        body, headers = client.compose("tools/call", {"name": "call_tool", "arguments": {"name": name}})
+        body, headers = client.compose("tools/call", {"name": "call_destructive_tool", "arguments": {"name": name}})
         answer = client.post(json.dumps(body).encode(), {**headers, "authorization": f"Bearer {token}"})
         assert answer.status == status
         if status == 403:
@@ -150,22 +150,28 @@ def test_with_the_permission_the_scope_is_what_is_missing(signed_in: Make, make_
     assert client.post(str(body).replace("'", '"').encode(), headers).status == 403
 
 
-def test_a_clients_own_list_is_all_it_has(signed_in: Make, make_token: Make, application: Any) -> None:
-    ClientPolicy.objects.create(client_id=application.client_id, tools=["book", "look"])
+def test_a_clients_own_list_is_all_it_has(policies: None, signed_in: Make, make_token: Make, application: Any) -> None:
+    limit(application.client_id, {("test", "book"), ("test", "look")})
     client = signed_in(make_token(scope="travel:write"))
     assert names(client) == ["look", "book"]
-    ClientPolicy.objects.update(tools=["look"])
+    limit(application.client_id, {("test", "look")})
     assert names(client) == ["look"]
     assert "book" in client.call("book").error["message"]
     assert client.call("look").text == "seen"
 
 
 def test_one_clients_list_is_not_shown_to_another(
-    signed_in: Make, make_token: Make, make_application: Make, server: MCPServer, version: str, edge: str
+    policies: None,
+    signed_in: Make,
+    make_token: Make,
+    make_application: Make,
+    server: MCPServer,
+    version: str,
+    edge: str,
 ) -> None:
     open_server_list = ["look", "book"]
     narrow = make_application()
-    ClientPolicy.objects.create(client_id=narrow.client_id, tools=["look"])
+    limit(narrow.client_id, {("test", "look")})
     first, second = make_token(), make_token(application=narrow)
     client = Client(server, version, edge)
 

@@ -11,6 +11,7 @@ from django.test import override_settings
 from pydantic import BaseModel, Field
 
 from django_mcp import Context, HeaderParam, MCPServer, ToolError, tool
+from django_mcp.approvals.tool_policies import limit
 from django_mcp.protocol import versions
 from tests.behaviour.test_visibility import As
 from tests.behaviour.users import PERMISSION, ByName
@@ -18,7 +19,8 @@ from tests.clients import LEGACY, MODERN, Client
 from tests.conversation import Conversation, accept
 
 Make = Callable[..., Any]
-FINDERS = ["search_tools", "call_tool"]
+FINDERS = ["search_tools", "call_read_tool", "call_write_tool", "call_destructive_tool"]
+WITHOUT_HINTS = "call_destructive_tool"
 
 
 @pytest.fixture
@@ -63,7 +65,7 @@ def search(client: Client, query: str, **more: Any) -> dict[str, Any]:
 
 
 def through(client: Any, name: str, **arguments: Any) -> Any:
-    return client.call("call_tool", name=name, arguments=arguments)
+    return client.call(WITHOUT_HINTS, name=name, arguments=arguments)
 
 
 # Lists
@@ -72,7 +74,8 @@ def through(client: Any, name: str, **arguments: Any) -> Any:
 def test_many_tools_are_not_listed_but_found(client: Client) -> None:
     listed = client.list("tools/list")
     assert names(listed) == FINDERS
-    assert listed[0]["annotations"] == {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False}
+    hints = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
+    assert listed[0]["annotations"] == hints
     assert listed[0]["inputSchema"]["required"] == ["query"]
     assert listed[1]["inputSchema"]["properties"]["arguments"]["type"] == "object"
     assert "There are 3 tools, tagged: desk (2), money (1)." in listed[0]["description"]
@@ -97,9 +100,9 @@ def test_every_version_finds_and_calls(server: MCPServer, version: str, open_dat
 def test_what_is_always_listed_is_listed_beside_them(server: MCPServer, client: Client) -> None:
     for number in range(3):
         tool(server=server, name=f"begin_{number}", always_listed=True)(lambda: "x")
-    server.page_size = 4
+    server.page_size = 6
     assert names(client.list("tools/list")) == [*FINDERS, "begin_0", "begin_1", "begin_2"]
-    assert len(client.request("tools/list").result["tools"]) == 4
+    assert len(client.request("tools/list").result["tools"]) == 6
 
 
 def test_the_list_is_kept_for_everybody_where_it_depends_on_nobody(server: MCPServer, open_database: None) -> None:
@@ -178,9 +181,10 @@ def test_a_name_counts_more_than_a_description_and_a_rare_word_more_than_a_commo
 def test_what_is_found_is_all_a_call_needs(client: Client) -> None:
     (found,) = search(client, "refund")["tools"]
     assert found["inputSchema"]["properties"]["invoice"] == {"description": "Its number.", "type": "integer"}
-    assert (found["description"], found["annotations"]) == (
+    assert (found["description"], found["annotations"], found["call"]) == (
         "Give a customer their money back.",
         {"idempotentHint": True},
+        "call_destructive_tool",
     )
     assert "outputSchema" not in found
 
@@ -200,6 +204,32 @@ def test_where_nothing_is_found_the_model_reads_what_there_is(client: Client) ->
 
 
 # Calling
+
+
+def test_a_clients_rules_for_tools_keep_their_meaning(server: MCPServer, client: Client) -> None:
+    tool(server=server, name="add_note", destructive=False)(lambda: "added")
+    tool(server=server, name="drop_note", destructive=True)(lambda: "dropped")
+    hints = {each["name"]: each["annotations"] for each in client.list("tools/list")}
+    assert hints["call_read_tool"] == {"readOnlyHint": True}
+    assert hints["call_write_tool"] == {"readOnlyHint": False, "destructiveHint": False}
+    assert hints["call_destructive_tool"] == {"readOnlyHint": False, "destructiveHint": True}
+    wanted = {
+        "find_customers": "call_read_tool",
+        "add_note": "call_write_tool",
+        "drop_note": "call_destructive_tool",
+        "book": "call_destructive_tool",  # which says nothing of itself
+    }
+    arguments = {"find_customers": {"name": "Ann"}, "book": {"nights": 1}}
+    for name, relay in wanted.items():
+        (found,) = (each for each in search(client, name)["tools"] if each["name"] == name)
+        assert found["call"] == relay
+        for each in FINDERS[1:]:
+            answer = client.call(each, name=name, arguments=arguments.get(name, {}))
+            if each == relay:
+                assert not answer.result.get("isError"), answer.text
+            else:
+                assert answer.text == f"{each} does not call {name!r}. Use {relay}."
+                assert answer.result["isError"]
 
 
 def test_a_call_by_name_is_the_call_itself(server: MCPServer, client: Client) -> None:
@@ -247,17 +277,18 @@ def test_a_call_that_names_no_tool_is_told_to_the_model(client: Client, subtests
             ),
         ),
         ({"name": "buk", "arguments": {}}, "Unknown tool: 'buk'. Use search_tools to find the available tools."),
-        ({"name": "call_tool", "arguments": {"name": "book"}}, "Unknown tool: 'call_tool'."),
+        ({"name": WITHOUT_HINTS, "arguments": {"name": "book"}}, f"Unknown tool: '{WITHOUT_HINTS}'."),
     ]
     for arguments, words in cases:
         with subtests.test(arguments=arguments, words=words):
-            answer = client.call("call_tool", **arguments)
+            answer = client.call(WITHOUT_HINTS, **arguments)
             assert answer.result["isError"]
             assert words in answer.text
 
 
 def test_a_search_can_be_called_by_name_too(client: Client) -> None:
-    assert "refund_invoice" in through(client, "search_tools", query="refund").text
+    answer = client.call("call_read_tool", name="search_tools", arguments={"query": "refund"})
+    assert "refund_invoice" in answer.text
 
 
 def test_a_tool_that_is_not_listed_can_be_called_directly(client: Client) -> None:
@@ -265,7 +296,7 @@ def test_a_tool_that_is_not_listed_can_be_called_directly(client: Client) -> Non
 
 
 def test_arguments_that_headers_repeat_need_no_header_there(server: MCPServer, modern: Client) -> None:
-    """No proxy can route by them, and no client knows of them: the schema that it read is that of ``call_tool``."""
+    """No proxy can route by them, and no client knows of them: the schema that it read is that of another tool."""
     tool(server=server, name="ship")(ship)
     assert modern.call("ship", region="north").code == -32020
     assert through(modern, "ship", region="north").text == "to north"
@@ -294,7 +325,7 @@ def test_questions_and_progress_reach_the_client_and_the_answers_the_tool(
     tool(server=server, name="ask")(plain if kind == "sync" else coroutine)
     arguments = {"name": "ask", "arguments": {"label": "x"}}
     outcome = talk.call(
-        "call_tool", answers=[accept(name="Anna"), accept(confirm=True)], meta={"progressToken": 7}, **arguments
+        WITHOUT_HINTS, answers=[accept(name="Anna"), accept(confirm=True)], meta={"progressToken": 7}, **arguments
     )
     assert outcome.text == "x Anna True"
     assert {each["progressToken"] for each in outcome.told("notifications/progress")} == {7}
@@ -315,7 +346,7 @@ def test_a_state_is_used_once_as_it_is_in_a_direct_call(
             acted.append(1)
         return "done"
 
-    params = {"name": "call_tool", "arguments": {"name": "ask"}}
+    params = {"name": WITHOUT_HINTS, "arguments": {"name": "ask"}}
     (asked,) = list(modern_talk.begin("tools/call", params))
     (key,) = asked["result"]["inputRequests"]
     answered = {
@@ -388,9 +419,10 @@ def test_what_is_hidden_is_neither_found_nor_called_nor_counted(
     assert "secret-tag" in str(inside.request("tools/list").json)
     nothing = out.call("search_tools", query="refund").text
     assert nothing == "No tool matches any of these words. There are 3 tools, tagged: open (3)."
-    hidden, missing = (out.call("call_tool", name=name).text for name in ("open_refund", "open_nobody"))
+    hidden, missing = (out.call(WITHOUT_HINTS, name=name).text for name in ("open_refund", "open_nobody"))
     assert hidden.replace("open_refund", "open_nobody") == missing
-    assert inside.call("call_tool", name="open_refund").text == "refunded"
+    assert out.call("call_read_tool", name="open_refund").text == hidden
+    assert inside.call(WITHOUT_HINTS, name="open_refund").text == "refunded"
 
 
 def test_rarity_is_counted_among_what_the_caller_may_see(guarded: MCPServer, make_user: Make) -> None:
@@ -404,13 +436,14 @@ def test_rarity_is_counted_among_what_the_caller_may_see(guarded: MCPServer, mak
 
 
 def test_a_clients_own_list_is_all_that_is_found_and_called(
-    guarded: MCPServer, version: str, edge: str, make_user: Make
+    guarded: MCPServer, version: str, edge: str, make_user: Make, policies: None
 ) -> None:
-    caller = As(Client(guarded, version, edge), make_user(), **{"x-tools": "open_1,open_2"})
+    limit("the-client", {(guarded.name, "open_1"), (guarded.name, "open_2")})
+    caller = As(Client(guarded, version, edge), make_user(), **{"x-client": "the-client"})
     assert caller.listed("tools/list") == ["open_1", "open_2"]
     assert json.loads(caller.call("search_tools", query="open").text)["total"] == 2
-    assert "Unknown tool: 'open_0'" in caller.call("call_tool", name="open_0").text
-    assert caller.call("call_tool", name="open_1").text == "x"
+    assert "Unknown tool: 'open_0'" in caller.call(WITHOUT_HINTS, name="open_0").text
+    assert caller.call(WITHOUT_HINTS, name="open_1").text == "x"
 
 
 # What it saves
@@ -441,5 +474,5 @@ def test_a_searched_list_of_two_hundred_tools_is_a_page_and_no_book(
     print(f"tools/list of 200 tools: {sizes}; an answer of search_tools: {found} bytes")  # noqa: T201
     record_property("bytes", sizes)
     assert sizes["plain"] > 100_000
-    assert sizes["searched"] < sizes["plain"] / 50
+    assert sizes["searched"] < sizes["plain"] / 30
     assert found < 10_000

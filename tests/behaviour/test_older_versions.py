@@ -92,9 +92,13 @@ def test_the_handshake_names_the_server_as_the_version_does(
     make_server: Any, edge: str, version: str, open_database: None
 ) -> None:
     server = make_server(
-        "named", title="Named", website_url="https://example.com/", icons=[Icon("https://example.com/i.png")]
+        "named",
+        title="Named",
+        description="A server with a name.",
+        website_url="https://example.com/",
+        icons=[Icon("https://example.com/i.png")],
     )
     params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     info = Client(server, version, edge).request("initialize", params).result["serverInfo"]
     assert ("title" in info) == (version >= "2025-06-18")
-    assert ("icons" in info) == ("websiteUrl" in info) == (version >= "2025-11-25")
+    assert ("icons" in info) == ("websiteUrl" in info) == ("description" in info) == (version >= "2025-11-25")

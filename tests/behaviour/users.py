@@ -14,14 +14,13 @@ OTHER_PERMISSION = "travel.void_booking"
 
 
 class ByName(BaseAuthentication):
-    """The user a header names, read anew with each request; and the tools that the client may use, by another one."""
+    """The user a header names, read anew with each request; and the client, by another one."""
 
     def authenticate(self, head: RequestHead, server: object) -> Principal:
         user = get_user_model().objects.filter(username=head.headers.get("x-user", ""), is_active=True).first()
         if user is None:
             raise InvalidToken
-        tools = head.headers.get("x-tools")
-        return Principal("test", user.username, user, tools=frozenset(tools.split(",")) if tools else None)
+        return Principal("test", user.username, user, client_id=head.headers.get("x-client"))
 
 
 def as_user(user: Any) -> Mapping[str, str]:

@@ -1,6 +1,7 @@
 """MCP Apps: a template is the view of a tool's result, for clients that show apps, within the rights of the caller."""
 
 import copy
+import io
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -9,11 +10,13 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import ImproperlyConfigured
+from django.core.management import call_command
 from django.template.loader import render_to_string
 from django.test import override_settings
 from django.utils.autoreload import file_changed
 
 from django_mcp import Context, MCPServer, ToolError, tool, ui
+from django_mcp.checks import check_apps
 from django_mcp.test import MCPClient
 from tests.settings import DJANGO_MCP, TEMPLATES
 
@@ -208,6 +211,64 @@ def test_in_development_a_template_that_loads_from_elsewhere_is_told_what_to_dec
     assert "add 'https://maps.example.com' to frame_domains" in caplog.text
 
 
+def test_a_view_too_large_to_send_is_left_out(server: MCPServer, caplog: pytest.LogCaptureFixture) -> None:
+    PAGES["large.html"] = "{{ result }}{{ result }}"
+
+    @tool(app="large.html", server=server)
+    def text() -> str:
+        return "x" * 600
+
+    with override_settings(DJANGO_MCP={**DJANGO_MCP, "MAX_BINARY_BYTES": 1000}), caplog.at_level(logging.ERROR):
+        called = host(server, protocol_version="modern").call("text")
+    assert called.html == ""
+    assert called.text == "x" * 600
+    assert "more than MAX_BINARY_BYTES" in caplog.text
+
+
+def test_a_context_processor_that_needs_a_session_does_not_break_an_app(
+    server: MCPServer, make_city: Callable[..., Any], settings: Any
+) -> None:
+    PAGES["caller.html"] = "{{ result.name }} for {{ user }} at {{ request.path }}"
+    engine = copy.deepcopy(settings.TEMPLATES[0])
+    engine["OPTIONS"]["context_processors"].append("tests.core.test_apps.cart")
+    settings.TEMPLATES = [engine]
+    make_city("caller.html")
+
+    assert host(server).call("city", name="Oslo").html == "Oslo for AnonymousUser at /test/mcp"
+
+
+def cart(request: Any) -> dict[str, Any]:
+    """A context processor as shops have it."""
+    return {"cart": request.session["cart"]}
+
+
+def test_a_missing_or_invalid_template_is_reported_at_start(server: MCPServer, subtests: pytest.Subtests) -> None:
+    PAGES["invalid.html"] = "{% if %}"
+    for name, error in (("missing.html", "TemplateDoesNotExist"), ("invalid.html", "TemplateSyntaxError")):
+        with subtests.test(name=name):
+            ui(f"ui://{name}", template=name, server=server)
+            found = [each for each in check_apps() if name in each.msg]
+            assert [each.id for each in found] == ["django_mcp.E059"]
+            assert error in found[0].msg
+
+
+def test_static_files_of_apps_need_a_public_address(server: MCPServer) -> None:
+    ui("ui://whole.html", template="whole.html", server=server)
+    assert [each for each in check_apps() if "whole.html" in each.msg] == []
+    with override_settings(DJANGO_MCP={**DJANGO_MCP, "BASE_URL": None}):
+        assert [each.id for each in check_apps() if "whole.html" in each.msg] == ["django_mcp.W059"]
+
+
+def test_mcp_inspect_shows_apps(server: MCPServer, make_city: Callable[..., Any]) -> None:
+    app = ui("ui://card", template="part.html", connect_domains=["https://a.example.com"], server=server)
+    make_city(app, visibility=["app"])
+    out = io.StringIO()
+    call_command("mcp_inspect", "--server", "test", stdout=out)
+    assert "city  [read-only, app ui://card, called by apps only]" in out.getvalue()
+    assert "ui://card  [template part.html]" in out.getvalue()
+    assert "csp: connectDomains https://a.example.com" in out.getvalue()
+
+
 def test_an_error_is_text(server: MCPServer) -> None:
     @tool(app="part.html", server=server)
     def fail() -> dict[str, str]:
@@ -254,7 +315,7 @@ def test_no_model_finds_a_tool_for_apps_only(make_server: Callable[..., MCPServe
 
     assert found.structured is not None
     assert found.structured["tools"] == []
-    assert "Unknown tool: 'refresh'" in host(server).call("call_tool", name="refresh", arguments={}).text
+    assert "Unknown tool: 'refresh'" in host(server).call("call_read_tool", name="refresh", arguments={}).text
 
 
 def test_the_page_of_a_tool_that_the_caller_may_not_know_of_does_not_exist(

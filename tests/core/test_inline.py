@@ -3,13 +3,13 @@
 import asyncio
 import threading
 from collections.abc import Awaitable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
+from django.db.utils import ConnectionHandler
 
-from django_mcp.core import concurrency
+from django_mcp.core import database
 from django_mcp.core.concurrency import INLINE, run_inline
 from django_mcp.core.database import in_transaction
 
@@ -99,5 +99,6 @@ def test_an_error_takes_back_what_was_written_and_nothing_before_it() -> None:
 def test_a_site_without_a_database_has_no_transactions_and_functions_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(concurrency, "connections", {"default": SimpleNamespace(vendor="unknown")})
+    monkeypatch.setattr(database, "connections", ConnectionHandler({"default": {}}))
+    assert not database.has_database()
     assert in_transaction(lambda: "value") == "value"

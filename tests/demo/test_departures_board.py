@@ -63,6 +63,7 @@ def test_the_tool_knows_no_other_airports_and_no_other_hours(client):
 def test_it_is_offered_at_every_endpoint_to_read_only():
     for server in (agency, open_):
         definition = server.tools["departures_board"].definition
-        assert definition["annotations"] == {"readOnlyHint": True, "openWorldHint": False}
+        hints = {"readOnlyHint": True, "destructiveHint": False, "openWorldHint": False}
+        assert definition["annotations"] == hints
         assert definition["description"].startswith("List the next departures of an airport")
         assert definition["inputSchema"]["properties"]["airport"]["description"].startswith("IATA code")

@@ -17,7 +17,7 @@ LAYERS: dict[int, set[str]] = {
     5: {"tasks", "auth", "integrations"},
     6: {"revisions", "approvals", "templatetags", ""},
     7: {"transports", "contrib", "doctor"},
-    8: {"client", "oauth", "asgi"},
+    8: {"client", "oauth", "asgi", "listing"},
     9: {"admin", "management", "test"},
     10: {"urls", "checks"},
     11: {"apps", "pytest_plugin"},

@@ -60,6 +60,7 @@ PUBLIC = [
     "server",
     "skill",
     "tool",
+    "ui",
     "unregister",
     "view_tool",
 ]

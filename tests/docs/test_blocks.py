@@ -55,6 +55,14 @@ RUN_ELSEWHERE = {
     "python manage.py mcp_config": "the same",
     "python manage.py mcp_config claude-code --url https://library.example": "the same",
     "python manage.py mcp_config vscode --stdio": "the same",
+    "python manage.py mcp_listing registry --write": "the test of the page on directories",
+    **dict.fromkeys(
+        [
+            'mcp-publisher login http --domain library.example.com --private-key "$PRIVATE_KEY"',
+            "mcp-publisher publish",
+        ],
+        "another project's program, which publishes for everybody",
+    ),
     "cd deploy": "tests/deploy",
     "cp .env.example .env": "the same",
     **dict.fromkeys(DOCKER, "the same looks whether they name what there is; nobody has a Docker daemon there"),
@@ -95,9 +103,11 @@ def test_every_block_is_of_a_kind_that_some_test_runs() -> None:
         "approvals.md",
         "elicitation.md",
         "authentication.md",
+        "chatgpt.md",
         "request-log.md",
         "forms-and-views.md",
         "limits.md",
+        "listing.md",
         "permissions.md",
         "migrating.md",
         "model-writes.md",
@@ -602,10 +612,11 @@ def test_the_page_on_many_tools_does_what_it_says(site: Site) -> None:
     listed, found, called = site.requests(
         ("tools/list", {}),
         call("search_tools", query="books that are out"),
-        call("call_tool", name="loans_count"),
+        call("call_read_tool", name="loans_count"),
         path="/everything/mcp",
     )
-    assert [each["name"] for each in listed["result"]["tools"]] == ["search_tools", "call_tool"]
+    names = ["search_tools", "call_read_tool", "call_write_tool", "call_destructive_tool"]
+    assert [each["name"] for each in listed["result"]["tools"]] == names
     assert "4 tools, tagged: danger (1), desk (2), loans (2)" in listed["result"]["tools"][0]["description"]
     assert data(found)["tools"][0]["name"] == "loans_count"
     assert data(called) == 0
@@ -791,6 +802,28 @@ Essay.objects.create(text="Chairs.")
 """
 
 
+def test_the_page_on_chatgpt_does_what_it_says(site: Site) -> None:
+    site.append("mysite/settings.py", 'INSTALLED_APPS += ["django_mcp"]')
+    site.append("mysite/settings.py", 'DJANGO_MCP = {"AUTHENTICATION": ["mysite.who.ByName"]}')
+    site.append("mysite/who.py", BY_NAME)
+    site.append("mysite/urls.py", "from django.urls import include")
+    site.append("mysite/urls.py", 'urlpatterns += [path("", include("django_mcp.urls"))]')
+    site.append("library/models.py", "Book.get_absolute_url = lambda self: f'/books/{self.pk}/'")
+    site.append("library/mcp.py", code_of("chatgpt.md")[0])
+    ann = 'from django.contrib.auth.models import User\nUser.objects.create_superuser("ann")'
+    site.migrate(f"{TWO_BOOKS}\n{ann}", check=True)
+    listed, found, read = site.requests(
+        ("tools/list", {}), call("search", query="emma"), call("fetch", id="library.book:1"), path="/research/mcp"
+    )
+    assert [each["name"] for each in listed["result"]["tools"]] == ["search", "fetch"]
+    emma = {"id": "library.book:1", "title": "Emma", "url": "http://testserver/books/1/"}
+    assert data(found) == {"results": [emma]}
+    assert data(read)["url"] == emma["url"]
+    assert "Jane Austen" in data(read)["text"]
+    (listed,) = site.requests(("tools/list", {}))
+    assert [each["name"] for each in listed["result"]["tools"]] == ["search_books", "get_book"]
+
+
 def test_the_section_on_full_text_search_does_what_it_says(site: Site) -> None:
     models, resource = (code for code in code_of("models.md") if is_of_postgresql(code))
     site.append("mysite/settings.py", 'INSTALLED_APPS += ["django_mcp"]')
@@ -885,6 +918,37 @@ def test_the_page_on_who_may_call_does_what_it_says(site: Site) -> None:
     assert found["add"]["error"]["message"] == "Unknown tool: 'add_book'."
     assert found["issuer"] == "https://library.example.com"
     assert found["login"] == "/accounts/login/?next=/o/access/"
+
+
+LISTED = """
+import json, os
+os.environ["DJANGO_SETTINGS_MODULE"] = "mysite.settings"
+import django; django.setup()
+from django.test import Client
+paths = ["mcp/server-card", *(f".well-known/{name}" for name in (
+    "ai-catalog.json", "mcp/catalog.json", "openai-apps-challenge", "mcp-registry-auth"))]
+found = [Client().get(f"/{path}", headers={"host": "library.example.com"}) for path in paths]
+print(json.dumps([[each.status_code, each.text] for each in found]))
+"""
+
+
+def test_the_page_on_directories_does_what_it_says(site: Site) -> None:
+    site.append("mysite/urls.py", "from django.urls import include")
+    for code in code_of("authentication.md"):
+        if name := re.match(r"# (settings|urls)\.py", code):
+            site.append(f"mysite/{name[1]}.py", code)
+    for code in code_of("listing.md"):
+        site.append(re.match(r"# (\S+)", code)[1], code.replace("BASE64-OF-THE-PUBLIC-KEY", "aGVsbG8="))
+    site.append("mysite/settings.py", 'ALLOWED_HOSTS = ["library.example.com"]')
+    told, written = site.commands("mcp_listing", "mcp_listing registry --write")
+    assert told.count("Nothing would be refused.") == 4
+    assert "Wrote server.json" in written
+    assert json.loads((site.path / "server.json").read_text())["name"] == "com.example.library/default"
+    card, *catalogs, token, key = json.loads(site.run("-c", LISTED))
+    assert json.loads(card[1])["description"] == "Search the books of the library, and reserve them."
+    assert all("https://library.example.com/mcp/server-card" in text for _, text in catalogs)
+    assert token == [200, "the-token-of-the-form"]
+    assert key == [200, "v=MCPv1; k=ed25519; p=aGVsbG8="]
 
 
 def test_every_setting_is_on_the_page_and_nothing_else() -> None:

@@ -180,10 +180,17 @@ def test_a_certificate_by_nobody_who_is_trusted(https: Callable[..., Report]) ->
     assert https(HOST, SSL_CERT_FILE="").bad == {"tls.untrusted"}
 
 
-@pytest.mark.parametrize(("days", "finding"), [(-1, "tls.expired"), (5, "tls.expiring")])
-def test_a_certificate_that_is_old(https: Callable[..., Report], days: int, finding: str) -> None:
+@pytest.mark.parametrize(
+    ("days", "finding", "words"),
+    [
+        (-1, "tls.expired", "is not valid at this time"),
+        (1, "tls.expiring", "expires in 1 day."),
+    ],
+)
+def test_a_certificate_that_is_old(https: Callable[..., Report], days: int, finding: str, words: str) -> None:
     report = https(HOST, days=days)
     assert {each for each in report.bad if each.startswith("tls.")} == {finding}
+    assert words in report.message(finding)
 
 
 def test_https_where_http_is_spoken(look: Look, deployment: Deployment) -> None:

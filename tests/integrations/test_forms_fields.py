@@ -16,10 +16,13 @@ import pytest
 from django import forms
 from django.core.validators import RegexValidator
 from django.db import models
+from django.forms import modelform_factory
+from django.test.utils import isolate_apps
 from django.utils.translation import gettext_lazy
 from PIL import Image
 
 from django_mcp import MCPServer, form_tool
+from django_mcp.model_resources.form_schema import form_schema
 from tests.clients import MODERN, Client
 
 
@@ -59,7 +62,7 @@ class Example:
 
 FILE = {"filename": "a.txt", "content": encoded(b"words")}
 CABINS = [("economy", "Economy"), ("first", "First class")]
-DECIMAL = {"type": ["number", "string"], "minimum": 0, "maximum": 99.5}
+DECIMAL = {"anyOf": [{"type": "number"}, {"type": "string"}], "minimum": 0, "maximum": 99.5}
 NOT_TEXT = "must be a string, not an object."
 
 EXAMPLES = {
@@ -193,7 +196,7 @@ EXAMPLES = {
     ),
     "tiny DecimalField": Example(
         forms.DecimalField(),
-        {"type": ["number", "string"]},
+        {"anyOf": [{"type": "number"}, {"type": "string"}]},
         1e-7,
         Decimal("1e-7"),
         "1E-999999999",
@@ -642,3 +645,16 @@ def test_half_of_a_surrogate_pair_is_turned_down_before_any_form_sees_it(shop: C
     body, headers = made.client.compose("tools/call", {"name": "shop", "arguments": {"it": "HERE"}})
     answer = made.client.post(json.dumps(body).replace("HERE", "\\ud800").encode(), headers)
     assert answer.code == -32700
+
+
+@isolate_apps("tests.model_resources.library")
+def test_a_decimal_that_may_be_missing_may_be_null() -> None:
+    class Offer(models.Model):  # noqa: DJ008 - never shown
+        price = models.DecimalField(max_digits=6, decimal_places=2, null=True, blank=True)
+
+        class Meta:
+            app_label = "library"
+
+    form = modelform_factory(Offer, fields=["price"])()
+    price = form_schema(form, ["price"], 1)["properties"]["price"]
+    assert [each["type"] for each in price["anyOf"]] == ["number", "string", "null"]

@@ -28,7 +28,7 @@ def test_a_json_view_is_a_tool_with_the_words_of_its_docstring(site: MCPServer, 
     (listed,) = visitor.list("tools/list")
     assert listed["name"] == "departures"
     assert listed["description"] == "Flights that leave an airport soon."
-    assert listed["annotations"] == {"readOnlyHint": True}
+    assert listed["annotations"] == {"readOnlyHint": True, "destructiveHint": False}
     assert listed["inputSchema"]["required"] == ["airport"]
     assert visitor.data("departures", airport="MUC", limit=1) == {"result": [{"from": "MUC", "number": 0}]}
     assert len(visitor.data("departures", airport="MUC")["result"]) == 2
@@ -49,7 +49,7 @@ def test_methods_of_a_class_are_tools_of_their_own(site: MCPServer, visitor: Vis
     view_tool("board", name="write_board", method="POST", arguments={"line": str}, server=site)
     read, write = visitor.list("tools/list")
     assert read["description"] == "The board in the hall."
-    assert (read["name"], read["annotations"]) == ("board", {"readOnlyHint": True})
+    assert (read["name"], read["annotations"]) == ("board", {"readOnlyHint": True, "destructiveHint": False})
     assert "annotations" not in write
     assert visitor.data("board") == {"lines": ["LH 1"], "user": "AnonymousUser"}
     assert visitor.data("write_board", line="LH 2") == {"added": "LH 2"}

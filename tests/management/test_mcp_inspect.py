@@ -8,6 +8,7 @@ from django.core.management import CommandError
 from django.test import override_settings
 
 from django_mcp import AllowAny, MCPServer, ModelResource, prompt, register, resource, tool
+from django_mcp.approvals.tool_policies import limit
 from django_mcp.client.in_process import looking
 from django_mcp.core.permissions import Right, right
 from django_mcp.management.base import find_principal
@@ -127,7 +128,9 @@ def test_a_policy_that_blocks_is_named_with_whom_it_is_for(shop: MCPServer, run:
     assert entry(document, "buy")["hidden_because"] == ["blocked by a policy for the client acme"]
 
 
-def test_a_client_sees_what_its_policy_and_scopes_allow(shop: MCPServer, run: Run, make_user: Any) -> None:
+def test_a_client_sees_what_its_policy_and_scopes_allow(
+    shop: MCPServer, run: Run, make_user: Any, policies: None
+) -> None:
     ann = make_user()
     ask = ("mcp_inspect", "--server", "shop", "--as", ann.username, "--client", "acme", "--json")
     with override_settings(DJANGO_MCP=SCOPES):
@@ -138,15 +141,18 @@ def test_a_client_sees_what_its_policy_and_scopes_allow(shop: MCPServer, run: Ru
         assert (granted["usable"], granted["hidden_because"]) == (True, [])
         with pytest.raises(CommandError, match="no scope 'shop:wirte'; --scope takes one of shop:read, shop:write"):
             run(*ask, "--scope", "shop:wirte")
-    row = ClientPolicy.objects.create(client_id="acme", tools=["write"])
+    limit("acme", {("shop", "write")})
+    rows = ClientPolicy.objects.filter(client_id="acme")
     try:
-        assert entry(run(*ask).json, "find")["hidden_because"] == ["not one of the tools allowed to the client 'acme'"]
-        ClientPolicy.objects.update(blocked=True)
+        found = entry(run(*ask).json, "find")
+        assert found["hidden_because"] == ["not one of the tools allowed to the client 'acme'"]
+        assert (found["decision"], found["listed"]) == ("block", False)
+        ClientPolicy.objects.create(client_id="acme", blocked=True)
         document = run(*ask).json
         assert document["endpoints"][0]["caller"]["refused_because"] == "the client 'acme' is blocked"
         assert not any(each["listed"] for each in document["endpoints"][0]["tools"])
     finally:
-        row.delete()
+        rows.delete()
 
 
 def test_reasons_are_given_exactly_where_the_right_is_missing(shop: MCPServer, make_user: Any) -> None:
@@ -197,7 +203,18 @@ def test_the_document_has_the_keys_that_the_docs_name(shop: MCPServer, run: Run)
     }
     common = {"name", "title", "description", "permissions", "groups", "scopes", "visible", "tags"}
     common |= {"listed", "usable", "hidden_because"}
-    own = {"hints", "task", "policies", "decision", "problems", "input_schema", "output_schema", "defined"}
+    own = {
+        "hints",
+        "task",
+        "app",
+        "visibility",
+        "policies",
+        "decision",
+        "problems",
+        "input_schema",
+        "output_schema",
+        "defined",
+    }
     assert set(endpoint["tools"][0]) == common | own
     assert set(endpoint["resources"][0]) == common | {"uri", "mime_type"}
     assert set(endpoint["prompts"][0]) == common | {"arguments"}

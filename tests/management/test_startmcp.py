@@ -202,3 +202,107 @@ def test_a_model_with_a_parent_table_shows_title_and_own_fields_first_and_names_
         assert safe_fields(Node) == ["title", "slug", "live", "due", "is_draft"]
         assert left_out(Article) == ["cover", "path", "depth", "numchild", "live", "is_draft", "words"]
         assert left_out(Node) == ["path", "depth", "numchild", "words"]
+
+
+PRIVATE = (
+    *(
+        "password",
+        "pwd",
+        "passphrase",
+        "apiKey",
+        "api_key",
+        "private_key",
+        "publicKey",
+        "access_token",
+        "client_secret",
+    ),
+    *(
+        "password_hash",
+        "salt",
+        "otp",
+        "totp_seed",
+        "pin",
+        "pin_code",
+        "PIN",
+        "cvc",
+        "cvv2",
+        "mfa_secret",
+        "jwt",
+        "nonce",
+    ),
+    *("recovery_codes", "backup_code", "activation_code", "security_answer", "reset_link", "webhook_url", "session_id"),
+    *("ssn", "tax_id", "vat_id", "national_id", "passport_number", "drivers_license", "iban", "bic", "bank_account"),
+    *("account_number", "card_number", "creditScore", "salary", "hourly_wage", "income", "net_worth", "payroll_number"),
+    *(
+        "date_of_birth",
+        "dob",
+        "age",
+        "gender",
+        "sex",
+        "religion",
+        "ethnicity",
+        "marital_status",
+        "diagnosis",
+        "blood_type",
+    ),
+    *("health_notes", "disability", "email", "e_mail", "phone", "mobile", "fax", "tel", "home_address", "street"),
+    *("postcode", "zip_code", "ip", "ip_address", "latitude", "lng", "last_login", "is_superuser"),
+    *(
+        "private_remark",
+        "internal_comment",
+        "confidential_text",
+        "staff_notes",
+        "customer_notes",
+        "internalNote",
+        "admin_note",
+        "comment_internal",
+    ),
+)
+PUBLIC = (
+    *("title", "name", "author", "spinning", "shipping", "keyword", "keywords", "monkey", "discard"),
+    *("pages", "opinion", "usage", "stage", "page", "sexton", "taxonomy", "tip", "zipper", "telescope", "agenda"),
+    *("notes", "comment", "healthy", "code", "country_code", "price", "account", "bankrupt", "hotel", "recipe"),
+)
+
+
+def model_with(fields: dict[str, Any]) -> Any:
+    meta = type("Meta", (), {"app_label": "library"})
+    return type("Person", (models.Model,), {"__module__": __name__, "Meta": meta, **fields})
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_a_private_field_is_left_out(name: str) -> None:
+    with isolate_apps("tests.model_resources.library"):
+        person = model_with({"city": models.TextField(), name: models.CharField(max_length=9)})
+        assert safe_fields(person) == ["city"]
+        assert left_out(person) == [name]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_a_public_field_whose_name_resembles_a_private_one_is_shown(name: str) -> None:
+    with isolate_apps("tests.model_resources.library"):
+        assert safe_fields(model_with({name: models.CharField(max_length=9)})) == [name]
+
+
+@pytest.mark.parametrize(
+    ("kind", "module"),
+    [
+        ("EncryptedCharField", "shop.fields"),
+        ("TextPGPSymmetricKeyField", "pgcrypto.fields"),
+        ("SearchField", "encrypted_fields.fields"),
+        ("PasswordField", "shop.fields"),
+        ("SecretText", "shop.fields"),
+    ],
+)
+def test_a_field_of_a_class_that_encrypts_is_left_out(kind: str, module: str) -> None:
+    own = type(kind, (models.CharField,), {"__module__": module})
+    kept = type(f"Our{kind[-5:]}", (own,), {"__module__": "shop.more"})
+    with isolate_apps("tests.model_resources.library"):
+        person = model_with({"city": models.TextField(), "one": own(max_length=9), "two": kept(max_length=9)})
+        assert safe_fields(person) == ["city"]
+
+
+def test_a_field_that_is_called_private_where_people_read_it_is_left_out() -> None:
+    with isolate_apps("tests.model_resources.library"):
+        fields = {"city": models.TextField(), "number": models.CharField("social security number", max_length=9)}
+        assert safe_fields(model_with(fields)) == ["city"]

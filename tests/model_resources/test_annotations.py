@@ -3,12 +3,14 @@
 import datetime
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from django.db.models import (
     Avg,
     Count,
+    DecimalField,
     Exists,
     F,
     IntegerField,
@@ -90,6 +92,30 @@ def test_an_annotation_is_shown_filtered_searched_and_sorted_by_like_a_column(
     assert reader().data("get_author", pk=anna.pk)["written"] == 2
     assert reader().read(f"library://author/{anna.pk}")["written"] == 2
     assert "2" in reader().contents(f"library://author/{anna.pk}?format=markdown")["text"]
+
+
+DECIMALS: list[tuple[Any, str]] = [
+    (Sum("books__price"), "43.00"),
+    (Max("books__price"), "21.00"),
+    (Sum("books__price", output_field=DecimalField(max_digits=9, decimal_places=4)), "43.0000"),
+    (
+        Sum(F("books__price") * Value(Decimal("0.333")), output_field=DecimalField(max_digits=9, decimal_places=2)),
+        "14.32",
+    ),
+    (Avg("books__price", filter=Q(books__slug="foghorn")), "21"),  # a mean has no declared places
+    (Sum("books__price") * 100, "4300"),
+]
+
+
+@pytest.mark.parametrize(("expression", "text"), DECIMALS)
+def test_a_decimal_has_the_places_of_its_field_on_every_database(
+    server: MCPServer, books: list[Book], reader: Readers, expression: Any, text: str
+) -> None:
+    offer(server, Author, fields=["name", "value"], annotations={"value": expression}, ordering=["value"])
+    assert problems() == []
+    carl = Author.objects.get(name="Carl Dahl")
+    assert reader().data("get_author", pk=carl.pk)["value"] == text
+    assert text in [row["value"] for row in reader().data("search_authors")["rows"]]
 
 
 ORDERS: dict[str, Any] = {

@@ -14,7 +14,7 @@ from django_mcp.core import server as registry
 from django_mcp.model_resources import receivers
 from django_mcp.model_resources.checks import found_problems
 from tests.model_resources.conftest import Reader, registering
-from tests.model_resources.library.models import Author, Book, Publisher, Review
+from tests.model_resources.library.models import Author, Book, Plant, Publisher, Review, Tag
 
 MakeReader = Callable[..., Reader]
 
@@ -204,6 +204,49 @@ def test_a_misspelt_attribute_is_told_of_and_nothing_is_offered(
             if found != [("django_mcp.E022", text, hint)] or offered(server, reader("root"), Book):
                 wrong.append((name, is_inherited, found))
     assert wrong == []
+
+
+GROUPED = "Register library.{}, which has a row for each of the set, with group_by_fields there."
+HINTS: list[tuple[Any, dict[str, Any], str]] = [
+    (Book, {"fields": ["titel"]}, "Correct the name."),
+    (Book, {"fields": ["title__name"]}, "End the path at 'title'. A part of a value needs a method or an annotation."),
+    (Book, {"fields": ["cover"], "search_fields": ["cover"]}, "Remove it."),
+    (Author, {"fields": ["name", "books"]}, "Register the model, or use a path to one of its values."),
+    (
+        Book,
+        {"fields": ["tags__word"], "ordering": ["tags__word"]},
+        "Use a column, or an annotation that is one value of each row, such as Count('tags__word').",
+    ),
+    *(
+        (
+            model,
+            {"fields": ["id"], "aggregates": {}, "group_by_fields": [path]},
+            f"Register library.{target}, which has a row for each of the set, with group_by_fields there.",
+        )
+        for model, path, target in (
+            (Book, "reviews__stars", "Review"),
+            (Author, "books", "Book"),
+            (Book, "tags__word", "Book_tags"),
+            (Tag, "books__shelf", "Book_tags"),
+            (Plant, "notes__text", "Note"),
+        )
+    ),
+    (Book, {"fields": ["extra"], "aggregates": {}, "group_by_fields": ["extra"]}, "Use a column with a plain value."),
+    (
+        Book,
+        {"fields": ["title"], "aggregates": {}, "group_by_fields": ["title__year"]},
+        "Use 'title', without the part.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("model", "attributes", "hint"), HINTS)
+def test_the_hint_says_what_would_be_right(
+    server: MCPServer, model: Any, attributes: dict[str, Any], hint: str
+) -> None:
+    register(model, type("Wrong", (ModelResource,), attributes), server=server)
+    (problem,) = found_problems()
+    assert (problem.id, problem.hint) == ("django_mcp.E022", hint), problem.msg
 
 
 def test_names_of_ones_own_are_fine(server: MCPServer) -> None:

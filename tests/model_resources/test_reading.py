@@ -210,6 +210,19 @@ class TestLongFields:
         assert reader("ann").contents("library://book/salt/cover")["text"] == "Salz über alles"
         assert base64.b64decode(reader("ann").contents("library://book/tides/cover")["blob"]) == b"\xff\xfe"
 
+    def test_the_declared_media_type_of_a_file_counts_whatever_its_name(self, server, books, reader):
+        class Books(ModelResource):
+            fields = ["cover"]
+            lookup_field = "slug"
+            content_fields = {"cover": "text/vnd.example.track"}
+
+        register(Book, Books, server=server)
+        books[0].cover.save("harbour.trk", ContentFile("N 54°".encode()))
+        contents = reader("ann").contents("library://book/salt/cover")
+        assert (contents["mimeType"], contents["text"]) == ("text/vnd.example.track", "N 54°")
+        for row in (reader("ann").read("library://book/salt"), *reader("ann").data("search_books")["rows"]):
+            assert row["cover"] is None or row["cover"]["mimeType"] == "text/vnd.example.track"
+
     def test_a_file_that_is_too_large_is_refused_in_words(self, library, reader, monkeypatch):
         monkeypatch.setattr("django_mcp.model_resources.serializers.MAX_BYTES", 3)
         full(library[0])

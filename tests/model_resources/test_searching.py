@@ -104,3 +104,21 @@ def test_a_filter_is_described_without_the_help_text_of_the_column(
         "Filter: username equals this value.",
         "Filter: username contains this text (case-insensitive).",
     ]
+
+
+def test_a_filter_by_a_decimal_takes_text_or_a_number_and_may_be_left_out(
+    server: MCPServer, books: list[Book], reader: Callable[..., Reader]
+) -> None:
+    class Books(ModelResource):
+        """Books."""
+
+        fields = ("title", "price")
+        filterset_fields = ("price__lte",)
+
+    register(Book, Books, server=server)
+    tool = next(each for each in reader("ann").list("tools/list") if each["name"] == "search_books")
+    price = tool["inputSchema"]["properties"]["price__lte"]
+    assert price["anyOf"] == [{"type": "number"}, {"type": "string"}]
+    assert "default" not in price
+    for limit in (9, "9.00"):
+        assert [row["title"] for row in reader("ann").data("search_books", price__lte=limit)["rows"]] == ["Lanterns"]

@@ -230,8 +230,29 @@ class TestDeleting:
 
         register(Book, Kept, server=server)
         Copy.objects.create(book=Book.objects.get(slug="salt"), number=1, note="x")
-        assert ann("delete_book", slug="salt")["also"] == []
+        assert ann("delete_book", slug="salt")["also"] is None
         assert ann("delete_book", slug="tides")["changes"]
+
+    def test_nothing_is_claimed_to_go_along_where_a_site_deletes_in_its_own_way(
+        self, server: MCPServer, ann: Look, root: Look, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        class Marked(Books):
+            def delete_model(self, ctx: Context, obj: Any) -> None:
+                raise AssertionError("a preview deletes nothing")
+
+        @register(Tag, server=server)
+        class Tags(ModelResource):
+            fields = ("word",)
+            actions = ("delete",)
+
+        assert Tags
+        register(Book, Marked, server=server)
+        assert Review.objects.filter(book__slug="salt").exists()
+        assert ann("delete_book", slug="salt")["also"] is None
+        tag = Tag.objects.get(word="sea")
+        assert root("delete_tag", pk=tag.pk)["also"] == [{"what": "book-tag relationships", "count": 2}]
+        monkeypatch.setattr(Tag, "delete", lambda self: None, raising=False)
+        assert root("delete_tag", pk=tag.pk)["also"] is None
 
     def test_the_parts_of_a_row_in_tables_of_parents_are_no_other_rows(self, server: MCPServer, root: Look) -> None:
         from tests.model_resources.library.models import RareCopy

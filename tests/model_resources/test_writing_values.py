@@ -171,6 +171,7 @@ class TestWrongValues:
             ({"weight": "1.5"}, "Argument 'weight' must be a number, not '1.5'"),
             ({"pages": None}, "Argument 'pages' must be an integer, not null"),
             ({"title": None}, "Argument 'title' must be a string, not null"),
+            ({"price": None}, "Argument 'price' must be a number, not null"),
             ({"price": "1000000"}, "Argument 'price'"),
             ({"price": "NaN"}, "Argument 'price'"),
             ({"price": "1E-999999999"}, "Argument 'price'"),

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 from django.db.models import UUIDField
-from django.test import TestCase
+from django.test import TestCase, override_settings
 from django.utils import timezone
 
 from django_mcp.models import APIKey, Event
@@ -174,6 +174,13 @@ def test_api_keys_are_listed_and_can_be_revoked(site: Site) -> None:
     assert "Nightly job" not in text
     assert "Other" in text
     assert Event.objects.filter(topic=revocation_topic("api_key", str(key.pk))).exists()
+
+
+@override_settings(USE_THOUSAND_SEPARATOR=True)
+def test_the_key_that_a_button_sends_is_not_written_for_people(site: Site) -> None:
+    key = make_key(site.user, pk=1_234_567)
+    html = site.browser().get(PAGE, HTTP_ACCEPT_LANGUAGE="en").content.decode()
+    assert f'name="key" value="{key.pk}"' in html
 
 
 def test_keys_of_others_and_keys_that_no_longer_work_are_not_there(site: Site) -> None:

@@ -142,7 +142,7 @@ def test_the_command_prunes_both_kinds_and_says_how_many(site: Site) -> None:
     client(site, "https://young.example/c", 8 * DAY, "cimd", cimd_expires_at=now + HOUR)
     told = io.StringIO()
     call_command("mcp_clear", stdout=told)
-    assert "1 registered clients, 1 clients with a document deleted." in told.getvalue()
+    assert "1 registered client, 1 client with a document deleted." in told.getvalue()
     assert ids() == {"young", "https://young.example/c"}
 
 

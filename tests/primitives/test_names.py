@@ -81,7 +81,8 @@ def test_only_hints_that_were_given_are_listed(subtests: pytest.Subtests) -> Non
         [True, False],
     ):
         with subtests.test(option=option, hint=hint, value=value):
-            assert make_tool(ping, **{option: value}).definition["annotations"] == {hint: value}
+            implied = {"destructiveHint": False} if option == "read_only" and value else {}
+            assert make_tool(ping, **{option: value}).definition["annotations"] == {hint: value, **implied}
 
 
 def test_a_permission_without_its_app_is_refused_at_once(subtests: pytest.Subtests) -> None:

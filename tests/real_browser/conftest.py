@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page
 
 from benchmarks.process import HOST, RunningServer, run_to_end
-from tests.auth_check.browser import find_chromium
 from tests.conformance.databases import postgresql, sqlite
 from tests.conformance.legs import migrate, start
 from tests.faults.conftest import Workers, closed_connections
 from tests.lanes import at_night
+from tests.real_browser.chromium import launched
 from tests.real_browser.people import APPROVERS, CALLERS
 from tests.real_logins.conftest import chromium
 
@@ -102,13 +102,9 @@ def site(running_site: Site) -> Site:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Chromium, without a window. While it is there, this thread counts as one with an event loop: no queries here."""
-    with sync_playwright() as playwright:
-        # Chromium's own sandbox needs rights that containers and root do not have; these pages are our own.
-        options = {"executable_path": find_chromium(), "args": ["--no-sandbox", "--disable-gpu"]}
-        opened = playwright.chromium.launch(**options)
+    """Chromium, for the tests of a module."""
+    with launched() as opened:
         yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")

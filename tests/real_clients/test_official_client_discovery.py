@@ -26,12 +26,12 @@ def test_it_finds_a_tool_that_asks_and_answers_it(interactive: Site, mode: str) 
         ):
             listed = [each.name for each in (await client.list_tools()).tools]
             found = await client.call_tool("search_tools", {"query": "ask the user (elicitation)", "limit": 1})
-            (name,) = (each["name"] for each in found.structured_content["tools"])
-            arguments = {"name": name, "arguments": {"message": "Who are you?"}}
-            return listed, found, await client.call_tool("call_tool", arguments)
+            (one,) = found.structured_content["tools"]
+            arguments = {"name": one["name"], "arguments": {"message": "Who are you?"}}
+            return listed, found, await client.call_tool(one["call"], arguments)
 
     listed, found, called = asyncio.run(main())
-    assert listed == ["search_tools", "call_tool", "get_task_result"]
+    assert listed == ["search_tools", "call_read_tool", "call_write_tool", "call_destructive_tool", "get_task_result"]
     assert found.structured_content["tools"][0]["inputSchema"]["required"] == ["message"]
     assert [question.message for question in person.asked] == ["Who are you?"]
     assert "ada@example.com" in called.content[0].text

@@ -47,6 +47,7 @@ def _definitions() -> Iterator[Mapping[str, Any]]:
 
         fields = ("title", "author")
         search_fields = ("title",)
+        connector = True
         filterset_fields = ("title__icontains", "author")
         ordering = ("title",)
         aggregates: Mapping[str, Any] = {}

@@ -7,7 +7,7 @@ import inspect
 import os
 import re
 from argparse import Action, ArgumentParser, _SubParsersAction
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +25,12 @@ from tests.reference.docstrings import (
 )
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = ("model-resource", "decorators", "server", "context", "test-kit", "commands", "messages")
+PAGES = ("model-resource", "decorators", "server", "context", "test-kit", "commands", "messages", "listing")
 BLOCK = re.compile(r"(<!-- begin: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 NOT_HOOKS = {"allows"}
 """Methods of ``ModelResource`` that take a context and are not meant to be overridden."""
 OF_THE_PACKAGE = {
-    *("channel", "deadline", "grant", "inline", "is_large", "is_relayed"),
+    *("channel", "deadline", "grant", "inline", "is_large", "is_relayed", "relay"),
     *("runner", "site_runner", "spend", "transaction"),
 }
 """Attributes of ``Context`` that tools have no use for."""
@@ -40,6 +40,7 @@ COMMANDS = (
     "mcp_call",
     "mcp_config",
     "mcp_doctor",
+    "mcp_listing",
     "mcp_stdio",
     "mcp_key",
     "mcp_clear",
@@ -162,8 +163,28 @@ def tables() -> Tables:
     for name in ("Outcome", "CallResult", "ResourceResult", "PromptResult", "CompletionResult", "Notifications"):
         found[name] = own_members(name)
     found |= {f"command-{name}": _command(name) for name in COMMANDS}
+    found["listing-rules"] = listing_rules
     found |= {"messages": messages.sections, "generated-tools": generated_tools.section}
     return found
+
+
+def listing_rules() -> str:
+    """Return the rules of directories."""
+    from django_mcp.listing.rules import RULES
+
+    rows = [
+        (rule.id, ", ".join(rule.source), "refused" if rule.refuses else "consider", rule.what, sources(rule.source))
+        for rule in RULES
+    ]
+    return table(("rule", "directory", "severity", "what", "source"), rows)
+
+
+def sources(of_rule: Mapping[str, str]) -> str:
+    """Return links to the pages of a rule."""
+    addresses = {page: page.removeprefix("docs/") for page in of_rule.values() if page.startswith("docs/")}
+    return ", ".join(
+        f"[{page.split('/')[-1]}]({addresses.get(page, f'https://{page}')})" for page in dict.fromkeys(of_rule.values())
+    )
 
 
 def server_methods() -> str:

@@ -289,14 +289,15 @@ def test_a_generator_says_how_far_it_is(server: MCPServer, client: TaskClient, g
     assert client.text(task_id) == "two"
 
 
-def test_a_tool_behind_call_tool_has_tasks_too(make_server: Any, server: MCPServer, client: TaskClient) -> None:
+def test_a_tool_that_is_searched_has_tasks_too(make_server: Any, server: MCPServer, client: TaskClient) -> None:
     server._search_tools = 1
     asking(server, "sync", name)
     for each in ("one", "two", "three"):
         tool(server=server, name=each)(lambda: "done")
     listed = [each["name"] for each in client.request("tools/list").result["tools"]]
-    assert set(listed) == {"search_tools", "call_tool", "get_task_result"}
-    outcome = client.request("tools/call", {"name": "call_tool", "arguments": {"name": "ask"}})
+    relays = {"call_read_tool", "call_write_tool", "call_destructive_tool"}
+    assert set(listed) == {"search_tools", *relays, "get_task_result"}
+    outcome = client.request("tools/call", {"name": "call_destructive_tool", "arguments": {"name": "ask"}})
     task_id = outcome.result["taskId"]
     client.asked(task_id)
     client.update(task_id, {"name": ANNA})

@@ -16,7 +16,7 @@ from django_mcp.client.session import ClientSession, with_tasks
 from django_mcp.core.permissions import Right, right
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
-from django_mcp.management.base import caller_of, find_server, intermix
+from django_mcp.management.base import caller_of, counted, find_server, intermix
 from django_mcp.primitives.tool import Tool
 from django_mcp.protocol import versions
 from django_mcp.protocol.json_schema import Choices, Schema, alternatives, choices_of, plain
@@ -188,9 +188,9 @@ def _chosen(allowed: Choices, text: str) -> Any:
 def _checked_text(schema: Schema, text: str) -> str:
     least, most = schema.get("minLength"), schema.get("maxLength")
     if least is not None and len(text) < least:
-        raise BadValue(f"at least {least} characters long")
+        raise BadValue(f"at least {counted(least, 'character', 'characters')} long")
     if most is not None and len(text) > most:
-        raise BadValue(f"at most {most} characters long")
+        raise BadValue(f"at most {counted(most, 'character', 'characters')} long")
     return text
 
 

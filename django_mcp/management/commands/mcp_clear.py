@@ -8,7 +8,7 @@ from django.apps import apps
 from django.core.management.base import BaseCommand, CommandParser
 
 from django_mcp.approvals.approval_requests import expire_all
-from django_mcp.management.base import Progress
+from django_mcp.management.base import Progress, counted
 from django_mcp.pubsub.event_store import clear
 
 
@@ -43,4 +43,11 @@ class Command(BaseCommand):
         if options["json"]:
             self.stdout.write(json.dumps({kind.replace(" ", "_"): count for kind, count in deleted.items()}))
         elif options["verbosity"]:
-            self.stdout.write(", ".join(f"{count} {kind}" for kind, count in deleted.items()) + " deleted.")
+            numbers = (counted(count, _singular(kind), kind) for kind, count in deleted.items())
+            self.stdout.write(f"{', '.join(numbers)} deleted.")
+
+
+def _singular(kind: str) -> str:
+    """Return the singular: ``logged call``, ``client with a document``."""
+    noun, *rest = kind.split(" with ")
+    return " with ".join([noun.removesuffix("s"), *rest])

@@ -17,6 +17,7 @@ from django_mcp.auth.base import authenticators
 from django_mcp.auth.protected_resource import path_of, url_of
 from django_mcp.client.in_process import bring_up_to_date, looking
 from django_mcp.conf import settings
+from django_mcp.core.apps import App
 from django_mcp.core.concurrency import run_inline
 from django_mcp.core.context import Context
 from django_mcp.core.dispatch import list_tools
@@ -59,11 +60,12 @@ def reasons(context: Context, primitive: Primitive) -> list[str]:
 
 def _reasons(context: Context, primitive: Primitive) -> Iterator[str]:
     principal, user = context.principal, context.user
-    if principal.tools is not None and primitive.kind == "tool" and primitive.key not in principal.tools:
+    limit = context.server.policies.limit_on(primitive, principal)
+    if limit is not None:
         yield f"not one of the tools allowed to the client {principal.client_id!r}"
     if not covers(principal.scopes, primitive.scopes):
         yield f"requires the scope {in_order(primitive.scopes)}"
-    if is_blocked(context, primitive) and isinstance(primitive, Tool):
+    if limit is None and is_blocked(context, primitive) and isinstance(primitive, Tool):
         yield f"blocked {made_for(rule_for(context, primitive))}"
     yield from (
         f"requires the permission {each}" for each in primitive.permissions if user is None or not user.has_perm(each)
@@ -113,8 +115,7 @@ def with_client(server: MCPServer, principal: Principal, client_id: str, scopes:
     granted = frozenset(server.scopes if scopes is None else scopes)
     if policy is not None and policy.scopes is not None:
         granted = expanded(granted) & expanded(frozenset(policy.scopes))
-    tools = None if policy is None or policy.tools is None else frozenset(policy.tools)
-    return dataclasses.replace(principal, kind="oauth", scopes=granted, client_id=client_id, tools=tools, steps_up=True)
+    return dataclasses.replace(principal, kind="oauth", scopes=granted, client_id=client_id, steps_up=True)
 
 
 KINDS = ("tools", "resources", "templates", "prompts")
@@ -219,6 +220,8 @@ class _Entry:
         if isinstance(primitive, Resource):
             told["uri"] = primitive.uri
             told["mime_type"] = primitive.mime_type or ""
+        if isinstance(primitive, App):
+            told["template"], told["ui"] = primitive.template_name, definition["_meta"]["ui"]
         told |= {
             "permissions": list(primitive.permissions),
             "groups": sorted(primitive.groups),
@@ -253,6 +256,8 @@ class _Entry:
         told: dict[str, Any] = {
             "hints": dict(definition.get("annotations", {})),
             "task": tool.task or "never",
+            "app": None if tool.app is None else tool.app.uri,
+            "visibility": sorted(tool.visibility),
             "policies": [
                 {
                     "decision": each.decision.name.lower(),
@@ -322,7 +327,7 @@ class Text:
         if caller["refused_because"]:
             yield self._hidden(f"  DENIED:        {caller['refused_because']}; everything is hidden from this caller")
         if told["searched"]:
-            yield "  tool search:   tools/list has search_tools, call_tool and the tools marked as listed"
+            yield "  tool search:   tools/list has the tools of tool search and those marked as listed"
 
     @staticmethod
     def _counted(entries: list[Mapping[str, Any]]) -> str:
@@ -353,6 +358,12 @@ def _marks(each: Mapping[str, Any]) -> Iterable[str]:
     yield from (words for hint, words in HINTS.items() if each.get("hints", {}).get(hint))
     if each.get("task", "never") != "never":
         yield f"task {each['task']}"
+    if each.get("app"):
+        yield f"app {each['app']}"
+    if each.get("visibility") == ["app"]:
+        yield "called by apps only"
+    if "template" in each:
+        yield f"template {each['template']}"
     if each.get("decision") == "ask":
         yield "requires approval"
 
@@ -366,6 +377,9 @@ def _needs(each: Mapping[str, Any]) -> Iterable[str]:
         yield f"scope: {' '.join(each['scopes'])}"
     if each["visible"]:
         yield f"visible: {each['visible']}"
+    for name, value in each.get("ui", {}).items():
+        listed = (f"{key} {' '.join(origins)}" for key, origins in value.items()) if name == "csp" else value
+        yield f"{name}: {value if isinstance(value, bool | str) else ', '.join(listed)}"
     for rule in each.get("policies", ()):
         if rule["decision"] != "allow" or rule["group"] or rule["client"]:
             verb = {"allow": "allowed", "ask": "approval required", "block": "blocked"}[rule["decision"]]

@@ -10,6 +10,7 @@ from django.db import Error as DatabaseError
 from django.db import connections
 
 from django_mcp.approvals.notices import deliver_due
+from django_mcp.management.base import counted
 
 logger = logging.getLogger("django_mcp")
 
@@ -28,7 +29,7 @@ class Command(BaseCommand):
     def handle(self, *_: Any, **options: Any) -> None:
         """Deliver the notices and print their number."""
         if not options["forever"]:
-            self.stdout.write(f"{deliver_due()} notices delivered.")
+            self._report(deliver_due())
             return
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -37,10 +38,13 @@ class Command(BaseCommand):
             self._deliver()
             stop.wait(LOOK_SECONDS)
 
+    def _report(self, number: int) -> None:
+        self.stdout.write(f"{counted(number, 'notice', 'notices')} delivered.")
+
     def _deliver(self) -> None:
         try:
             if count := deliver_due():
-                self.stdout.write(f"{count} notices delivered.")
+                self._report(count)
         except DatabaseError as error:
             logger.warning("approval notices cannot be read, retrying: %s", error)
             connections.close_all()

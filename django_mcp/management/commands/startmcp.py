@@ -17,11 +17,24 @@ from django_mcp.core.server import server
 MOST = 8
 """Limit of fields in an example."""
 SECRETS = re.compile(
-    r"passw|passphrase|passcode|secret|token|key|hash|salt|credential|signature|auth(?!or)|authoriz|cookie|session|otp|pin\b|cvv|iban|"
-    r"card|ssn|nonce|digest",
-    re.IGNORECASE,
+    r"passw|passphrase|passcode|passkey|secret|token|credential|authoriz|cookie|nonce|apikey|webhook|encrypted"
+    r"|(?:^|_)(?:pwd|pw|keys?|hash|hashes|salt|digest|signature|auth|session|otp|[th]otp|mfa|pin|cvv|cvc|jwt|csrf|seed)"
+    r"\d?(?:_|$)"
+    r"|(?:recovery|backup|access|verification|confirmation|invite|invitation|activation|security|reset|login)_"
+    r"(?:code|answer|question|link|url|hint)",
 )
-"""Names of fields that may hold secrets."""
+"""Names of fields that may hold secrets, in lower case with underscores."""
+PERSONAL = re.compile(
+    r"e_?mail|phone|address|birth|salary|salaries|passport|religio|ethnic|nationality|marital|medical|diagnos|disabilit"
+    r"|bank_?account|account_(?:no|number)|social_?security|national_id|license|licence|last_login|is_superuser|is_staff"
+    r"|(?:^|_)(?:mobile|fax|tel|street|post_?code|postal|zip|zip_?code|ip|lat|latitude|lng|longitude|dob|age|gender|sex"
+    r"|wages?|income|payroll|net_worth|iban|bic|swift|ssn|tax_?id|tax_number|vat_?id|cards?|credit|health|blood"
+    r"|private|internal|confidential|sensitive|hidden)(?:_|$)"
+    r"|_notes?$",
+)
+"""Names of fields with private data, which the site's owner may add."""
+ENCRYPTED = re.compile(r"crypt|pgp|cipher|secret|password|token|hash|digest", re.IGNORECASE)
+"""Names of classes, or of their modules, whose fields hold secrets, such as of django-cryptography."""
 SIMPLE = (
     models.CharField,
     models.TextField,
@@ -35,10 +48,6 @@ SIMPLE = (
     models.UUIDField,
 )
 """Field types with plain values: no files, binary data, JSON or relations."""
-PERSONAL = re.compile(r"e_?mail|phone|mobile|address|birth|last_login|is_superuser|is_staff", re.IGNORECASE)
-"""Names of fields with personal data, which the site's owner may add."""
-
-
 TITLES = frozenset({"title", "name", "headline", "label"})
 """Usual names of a row's title."""
 TREES = (frozenset({"path", "depth", "numchild"}), frozenset({"lft", "rght", "tree_id", "level"}))
@@ -89,10 +98,14 @@ def _is_safe(field: Any) -> bool:
         isinstance(field, SIMPLE)
         and not isinstance(field, models.EmailField | models.FilePathField)
         and not field.primary_key
-        and not SECRETS.search(field.name)
-        and not SECRETS.search(str(field.verbose_name))
-        and not PERSONAL.search(field.name)
+        and not any(map(_is_private, (field.name, str(field.verbose_name))))
+        and not any(ENCRYPTED.search(f"{each.__module__}.{each.__name__}") for each in type(field).__mro__)
     )
+
+
+def _is_private(name: str) -> bool:
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|\W+", "_", name).lower()
+    return bool(SECRETS.search(words) or PERSONAL.search(words))
 
 
 def _is_text(field: Any) -> bool:

@@ -32,7 +32,9 @@ def shape(fields: dict[str, Any], method: str, version: str) -> dict[str, Any]:
         return fields
     match method:
         case "initialize":
-            return {**_without(fields, unknown), "serverInfo": _without(fields["serverInfo"], unknown)}
+            # serverInfo.description is new in 2025-11-25; entries of lists always had one.
+            info = _without(fields["serverInfo"], unknown | {"description"})
+            return {**_without(fields, unknown), "serverInfo": info}
         case "tools/call":
             known = _without(fields, unknown)
             return {**known, "content": [_block(block, version) for block in fields["content"]]}

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -229,9 +229,9 @@ async def _result(
     if handler is not None:
         context = context_for(mcp_request, request, None, {}, channel)
         return encode_result(request.id, await handler(context, session))
-    declared = session.capabilities if session else {}
-    if not (isinstance(channel, LegacyChannel) and channel.can_ask):  # what it shows does not depend on that
-        declared = {name: value for name, value in declared.items() if name == "extensions"}
+    declared: Mapping[str, Any] = session.capabilities if session else {}
+    if session and not (isinstance(channel, LegacyChannel) and channel.can_ask):
+        declared = {"extensions": declared.get("extensions")}  # showing apps needs no stream
     context = context_for(mcp_request, request, session.client if session else None, declared, channel)
     if request.method == "tools/call" and "task" in request.params:
         result = await _with_task(context, version)

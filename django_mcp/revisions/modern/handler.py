@@ -123,7 +123,7 @@ SALT = "django_mcp.request_state"
 def seal(context: Context, params: Mapping[str, Any]) -> str:
     """Return the ``requestState`` for the next round.
 
-    *params* are the client's; the context may hold those of a tool called by ``call_tool``.
+    *params* are the client's; the context may hold those of a tool called through tool search.
     """
     value = {"for": _binding(context, params), **context.channel.dialogue.to_json()}
     return signing.dumps(value, salt=SALT, compress=True)

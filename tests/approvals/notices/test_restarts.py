@@ -101,5 +101,5 @@ def test_a_command_that_goes_on_delivers_until_it_is_told_to_end(site: Mapping[s
         running.kill()
         running.wait()
     assert running.returncode == 0
-    assert said == "1 notices delivered.\n" * 2
+    assert said == "1 notice delivered.\n" * 2
     assert receiver.ids == [f"msg_{first}", f"msg_{second}"]

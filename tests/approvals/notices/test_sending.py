@@ -195,7 +195,7 @@ def test_the_command_delivers_what_is_due_and_says_how_many(receiver: Receiver, 
     said = io.StringIO()
     call_command("mcp_notify", stdout=said)
     call_command("mcp_notify", stdout=said)
-    assert said.getvalue() == "1 notices delivered.\n0 notices delivered.\n"
+    assert said.getvalue() == "1 notice delivered.\n0 notices delivered.\n"
 
 
 # The page

@@ -108,12 +108,14 @@ def test_a_blocked_tool_is_neither_found_nor_called_where_tools_are_searched(
 ) -> None:
     client = Client(searched, version, edge)
     assert "refund_invoice" in client.call("search_tools", query="refund money").text
-    assert client.call("call_tool", name="refund_invoice").text == "refunded"
+    assert client.call("call_destructive_tool", name="refund_invoice").text == "refunded"
     assert "money (1)" in json.dumps(client.list("tools/list"))
     block(searched)
     assert "refund_invoice" not in client.call("search_tools", query="refund money").text
     assert "money" not in json.dumps(client.list("tools/list"))
-    blocked, missing = (client.call("call_tool", name=name) for name in ("refund_invoice", "refund_in_voice"))
+    blocked, missing = (
+        client.call("call_destructive_tool", name=name) for name in ("refund_invoice", "refund_in_voice")
+    )
     assert blocked.result["isError"]
     assert blocked.text.replace("refund_invoice", "X") == missing.text.replace("refund_in_voice", "X")
 

@@ -137,7 +137,7 @@ def away(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def fail() -> Any:
         raise OperationalError("the database is away")
 
-    return lambda: monkeypatch.setattr(tool_policies, "_decided", fail)
+    return lambda: monkeypatch.setattr(tool_policies, "_stored", fail)
 
 
 def test_where_decisions_cannot_be_read_those_known_before_count(
@@ -184,6 +184,30 @@ def test_while_decisions_were_never_read_the_database_and_the_log_are_spared(
     clock.now += core.RETRY_SECONDS
     policy_cache.bring_up_to_date()
     assert len(looks) == 4
+
+
+def test_while_the_database_is_away_the_log_is_spared_too_where_decisions_were_read(
+    clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    policy_cache = PolicyCache()
+    policy_cache.reload, policy_cache.is_read = _fail, True
+    policy_cache.expire()
+
+    def logged() -> int:
+        policy_cache.bring_up_to_date()
+        return len([each for each in caplog.records if "last known ones still apply" in each.getMessage()])
+
+    counted = []
+    for _ in range(10):
+        counted.append(logged())
+        clock.now += core.RETRY_SECONDS
+    assert counted == [1] * 10
+    clock.now += core.SAY_SECONDS
+    assert logged() == 2
+
+
+def _fail() -> float:
+    raise OperationalError("the database is away")
 
 
 def test_before_decisions_were_read_no_call_is_let_through(caller: Client, away: Any, monkeypatch: Any) -> None:

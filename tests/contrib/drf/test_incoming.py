@@ -81,7 +81,7 @@ def test_a_field_becomes_a_schema(subtests: pytest.Subtests) -> None:
         (
             serializers.DecimalField(6, 2, min_value=Decimal("0.01"), max_value=100),
             {
-                "type": ["number", "string"],
+                "anyOf": [{"type": "number"}, {"type": "string"}],
                 "minimum": 0.01,
                 "maximum": 100,
                 "description": "At most 6 digits. At most 2 decimal places.",

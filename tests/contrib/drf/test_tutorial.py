@@ -38,7 +38,8 @@ def test_each_operation_is_a_tool(published: MCPServer, ann: Reader) -> None:
 
 def test_hints_follow_from_the_methods_of_http(published: MCPServer, ann: Reader) -> None:
     hints = {tool["name"]: tool["annotations"] for tool in ann.list("tools/list")}
-    assert hints["list_snippets"] == hints["highlight_snippet"] == {"readOnlyHint": True}
+    reads = {"readOnlyHint": True, "destructiveHint": False}
+    assert hints["list_snippets"] == hints["highlight_snippet"] == reads
     assert hints["create_snippet"] == {"readOnlyHint": False, "destructiveHint": False}
     assert hints["replace_snippet"] == {"readOnlyHint": False, "idempotentHint": True}
     assert hints["delete_snippet"] == {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True}

@@ -37,7 +37,7 @@ def file(content: bytes, filename: str = "emma.png") -> dict[str, str]:
 def test_an_operation_is_described_by_what_it_says_of_itself(nobody: Reader) -> None:
     search = tool(nobody, "search_books")
     assert (search["title"], search["description"]) == ("Search books", "Books, by words of the title.")
-    assert search["annotations"] == {"readOnlyHint": True}
+    assert search["annotations"] == {"readOnlyHint": True, "destructiveHint": False}
     assert search["_meta"] == {"fastmcp": {"tags": ["books"]}}
     properties = search["inputSchema"]["properties"]
     assert list(properties) == ["q", "min_pages", "tag", "limit", "offset"]

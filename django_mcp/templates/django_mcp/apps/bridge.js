@@ -104,11 +104,11 @@
     if (event.target.dataset.mcpTool) act(event.target, event.submitter);
   });
   document.addEventListener("click", (event) => {
-    const button = event.target.closest("[type=submit]");
+    const button = event.target.closest("button, input");
     const element = event.target.closest("[data-mcp-tool], [data-mcp-message], [data-mcp-display], a[href]");
     if (!element) return;
     const { mcpTool, mcpMessage, mcpDisplay } = element.dataset;
-    if (button?.form && button.form === element) {
+    if (button?.type === "submit" && button.form === element) {
       if (element.reportValidity()) act(element, button); // some sandboxes allow no "submit"
     } else if (element instanceof HTMLFormElement) return;
     else if (mcpTool) act(element);

@@ -1,0 +1,1 @@
+"""Directories of connectors: their rules, and the public documents."""

@@ -1,0 +1,8 @@
+"""The demo's settings, for pages of ``HOST_ORIGIN``."""
+
+import os
+
+from demo_project.settings import *  # noqa: F403
+from demo_project.settings import DJANGO_MCP as DEMO
+
+DJANGO_MCP = {**DEMO, "ALLOWED_ORIGINS": [os.environ["HOST_ORIGIN"]]}
