@@ -24,7 +24,7 @@ class Cities(Catalogue):
     uri, lookup_field, title_field = "travel://cities", "slug", "name"
     fields = ["name", "country", "region", "airport", "airport_name", "timezone", "airports", "trips"]
     search_fields, filterset_fields = ["name", "slug", "country", "=airport"], ["region", "country"]
-    filter_only_fields, ordering = ["slug"], ["name"]
+    filter_only_fields, ordering, app = ["slug"], ["name"], True
     aggregates, group_by_fields = {}, ["region", "country"]
 
 
@@ -55,7 +55,7 @@ class Hotels(Catalogue):
     fields = ["name", "city", "city__name", "district", "stars", "rating", "price", "breakfast"]
     uri, title_field, icons = "travel://hotels", "name", [BED]
     search_fields = ["name", "district", "city__name"]
-    filterset_fields = ["city", "stars__gte", "rating__gte", "price__lte", "breakfast"]
+    filterset_fields, app = ["city", "stars__gte", "rating__gte", "price__lte", "breakfast"], True
     ordering, ordering_fields = ["city__name", "name"], ["price", "rating", "stars"]
     aggregates, group_by_fields = {"price": ["min", "max", "avg"]}, ["city__name", "stars"]
 
@@ -78,7 +78,7 @@ class Trips(Catalogue):
     uri, lookup_field, title_field = "trips://history", "slug", "title"
     fields = ["title", "city", "city__name", "starts", "ends", "travellers", "cost", "rating", "itinerary"]
     search_fields, filterset_fields = ["title", "itinerary", "city__name"], ["city", "rating__gte", "starts__year"]
-    ordering, ordering_fields = ["-starts"], ["cost", "rating"]
+    ordering, ordering_fields, app = ["-starts"], ["cost", "rating"], {"search": True, "get": "travel/trip.html"}
 
 
 @register(models.RegionPreference, server=SIGNED_IN)

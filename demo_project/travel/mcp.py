@@ -70,7 +70,14 @@ def complete_destination(value: str, arguments: Mapping[str, str]) -> list[str]:
 # Tools
 
 
-@tool(title="Search flights", icons=[PLANE], read_only=True, open_world=False, server=EVERYWHERE)
+@tool(
+    title="Search flights",
+    icons=[PLANE],
+    read_only=True,
+    open_world=False,
+    app="travel/flights.html",
+    server=EVERYWHERE,
+)
 def search_flights(origin: CityName, destination: CityName, date: datetime.date) -> ToolResult[results.FlightList]:
     """Find flights from one city to another on one day, cheapest first.
 

@@ -7,7 +7,7 @@ app's tools carries the HTML of the template, rendered with that result, in its 
 import logging
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urljoin, urlsplit
@@ -143,14 +143,24 @@ class App(Resource):
                 domains[key].append(origin)
         return ResourceContents(html, mime_type=APP_MIME_TYPE, meta={"ui": self._meta(domains)})
 
-    def add_view(self, context: Any, fields: dict[str, Any], result: Any, text: str) -> None:
-        """Add the HTML of a result to its ``_meta``. If the template fails, the client shows the text of the result."""
+    def add_view(
+        self,
+        context: Any,
+        fields: dict[str, Any],
+        result: Any,
+        text: str,
+        view_context: Callable[[Any, Any], Mapping[str, Any]] | None = None,
+    ) -> None:
+        """Add the HTML of a result to its ``_meta``. If the template fails, the client shows the text of the result.
+
+        *view_context* returns further variables of the template.
+        """
         if APP_HTML in fields.get("_meta", {}):
             return
         try:
             if not self.shows_results:
                 return
-            html = self.view(context, result, text=text)
+            html = self.view(context, result, text=text, **(view_context(context, result) if view_context else {}))
             if len(html.encode()) > (settings.MAX_BINARY_BYTES or sys.maxsize):
                 msg = f"the HTML has {len(html)} characters, more than MAX_BINARY_BYTES"
                 raise ValueError(msg)

@@ -527,7 +527,7 @@ def _add_view(context: Context, tool: Tool, fields: dict[str, Any]) -> None:
     structured = fields.get("structuredContent")
     result = structured["result"] if structured is not None and tool.output.is_wrapped else structured
     text = "\n\n".join(block["text"] for block in fields["content"] if block["type"] == "text")
-    tool.app.add_view(context, fields, text if structured is None else result, text)
+    tool.app.add_view(context, fields, text if structured is None else result, text, tool.view_context)
 
 
 async def _admitted(

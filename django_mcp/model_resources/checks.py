@@ -13,6 +13,7 @@ from django.db.models.constants import LOOKUP_SEP
 from django.utils.translation import gettext as _
 
 from django_mcp.core.server import every_server
+from django_mcp.model_resources.apps import is_app_option
 from django_mcp.model_resources.bound_resource import BoundResource, Path, PathError, is_composite
 from django_mcp.model_resources.compile import compile_declaration, declared_names
 from django_mcp.model_resources.options import ACTIONS, READ_TOOLS, ModelResource, is_plain
@@ -153,6 +154,10 @@ def _unread(bound: BoundResource) -> Iterator[Error]:
                 hint=_("Use a list: %(name)s = [%(value)r].") % {"name": name, "value": value},
                 id="django_mcp.E022",
             )
+    if not is_app_option(resource.app):
+        text = _("%(resource)r: app is %(app)r, which is not valid.") % {"resource": resource, "app": resource.app}
+        hint = _("Use True, or a dict from %(known)s to True, the name of a template or what ui(…) returns.")
+        yield Error(text, hint=hint % {"known": ", ".join(map(repr, READ_TOOLS))}, id="django_mcp.E022")
     if resource.lookup_field not in {"pk", *(each.name for each in bound.options.concrete_fields)}:
         text = _("%(resource)r: lookup_field %(name)r is not a column of the model.") % {
             "resource": resource,

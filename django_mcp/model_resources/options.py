@@ -7,6 +7,7 @@ from django.db import models
 from django.db.models.manager import BaseManager
 from django.utils.functional import cached_property
 
+from django_mcp.core.apps import App
 from django_mcp.core.context import Context
 from django_mcp.core.server import MCPServer
 from django_mcp.protocol.content import Icon
@@ -60,6 +61,9 @@ class ModelResource:
             overridden ``has_view_permission`` is always called for each row.
         scopes: OAuth scopes required for reading.
         write_scopes: further OAuth scopes required for the actions.
+        app: True shows results in clients with MCP Apps: a search as a table, a row as a card. A dict from
+            ``"search"``, ``"get"`` and ``"aggregate"`` to True, the name of a template or what ``ui`` returns chooses
+            single ones.
         tools: the read tools, any of ``"search"``, ``"get"`` and ``"aggregate"``.
         connector: include the model in the tools ``search`` and ``fetch`` of the endpoint, for ChatGPT's deep research.
             Needs ``search_fields``. The URL of a row is its ``get_absolute_url()``, otherwise its URI.
@@ -108,6 +112,7 @@ class ModelResource:
     object_permissions: ClassVar[bool] = False
     scopes: ClassVar[Sequence[str]] = ()
     write_scopes: ClassVar[Sequence[str]] = ()
+    app: ClassVar[bool | Mapping[str, App | str | bool]] = False
     tools: ClassVar[Sequence[str]] = READ_TOOLS
     connector: ClassVar[bool] = False
     tags: ClassVar[Collection[str]] = ()

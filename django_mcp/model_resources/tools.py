@@ -14,6 +14,7 @@ from django_mcp.core.context import Context
 from django_mcp.core.signatures import function, list_of, one_of, optional, shaped
 from django_mcp.model_resources import pagination
 from django_mcp.model_resources.access import RowAccess, find_row
+from django_mcp.model_resources.apps import app_for, view_context
 from django_mcp.model_resources.bound_resource import BoundResource
 from django_mcp.model_resources.compile import field_problems
 from django_mcp.model_resources.form_binding import GIVEN, FormArguments
@@ -46,20 +47,23 @@ def read_tools(bound: BoundResource) -> Iterator[Tool]:
             words = f"Search by {' and '.join(ways)}. Returns rows that match all of them, one page at a time."
         schema = _page_schema(row_schema(bound, bound.list_columns))
         title = phrase("Search {}", titles, lower=True)
-        yield _read_tool(bound, f"search_{bound.plural}", title, words, run_search, _search_parameters(bound), schema)
+        parameters = _search_parameters(bound)
+        yield _read_tool(bound, "search", f"search_{bound.plural}", title, words, run_search, parameters, schema)
     if "get" in wanted:
         words = "Returns one row with all its fields."
         title, schema = phrase("Get {}", bound.options.verbose_name), row_schema(bound, bound.columns)
-        yield _read_tool(bound, f"get_{bound.name}", title, words, run_get, get_parameters(bound), schema)
+        yield _read_tool(bound, "get", f"get_{bound.name}", title, words, run_get, get_parameters(bound), schema)
     if "aggregate" in wanted and bound.resource.aggregates is not None:
         words = _aggregate_description(bound)
         title = phrase("Aggregate {}", titles, lower=True)
         parameters, schema = _aggregate_parameters(bound), _groups_schema(bound)
-        yield _read_tool(bound, f"aggregate_{bound.plural}", title, words, run_aggregate, parameters, schema)
+        name = f"aggregate_{bound.plural}"
+        yield _read_tool(bound, "aggregate", name, title, words, run_aggregate, parameters, schema)
 
 
 def _read_tool(
     bound: BoundResource,
+    kind: str,
     name: str,
     title: Any,
     words: str,
@@ -80,7 +84,9 @@ def _read_tool(
         open_world=False,
         scopes=resource.scopes,
         visible=Permitted(resource),
+        app=app_for(bound, kind),
     )
+    tool.view_context = view_context(bound, kind)
     tool.is_interactive = False
     return tool
 
@@ -293,7 +299,9 @@ def _write_tool(
         scopes=(*resource.scopes, *resource.write_scopes),
         visible=Permitted(resource, verb),
         preview=function(look, f"preview_{name}", "", parameters if writer is None else [GIVEN], resource),
+        app=None if writer is None else app_for(bound, "get"),
     )
+    tool.view_context = view_context(bound, "get")
     tool.rows_of = partial(rows_of, bound, writer)
     # Only the site's own code can request elicitation.
     hook = "delete_model" if verb == "delete" else "save_model"

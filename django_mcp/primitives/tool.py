@@ -71,6 +71,8 @@ class Tool(Primitive):
         super().__init__(call, **options)
         self.require_plain_name()
         self.app = app
+        self.view_context: Callable[[Any, Any], Mapping[str, Any]] | None = None
+        """Takes the context and the result as the app's template gets it; returns further variables of the template."""
         self.visibility = self._read_visibility(visibility)
         self.for_apps = "model" not in self.visibility
         if app is not None:

@@ -59,5 +59,6 @@ def test_older_clients_read_it_as_a_resource():
 def test_nothing_can_be_booked_at_the_open_endpoint_so_the_skill_is_not_there():
     client = Client(open_, MODERN, "view")
 
-    assert "extensions" not in client.request("server/discover").result["capabilities"]
+    capabilities = client.request("server/discover").result["capabilities"]
+    assert "io.modelcontextprotocol/skills" not in capabilities["extensions"]
     assert client.request("resources/read", {"uri": URI}).code == -32602

@@ -1,5 +1,6 @@
 """The demo with its apps, and their pictures for ``docs/images/apps``: ``python -m tests.real_browser.apps.demo``."""
 
+import datetime
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,7 +20,18 @@ from tests.real_browser.chromium import launched
 from tests.real_clients.node import Clients, find_node, install
 from tests.real_clients.sites import TASKS, Site, load_agency
 
-APPS: Mapping[str, Mapping[str, Any]] = {}
+SOON = datetime.datetime.now(tz=datetime.UTC).date() + datetime.timedelta(days=30)
+APPS: Mapping[str, Mapping[str, Any]] = {
+    "search_flights": {"origin": "London", "destination": "Barcelona", "date": SOON.isoformat()},
+    "search_hotels": {"query": "Rome", "stars__gte": 3, "order_by": "-price"},
+    "get_hotel": {"pk": 1},
+    "aggregate_hotels": {"measures": ["count", "avg_price"], "by": ["stars"]},
+    "search_cities": {"region": "europe", "limit": 10},
+    "get_city": {"slug": "rome"},
+    "aggregate_cities": {"by": ["region"]},
+    "search_trips": {"limit": 5},
+    "get_trip": {"slug": f"{SOON.year - 2}-rome"},
+}
 """Arguments for each tool of the demo that has an app, from which the app shows something."""
 FOLDER = screenshots.ROOT / "docs" / "images" / "apps"
 WIDTHS = {"wide": 720, "narrow": 360}

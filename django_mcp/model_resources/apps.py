@@ -1,0 +1,466 @@
+"""Rows in clients with MCP Apps: a search and aggregates as a table, one row as a card.
+
+All values come from the structured content of the result, so a page shows nothing that its caller may not read.
+"""
+
+import datetime
+import inspect
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
+from typing import Any, Final
+from urllib.parse import unquote
+
+from django.db import models
+from django.db.models.constants import LOOKUP_SEP
+from django.template.defaultfilters import filesizeformat, yesno
+from django.utils import translation
+from django.utils.dateparse import parse_date, parse_datetime, parse_duration, parse_time
+from django.utils.formats import localize
+from django.utils.text import Truncator, capfirst
+from django.utils.timesince import timesince
+from django.utils.translation import gettext as _
+
+from django_mcp.core.apps import App, app_of
+from django_mcp.core.context import Context
+from django_mcp.core.permissions import Right, right
+from django_mcp.model_resources.bound_resource import BoundResource, Dimension, Filter, Measure, OutputField
+from django_mcp.model_resources.queryset import COUNT
+from django_mcp.model_resources.schema import choices_of, json_type, target_field, to_json_value
+from django_mcp.model_resources.serializers import BytesColumn, FileColumn, LinkColumn, SetColumn, column_of
+from django_mcp.primitives.schema import DECIMAL, DURATION
+
+TABLE: Final = "django_mcp/apps/table.html"
+TEMPLATES = {"search": TABLE, "get": "django_mcp/apps/card.html", "aggregate": TABLE}
+"""Our templates by read tool. Tools that write show their row like ``get``."""
+
+MAX_CELL_CHARACTERS = 120
+MAX_CELL_ITEMS = 5
+MAX_FIELD_CHARACTERS = 100
+"""A longer text has a section of its own on a card."""
+MAX_SELECT_CHOICES = 50
+SIGNS = {"gt": ">", "gte": "≥", "lt": "<", "lte": "≤"}
+
+
+def is_app_option(declared: Any) -> bool:
+    """Return True for a valid value of ``ModelResource.app``."""
+    if not isinstance(declared, Mapping):
+        return isinstance(declared, bool)
+    return declared.keys() <= TEMPLATES.keys() and all(isinstance(each, App | str | bool) for each in declared.values())
+
+
+def app_for(bound: BoundResource, tool: str) -> App | None:
+    """Return the app of a read tool, or None."""
+    declared = bound.resource.app
+    chosen = declared.get(tool) if isinstance(declared, Mapping) else declared
+    return app_of(TEMPLATES[tool] if chosen is True else chosen or None, repr(bound.resource))
+
+
+def view_context(bound: BoundResource, tool: str) -> Callable[[Context, Any], dict[str, Any]]:
+    """Return what adds ``table`` or ``card`` to the context of a read tool's template."""
+    return partial(_view_context, bound, {"search": _table, "get": _card, "aggregate": _groups}[tool])
+
+
+def _view_context(
+    bound: BoundResource, make: Callable[["_Viewer", Any], dict[str, Any]], ctx: Context, result: Any
+) -> dict[str, Any]:
+    with translation.override(ctx.language):
+        return make(_Viewer(bound, ctx), result)
+
+
+# Values
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value as templates show it.
+
+    Attributes:
+        kind: ``"text"``, ``"number"``, ``"time"``, ``"link"``, ``"row"``, ``"image"``, ``"file"``, ``"list"``,
+            ``"json"``, or ``""`` if there is none.
+        text: the value in the caller's language.
+        address: URL of a link, URI of an image or file, ISO 8601 of a time.
+        tool, arguments: the call, with arguments as JSON, that shows a row.
+        items: values of a list.
+    """
+
+    kind: str
+    text: str = ""
+    address: str = ""
+    tool: str = ""
+    arguments: str = ""
+    items: "Sequence[Value]" = ()
+
+    @property
+    def is_long(self) -> bool:
+        """True if a card shows the value in a section of its own."""
+        is_long_text = len(self.text) > MAX_FIELD_CHARACTERS or "\n" in self.text
+        return self.kind == "json" or (self.kind == "text" and is_long_text)
+
+
+NOTHING = Value("")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A column of a table or a field of a card.
+
+    Attributes:
+        name: its name in the result.
+        read: converts the JSON value.
+        order: ``"ascending"`` or ``"descending"`` if the rows are sorted by it.
+        arguments: those of the call, as JSON, that sorts by it; "" if callers may not.
+    """
+
+    name: str
+    label: str
+    read: Callable[[Any], Value]
+    is_number: bool = False
+    order: str = ""
+    arguments: str = ""
+
+
+def value_of(value: Any, schema: Mapping[str, Any], field: Any = None) -> Value:
+    """Return a JSON value in the caller's language. *field* is the column that it comes from, if any."""
+    if value is None or value in ("", [], {}):
+        return NOTHING
+    if isinstance(value, dict | list):
+        if isinstance(value, dict) or any(isinstance(each, dict | list) for each in value):
+            return Value("json", json.dumps(value, ensure_ascii=False, indent=2))
+        return Value("list", items=[value_of(each, schema.get("items", {}), field) for each in value])
+    if field is not None and (label := dict(choices_of(field)).get(value)) is not None:
+        return Value("text", label)
+    if isinstance(value, bool):
+        return Value("text", _yes_or_no(is_yes=value))
+    return _text(value, _plain(schema), field) if isinstance(value, str) else Value("number", str(localize(value)))
+
+
+def _text(value: str, schema: Mapping[str, Any], field: Any) -> Value:
+    kind, pattern = schema.get("format"), schema.get("pattern")
+    try:
+        if pattern == DECIMAL["pattern"]:
+            return Value("number", str(localize(Decimal(value))))
+        if kind == "duration" or pattern == DURATION["pattern"]:
+            return Value("text", _duration(parse_duration(value) or value))
+        for name, parse in (("date-time", parse_datetime), ("date", parse_date), ("time", parse_time)):
+            if kind == name and (parsed := parse(value)) is not None:
+                return Value("time", str(localize(parsed)), value)
+    except (ArithmeticError, ValueError):  # a function returned something else than it declares
+        return Value("text", value)
+    is_url = kind == "uri" or isinstance(field, models.URLField)
+    if is_url and value.startswith(("https://", "http://")):
+        return Value("link", value.partition("://")[2].rstrip("/"), value)
+    return Value("text", value)
+
+
+def _yes_or_no(*, is_yes: bool) -> str:
+    return capfirst(str(yesno(is_yes)))
+
+
+def _duration(value: datetime.timedelta | str) -> str:
+    """Return a duration in words, which ``timesince`` has for whole minutes from one minute on."""
+    if isinstance(value, str) or value < datetime.timedelta(minutes=1) or value.seconds % 60 or value.microseconds:
+        return str(value)
+    start = datetime.datetime(2001, 1, 1)  # noqa: DTZ001 - only the distance counts
+    return timesince(start, start + value, depth=3)
+
+
+def _plain(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the schema of values that are not null."""
+    options = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
+    return options[0] if len(options) == 1 else schema
+
+
+def _is_number(schema: Mapping[str, Any], field: Any) -> bool:
+    plain = _plain(schema)
+    kinds = plain.get("type", ())
+    kinds = {kinds} if isinstance(kinds, str) else set(kinds)
+    is_numeric = bool(kinds & {"integer", "number"}) or plain.get("pattern") == DECIMAL["pattern"]
+    return is_numeric and not getattr(field, "choices", None)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+# Fields
+
+
+class _Viewer:
+    """One call's view of a model: its caller's tools, its arguments and columns."""
+
+    def __init__(self, bound: BoundResource, ctx: Context) -> None:
+        self.bound, self.ctx = bound, ctx
+        self.arguments: Mapping[str, Any] = ctx.params.get("arguments") or {}
+        self._openers: dict[BoundResource, str] = {}
+
+    def opener(self, bound: BoundResource) -> str:
+        """Return the name of the tool that shows a row in this client, or "" if the caller has none."""
+        if bound not in self._openers:
+            tool = self.ctx.server.tools.get(f"get_{bound.name}")
+            is_usable = tool is not None and tool.app is not None and right(self.ctx, tool) is Right.USE
+            self._openers[bound] = tool.name if tool is not None and is_usable else ""
+        return self._openers[bound]
+
+    def row(self, bound: BoundResource, text: str, key: Any) -> Value:
+        """Return a row's title, which opens the row if the caller may."""
+        tool = self.opener(bound)
+        return Value("row", text, tool=tool, arguments=_json({bound.lookup_name: key})) if tool else Value("text", text)
+
+    def link(self, target: BoundResource, value: Any) -> Value:
+        """Return a link of ``serialize_link``."""
+        if value is None:
+            return NOTHING
+        key = target.address(unquote(value["uri"].removeprefix(f"{target.base}/")))
+        return self.row(target, value["title"], to_json_value(key))
+
+    def read(self, column: OutputField) -> Callable[[Any], Value]:
+        """Return what converts the values of a column."""
+        if isinstance(column, FileColumn | BytesColumn):
+            return _file
+        field = None if column.path is None else target_field(column.path.field)
+        is_of_rows = column.path is not None and column.path.field.is_relation
+        target = getattr(column, "target", None)
+        if target is not None and is_of_rows and isinstance(column, LinkColumn):
+            return partial(self.link, target)
+        if target is not None and is_of_rows and isinstance(column, SetColumn):
+            return lambda value: Value("list", items=[self.link(target, each) for each in value]) if value else NOTHING
+        return lambda value: value_of(value, column.schema, field)
+
+    def fields(self, columns: Sequence[OutputField], rows: Sequence[Mapping[str, Any]]) -> Iterator[Shown]:
+        """Yield the columns that the rows have. The title of a linked row is not repeated."""
+        links = [each for each in columns if isinstance(each, LinkColumn)]
+        titles = {f"{each.name}{LOOKUP_SEP}{each.target.resource.title_field}": each.name for each in links}
+        sources = {name: title for title, name in titles.items()}
+        lookup = self.bound.lookup_name
+        names = {each if isinstance(each, str) else each.__name__ for each in self.bound.resource.fields}
+        if lookup in names:
+            yield self._shown(column_of(lookup, self.bound.path(lookup), None), ())
+        for column in columns:
+            if column.name not in titles and (not rows or any(column.name in row for row in rows)):
+                yield self._shown(column, (sources.get(column.name, ""),))
+
+    def _shown(self, column: OutputField, sources: Sequence[str]) -> Shown:
+        field = None if column.path is None else target_field(column.path.field)
+        by = next((each for each in (column.name, *sources) if each in self.bound.sortings), "")
+        order, arguments = self._order(by) if by else ("", "")
+        is_number = _is_number(column.schema, field) and not isinstance(column, LinkColumn)
+        return Shown(column.name, self._label(column), self.read(column), is_number, order, arguments)
+
+    def _order(self, by: str) -> tuple[str, str]:
+        asked = self.arguments.get("order_by")
+        if not asked and (keys := self.bound.sortings[""]):
+            asked = f"{'-' * keys[0].is_descending}{keys[0].path.source}"
+        order = {by: "ascending", f"-{by}": "descending"}.get(str(asked), "")
+        return order, self.call(order_by=f"-{by}" if order == "ascending" else by)
+
+    def _label(self, column: OutputField) -> str:
+        if column.path is not None:
+            return path_label(column.path)
+        written = inspect.getattr_static(self.bound.resource, column.name, None)
+        written = written or inspect.getattr_static(self.bound.model, column.name, None)
+        written = getattr(written, "fget", None) or written
+        described = getattr(written, "short_description", None) or _words(column.name)
+        return capfirst(str(described))
+
+    def call(self, **changes: Any) -> str:
+        """Return the arguments of this call from its first page on, with changes, as JSON. None leaves one out."""
+        given = {**self.arguments, "cursor": None, **changes}
+        return _json({key: value for key, value in given.items() if value is not None})
+
+
+def _words(name: str) -> str:
+    return name.replace(LOOKUP_SEP, " ").replace("_", " ")
+
+
+def path_label(path: Any) -> str:
+    """Return the verbose names along a path: "Hotel city name"."""
+    return capfirst(" ".join(_verbose(each) for each in (*path.hops, path.field)))
+
+
+def _verbose(field: Any) -> str:
+    if getattr(field, "verbose_name", None):
+        return str(field.verbose_name)
+    options = field.related_model._meta  # noqa: SLF001 - a reverse relation is called as its model
+    is_many = field.one_to_many or field.many_to_many
+    return str(options.verbose_name_plural if is_many else options.verbose_name)
+
+
+def _file(value: Any) -> Value:
+    """Return a file of ``FileColumn`` or ``BytesColumn``."""
+    if value is None:
+        return NOTHING
+    size = filesizeformat(value["size"]) if "size" in value else ""
+    text = value.get("name") or (f"{value['mimeType']}, {size}" if size else value["mimeType"])
+    return Value("image" if value["mimeType"].startswith("image/") else "file", text, value["uri"])
+
+
+# Templates
+
+
+def _table(viewer: _Viewer, result: Mapping[str, Any]) -> dict[str, Any]:
+    bound, rows = viewer.bound, result["rows"]
+    fields = list(viewer.fields(bound.list_columns, rows))
+    title = bound.resource.title_field
+    head = next((each for each in fields if each.name == title), None) or next(
+        (each for each in fields if each.name == bound.lookup_name), None
+    )
+    if head is None:
+        lookup = column_of(bound.lookup_name, bound.path(bound.lookup_name), None)
+        head = Shown(lookup.name, path_label(lookup.path), lambda value: Value("text", str(value)))
+    others = [each for each in fields if each.name != head.name]
+    opens = [viewer.row(bound, head.read(row[head.name]).text or "–", row[bound.lookup_name]) for row in rows]
+    cells = [[_cell(each.read(row.get(each.name))) for each in others] for row in rows]
+    cursor = result["next_cursor"]
+    return {
+        "table": {
+            "title": bound.title,
+            "tool": f"search_{bound.plural}",
+            "columns": [head, *others],
+            "rows": [
+                {"head": opens[at], "cells": list(zip(others, cells[at], strict=True))} for at in range(len(rows))
+            ],
+            "count": len(rows),
+            "total": result["total"],
+            "search": _search(viewer),
+            "filters": list(_active_filters(viewer)),
+            "first": viewer.call() if viewer.arguments.get("cursor") else "",
+            "next": viewer.call(cursor=cursor) if cursor else "",
+        }
+    }
+
+
+def _cell(value: Value) -> Value:
+    """Return a value that fits into a cell."""
+    if value.kind in {"text", "json"}:
+        return Value("text", Truncator(" ".join(value.text.split())).chars(MAX_CELL_CHARACTERS))
+    if value.kind == "list" and len(value.items) > MAX_CELL_ITEMS:
+        return Value("list", items=[*value.items[:MAX_CELL_ITEMS], Value("text", "…")])
+    if value.kind in {"image", "file"}:
+        return Value("text", value.text)
+    return value
+
+
+def _search(viewer: _Viewer) -> dict[str, Any] | None:
+    """Return the form of a search: its terms, and filters with few choices."""
+    bound, given = viewer.bound, viewer.arguments
+    selects = [made for each in bound.filters if (made := _select(each, given)) is not None]
+    if not (bound.search_fields or selects):
+        return None
+    own = {"query": None, **{each["name"]: None for each in selects}}
+    return {
+        "has_query": bool(bound.search_fields),
+        "query": given.get("query") or "",
+        "selects": selects,
+        "arguments": viewer.call(**own),
+    }
+
+
+def _select(each: Filter, given: Mapping[str, Any]) -> dict[str, Any] | None:
+    field = target_field(each.path.field)
+    choices = choices_of(field) if each.lookup == "exact" else []
+    if isinstance(field, models.BooleanField) and each.lookup == "exact":
+        choices = [(value, _yes_or_no(is_yes=value)) for value in (True, False)]
+    if not 0 < len(choices) <= MAX_SELECT_CHOICES:
+        return None
+    chosen = given.get(each.argument)
+    return {
+        "name": each.argument,
+        "label": path_label(each.path),
+        "choices": [{"value": _json(value), "label": label, "chosen": value == chosen} for value, label in choices],
+    }
+
+
+def _active_filters(viewer: _Viewer) -> Iterator[dict[str, str]]:
+    """Yield the filters of this call that have no field in its form, each with a call without it."""
+    for each in viewer.bound.filters:
+        value = viewer.arguments.get(each.argument)
+        if value is None or _select(each, viewer.arguments) is not None:
+            continue
+        yield {"text": _filter_text(each, value), "arguments": viewer.call(**{each.argument: None})}
+
+
+def _filter_text(each: Filter, value: Any) -> str:
+    label = capfirst(_words(each.declared))
+    if each.lookup == "isnull":
+        return f"{label}: {_('empty') if value else _('not empty')}"
+    if each.lookup not in {"exact", "in", *SIGNS}:
+        return f"{label}, {_words(each.lookup)}: {value}"
+    schema = json_type(each.path.end)
+    shown = value_of(value, {"items": schema} if each.lookup == "in" else schema, target_field(each.path.field))
+    text = ", ".join(item.text for item in shown.items) if shown.kind == "list" else shown.text
+    return f"{label} {SIGNS[each.lookup]} {text}" if each.lookup in SIGNS else f"{label}: {text}"
+
+
+def _card(viewer: _Viewer, row: Mapping[str, Any]) -> dict[str, Any]:
+    bound = viewer.bound
+    title, lookup = bound.resource.title_field, bound.lookup_name
+    fields = [(each, each.read(row.get(each.name))) for each in viewer.fields(bound.columns, [row])]
+    shown = [(each, value) for each, value in fields if value.kind and each.name != title]
+    return {
+        "card": {
+            "kind": capfirst(bound.one),
+            "title": str(row.get(title or "") or row[lookup]),
+            "value": {each.name: value for each, value in fields},
+            "fields": [pair for pair in shown if pair[1].kind != "image" and not pair[1].is_long],
+            "texts": [pair for pair in shown if pair[1].is_long],
+            "images": [pair for pair in shown if pair[1].kind == "image"],
+        }
+    }
+
+
+def _groups(viewer: _Viewer, result: Mapping[str, Any]) -> dict[str, Any]:
+    bound, groups = viewer.bound, result["groups"]
+    names = list(dict.fromkeys(name for group in groups for name in group))
+    first = [name for name in names if name in bound.dimensions]
+    columns = [
+        *(_dimension(viewer, name, bound.dimensions[name]) for name in first),
+        *(_measure(name, bound.measures.get(name)) for name in names if name not in first),
+    ]
+    rows = [[(each, _cell(each.read(group.get(each.name)))) for each in columns] for group in groups]
+    return {
+        "table": {
+            "title": bound.title,
+            "tool": f"aggregate_{bound.plural}",
+            "columns": columns,
+            "rows": [{"cells": cells} for cells in rows],
+            "count": len(groups),
+            "total": None,
+            "search": None,
+            "filters": list(_active_filters(viewer)),
+        }
+    }
+
+
+def _dimension(viewer: _Viewer, name: str, dimension: Dimension) -> Shown:
+    label = path_label(dimension.path)
+    if dimension.part:
+        parts = {"year": _("year"), "month": _("month"), "day": _("day")}
+        return Shown(name, f"{label}, {parts[dimension.part]}", _key)
+    if dimension.target is not None:
+        return Shown(name, label, partial(viewer.link, dimension.target))
+    field = target_field(dimension.path.field)
+    return Shown(name, label, lambda value: value_of(value, dimension.schema, field))
+
+
+def _key(value: Any) -> Value:
+    """Return a number that is not counted, such as a year."""
+    return NOTHING if value is None else Value("text", str(value))
+
+
+def _measure(name: str, measure: Measure | None) -> Shown:
+    if measure is None:
+        schema: Mapping[str, Any] = {"type": "integer"}
+        label = _("Number") if name == COUNT else _words(name)
+        return Shown(name, label, lambda value: value_of(value, schema), is_number=True)
+    words = {"min": _("Minimum"), "max": _("Maximum"), "sum": _("Sum"), "avg": _("Average")}
+    label = f"{words[measure.function]}: {path_label(measure.path)}"
+    is_number, places = _is_number(measure.schema, None), getattr(measure.path.value_field, "decimal_places", None)
+
+    def read(value: Any) -> Value:
+        is_average = measure.function == "avg" and places is not None and value is not None
+        return value_of(format(round(Decimal(value), places), "f") if is_average else value, measure.schema)
+
+    return Shown(name, label, read, is_number=is_number)
