@@ -1,7 +1,7 @@
 /* Shows the app of a tool in the playground: a host of MCP Apps (2026-01-26) without a model and without calls. */
 "use strict";
 (() => {
-    const LEAST = 40, MOST = 1200; // pixels of height
+    const LEAST = 40, MOST = 1200; // pixels of height, without the border
     const root = document.documentElement, hosts = new Map();
     const dark = window.matchMedia("(prefers-color-scheme: dark)");
     const REFUSED = new Set(["tools/call", "resources/read", "ui/message", "ui/update-model-context", "ui/download-file"]);
@@ -60,7 +60,7 @@
                 notify("tool-result", given.result);
             },
             "ui/notifications/size-changed": ({height}) => {
-                if (Number.isFinite(height)) frame.style.height = `${Math.min(Math.max(height, LEAST), MOST)}px`;
+                if (Number.isFinite(height)) frame.style.height = `${Math.min(Math.max(height, LEAST), MOST) + 2}px`;
             },
             "notifications/message": (params) => list("notifications/message", params),
         };
