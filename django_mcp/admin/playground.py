@@ -28,6 +28,7 @@ from django_mcp.admin.playground_call import (
     json_of,
     messages_of,
     principal_of,
+    security_policy,
     snippets,
 )
 from django_mcp.admin.schema_form import NotJSON, SchemaForm, as_text, read_json
@@ -330,16 +331,19 @@ class Trial:
 
     @property
     def sent(self) -> Any:
+        """Return the submitted arguments as JSON, without secrets."""
+        return json_of(self.sent_arguments)
+
+    @property
+    def sent_arguments(self) -> Any:
         """Return the submitted arguments without secrets."""
         tool = self.subject.primitive
-        return json_of(redacted(tool if isinstance(tool, Tool) else None, self.arguments, longest=None, whole=None))
+        return redacted(tool if isinstance(tool, Tool) else None, self.arguments, longest=None, whole=None)
 
     @property
     def snippets(self) -> list[Snippet]:
         """Return the request to copy, without secrets."""
-        tool = self.subject.primitive
-        arguments = redacted(tool if isinstance(tool, Tool) else None, self.arguments or {}, longest=None, whole=None)
-        params = self.subject.params(arguments)
+        params = self.subject.params(self.sent_arguments or {})
         url = url_of(self.server) or self.request.build_absolute_uri(path_of(self.server))
         return snippets(self.server, url, self.subject.kind, params)
 
@@ -381,6 +385,7 @@ class PlaygroundAdmin(ReadOnlyAdmin):
         return [
             path("", self._page(self.choose_view), name="django_mcp_playground_changelist"),
             path("call/", self._page(self.call_view), name="django_mcp_playground_call"),
+            path("app/", self._page(self.app_view), name="django_mcp_playground_app"),
             path("task/", self._page(self.task_view), name="django_mcp_playground_task"),
         ]
 
@@ -449,11 +454,45 @@ class PlaygroundAdmin(ReadOnlyAdmin):
         context = {
             "title": key or _("Read a resource"),
             "trial": trial,
+            "app": self._app(server, chosen, trial.shown, trial.sent_arguments),
             "marks": marks(request, server, chosen),
             "server": server,
             "subject": chosen,
         }
         return self._response(request, "call", context)
+
+    def app_view(self, request: HttpRequest) -> HttpResponse:
+        """Return the page of a tool's app, for a frame of the playground.
+
+        It has its own security policy: a page inside the HTML of the frame would have that of the admin.
+        """
+        server = self._server(request, endpoints(request.user))
+        tool = subject(request, server, "tool", request.GET.get("key", "")).primitive
+        is_framed = request.headers.get("Sec-Fetch-Dest", "iframe") == "iframe"
+        if not isinstance(tool, Tool) or tool.app is None or not is_framed:
+            raise Http404
+        ended = call(request, server, "resources/read", {"uri": tool.app.uri}, tool.app).ended
+        if ended.error:
+            response = HttpResponse(ended.error["message"], content_type="text/plain; charset=utf-8")
+            ui = {}
+        else:
+            page = ended.result["contents"][0]
+            response = HttpResponse(page["text"])
+            ui = page.get("_meta", {}).get("ui", {})
+        response["Content-Security-Policy"] = security_policy(ui.get("csp", {}))
+        response["X-Frame-Options"] = "SAMEORIGIN"
+        return response
+
+    def _app(
+        self, server: MCPServer, chosen: Subject, shown: Shown | None, arguments: Any = None
+    ) -> dict[str, Any] | None:
+        """Return the app of a tool and what it is sent; None without an app or a result."""
+        tool = chosen.primitive
+        if not isinstance(tool, Tool) or tool.app is None or shown is None or shown.error or shown.approval:
+            return None
+        sent = {"tool": chosen.definition, "arguments": arguments, "result": shown.fields}
+        url = self._url("app", endpoint=server.name, key=chosen.key)
+        return {"uri": tool.app.uri, "url": url, "sent": sent}
 
     def task_view(self, request: HttpRequest) -> HttpResponse:
         """Show a task. On POST, send answers to its questions."""
@@ -466,13 +505,15 @@ class PlaygroundAdmin(ReadOnlyAdmin):
         if request.method == "POST":
             take_answers(context, task.task_id, {each.key: each.answer(request.POST) for each in questions})
             return HttpResponseRedirect(request.get_full_path())
+        outcome = self._outcome_of(task, server)
         shown = {
             "title": task.tool,
             "server": server,
             "task": task,
             "said": status_message(task),
             "questions": questions,
-            "shown": self._outcome_of(task, server),
+            "shown": outcome,
+            "app": self._app(server, subject(request, server, "tool", task.tool), outcome),
             "task_page": self._task_page(request, task),
             "call_url": self._url("call", endpoint=server.name, kind="tool", key=task.tool),
         }

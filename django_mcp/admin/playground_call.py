@@ -3,6 +3,7 @@
 import base64
 import binascii
 import json
+import re
 import shlex
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,10 +27,10 @@ from django_mcp.core.server import MCPServer
 from django_mcp.models import Approval
 from django_mcp.primitives.tool import Tool
 from django_mcp.protocol import versions
-from django_mcp.protocol.meta import APPROVAL
+from django_mcp.protocol.meta import APP_HTML, APPROVAL, APPS, APPS_SETTINGS
 
-CAPABILITIES: Mapping[str, Any] = {"elicitation": {"form": {}, "url": {}}}
-"""Elicitation only: there is no language model for sampling and there are no roots."""
+CAPABILITIES: Mapping[str, Any] = {"elicitation": {"form": {}, "url": {}}, "extensions": {APPS: APPS_SETTINGS}}
+"""Elicitation and apps only: there is no language model for sampling and there are no roots."""
 MAX_MESSAGES = 200
 """Maximum messages and progress notifications shown."""
 _KEPT = ("REMOTE_ADDR", "SCRIPT_NAME", "SERVER_NAME", "SERVER_PORT")
@@ -78,12 +79,18 @@ class Outcome(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Return the size of the result in bytes of JSON."""
-        return len(json.dumps(self.ended.result, ensure_ascii=False).encode()) if self.ended.result else 0
+        """Return the size of the result in bytes of JSON, without the HTML of an app, which models do not read."""
+        if not (result := self.ended.result):
+            return 0
+        return _size(result) - _size((result.get("_meta") or {}).get(APP_HTML, ""))
 
     @property
     def _kind(self) -> Any:
         return self.ended.result.get("resultType")
+
+
+def _size(value: Any) -> int:
+    return len(json.dumps(value, ensure_ascii=False).encode())
 
 
 def call(request: HttpRequest, server: MCPServer, method: str, params: Mapping[str, Any], tool: Any) -> Outcome:
@@ -104,6 +111,38 @@ def call(request: HttpRequest, server: MCPServer, method: str, params: Mapping[s
     return Outcome(ended, (time.perf_counter() - began) * 1000)
 
 
+def security_policy(csp: Mapping[str, Any]) -> str:
+    """Return the ``Content-Security-Policy`` of an app's page, which blocks what is not declared.
+
+    The rules are those of MCP Apps (2026-01-26), Host Behavior.
+
+    Args:
+        csp: the ``_meta.ui.csp`` of the page.
+    """
+
+    def declared(name: str) -> str:
+        # Anything else than an origin could add a directive.
+        return " ".join(each for each in csp.get(name, ()) if _ORIGIN.fullmatch(each))
+
+    resources = declared("resourceDomains")
+    return "; ".join(
+        [
+            # The page has the address of the site, so the sandbox must hold if it is opened without its frame.
+            "sandbox allow-scripts; default-src 'none'; form-action 'none'; frame-ancestors 'self'",
+            f"script-src 'unsafe-inline' {resources}",
+            f"style-src 'unsafe-inline' {resources}",
+            f"img-src data: {resources}",
+            f"media-src data: {resources}",
+            f"font-src data: {resources}",
+            f"connect-src {declared('connectDomains') or _NOTHING}",
+            f"frame-src {declared('frameDomains') or _NOTHING}",
+            f"base-uri {declared('baseUriDomains') or _NOTHING}",
+        ]
+    )
+
+
+_ORIGIN = re.compile(r"(https?|wss?)://[\w.*:\[\]-]+", re.ASCII)
+_NOTHING = "'none'"
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """Image types that are shown. Others may contain scripts or lack browser support."""
 MAX_IMAGE = 2_000_000

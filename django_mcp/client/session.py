@@ -58,7 +58,7 @@ class Ended(NamedTuple):
 
 def with_tasks(capabilities: Mapping[str, Any]) -> dict[str, Any]:
     """Return *capabilities* with the Tasks extension added."""
-    return {**capabilities, "extensions": {TASKS: {}}}
+    return {**capabilities, "extensions": {**capabilities.get("extensions", {}), TASKS: {}}}
 
 
 @dataclass
