@@ -6,6 +6,7 @@ from typing import Any
 from django.apps import AppConfig, apps
 from django.utils.module_loading import autodiscover_modules
 
+from django_mcp.conf import settings
 from django_mcp.core.resources import renewers
 from django_mcp.core.server import restore_all, snapshots
 
@@ -62,6 +63,10 @@ class DjangoMCPConfig(AppConfig):
         recorder.install()
         log_filter.install_where_wanted()
         autodiscover_modules("mcp", register_to=_Registries())
+        if settings.APPROVALS_APP:
+            from django_mcp.admin import approvals_app
+
+            approvals_app.start()
         model_resources.start()
         skills.start()
         tasks.prepare()

@@ -107,6 +107,8 @@ class Settings(NamedTuple):
     """Pending approval requests per caller and endpoint."""
     SELF_APPROVAL: bool = False
     """Allow users to approve calls made in their own name."""
+    APPROVALS_APP: bool = False
+    """Let approvers decide in the conversation as well, in clients that show MCP Apps."""
     APPROVAL_LOG_DAYS: int | None = 365
     """Days for which decisions are kept; None for ever."""
     APPROVAL_EMAILS: tuple[str, ...] = ()

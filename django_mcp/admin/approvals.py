@@ -302,25 +302,36 @@ def decide(request: HttpRequest, row: Approval) -> Said:
     if not form.is_valid():
         problems = [f"{name}: {' '.join(map(str, words))}" for name, words in form.errors.items()]
         return messages.ERROR, _("Not decided. %s") % " ".join(problems)
+    return decide_seen(row, request.user, form.cleaned_data)
+
+
+def decide_seen(row: Approval, user: Any, given: dict[str, Any], *, via: str = "") -> Said:
+    """Decide with the fields of ``DecisionForm``, if the call is the one that the user has seen.
+
+    Return the message for the user. *via* is added to the history.
+
+    Raises:
+        PermissionDenied: the user may not decide.
+    """
     with database.atomic():
         row = Approval.objects.select_for_update().get(pk=row.pk)
-        if row.state == State.PENDING and form.cleaned_data["seen"] != seen(row):
+        if row.state == State.PENDING and given["seen"] != seen(row):
             return messages.ERROR, _("This call has changed since you opened the page. Review it again, then decide.")
-        is_told = form.cleaned_data["decision"] == REFUSE or form.cleaned_data["unseen"]
+        is_told = given["decision"] == REFUSE or given["unseen"]
         if not is_told and (hidden := decisions.not_shown(row)):
             words = _("Not decided: parts of this call are hidden (%s). Select the check box to approve it anyway.")
             return messages.ERROR, words % ", ".join(map(line, hidden))
-        if _do(row, request.user, form.cleaned_data):
-            return messages.SUCCESS, _done(row, form.cleaned_data)
-    return messages.WARNING, too_late(row, request.user)
+        if _do(row, user, given, via):
+            return messages.SUCCESS, _done(row, given)
+    return messages.WARNING, too_late(row, user)
 
 
-def _do(row: Approval, user: Any, given: dict[str, Any]) -> bool:
+def _do(row: Approval, user: Any, given: dict[str, Any], via: str) -> bool:
     match given["decision"]:
         case "refuse":
-            return decisions.deny(row, user, reason=given["reason"])
+            return decisions.deny(row, user, reason=given["reason"], via=via)
         case "approve":
-            return decisions.approve(row, user, reason=given["reason"], unseen=given["unseen"])
+            return decisions.approve(row, user, reason=given["reason"], unseen=given["unseen"], via=via)
     calls = None if given["unlimited"] else given["calls"] + 1
     more = {"names": given["names"], "calls": calls, "seconds": given["seconds"], "unseen": given["unseen"]}
     return decisions.approve(row, user, reason=given["reason"], **more)

@@ -74,6 +74,7 @@ def approve(
     calls: int | None = 1,
     seconds: float = 0,
     unseen: bool = False,
+    via: str = "",
 ) -> bool:
     """Approve a call, and optionally further calls like it.
 
@@ -85,6 +86,7 @@ def approve(
         calls: total number of calls; None for any number within ``seconds``.
         seconds: for how long further calls are approved; 0 for this call only.
         unseen: approve although parts of the call are hidden; see ``not_shown``.
+        via: where the user decided, for the history, if not in the admin.
 
     Returns:
         False if the request was already decided, has expired, or is the approver's own.
@@ -98,7 +100,7 @@ def approve(
         raise ValueError(msg)
     fields = {"expires": timezone.now() + datetime.timedelta(seconds=settings.APPROVAL_GRANT_TTL)}
     with database.atomic():
-        if not _decide(approval, by, State.APPROVED, reason, fields):
+        if not _decide(approval, by, State.APPROVED, reason, fields, via):
             return False
         if seconds and (calls is None or calls > 1):
             more = None if calls is None else calls - 1
@@ -106,20 +108,20 @@ def approve(
     return True
 
 
-def deny(approval: Approval, by: Any, *, reason: str = "") -> bool:
-    """Deny a call. The reason is sent to the caller. See ``approve`` for the return value and errors."""
+def deny(approval: Approval, by: Any, *, reason: str = "", via: str = "") -> bool:
+    """Deny a call. The reason is sent to the caller. See ``approve`` for *via*, the return value and errors."""
     with database.atomic():
-        return _decide(approval, by, State.DENIED, reason, {})
+        return _decide(approval, by, State.DENIED, reason, {}, via)
 
 
-def _decide(approval: Approval, by: Any, state: str, reason: str, more: dict[str, Any]) -> bool:
+def _decide(approval: Approval, by: Any, state: str, reason: str, more: dict[str, Any], via: str) -> bool:
     approver = _as_they_are_now(by, approval.server)
     fields = {"state": state, "decided": timezone.now(), "decided_by": approver, "reason": reason, **more}
     if not _open_to(approver).filter(pk=approval.pk).update(**fields):
         return False
     approval.refresh_from_db()
     by_themselves = " (their own call)" if approval.user_id == approver.pk else ""
-    approval_requests.note(approval, state, approver, f"{reason}{by_themselves}")
+    approval_requests.note(approval, state, approver, f"{reason}{by_themselves}{f' ({via})' if via else ''}".strip())
     approval_requests.tell(approval)
     if approval.task is not None:
         task = approval.task
