@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 from django.apps import AppConfig, apps
+from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import autodiscover_modules
 
 from django_mcp.conf import settings
@@ -64,6 +65,9 @@ class DjangoMCPConfig(AppConfig):
         log_filter.install_where_wanted()
         autodiscover_modules("mcp", register_to=_Registries())
         if settings.APPROVALS_APP:
+            if not apps.is_installed("django.contrib.admin"):
+                msg = "DJANGO_MCP['APPROVALS_APP'] requires 'django.contrib.admin' in INSTALLED_APPS."
+                raise ImproperlyConfigured(msg)
             from django_mcp.admin import approvals_app
 
             approvals_app.start()

@@ -101,6 +101,7 @@ def test_every_block_is_of_a_kind_that_some_test_runs() -> None:
     tested = {
         "README.md",
         "approvals.md",
+        "apps.md",
         "elicitation.md",
         "authentication.md",
         "chatgpt.md",
@@ -136,6 +137,8 @@ def test_every_block_is_of_a_kind_that_some_test_runs() -> None:
             elif block.language == "sh":
                 for line in block.code.strip().splitlines():
                     assert line.split("  #")[0] in RUN_ELSEWHERE, line
+            elif block.language == "html":
+                assert block.page == "apps.md"
             else:
                 assert block.language == "", f"{block.page}: nothing runs {block.language}"
 
@@ -317,6 +320,66 @@ def prepare(
     site.append("mysite/urls.py", 'urlpatterns += [path("", include("django_mcp.urls"))]')
     site.append("library/mcp.py", "\n\n".join(code_of(page)[skip:stop]))
     site.migrate(TWO_BOOKS + rows, check=check)
+
+
+LOAN_FORM = """
+from django import forms
+
+
+class LoanForm(forms.Form):
+    \"\"\"Lend a book.\"\"\"
+
+    reader = forms.CharField(label="Who borrows it")
+    weeks = forms.IntegerField(min_value=1, max_value=4)
+
+    def save(self):
+        return "Lent."
+"""
+SEES_APPS = """
+import os; os.environ["DJANGO_SETTINGS_MODULE"] = "mysite.settings"
+import django; django.setup()
+import json
+from django_mcp.test import MCPClient
+host, other = MCPClient(apps=True), MCPClient()
+CALLS = [
+    ("show_book", {"title": "Emma"}),
+    ("open_book", {"title": "Emma"}),
+    ("lend_form", {"weeks": 2}),
+    ("lend", {"reader": "Ann", "weeks": 2}),
+    ("search_books", {}),
+]
+print(json.dumps({
+    "html": [host.call(name, arguments).html for name, arguments in CALLS],
+    "page": host.read("ui://library/page").result["contents"][0]["_meta"]["ui"],
+    "tools": {each["name"]: each.get("_meta", {}).get("ui") for each in host.tools()},
+    "others": {each["name"]: other.call("show_book", title="Emma").html for each in other.tools()},
+}))
+"""
+
+
+def test_the_page_on_apps_does_what_it_says(site: Site) -> None:
+    card, page = code_of("apps.md", "html")
+    templates = site.path / "library/templates/library"
+    templates.mkdir(parents=True)
+    for name, text in {"card": card, "page": page, "lent": "<p>Lent to {{ arguments.reader }}.</p>"}.items():
+        (templates / f"{name}.html").write_text(text)
+    site.append("library/forms.py", LOAN_FORM)
+    site.append("mysite/settings.py", 'STATIC_URL = "static/"')
+    prepare(site, "apps.md")
+
+    seen = json.loads(site.run("-c", SEES_APPS))
+
+    shown, opened, form, lent, found = seen["html"]
+    assert "Jane Austen, 474 pages" in shown
+    assert opened == "<h2>Emma</h2>"
+    assert "Who borrows it" in form
+    assert lent == "<p>Lent to Ann.</p>"
+    assert "Persuasion" in found
+    assert seen["page"]["csp"]["connectDomains"] == ["https://maps.example.com"]
+    assert seen["tools"]["show_book"] == {"resourceUri": "ui://library/card.html"}
+    assert seen["tools"]["lend"]["visibility"] == ["app"]
+    assert "lend_form" not in seen["others"]
+    assert set(seen["others"].values()) == {""}
 
 
 def test_the_page_on_skills_does_what_it_says(site: Site) -> None:
