@@ -340,7 +340,8 @@ import os; os.environ["DJANGO_SETTINGS_MODULE"] = "mysite.settings"
 import django; django.setup()
 import json
 from django_mcp.test import MCPClient
-host, other = MCPClient(apps=True), MCPClient()
+from django.contrib.auth.models import User
+host, other = MCPClient(User.objects.create_superuser("root"), apps=True), MCPClient()
 CALLS = [
     ("show_book", {"title": "Emma"}),
     ("open_book", {"title": "Emma"}),
@@ -349,7 +350,7 @@ CALLS = [
     ("search_books", {}),
 ]
 print(json.dumps({
-    "html": [host.call(name, arguments).html for name, arguments in CALLS],
+    "html": [host.call(name, arguments).assert_ok().html for name, arguments in CALLS],
     "page": host.read("ui://library/page").result["contents"][0]["_meta"]["ui"],
     "tools": {each["name"]: each.get("_meta", {}).get("ui") for each in host.tools()},
     "others": {each["name"]: other.call("show_book", title="Emma").html for each in other.tools()},
