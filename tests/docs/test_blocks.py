@@ -137,7 +137,7 @@ def test_every_block_is_of_a_kind_that_some_test_runs() -> None:
             elif block.language == "sh":
                 for line in block.code.strip().splitlines():
                     assert line.split("  #")[0] in RUN_ELSEWHERE, line
-            elif block.language == "html":
+            elif block.language == "html+django":
                 assert block.page == "apps.md"
             else:
                 assert block.language == "", f"{block.page}: nothing runs {block.language}"
@@ -359,7 +359,7 @@ print(json.dumps({
 
 
 def test_the_page_on_apps_does_what_it_says(site: Site) -> None:
-    card, page = code_of("apps.md", "html")
+    card, page = code_of("apps.md", "html+django")
     templates = site.path / "library/templates/library"
     templates.mkdir(parents=True)
     for name, text in {"card": card, "page": page, "lent": "<p>Lent to {{ arguments.reader }}.</p>"}.items():

@@ -31,6 +31,7 @@ APPS: Mapping[str, Mapping[str, Any]] = {
     "aggregate_cities": {"by": ["region"]},
     "search_trips": {"limit": 5},
     "get_trip": {"slug": f"{SOON.year - 2}-rome"},
+    "hold_rooms_form": {},
 }
 """Arguments for each tool of the demo that has an app, from which the app shows something."""
 FOLDER = screenshots.ROOT / "docs" / "images" / "apps"

@@ -75,7 +75,7 @@ def test_an_expired_task_is_unknown_and_deleted_with_its_questions(
         assert (error["code"], task in error["message"]) == (-32602, True)
     assert TaskInput.objects.filter(task__task_id=task, answer__isnull=True).exists()
     call_command("mcp_clear")
-    assert "1 tasks" in capsys.readouterr().out
+    assert "1 task, " in capsys.readouterr().out
     assert not Task.objects.filter(task_id=task).exists()
     assert not TaskInput.objects.filter(task__task_id=task).exists()
 
