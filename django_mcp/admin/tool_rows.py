@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from django.core.cache import cache
-from django.db.models import Model
+from django.db.models import Model, Q
 from django.template.defaultfilters import date
 from django.utils import timezone
 from django.utils.safestring import SafeString
@@ -434,13 +434,15 @@ def find(key: str, *, with_calls: bool) -> ToolRow | None:
         return None
     which = {"server": server.name, "tool": tool.key}
     rows = ToolPolicy.objects.select_related("group", "changed_by").order_by("group__name", "client_id")
+    found = list(rows.filter(Q(**which) | Q(tool="")))
     accepted = ToolSnapshot.objects.filter(**which).select_related("accepted_by")
     known = accepted.first()
     if known is None:
         tool_policies.remember([server], tool_policies.accepted())
         known = accepted.first()
     calls = _calls().get((server.name, tool.key), ToolStatistics(per_day=[0] * DAYS)) if with_calls else None
-    return ToolRow(server, tool, list(rows.filter(**which)), list(rows.filter(tool="")), known, calls)
+    policies, limits = [each for each in found if each.tool], [each for each in found if not each.tool]
+    return ToolRow(server, tool, policies, limits, known, calls)
 
 
 def _every(served: Sequence[MCPServer]) -> Iterator[tuple[MCPServer, Tool, tuple[str, str]]]:
