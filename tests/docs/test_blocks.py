@@ -87,7 +87,7 @@ class Block(NamedTuple):
 
 
 def blocks(page: Path) -> Iterator[Block]:
-    for language, code in re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
+    for language, code in re.findall(r"^```([\w+]*)\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
         yield Block(page.name, language, code)
 
 
