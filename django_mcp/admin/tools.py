@@ -221,7 +221,7 @@ class Change:
 
     @property
     def stored(self) -> str:
-        """What is stored now. One query."""
+        """Return the stored decision with one query."""
         rows = ToolPolicy.objects.filter(server=self.server, tool=self.tool, group=self.group, client_id=self.client_id)
         return rows.values_list("decision", flat=True).first() or DEFAULT
 

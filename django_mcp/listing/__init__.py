@@ -1,1 +1,1 @@
-"""What a site needs to be listed in directories of connectors: their rules, and public documents about endpoints."""
+"""Rules of directories of connectors, and the public documents by which they find endpoints."""

@@ -95,7 +95,7 @@ class Connector:
 
     @property
     def words(self) -> str:
-        """Who may call the tools, for the site's operator."""
+        """Return which callers may use the tools, as text for the site's operator."""
         return (
             f"requires the permission to view any of {', '.join(each.options.label for each in self._bounds.values())}"
         )

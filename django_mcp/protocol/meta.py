@@ -18,7 +18,7 @@ APPS = PREFIX + "ui"
 """Identifier of the MCP Apps extension."""
 APP_MIME_TYPE = "text/html;profile=mcp-app"
 APPS_SETTINGS = {"mimeTypes": [APP_MIME_TYPE]}
-"""What a client declares for it."""
+"""Settings of the extension in the capabilities of a client that shows HTML."""
 APP_HTML = OURS + "html"
 """In a result: the HTML of the tool's template, for the app."""
 IDEMPOTENCY_KEY = OURS + "idempotencyKey"
