@@ -22,6 +22,7 @@ from django.utils.autoreload import file_changed
 
 from django_mcp.conf import settings
 from django_mcp.core.context import Context
+from django_mcp.core.database import in_transaction
 from django_mcp.core.permissions import right
 from django_mcp.core.server import Extension, every_server
 from django_mcp.primitives.resource import Resource
@@ -160,7 +161,13 @@ class App(Resource):
         try:
             if not self.shows_results:
                 return
-            html = self.view(context, result, text=text, **(view_context(context, result) if view_context else {}))
+
+            def render() -> str:
+                more = view_context(context, result) if view_context else {}
+                return self.view(context, result, text=text, **more)
+
+            # On PostgreSQL a failed query of the template would end the tool's transaction too.
+            html = in_transaction(render)
             if len(html.encode()) > (settings.MAX_BINARY_BYTES or sys.maxsize):
                 msg = f"the HTML has {len(html)} characters, more than MAX_BINARY_BYTES"
                 raise ValueError(msg)

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import AnonymousUser
+from django import template
+from django.contrib.auth.models import AnonymousUser, Group
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
+from django.db import connection
 from django.template.loader import render_to_string
 from django.test import override_settings
 from django.utils.autoreload import file_changed
@@ -27,13 +29,22 @@ PAGES = {
         '{% extends "django_mcp/app.html" %}{% load static %}'
         '{% block head %}<link rel="stylesheet" href="{% static "card.css" %}"><meta name="x" content="{{ result }}">'
         '{% endblock %}{% block content %}<b>{{ result.name }}</b><a href="{% url "admin:index" %}">Admin</a>'
-        "{% if not result.name %}{% now 1 2 %}{% endif %}{% endblock %}"
+        "{% endblock %}"
     ),
     "own.html": '<!doctype html><html><title>Own</title>{% include "django_mcp/apps/bridge.html" %}</html>',
     "far.html": '<img src="https://images.example.com/a.png"><iframe src="https://maps.example.com/x"></iframe>',
     "broken.html": "{% load static %}{{ result.name|divisibleby:'x' }}",
+    "query.html": "{% load queries %}{{ result.name }}{% failing_query %}",
 }
-PAGES["whole.html"] = PAGES["whole.html"].replace("{% if not result.name %}{% now 1 2 %}{% endif %}", "")
+
+register = template.Library()
+
+
+@register.simple_tag
+def failing_query() -> str:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT name FROM no_such_table")
+    return ""
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +56,7 @@ def templates() -> Any:
         "django.template.loaders.filesystem.Loader",
         "django.template.loaders.app_directories.Loader",
     ]
-    engine["OPTIONS"] = {**engine["OPTIONS"], "loaders": loaders}
+    engine["OPTIONS"] = {**engine["OPTIONS"], "loaders": loaders, "libraries": {"queries": __name__}}
     with override_settings(TEMPLATES=[engine], DJANGO_MCP={**DJANGO_MCP, "BASE_URL": "https://travel.example.com"}):
         yield
 
@@ -199,6 +210,24 @@ def test_a_template_that_fails_loses_no_result(
     called.assert_structured({"name": "Oslo"})
     assert called.html == ""
     assert "app 'ui://broken.html' (template 'broken.html') could not be rendered" in caplog.text
+
+
+@pytest.mark.postgresql
+@pytest.mark.django_db(transaction=True)
+def test_what_a_tool_saved_stays_if_a_query_of_its_template_fails(
+    server: MCPServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    @tool(app="query.html", server=server)
+    def add_group(name: str) -> dict[str, str]:
+        Group.objects.create(name=name)
+        return {"name": name}
+
+    with caplog.at_level(logging.ERROR):
+        called = host(server).call("add_group", name="Guides")
+    called.assert_structured({"name": "Guides"})
+    assert called.html == ""
+    assert Group.objects.filter(name="Guides").exists()
+    assert "could not be rendered" in caplog.text
 
 
 def test_in_development_a_template_that_loads_from_elsewhere_is_told_what_to_declare(
