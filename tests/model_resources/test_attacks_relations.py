@@ -27,7 +27,7 @@ def hidden(server: MCPServer, people: Any) -> None:
 @pytest.mark.parametrize(
     ("user", "changes"),
     [
-        ("ann", [hiding.change_what_is_hidden, hiding.delete_what_is_hidden]),
+        pytest.param("ann", [hiding.change_what_is_hidden, hiding.delete_what_is_hidden], marks=pytest.mark.slow),
         ("cara", [hiding.change_all_but_books]),  # who may view books alone
     ],
 )
