@@ -436,9 +436,11 @@ class MCPServer:
         return found
 
     def _take(self, primitive: Primitive) -> None:
-        """Add a copy of another endpoint's primitive, if selected."""
+        """Add a copy of another endpoint's primitive, if selected. A form's page is selected with the form's tool."""
         is_there = isinstance(primitive, Resource) and primitive.for_apps and primitive.uri in self.resources
-        if self.selection.takes(primitive) and not is_there:
+        opens = primitive.opens if isinstance(primitive, Tool) else ""
+        meant = self.source.tools[opens] if self.source is not None and opens else primitive
+        if self.selection.takes(meant) and not is_there:
             self.add(copy.copy(primitive))
 
     def remove_generated(self) -> None:

@@ -329,8 +329,8 @@ def _per_row(bound: BoundResource) -> Iterator[Error]:
             }
             hint = _(
                 "Annotate it in get_queryset from the rows that the caller may see, and declare only its type: "
-                "annotations = {%(name)r: models.IntegerField()}."
-            ) % {"name": name}
+                "annotations = {%(name)r: models.%(field)s()}."
+            ) % {"name": name, "field": annotation.field.get_internal_type()}
             yield Error(text, hint=hint, id="django_mcp.E026")
     for attribute, source, path in _compared(bound):
         for _prefix, relation in path.prefixes:

@@ -307,13 +307,24 @@ class Writer:
     def _save(self, ctx: Context, obj: Any, given: Mapping[str, Any]) -> Any:
         form = self.bind_form(ctx, obj, given)
         self.bound.resource.save_model(ctx, form.save(commit=False), self.change)
-        if self.change:
+        if not self.change:
+            self._require_key(form.instance)
+        else:
             sets = {each.name for each in self.bound.options.many_to_many}
             for name in sets - self.source.by_field(given).keys():
                 form.cleaned_data.pop(name, None)
         form.save_m2m()
         check_at_once(self.bound.model)
         return form
+
+    def _require_key(self, obj: Any) -> None:
+        """Refuse a new row whose key is an empty text, since the next one would replace it.
+
+        It is checked once saved, because ``save`` of the model or a signal may set the key.
+        """
+        key = self.bound.options.pk
+        if obj.pk in key.empty_values and key.name not in self.arguments:
+            raise ValidationError({key.name: ValidationError(key.error_messages["blank"], code="blank")})
 
     def _shown(self, ctx: Context, obj: Any, words: str) -> ToolResult[Any]:
         """Return the row as the caller now sees it.

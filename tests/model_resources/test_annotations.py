@@ -253,6 +253,14 @@ def test_an_annotation_that_cannot_be_is_found_at_the_start(
     assert re.search(words, problem), problem
 
 
+def test_the_hint_for_an_annotation_that_would_reveal_rows_names_its_type(server: MCPServer) -> None:
+    register(Book, Hiding, server=server)
+    offer(server, Author, fields=["name", "n"], annotations={"n": Max("books__published")})
+    (problem,) = found_problems()
+    assert problem.hint is not None
+    assert problem.hint.endswith("annotations = {'n': models.DateField()}.")
+
+
 def test_a_row_with_an_annotation_is_written_linked_and_given_by_tools(
     server: MCPServer, books: list[Book], reader: Readers
 ) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django import forms
+from django.contrib.sessions.models import Session
 from django.core.checks import run_checks
 from django.db import models
 
@@ -397,3 +398,35 @@ class TestFieldsThatAreNoArguments:
         assert words == " ".join([missing, named] if "depth" in shown else [missing])
         assert "library.Leaf could not be written: {'path': ['This field cannot be blank.']" in caplog.text
         assert "'depth': ['This field cannot be null.']" in caplog.text
+
+    def test_a_key_that_nobody_sets_is_not_saved_as_an_empty_text(
+        self, server: MCPServer, reader: Callable[..., Reader], people: Any, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        @register(Session, server=server)
+        class Sessions(ModelResource):
+            fields = ("expire_date",)
+            actions = ("create",)
+            writable_fields = ("session_data", "expire_date")
+
+        assert Sessions
+        given = {"session_data": "x", "expire_date": "2026-12-01T00:00:00Z"}
+        assert reader("root").problem("create_session", **given) == NOT_SET
+        assert not Session.objects.exists()
+        assert "sessions.Session could not be written: {'session_key'" in caplog.text
+
+    def test_a_key_that_save_model_sets_is_saved(
+        self, server: MCPServer, reader: Callable[..., Reader], people: Any
+    ) -> None:
+        @register(Session, server=server)
+        class Sessions(ModelResource):
+            fields = ("expire_date",)
+            actions = ("create",)
+            writable_fields = ("session_data", "expire_date")
+
+            def save_model(self, ctx: Any, obj: Any, change: bool) -> None:
+                obj.session_key = "abc"
+                super().save_model(ctx, obj, change)
+
+        assert Sessions
+        reader("root").data("create_session", session_data="x", expire_date="2026-12-01T00:00:00Z")
+        assert Session.objects.get().session_key == "abc"

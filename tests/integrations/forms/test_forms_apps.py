@@ -92,6 +92,16 @@ def test_other_clients_have_the_tool_as_before(server: MCPServer, trip: MCPClien
     assert other(server).call("trip_form").is_hidden
 
 
+def test_an_endpoint_that_selects_the_tool_has_its_form_and_only_then(
+    server: MCPServer, make_server: Callable[..., MCPServer], trip: MCPClient
+) -> None:
+    guests = make_server("guests", source=server, select=lambda primitive: primitive.key == "trip")
+    assert set(host(guests).names()) == {"trip", "trip_form"}
+    assert "Ann" in field(host(guests).call("trip_form", name="Ann").html, "name")
+    inner = make_server("inner", source=server, select=lambda primitive: primitive.key == "trip_form")
+    assert host(inner).names() == []
+
+
 def test_the_form_is_filled_in_with_what_is_known_and_its_initial_values(trip: MCPClient) -> None:
     shown = trip.call("trip_form", name="Ann", stars=5, extras=["1"], more={"a": 1}, day="2027-01-02")
 
