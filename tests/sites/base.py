@@ -65,5 +65,6 @@ DJANGO_MCP = {
     "APPROVAL_WAIT_TIMEOUT": 0.05,
     "SCOPES": {"shop": "Look and buy"},
     "DEFAULT_SCOPES": ["shop"],
+    "SERVER_CARD": True,
 }
 OAUTH2_PROVIDER = oauth_defaults(DJANGO_MCP)

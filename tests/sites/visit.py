@@ -14,7 +14,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.client import HTTPConnection
 from importlib import import_module
 from typing import Any
@@ -23,6 +23,7 @@ from tests.schemas import refused
 
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
 META = "io.modelcontextprotocol/"
+APP = "text/html;profile=mcp-app"
 WITHIN = 20.0
 Sent = tuple[int, dict[str, str], Any]
 
@@ -62,12 +63,20 @@ class Endpoint:
         return response.status, found, json.loads(content) if is_json and content else content
 
     def request(
-        self, method: str, params: dict[str, Any] | None = None, *, version: str = MODERN, **headers: str
+        self,
+        method: str,
+        params: dict[str, Any] | None = None,
+        *,
+        version: str = MODERN,
+        path: str = "/mcp",
+        apps: bool = False,
+        **headers: str,
     ) -> Sent:
         given = dict(params or {})
         sent = {"MCP-Protocol-Version": version, **headers}
         if version == MODERN:
-            capabilities = {"elicitation": {"form": {}, "url": {}}, "extensions": {META + "tasks": {}}}
+            extensions = {META + "tasks": {}, **({META + "ui": {"mimeTypes": [APP]}} if apps else {})}
+            capabilities = {"elicitation": {"form": {}, "url": {}}, "extensions": extensions}
             info = {"name": "visitor", "version": "1"}
             given["_meta"] = {
                 META + "protocolVersion": MODERN,
@@ -78,7 +87,7 @@ class Endpoint:
             sent["Mcp-Method"] = method
             if name := given.get("name") or given.get("uri") or given.get("taskId"):
                 sent["Mcp-Name"] = str(name)
-        return self.http("POST", "/mcp", {"jsonrpc": "2.0", "id": 1, "method": method, "params": given}, **sent)
+        return self.http("POST", path, {"jsonrpc": "2.0", "id": 1, "method": method, "params": given}, **sent)
 
     def result(self, method: str, params: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
         status, _, body = self.request(method, params, **options)
@@ -120,7 +129,7 @@ class Site:
     def key(self, user: Any) -> tuple[Any, str]:
         from django_mcp.auth.api_keys import create_key
 
-        return create_key(user, f"of a visit {time.monotonic()}")
+        return create_key(user, f"of a visit {time.monotonic()}", endpoints=["default", "research"])
 
     def token(self, user: Any) -> str:
         from django.urls import get_script_prefix
@@ -367,6 +376,79 @@ def rows_are_found_and_read(site: Site, ben: Endpoint) -> None:
     assert int(ben.call("ordered_since", when=moment)) >= 0
 
 
+def apps_show_results_forms_and_rows(site: Site, ben: Endpoint) -> None:
+    from tests.sites.shop.models import Item
+
+    lamp, _ = Item.objects.get_or_create(name="shown lamp")
+
+    def shown(name: str, /, **arguments: Any) -> str:
+        result = ben.result("tools/call", {"name": name, "arguments": arguments}, apps=True)
+        html = result["_meta"]["django-mcp/html"]
+        assert not re.search(r"""(?:src|href)=["']/(?!/)""", html), f"an address without its host: {html}"
+        return html
+
+    receipt = shown("show_item", name=lamp.name)
+    assert f"<h1>{lamp.name}</h1>" in receipt, receipt
+    assert f'href="http://localhost{ben.below}/static/shop/receipt.css"' in receipt, receipt
+    assert f'href="http://localhost{ben.below}/' in receipt.partition("<a ")[2], receipt
+    page = ben.result("resources/read", {"uri": "ui://shop/receipt.html"}, apps=True)["contents"][0]
+    assert page["text"].lower().startswith("<!doctype html>"), page
+    assert page["_meta"]["ui"]["csp"]["resourceDomains"] == ["http://localhost"], page["_meta"]
+
+    name = f"shelf {time.monotonic()}"
+    form = shown("stock_item_form", name=name)
+    assert 'data-mcp-tool="stock_item"' in form, form
+    assert f'value="{name}"' in form, form
+    assert (
+        "errorlist"
+        in ben.request(
+            "tools/call", {"name": "stock_item", "arguments": {"name": lamp.name, "price": "2.00"}}, apps=True
+        )[2]["result"]["_meta"]["django-mcp/html"]
+    )
+    ben.result("tools/call", {"name": "stock_item", "arguments": {"name": name, "price": "2.00"}}, apps=True)
+    assert Item.objects.filter(name=name).exists()
+
+    table = shown("search_items", query=name)
+    assert table.count(name) >= 1, table
+    assert "<table" in table, table
+    (row,) = json.loads(ben.call("search_items", query=name))["rows"]
+    assert name in shown("get_item", pk=row["pk"])
+
+
+def the_connector_searches_and_fetches(site: Site, ben: Endpoint) -> None:
+    from tests.sites.shop.models import Item
+
+    item, _ = Item.objects.get_or_create(name="researched")
+
+    def asked(tool: str, **arguments: Any) -> dict[str, Any]:
+        params = {"name": tool, "arguments": arguments}
+        return json.loads(text(ben.result("tools/call", params, path="/research/mcp")))
+
+    (found,) = asked("search", query="researched")["results"]
+    assert found["title"], found
+    document = asked("fetch", id=found["id"])
+    assert item.name in document["text"], document
+
+
+def directories_find_the_site(site: Site, ben: Endpoint) -> None:
+    from io import StringIO
+
+    from django.core.management import CommandError, call_command
+
+    stranger = Endpoint(ben.port, below=ben.below)
+    status, headers, body = stranger.http("GET", "/mcp/server-card")
+    card = body if isinstance(body, dict) else json.loads(body)
+    assert status == 200, (status, body)
+    assert headers["access-control-allow-origin"] == "*"
+    assert {each["url"] for each in card["remotes"]} == {f"http://localhost{ben.below}/mcp"}, card
+    status, _, _ = stranger.http("GET", "/.well-known/mcp/catalog.json")
+    assert status == 200, status
+    out = StringIO()
+    with suppress(SystemExit, CommandError):  # a site at localhost cannot be listed
+        call_command("mcp_listing", stdout=out)
+    assert "Would be refused" in out.getvalue(), out.getvalue()
+
+
 def a_caller_is_not_told_of_faults(site: Site, ben: Endpoint) -> None:
     status, _, body = ben.request("tools/call", {"name": "no_such_tool", "arguments": {}})
     assert status == 400, (status, body)
@@ -396,6 +478,9 @@ VISITS: list[Callable[[Site, Endpoint], None]] = [
     a_stream_hears_of_a_row,
     the_log_knows_who_called,
     rows_are_found_and_read,
+    apps_show_results_forms_and_rows,
+    the_connector_searches_and_fetches,
+    directories_find_the_site,
     a_caller_is_not_told_of_faults,
     schemas_are_those_that_clients_and_providers_take,
 ]

@@ -4,10 +4,11 @@ import datetime
 import time
 
 from asgiref.sync import sync_to_async
+from django import forms
 from django.urls import reverse
 from django.utils import timezone
 
-from django_mcp import Context, ModelResource, register, tool, view_tool
+from django_mcp import Context, MCPServer, ModelResource, form_tool, register, tool, view_tool
 from tests.sites.shop.models import Book, Item, Order
 
 
@@ -69,6 +70,24 @@ def ordered_since(when: datetime.datetime) -> int:
     return Order.objects.filter(placed__gte=when).count()
 
 
+@tool(app="shop/receipt.html", read_only=True)
+def show_item(name: str) -> dict[str, str]:
+    """Show an item, by its name."""
+    item = Item.objects.get(name=name)
+    return {"name": item.name, "price": str(item.price)}
+
+
+class StockForm(forms.ModelForm):  # type: ignore[type-arg]
+    """Put an item on the shelf."""
+
+    class Meta:
+        model = Item
+        fields = ("name", "price")
+
+
+form_tool(StockForm, name="stock_item", permission=None, app=True)
+
+
 @register(Item)
 class ItemResource(ModelResource):
     """An item of the shop."""
@@ -78,6 +97,7 @@ class ItemResource(ModelResource):
     filterset_fields = ["price__lte", "added__gte"]
     ordering_fields = ["name", "added"]
     view_permission = None
+    app = True
 
 
 @register(Book)
@@ -90,3 +110,5 @@ class BookResource(ModelResource):
 
 
 view_tool("hours", description="When the shop is open.")
+
+research = MCPServer("research", title="Shop", connector=[Item, Book])
