@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -28,7 +29,7 @@ from django_mcp.core.context import Context
 from django_mcp.core.permissions import Right, right
 from django_mcp.model_resources.bound_resource import BoundResource, Dimension, Filter, Measure, OutputField
 from django_mcp.model_resources.queryset import COUNT
-from django_mcp.model_resources.schema import choices_of, json_type, target_field, to_json_value
+from django_mcp.model_resources.schema import choices_of, json_type, labels_of, target_field, to_json_value
 from django_mcp.model_resources.serializers import BytesColumn, FileColumn, LinkColumn, SetColumn, column_of
 from django_mcp.primitives.schema import DECIMAL, DURATION
 
@@ -122,16 +123,30 @@ class Shown:
     arguments: str = ""
 
 
-def value_of(value: Any, schema: Mapping[str, Any], field: Any = None) -> Value:
-    """Return a JSON value in the caller's language. *field* is the column that it comes from, if any."""
+def reader_of(schema: Mapping[str, Any], field: Any = None) -> Callable[[Any], Value]:
+    """Return what converts the JSON values of a column, or of a filter of it."""
+    return partial(value_of, schema=schema, field=field, labels=labels_of(field))
+
+
+def value_of(
+    value: Any, schema: Mapping[str, Any], field: Any = None, labels: Mapping[Any, str] = MappingProxyType({})
+) -> Value:
+    """Return a JSON value in the caller's language.
+
+    Args:
+        value: the value.
+        schema: its JSON Schema.
+        field: the column that it comes from, if any.
+        labels: the labels of the column's choices, by value.
+    """
     if value is None or value in ("", [], {}):
         return NOTHING
     if isinstance(value, dict | list):
         if isinstance(value, dict) or any(isinstance(each, dict | list) for each in value):
             return Value("json", json.dumps(value, ensure_ascii=False, indent=2))
-        return Value("list", items=[value_of(each, schema.get("items", {}), field) for each in value])
-    if field is not None and (label := dict(choices_of(field)).get(value)) is not None:
-        return Value("text", label)
+        return Value("list", items=[value_of(each, schema.get("items", {}), field, labels) for each in value])
+    if value in labels:
+        return Value("text", labels[value])
     if isinstance(value, bool):
         return Value("text", _yes_or_no(is_yes=value))
     return _text(value, _plain(schema), field) if isinstance(value, str) else Value("number", str(localize(value)))
@@ -227,7 +242,7 @@ class _Viewer:
             return partial(self.link, target)
         if target is not None and is_of_rows and isinstance(column, SetColumn):
             return lambda value: Value("list", items=[self.link(target, each) for each in value]) if value else NOTHING
-        return lambda value: value_of(value, column.schema, field)
+        return reader_of(column.schema, field)
 
     def fields(self, columns: Sequence[OutputField], rows: Sequence[Mapping[str, Any]]) -> Iterator[Shown]:
         """Yield the columns that the rows have. The title of a linked row is not repeated."""
@@ -389,7 +404,7 @@ def _filter_text(each: Filter, value: Any) -> str:
     if each.lookup not in {"exact", "in", *SIGNS}:
         return f"{label}, {_words(each.lookup)}: {value}"
     schema = json_type(each.path.end)
-    shown = value_of(value, {"items": schema} if each.lookup == "in" else schema, target_field(each.path.field))
+    shown = reader_of({"items": schema} if each.lookup == "in" else schema, target_field(each.path.field))(value)
     text = ", ".join(item.text for item in shown.items) if shown.kind == "list" else shown.text
     return f"{label} {SIGNS[each.lookup]} {text}" if each.lookup in SIGNS else f"{label}: {text}"
 
@@ -442,7 +457,7 @@ def _dimension(viewer: _Viewer, name: str, dimension: Dimension) -> Shown:
     if dimension.target is not None:
         return Shown(name, label, partial(viewer.link, dimension.target))
     field = target_field(dimension.path.field)
-    return Shown(name, label, lambda value: value_of(value, dimension.schema, field))
+    return Shown(name, label, reader_of(dimension.schema, field))
 
 
 def _key(value: Any) -> Value:

@@ -403,9 +403,13 @@ def _usual(field: Any) -> Any:
 
 
 def _is_of_forms(widget: Any) -> bool:
-    """Return True for widgets of ``django.forms``, and others that read the same input and need no scripts."""
-    reads = type(widget).value_from_datadict.__module__
-    return reads.startswith("django.forms.") and not type(widget).__module__.startswith("django.contrib.")
+    """Return True for widgets of ``django.forms``, and others that read the same input and need no scripts.
+
+    A list that makes its options itself, as those of django-select2 do, gets them with a script.
+    """
+    own = [type(widget).value_from_datadict, getattr(type(widget), "optgroups", forms.Select.optgroups)]
+    is_usual = all(each.__module__.startswith("django.forms.") for each in own)
+    return is_usual and not type(widget).__module__.startswith("django.contrib.")
 
 
 def _kinds(schema: Mapping[str, Any]) -> list[str]:

@@ -128,7 +128,8 @@ def _read_by_column(field: Any, column: Any, given: Mapping[str, Any], initial: 
     except ValueError as error:
         refuse(field, ValidationError(f"{error}.", code="kind"))
     else:
-        is_value = isinstance(field, forms.CharField) and not isinstance(taken, str)  # CharField would make it text
+        # CharField would make it text; nothing is an empty text, as from a page.
+        is_value = isinstance(field, forms.CharField) and taken is not None and not isinstance(taken, str)
         field.clean = lambda *_: taken if is_value else clean(taken)
 
 

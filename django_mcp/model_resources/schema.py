@@ -227,11 +227,17 @@ _INPUT_TYPES: Mapping[type, Any] = {
 """Types to parse values as. Their JSON Schema comes from the registry of field types."""
 
 
+def labels_of(field: Any) -> dict[Any, str]:
+    """Return the labels of a column's choices by value."""
+    # As the admin reads them: fields of packages that hold several values have choices, and none of these.
+    flat = getattr(field, "flatchoices", None) or ()
+    return {to_json_value(value): str(label) for value, label in flat if isinstance(value, str | int)}
+
+
 def choices_of(field: Any) -> list[tuple[Any, str]]:
     """Return the values and labels of a column's choices, or nothing if there are too many."""
-    flat = [(value, str(label)) for value, label in field.flatchoices] if getattr(field, "choices", None) else []
-    known = [(to_json_value(value), label) for value, label in flat if isinstance(value, str | int)]
-    return known if len(known) <= MAX_CHOICES else []
+    known = labels_of(field)
+    return list(known.items()) if len(known) <= MAX_CHOICES else []
 
 
 def without_nul(text: str) -> str:

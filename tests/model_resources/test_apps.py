@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 from django.core.files.base import ContentFile
+from django.db import models
 from django.test import override_settings
 
 from django_mcp import MCPServer, ModelResource, register, ui
-from django_mcp.model_resources.apps import value_of
+from django_mcp.model_resources.apps import reader_of, value_of
 from django_mcp.model_resources.checks import found_problems
 from django_mcp.test import MCPClient
 from tests.model_resources.library.models import Author, Book, Publisher, Review
@@ -177,6 +178,18 @@ def test_values_are_shown_by_their_types(subtests: pytest.Subtests) -> None:
         with subtests.test(value=value):
             found = value_of(value, schema)
             assert (found.kind, found.text) == (kind, shown)
+
+
+def test_a_value_is_shown_by_the_label_of_its_choice_however_many_there_are() -> None:
+    class SeveralField(models.CharField):
+        """As that of django-countries."""
+
+        flatchoices = None  # type: ignore[assignment]
+
+    text, choices = {"type": "string"}, [(f"C{number}", f"Country {number}") for number in range(500)]
+    assert reader_of(text, models.CharField(choices=choices))("C499").text == "Country 499"
+    assert reader_of(text, models.CharField(choices=choices))("D1").text == "D1"
+    assert reader_of(text, SeveralField(choices=choices))("Country 1, Country 2").text == "Country 1, Country 2"
 
 
 def test_all_kinds_of_fields_fit_into_a_table_and_a_card(

@@ -280,6 +280,13 @@ class OwnWidget(forms.TextInput):
         return data.get(f"{name}_of_a_script")
 
 
+class SearchedSelect(forms.Select):
+    """A list whose options a script gets while the user types."""
+
+    def optgroups(self, name: str, value: list[str], attrs: Any = None) -> Any:
+        return [(None, [self.create_option(name, each, each, True, 0)], 0) for each in value if each]
+
+
 class PartsForm(forms.Form):
     """Choose the parts."""
 
@@ -290,6 +297,7 @@ class PartsForm(forms.Form):
     large = forms.DecimalField(required=False, max_digits=30, decimal_places=2, localize=True)
     seen = forms.DateTimeField(required=False, widget=forms.SplitHiddenDateTimeWidget)
     loud = forms.BooleanField(required=False)
+    shelf = forms.ChoiceField(required=False, choices=[("a", "Aisle"), ("b", "Back")], widget=SearchedSelect)
 
 
 def test_inputs_of_several_parts_or_with_scripts_become_those_of_a_browser(server: MCPServer) -> None:
@@ -305,6 +313,7 @@ def test_inputs_of_several_parts_or_with_scripts_become_those_of_a_browser(serve
     assert 'type="text"' in field(html, "large")
     assert 'type="hidden"' in field(html, "seen")
     assert " checked" in field(html, "loud")
+    assert '<option value="b">Back</option>' in html
     assert host(server).call("parts", pages=[3, 9]).text == "(3, 9)"
 
 

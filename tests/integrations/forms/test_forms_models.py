@@ -9,6 +9,8 @@ from django import forms
 from django.contrib.auth.forms import UserCreationForm
 from django.contrib.auth.models import Permission, User
 from django.core.exceptions import ImproperlyConfigured
+from django.db import models
+from django.test.utils import isolate_apps
 
 from django_mcp import Context, MCPServer, ModelResource, form_tool, register
 from django_mcp.approvals.tool_policies import default_decision
@@ -752,3 +754,26 @@ class TestColumnsOfOtherPackages:
             assert words in root.problem("create_leaf", title="Reef", body=body)
         assert "body" in root.problem("create_leaf", title="Reef")
         assert not Leaf.objects.exists()
+
+    @isolate_apps("tests.model_resources.library")
+    def test_are_empty_texts_where_they_may_be_left_out(self, server: MCPServer, reader: Made) -> None:
+        class RichText(models.Field):
+            def get_internal_type(self) -> str:
+                return "TextField"
+
+        class Page(models.Model):  # noqa: DJ008
+            text = RichText(blank=True)
+
+            class Meta:
+                app_label = "library"
+
+        class PageForm(forms.ModelForm):
+            class Meta:
+                model = Page
+                fields = ("text",)
+
+            def save(self) -> str:  # type: ignore[override]
+                return repr(self.instance.text)
+
+        form_tool(PageForm, name="write", permission=None, server=server)
+        assert reader("ann").call("write").text == "''"
