@@ -392,11 +392,14 @@ def _unset(bound: BoundResource) -> list[str]:
 
 
 def _must_be_set(field: Any) -> bool:
-    """Return True for a column that has no default and is not set by its field or the database."""
+    """Return True for a column that has no default and is not set by its field or the database.
+
+    Columns that are not editable are left out: no form shows them, so the site or a package sets them.
+    """
     sets_itself = not type(field).pre_save.__module__.startswith("django.")
     is_link = field.remote_field is not None and field.remote_field.parent_link
     is_made = getattr(field, "generated", False) or isinstance(field, models.AutoField) or is_link
-    return not (field.null or field.blank or has_default(field) or is_made or sets_itself)
+    return field.editable and not (field.null or field.blank or has_default(field) or is_made or sets_itself)
 
 
 def _assigned(*classes: Any) -> frozenset[str]:

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from django import forms
 from django.core.checks import run_checks
+from django.db import models
+from django.test.utils import isolate_apps
 
 from django_mcp import MCPServer, ModelResource, register
 from tests.model_resources.conftest import registering
@@ -84,6 +86,21 @@ def test_columns_that_a_new_row_needs_and_nothing_sets_are_told_at_start(server:
     assert "create_leaf does not set path, depth, which library.Leaf requires" in message
     (message,) = unset(server, Copy, writable_fields=["number"])
     assert "does not set book, note," in message
+
+
+@isolate_apps("tests.model_resources.library")
+def test_columns_that_no_form_shows_are_not_told(server: MCPServer) -> None:
+    class Branch(models.Model):
+        name = models.CharField(max_length=20)
+        left = models.PositiveIntegerField(editable=False)  # as django-mptt has it
+
+        class Meta:
+            app_label = "library"
+
+        def __str__(self) -> str:
+            return self.name
+
+    assert unset(server, Branch, writable_fields=["name"]) == []
 
 
 def test_columns_that_somebody_may_set_are_not_told(server: MCPServer) -> None:
