@@ -14,7 +14,7 @@ from django import forms
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
-from django.db import models
+from django.db import connection, models
 from django.db.models.fields.files import FieldFile
 from django.utils import timezone
 from django.utils.choices import BaseChoiceIterator, BlankChoiceIterator, flatten_choices
@@ -42,6 +42,8 @@ MAX_DIGITS = 1000
 def json_type(field: Any) -> dict[str, Any]:
     """Return the JSON Schema of a column's values without null. A relation has that of the key it stores."""
     field = target_field(field)
+    if (own := own_type(field)) is not None:
+        return own
     if (known := output_schema_of(field)) is not None:
         return known
     return {} if is_array(field) or is_json(field) else {"type": "string"}
@@ -153,6 +155,8 @@ def known_type(field: Any) -> Any:
     custom, annotation = custom_type(field), None
     if custom is not None and custom.from_json is not None:
         annotation = Annotated[Any, AfterValidator(_reader(custom.from_json))]
+    elif own_type(field) == _TEXT:
+        return None
     elif isinstance(field, models.IntegerField):
         annotation = _integers(field)
     elif isinstance(field, models.DecimalField):
@@ -339,6 +343,43 @@ def _parts(value: Any) -> Iterator[tuple[Any, int]]:
 
 
 # Columns of other packages
+
+_TEXT: Mapping[str, Any] = {"type": "string"}
+_SAMPLES: tuple[tuple[Any, Callable[[], Any]], ...] = (
+    (models.BooleanField, lambda: True),
+    (models.IntegerField, lambda: 1),
+    (models.FloatField, lambda: 1.0),
+    (models.DateTimeField, timezone.now),
+    (models.DateField, lambda: timezone.now().date()),
+    (models.TimeField, lambda: timezone.now().time()),
+    (models.DurationField, lambda: datetime.timedelta(1)),
+    (models.UUIDField, uuid.uuid4),
+    ((models.CharField, models.TextField), lambda: "a"),
+)
+"""Values of databases, by class."""
+
+
+def own_type(field: Any) -> dict[str, Any] | None:
+    """Return the JSON Schema of a column whose class, of another package, has values of a type of its own, or None.
+
+    A sample is converted to see that: django-hashid-field makes texts of integers, django-multiselectfield lists of
+    texts.
+    """
+    reads = getattr(field, "from_db_value", None)
+    if reads is None or reads.__module__.startswith("django.") or custom_type(field) is not None:
+        return None
+    sample = next((value() for kind, value in _SAMPLES if isinstance(field, kind)), None)
+    if sample is None:
+        return None
+    if isinstance(sample, str):
+        sample = next((value for value in labels_of(field) if isinstance(value, str)), sample)
+    try:
+        found = to_json_value(reads(sample, None, connection))
+    except Exception:  # noqa: BLE001 - it is no value of that class, such as one that is not encrypted
+        return None
+    if isinstance(found, list):
+        return {"type": "array", "items": dict(_TEXT) if all(isinstance(each, str) for each in found) else {}}
+    return dict(_TEXT) if isinstance(found, str) and not isinstance(to_json_value(sample), str) else None
 
 
 def is_foreign(field: Any) -> bool:

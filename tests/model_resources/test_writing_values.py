@@ -11,7 +11,7 @@ from django.core.checks import run_checks
 from django.db import models
 
 from django_mcp import MCPServer, ModelResource, register
-from django_mcp.model_resources.schema import input_type
+from django_mcp.model_resources.schema import input_type, json_type
 from django_mcp.model_resources.writes import NOT_SET
 from django_mcp.primitives import field_schema
 from django_mcp.primitives.function import EMPTY, Parameter
@@ -373,6 +373,30 @@ class TestColumnsOfOtherPackages:
                 register(Leaf, type("Leaves", (ModelResource,), {"fields": ["body"], **attributes}), server=server)
                 found = {each.id for each in run_checks(tags=["django_mcp"]) if "Leaf" in str(each.msg)}
                 assert found == {"django_mcp.E022"}, attributes
+
+
+def test_a_column_of_another_package_has_the_type_of_its_own_values() -> None:
+    class CodeField(models.IntegerField):
+        def from_db_value(self, value: int, *_: Any) -> str:
+            return f"N{value}"
+
+    class DaysField(models.CharField):
+        def from_db_value(self, value: str, *_: Any) -> list[str]:
+            return value.split(",")
+
+    class CountedField(models.IntegerField):
+        def from_db_value(self, value: int, *_: Any) -> int:
+            return value
+
+    class LockedField(models.CharField):
+        def from_db_value(self, value: str, *_: Any) -> str:
+            raise ValueError("not encrypted")
+
+    assert json_type(CodeField()) == {"type": "string"}
+    assert accepted(input_type(CodeField()), "N7") == "N7"
+    assert json_type(DaysField(choices=[("mo", "Monday")])) == {"type": "array", "items": {"type": "string"}}
+    assert json_type(CountedField()) == {"type": "integer"}
+    assert json_type(LockedField()) == {"type": "string"}
 
 
 class TestFieldsThatAreNoArguments:
