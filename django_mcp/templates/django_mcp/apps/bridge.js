@@ -9,8 +9,7 @@
   const notify = (method, params = {}) => post({ method, params });
   const request = (method, params = {}) =>
     new Promise((resolve, reject) => {
-      last += 1;
-      waiting.set(last, { resolve, reject });
+      waiting.set(++last, { resolve, reject });
       post({ id: last, method, params });
     });
   const emit = (name, detail) => document.dispatchEvent(new CustomEvent(`mcp:${name}`, { detail }));
@@ -44,7 +43,7 @@
 
   function show(result, place = document.getElementById("mcp-app")) {
     const html = result._meta?.["django-mcp/html"];
-    if (!place) return; // a page that shows results itself
+    if (!place) return; // its scripts show results
     if (html !== undefined) {
       place.innerHTML = html;
       place.querySelector("[autofocus], [aria-invalid=true]")?.focus();
@@ -117,8 +116,8 @@
     const element = event.target.closest("[data-mcp-tool], [data-mcp-message], [data-mcp-display], a[href]");
     if (!element) return;
     const { mcpTool, mcpMessage, mcpDisplay } = element.dataset;
-    if (button?.type === "submit" && button.form === element) {
-      if (element.reportValidity()) act(element, button); // some sandboxes allow no "submit"
+    if (button?.type === "submit" && button.form === element) { // "submit" may be blocked
+      if (button.formNoValidate || element.noValidate || element.reportValidity()) act(element, button);
     } else if (element.elements) return;
     else if (mcpTool) act(element);
     else if (mcpMessage) mcp.sendMessage(mcpMessage);
