@@ -242,6 +242,8 @@ def test_hidden_parts_need_the_check_box(host: Callable[..., MCPClient], server:
     html = host().call("pending_approvals").html
     assert "hunter2" not in html
     assert "these parts are hidden" in html
+    assert 'type="checkbox" name="unseen" required' in html
+    assert 'value="refuse" class="danger" formnovalidate' in html
 
     refused(press(host(), form(html)), "parts of this call are hidden")
     press(host(), form(html), unseen=True).assert_ok()
