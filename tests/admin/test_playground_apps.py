@@ -102,6 +102,7 @@ def test_a_task_shows_its_result_in_the_app_on_both_of_its_pages(browser: Browse
 
     assert sent(page)["result"]["_meta"]["django-mcp/html"] == "<h1>&lt;Oslo&gt;</h1><p>&lt;Oslo&gt;</p>"
     assert "window.mcp = mcp" in frame(browser, page).content.decode()
+    assert "Running as a task" not in page
     User.objects.filter(username="ada-who-tries").update(is_superuser=True)
     page = browser.get(f"/admin/django_mcp/task/{Task.objects.get().pk}/change/").content.decode()
     assert "&lt;Oslo&gt;" in page
