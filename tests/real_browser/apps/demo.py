@@ -46,7 +46,7 @@ from django_mcp import server
 from django_mcp.auth.api_keys import create_key
 from django_mcp.auth.protected_resource import resource_of
 from django_mcp.auth.toolkit import get_access_token_model, get_application_model
-from django_mcp.models import ToolPolicy
+from django_mcp.models import Approval, ToolPolicy
 from django_mcp.test import MCPClient
 ToolPolicy.objects.all().delete()  # under which other tests need no approver
 ben, admin = (User.objects.get(username=name) for name in ("ben", "admin"))
@@ -63,6 +63,7 @@ with override_settings(DJANGO_MCP={{**settings.DJANGO_MCP, "APPROVAL_WAIT_TIMEOU
     ask = MCPClient(ben, scopes=scopes)
     ask.call("book_hotel", city="Rome", check_in="{SOON}", nights=3)
     ask.call("send_email", to="guest@example.com", subject="Your trip to Rome", body="Your rooms are booked.")
+Approval.objects.update(client={{"name": "Claude", "version": "1.8.2"}})
 """
 """Prints an API key of a customer and an OAuth access token of an approver, and makes two calls that need approval."""
 

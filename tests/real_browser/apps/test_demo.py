@@ -64,6 +64,13 @@ def test_the_table_of_flights_sorts_its_rows(ben: Hosted) -> None:
     expect(ben.view.locator("th[aria-sort]")).to_have_attribute("aria-sort", "descending")
 
 
+def test_a_long_text_in_a_table_makes_its_column_wide_and_not_its_row_high(ben: Hosted) -> None:
+    ben.open("search_trips", {"limit": 5}, width=360)
+    expect(ben.view.locator("tbody tr")).to_have_count(5)
+    assert max(ben.view.locator("tbody tr").evaluate_all("rows => rows.map(row => row.offsetHeight)")) < 150
+    assert ben.frame.evaluate("document.documentElement.scrollWidth") == 360
+
+
 def test_an_approver_decides_in_the_conversation(connect: Open, agency: Demo, clients: Clients) -> None:
     admin = connect(endpoint=agency.endpoint, headers=agency.approver)
     assert Validator(admin, clients.libraries).problems("pending_approvals", {}) == []
@@ -76,6 +83,7 @@ def test_an_approver_decides_in_the_conversation(connect: Open, agency: Demo, cl
     mail.get_by_label("Reason (optional)").fill("To whom?")
     mail.get_by_role("button", name="Deny").click()
     expect(view.get_by_role("status")).to_contain_text("You denied the call of send_email.")
+    expect(view.get_by_role("status")).to_be_focused()
     expect(view.get_by_role("heading", level=1)).to_have_text("1 approval pending")
     view.get_by_role("article", name="book_hotel").get_by_role("button", name="Approve").click()
     expect(view.get_by_role("status")).to_contain_text("You approved the call of book_hotel. It runs once.")
