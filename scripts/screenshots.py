@@ -44,10 +44,14 @@ PAGES = {
     "api-keys": "apikey/",
     "tasks": "task/",
     "playground": "playground/",
-    "playground-result": "playground/call/?endpoint=default&kind=tool&key=search_hotels",
+    "playground-result": "playground/call/?endpoint=default&kind=tool&key=search_activities",
+    "playground-app": "playground/call/?endpoint=default&kind=tool&key=hold_rooms_form",
 }
-PRESSED = {"playground-result": "button[value=fields]"}
+PRESSED = {"playground-result": "button[value=fields]", "playground-app": "button[value=fields]"}
 """What is clicked before the picture."""
+HIGH = "[...document.querySelectorAll('iframe')].every((each) => each.style.height)"
+"""True once the apps on a page have the height of their content."""
+DRAWN = "async () => { for (const _ of '12') await new Promise(requestAnimationFrame) }"
 
 
 def environment(database: Path, settings: str = SETTINGS["plain"], port: int = PORT) -> dict[str, str]:
@@ -280,6 +284,9 @@ def take(browser: Any, address: str, keys: dict[str, int], admin: str, wanted: l
                 if name in PRESSED:
                     page.click(PRESSED[name])
                     page.wait_for_load_state()
+                    page.wait_for_function(HIGH)
+                    for frame in page.frames:
+                        frame.evaluate(DRAWN)
                 target = FOLDER / f"{name}-{'' if admin == 'plain' else f'{admin}-'}{theme}-{size}.png"
                 image = Image.open(BytesIO(page.screenshot()))
                 image.convert("RGB").quantize(COLOURS).save(target, optimize=True)

@@ -12,7 +12,8 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
-from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.admin.options import IncorrectLookupParameters, get_content_type_for_model
 from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth import SESSION_KEY, get_user_model
 from django.contrib.auth.mixins import LoginRequiredMixin
@@ -308,7 +309,7 @@ def decide(request: HttpRequest, row: Approval) -> Said:
 def decide_seen(row: Approval, user: Any, given: dict[str, Any], *, via: str = "") -> Said:
     """Decide with the fields of ``DecisionForm``, if the call is the one that the user has seen.
 
-    Return the message for the user. *via* is added to the history.
+    Return the message for the user. *via* is added to the history, and to the admin's.
 
     Raises:
         PermissionDenied: the user may not decide.
@@ -322,7 +323,16 @@ def decide_seen(row: Approval, user: Any, given: dict[str, Any], *, via: str = "
             words = _("Not decided: parts of this call are hidden (%s). Select the check box to approve it anyway.")
             return messages.ERROR, words % ", ".join(map(line, hidden))
         if _do(row, user, given, via):
-            return messages.SUCCESS, _done(row, given)
+            words = _done(row, given)
+            LogEntry.objects.create(
+                user_id=user.pk,
+                content_type=get_content_type_for_model(row),
+                object_id=str(row.pk),
+                object_repr=str(row)[:200],
+                action_flag=CHANGE,
+                change_message=f"{words} ({via})" if via else words,
+            )
+            return messages.SUCCESS, words
     return messages.WARNING, too_late(row, user)
 
 
@@ -565,8 +575,6 @@ class ApprovalAdmin(LookingAdmin):
         if request.method != "POST":  # redirected here after a login
             return HttpResponseRedirect(page)
         level, words = decide(request, row)
-        if level == messages.SUCCESS:
-            self.log_change(request, row, words)
         if LIVE in request.headers:
             return render(
                 request, "admin/django_mcp/approval/said.html", {"level": messages.DEFAULT_TAGS[level], "words": words}

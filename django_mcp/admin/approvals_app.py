@@ -143,8 +143,9 @@ def _seen(context: Context, row: Approval, token: str) -> str:
 
 
 def start() -> None:
-    """Add the app to all endpoints."""
+    """Add the app to all endpoints but connectors, whose clients call only ``search`` and ``fetch``."""
     for server in every_server():
         taken = server.tools.get("pending_approvals")
-        if taken is None or taken.app is not APP:  # an endpoint may have it from its source
+        has_it = taken is not None and taken.app is APP  # from its source
+        if server.connector is None and not has_it:
             add_to(server)

@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from django_mcp.core.database import keys_of
 from django_mcp.core.redaction import CUT, NAMED, SECRET, bounded, one_line, visible
 from django_mcp.models import APIKey
+from django_mcp.protocol.meta import APP_HTML
 
 LONGEST_LINE, MAX_LINES = 300, 6
 """Longer values are collapsed."""
@@ -215,6 +216,17 @@ OPEN_LINES = 12
 def as_json(value: Any) -> SafeString:
     """Render a JSON value with indentation, collapsed if long."""
     return as_text(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True))
+
+
+def without_view(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a result with the number of characters of an app's HTML in its place.
+
+    The HTML repeats the result at length, and the forms in it may have tokens.
+    """
+    meta = result.get("_meta")
+    if not isinstance(meta, Mapping) or APP_HTML not in meta:
+        return result
+    return {**result, "_meta": {**meta, APP_HTML: _("%d characters") % len(meta[APP_HTML])}}
 
 
 def as_text(text: str) -> SafeString:

@@ -18,7 +18,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from django_mcp.admin.display import NONE, cut, shown_value
+from django_mcp.admin.display import NONE, cut, shown_value, without_view
 from django_mcp.approvals.messages import PAGE
 from django_mcp.client.session import ClientSession, Ended, with_tasks
 from django_mcp.core.principal import Principal
@@ -27,7 +27,8 @@ from django_mcp.core.server import MCPServer
 from django_mcp.models import Approval
 from django_mcp.primitives.tool import Tool
 from django_mcp.protocol import versions
-from django_mcp.protocol.meta import APP_HTML, APPROVAL, APPS, APPS_SETTINGS
+from django_mcp.protocol.jsonrpc import encode
+from django_mcp.protocol.meta import APPROVAL, APPS, APPS_SETTINGS
 
 CAPABILITIES: Mapping[str, Any] = {"elicitation": {"form": {}, "url": {}}, "extensions": {APPS: APPS_SETTINGS}}
 """Elicitation and apps only: there is no language model for sampling and there are no roots."""
@@ -79,18 +80,13 @@ class Outcome(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Return the size of the result in bytes of JSON, without the HTML of an app, which models do not read."""
-        if not (result := self.ended.result):
-            return 0
-        return _size(result) - _size((result.get("_meta") or {}).get(APP_HTML, ""))
+        """Return the size of the result in bytes of JSON, without ``_meta``, which no model reads; 0 for an error."""
+        seen = {name: value for name, value in self.ended.result.items() if name != "_meta"}
+        return len(encode(seen)) if seen else 0
 
     @property
     def _kind(self) -> Any:
         return self.ended.result.get("resultType")
-
-
-def _size(value: Any) -> int:
-    return len(json.dumps(value, ensure_ascii=False).encode())
 
 
 def call(request: HttpRequest, server: MCPServer, method: str, params: Mapping[str, Any], tool: Any) -> Outcome:
@@ -229,14 +225,9 @@ class Shown:
         return isinstance(self.structured, Grid)
 
     @property
-    def meta(self) -> SafeString | None:
-        """Return ``_meta`` as JSON."""
-        return json_of(self.fields["_meta"]) if self.fields.get("_meta") else None
-
-    @property
     def raw(self) -> SafeString:
-        """Return the whole result or error as JSON."""
-        return json_of(self.error or self.fields)
+        """Return the result, without the view of an app, or the error as JSON."""
+        return json_of(self.error or without_view(self.fields))
 
     def _block(self, block: Any) -> Block:
         match block:

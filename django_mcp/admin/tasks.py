@@ -11,7 +11,7 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy, ngettext_lazy
 
 from django_mcp.admin.base import StoppableAdmin
-from django_mcp.admin.display import as_json, name_of
+from django_mcp.admin.display import as_json, name_of, without_view
 from django_mcp.core.redaction import redacted
 from django_mcp.core.server import every_server
 from django_mcp.models import Task
@@ -110,6 +110,6 @@ class TaskAdmin(StoppableAdmin):
 
     @admin.display(description=gettext_lazy("outcome"))
     def outcome(self, row: Task) -> SafeString | str:
-        """Return the result or error sent to the client."""
-        value = row.error if row.result is None else row.result
+        """Return the result, without the view of an app, or the error sent to the client."""
+        value = row.error if row.result is None else without_view(row.result)
         return "–" if value is None else as_json(value)

@@ -13,7 +13,9 @@ from django.core.cache import cache
 from django.test import Client as Browser
 
 from django_mcp import MCPServer, Secret, ToolError, tool, ui
+from django_mcp.models import Task
 from tests.core.test_apps import templates  # noqa: F401 - a fixture
+from tests.exchange import eventually
 
 HOME = "/admin/django_mcp/playground/"
 
@@ -84,6 +86,42 @@ def test_the_app_is_not_sent_a_secret(browser: Browser, city: Any) -> None:
 
 def test_a_tool_error_is_shown_by_the_app_as_by_a_client(browser: Browser, city: Any) -> None:
     assert sent(called(browser, name="Atlantis"))["result"]["isError"] is True
+
+
+def test_a_task_shows_its_result_in_the_app_on_both_of_its_pages(browser: Browser, server: MCPServer) -> None:
+    @tool(app="part.html", server=server, read_only=True, task="required")
+    def slow_city(name: str) -> dict[str, Any]:
+        """A city, later."""
+        return {"name": name}
+
+    url = f"{HOME}call/?{urlencode({'endpoint': 'test', 'kind': 'tool', 'key': 'slow_city'})}"
+    answer = browser.post(url, {"by": "fields", "a.name": "<Oslo>"})
+    assert answer.status_code == 302
+    eventually(lambda: not Task.objects.filter(status="working").exists(), "the task does not end")
+    page = browser.get(answer["Location"]).content.decode()
+
+    assert sent(page)["result"]["_meta"]["django-mcp/html"] == "<h1>&lt;Oslo&gt;</h1><p>&lt;Oslo&gt;</p>"
+    assert "window.mcp = mcp" in frame(browser, page).content.decode()
+    assert "Running as a task" not in page
+    User.objects.filter(username="ada-who-tries").update(is_superuser=True)
+    page = browser.get(f"/admin/django_mcp/task/{Task.objects.get().pk}/change/").content.decode()
+    assert "&lt;Oslo&gt;" in page
+    assert "<Oslo>" not in page
+
+
+def test_the_size_of_a_result_is_that_of_what_the_model_sees(browser: Browser, server: MCPServer) -> None:
+    for name, app in (("plain", None), ("shown", "part.html")):
+
+        def city() -> dict[str, str]:
+            """A city."""
+            return {"name": "Oslo"}
+
+        tool(server=server, name=name, app=app, read_only=True)(city)
+    sizes = [re.findall(r"ms · (\d+).bytes", called(browser, name)) for name in ("plain", "shown")]
+    text = {"type": "text", "text": '{"name":"Oslo"}'}
+    seen = {"resultType": "complete", "content": [text], "structuredContent": {"name": "Oslo"}}
+    size = len(json.dumps(seen, separators=(",", ":")))
+    assert sizes == [[str(size)]] * 2
 
 
 def test_a_tool_without_an_app_and_a_tool_before_its_call_have_no_frame(

@@ -123,6 +123,18 @@ def test_what_is_long_is_folded_and_what_is_endless_is_cut(browser: Browser, tas
     assert len(shown) < 80_000
 
 
+def test_the_view_of_an_app_does_not_displace_the_result(browser: Browser, task: Task) -> None:
+    view = f"<h1>View</h1>{'<p>Oslo</p>' * 3000}"
+    task.result = {"content": [{"type": "text", "text": "Oslo"}], "_meta": {"django-mcp/html": view, "note": "kept"}}
+    task.status = Task.Status.COMPLETED
+    task.save()
+    shown = words(page(browser, f"{TASKS}{task.pk}/change/"))
+    assert '"text": "Oslo"' in shown
+    assert '"note": "kept"' in shown
+    assert f'"django-mcp/html": "{len(view)} characters"' in shown
+    assert "h1" not in shown
+
+
 def test_a_task_is_cancelled_after_a_question(browser: Browser, task: Task) -> None:
     assert f"{TASKS}{task.pk}/stop/" in page(browser, f"{TASKS}{task.pk}/change/")
     assert "Cancel the task" in words(page(browser, f"{TASKS}{task.pk}/stop/"))

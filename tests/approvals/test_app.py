@@ -1,21 +1,28 @@
 """The approvals app: those who may decide do so in the conversation; no model, requester or other caller can."""
 
+import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from django.conf import settings as django_settings
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Permission
 from django.core import signing
+from django.core.exceptions import ImproperlyConfigured
+from django.test import Client as Browser
 from django.test import override_settings
 
-from django_mcp import MCPServer, tool
+from django_mcp import MCPServer, ModelResource, register, tool
 from django_mcp.admin import approvals_app
 from django_mcp.approvals.decisions import approve
 from django_mcp.conf import settings
 from django_mcp.core.failures import Unknown
-from django_mcp.core.server import every_server
-from django_mcp.models import Approval
+from django_mcp.core.server import server as default
+from django_mcp.models import Approval, RequestLog
 from django_mcp.test import CallResult, MCPClient
 from tests.approvals.asking import PAID, Calls, People, events, newest, serve, texts, the_ticket
 
@@ -95,6 +102,9 @@ def test_an_approved_call_runs_once_and_the_list_is_shown_anew(
     assert "No calls are waiting" in called.html
     note = the_ticket().events.get(kind="approved")
     assert (note.by, note.note) == (people["cleo"], "fine (via django_mcp.test)")
+    entry = LogEntry.objects.get()
+    assert (entry.user, entry.object_id, entry.is_change()) == (people["cleo"], str(the_ticket().pk), True)
+    assert entry.get_change_message() == "You approved the call of pay. It runs once. (via django_mcp.test)"
     same = {"amount": 5, "note": "<script>alert(1)</script>"}
     assert texts([serve(server, people["ann"], "pay", same)]) == [PAID]
     assert "Already decided" in press(host(), given).assert_ok().text
@@ -134,6 +144,30 @@ def test_a_program_with_an_approvers_credential_is_not_an_approver(
             serve(server, people["cleo"], "decide_approval", given, kind=kind, id=own)
         assert the_ticket().state == Approval.State.PENDING
         assert "approved" in texts([serve(server, people["cleo"], "decide_approval", given, kind="session", id=own)])[0]
+
+
+def test_the_token_is_in_no_log_and_not_among_the_arguments_shown_of_a_call(
+    host: Callable[..., MCPClient], server: MCPServer, people: People, call_log: Callable[[], list[RequestLog]]
+) -> None:
+    given = shown(host())
+    with override_settings(DJANGO_MCP={**django_settings.DJANGO_MCP, "REDACTED_ARGUMENTS": []}):
+        press(host(), {**given, "approval": "unknown"}).assert_error_mentions()
+        press(host(), given).assert_ok()
+    rows = call_log()
+    assert [row.outcome for row in rows] == ["ok", "error", "ok"]
+    assert rows[2].arguments == {"approval": given["approval"], "decision": "approve", "token": "***"}
+    assert given["token"] not in str([[row.arguments, row.error] for row in rows])
+
+    serve(server, people["ann"], "pay", {"amount": 7})
+    people["cleo"].user_permissions.add(Permission.objects.get(codename="try_tool"))
+    browser = Browser()
+    browser.force_login(people["cleo"])
+    place = urlencode({"endpoint": server.name, "kind": "tool", "key": "pending_approvals"})
+    page = browser.post(f"/admin/django_mcp/playground/call/?{place}", {"by": "fields"}).content.decode()
+    sent, rest = re.findall(r'(?s)<script type="application/json">(.*?)</script>(.*)', page)[0]
+    token = form(json.loads(sent)["result"]["_meta"]["django-mcp/html"])["token"]
+    assert "1 approval pending" in json.loads(sent)["result"]["_meta"]["django-mcp/html"]
+    assert token not in rest
 
 
 def test_an_endpoint_limits_who_decides(host: Callable[..., MCPClient], server: MCPServer, people: People) -> None:
@@ -194,6 +228,7 @@ def test_a_decision_in_the_admin_comes_first(host: Callable[..., MCPClient], peo
     called = press(host(), given, "refuse").assert_ok()
     assert "Already decided" in called.text
     assert the_ticket().state == Approval.State.APPROVED
+    assert not LogEntry.objects.exists()
 
 
 def test_hidden_parts_need_the_check_box(host: Callable[..., MCPClient], server: MCPServer, people: People) -> None:
@@ -207,6 +242,8 @@ def test_hidden_parts_need_the_check_box(host: Callable[..., MCPClient], server:
     html = host().call("pending_approvals").html
     assert "hunter2" not in html
     assert "these parts are hidden" in html
+    assert 'type="checkbox" name="unseen" required' in html
+    assert 'value="refuse" class="danger" formnovalidate' in html
 
     refused(press(host(), form(html)), "parts of this call are hidden")
     press(host(), form(html), unseen=True).assert_ok()
@@ -225,6 +262,45 @@ def test_rules_are_not_made_in_the_conversation(host: Callable[..., MCPClient]) 
     assert the_ticket().state == Approval.State.PENDING
 
 
-def test_the_app_is_off_by_default() -> None:
-    assert settings.APPROVALS_APP is False
-    assert [each for each in every_server() if approvals_app.APP.uri in each.resources and each.name == "default"] == []
+@contextmanager
+def started(**mcp: Any) -> Iterator[None]:
+    """The apps started anew with other settings."""
+    given = {**django_settings.DJANGO_MCP, **mcp}
+    with override_settings(DJANGO_MCP=given), override_settings(INSTALLED_APPS=[*django_settings.INSTALLED_APPS]):
+        yield
+
+
+def decides(server: MCPServer) -> bool:
+    return {"pending_approvals", "decide_approval"} <= server.tools.keys()
+
+
+def test_the_setting_adds_the_app_to_every_endpoint_and_without_it_there_is_none(
+    make_server: Callable[..., MCPServer],
+) -> None:
+    first = make_server("first")
+    second = make_server("second", source=first)
+    with started():
+        assert settings.APPROVALS_APP is False
+        assert not any(map(decides, (default, first, second)))
+    with started(APPROVALS_APP=True):
+        assert all(map(decides, (default, first, second)))
+        assert approvals_app.APP.uri in second.resources
+
+
+def test_the_app_needs_the_admin() -> None:
+    apps = [each for each in django_settings.INSTALLED_APPS if each != "django.contrib.admin"]
+    given = {**django_settings.DJANGO_MCP, "APPROVALS_APP": True}
+    with (
+        override_settings(DJANGO_MCP=given),
+        pytest.raises(ImproperlyConfigured, match=r"requires 'django\.contrib\.admin'"),
+        override_settings(INSTALLED_APPS=apps),
+    ):
+        pytest.fail("it started")
+
+
+def test_a_connector_has_only_its_own_tools(make_server: Callable[..., MCPServer]) -> None:
+    register(Approval, type("Approvals", (ModelResource,), {"fields": ["tool"], "search_fields": ["tool"]}))
+    research = make_server("research", connector=[Approval])
+    with started(APPROVALS_APP=True):
+        assert decides(default)
+        assert research.tools.keys() == {"search", "fetch"}

@@ -14,6 +14,7 @@ from django_mcp.management.commands.mcp_call import Aside, Responder
 from django_mcp.models import RequestLog
 from django_mcp.protocol import versions
 from tests.behaviour import users
+from tests.core.test_apps import templates  # noqa: F401 - a fixture
 
 Run = Callable[..., Any]
 EVERY_VERSION = versions.SUPPORTED
@@ -111,6 +112,52 @@ def test_what_a_tool_takes_is_listed_with_the_error(run: Run) -> None:
     said = refused(run, "echo")
     assert "text=<string>  What to say." in said
     assert 'size=<small|large> (optional, default: "small")' in said
+
+
+@pytest.mark.usefixtures("templates")
+@pytest.mark.parametrize("version", [versions.MODERN[0], versions.LEGACY[0]])
+def test_the_view_of_a_result_is_printed(shop: MCPServer, run: Run, version: str) -> None:
+    @tool(server=shop, app="part.html", visibility=["app"])
+    def city(name: str) -> dict[str, Any]:
+        """A city."""
+        if name == "Atlantis":
+            raise ToolError("There is no such city.")
+        return {"name": name}
+
+    done = call(run, "city", "name=<Oslo>", "--html", "--protocol-version", version)
+    assert (done.out, done.code) == ("<h1>&lt;Oslo&gt;</h1><p>&lt;Oslo&gt;</p>\n", 0)
+    failed = call(run, "city", "name=Atlantis", "--html", "--protocol-version", version)
+    assert (failed.out, failed.code) == ("There is no such city.\n", 1)
+    assert "Unknown tool" in refused(run, "city", "name=Oslo")
+
+
+@pytest.mark.usefixtures("templates")
+def test_the_view_of_a_task_is_printed(shop: MCPServer, run: Run) -> None:
+    @tool(server=shop, app="part.html", task="required")
+    def city(name: str) -> dict[str, Any]:
+        """A city."""
+        return {"name": name}
+
+    assert call(run, "city", "name=Oslo", "--html").out == "<h1>Oslo</h1><p>Oslo</p>\n"
+
+
+@pytest.mark.usefixtures("templates")
+def test_without_a_view_nothing_is_printed_and_the_reason_is_given(shop: MCPServer, run: Run) -> None:
+    calls: list[str] = []
+    for name, app in (("plain", None), ("own", "own.html"), ("broken", "broken.html")):
+
+        def show(name: str = name) -> dict[str, Any]:
+            """Show."""
+            calls.append(name)
+            return {"name": name}
+
+        tool(server=shop, name=name, app=app)(show)
+    assert refused(run, "plain", "--html") == "plain has no app, so there is no HTML to print."
+    assert "'own.html', is a whole page whose scripts show the result" in refused(run, "own", "--html")
+    assert calls == []
+    assert refused(run, "broken", "--html") == "broken was called, but its view could not be rendered. See the log."
+    assert calls == ["broken"]
+    assert "not allowed with argument" in refused(run, "plain", "--html", "--json")
 
 
 def test_a_tool_that_fails_ends_with_1(shop: MCPServer, run: Run) -> None:

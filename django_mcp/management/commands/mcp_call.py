@@ -20,7 +20,7 @@ from django_mcp.management.base import caller_of, counted, find_server, intermix
 from django_mcp.primitives.tool import Tool
 from django_mcp.protocol import versions
 from django_mcp.protocol.json_schema import Choices, Schema, alternatives, choices_of, plain
-from django_mcp.protocol.meta import APPROVAL
+from django_mcp.protocol.meta import APP_HTML, APPROVAL, APPS, APPS_SETTINGS
 from django_mcp.transports.stdio import django_request
 from django_mcp.version import __version__
 
@@ -469,7 +469,9 @@ class Command(BaseCommand):
             "--answer", action="append", default=[], metavar="name=text", help="answer to a question of the tool"
         )
         parser.add_argument("--yes", action="store_true", help="confirm questions and use defaults")
-        parser.add_argument("--json", action="store_true", help="print the whole result")
+        printed = parser.add_mutually_exclusive_group()
+        printed.add_argument("--json", action="store_true", help="print the whole result")
+        printed.add_argument("--html", action="store_true", help="print the HTML that the tool's app shows")
         parser.add_argument("--save", metavar="DIR", type=Path, help="save images, audio and files there")
         parser.add_argument(
             "--protocol-version",
@@ -484,6 +486,8 @@ class Command(BaseCommand):
         server = find_server(options["server"])
         principal = caller_of(server, options["user"], "--as")
         tool = self._visible(server, principal, options["tool"])
+        if options["html"] and tool is not None:
+            _require_view(tool)
         schema = {} if tool is None else tool.definition.get("inputSchema", {})
         arguments = read_arguments(options["arguments"], options["input"], schema, options["tool"])
         is_there = options["input"] != "-" and sys.stdin.isatty()
@@ -520,6 +524,8 @@ class Command(BaseCommand):
         options: dict[str, Any],
     ) -> dict[str, Any]:
         capabilities: dict[str, Any] = {"elicitation": {"form": {}, **({"url": {}} if person.can_open_pages else {})}}
+        if options["html"]:
+            capabilities["extensions"] = {APPS: APPS_SETTINGS}
         if tool is not None and tool.task == "required":
             capabilities = with_tasks(capabilities)
         session = ClientSession(
@@ -548,9 +554,14 @@ class Command(BaseCommand):
 
     def _show(self, result: dict[str, Any], options: dict[str, Any]) -> None:
         failed = bool(result.get("isError"))
-        approval = result.get("_meta", {}).get(APPROVAL)
+        meta = result.get("_meta", {})
+        approval = meta.get(APPROVAL)
         if options["json"]:
             self.stdout.write(json.dumps(result, indent=2, ensure_ascii=False))
+        elif options["html"] and APP_HTML in meta:
+            self.stdout.write(meta[APP_HTML])
+        elif options["html"] and not failed:
+            raise CommandError(f"{options['tool']} was called, but its view could not be rendered. See the log.")
         else:
             for line in content_lines(result, options["save"]):
                 self.stdout.write(self.style.ERROR(line) if failed else line)
@@ -562,6 +573,16 @@ class Command(BaseCommand):
             )
         if failed:
             sys.exit(1)
+
+
+def _require_view(tool: Tool) -> None:
+    if tool.app is None:
+        raise CommandError(f"{tool.name} has no app, so there is no HTML to print.")
+    if not tool.app.shows_results:
+        raise CommandError(
+            f"The app of {tool.name}, {tool.app.template_name!r}, is a whole page whose scripts show the result, so "
+            "there is no HTML to print. To render results on the server, extend 'django_mcp/app.html'."
+        )
 
 
 def _why(options: dict[str, Any]) -> str:

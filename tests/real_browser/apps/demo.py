@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from PIL import Image
@@ -36,33 +36,70 @@ APPS: Mapping[str, Mapping[str, Any]] = {
 """Arguments for each tool of the demo that has an app, from which the app shows something."""
 FOLDER = screenshots.ROOT / "docs" / "images" / "apps"
 WIDTHS = {"wide": 720, "narrow": 360}
-KEY = """
+PEOPLE = f"""
+from datetime import timedelta
+from django.conf import settings
 from django.contrib.auth.models import User
+from django.test import override_settings
+from django.utils import timezone
+from django_mcp import server
 from django_mcp.auth.api_keys import create_key
-ben = User.objects.get(username="ben")
-print(create_key(ben, "apps", endpoints=["default"], scopes=["travel:read", "travel:write"], days=1)[1])
+from django_mcp.auth.protected_resource import resource_of
+from django_mcp.auth.toolkit import get_access_token_model, get_application_model
+from django_mcp.models import Approval, ToolPolicy
+from django_mcp.test import MCPClient
+ToolPolicy.objects.all().delete()  # under which other tests need no approver
+ben, admin = (User.objects.get(username=name) for name in ("ben", "admin"))
+scopes = ["travel:read", "travel:write"]
+print(create_key(ben, "apps", endpoints=["default"], scopes=scopes, days=1)[1])
+application = get_application_model().objects.create(
+    name="Host", client_type="public", authorization_grant_type="authorization-code", redirect_uris="http://127.0.0.1/"
+)
+print(get_access_token_model().objects.create(
+    user=admin, application=application, token="of-an-approver", expires=timezone.now() + timedelta(days=1),
+    scope=" ".join(scopes), resource=[resource_of(server)],
+).token)
+with override_settings(DJANGO_MCP={{**settings.DJANGO_MCP, "APPROVAL_WAIT_TIMEOUT": 0.001}}):
+    ask = MCPClient(ben, scopes=scopes)
+    ask.call("book_hotel", city="Rome", check_in="{SOON}", nights=3)
+    ask.call("send_email", to="guest@example.com", subject="Your trip to Rome", body="Your rooms are booked.")
+Approval.objects.update(client={{"name": "Claude", "version": "1.8.2"}})
 """
+"""Prints an API key of a customer and an OAuth access token of an approver, and makes two calls that need approval."""
+
+
+class Demo(NamedTuple):
+    """The demo's endpoint, and the headers of a customer and of an approver."""
+
+    endpoint: str
+    customer: Mapping[str, str]
+    approver: Mapping[str, str]
 
 
 @contextmanager
-def demo(host: Host, folder: Path) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Serve the demo for pages of the host; yields its endpoint, and the headers of a customer."""
+def demo(host: Host, folder: Path) -> Iterator[Demo]:
+    """Serve the demo for pages of the host."""
     database, port = folder / "demo.sqlite3", free_port()
     prepare(database, "agency", load_agency)
-    key = Site("uvicorn", database, Path(), TASKS).run(KEY).strip()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOST_ORIGIN", host.origin)
+        patch.setenv("BASE_URL", f"http://{ADDRESS}:{port}")  # whose resource the token is for
+        tokens = Site("uvicorn", database, Path(), TASKS).run(PEOPLE).split()
         with screenshots.demo(database, "tests.real_browser.apps.demo_settings", port):
-            yield f"http://{ADDRESS}:{port}/mcp", {"Authorization": f"Bearer {key}"}
+            yield Demo(f"http://{ADDRESS}:{port}/mcp", *({"Authorization": f"Bearer {each}"} for each in tokens))
 
 
 def take(hosted: Hosted, tool: str, arguments: Mapping[str, Any], folder: Path) -> None:
     """Take pictures of an app in each theme and width."""
     for theme in screenshots.THEMES:
         for size, width in WIDTHS.items():
-            picture = Image.open(BytesIO(hosted.open(tool, arguments, theme=theme, width=width).picture()))
-            colours = picture.convert("RGB").quantize(screenshots.COLOURS)
-            colours.save(folder / f"{tool.replace('_', '-')}-{theme}-{size}.png", optimize=True)
+            hosted.open(tool, arguments, theme=theme, width=width)
+            save(hosted.picture(), folder / f"{tool.replace('_', '-')}-{theme}-{size}.png")
+
+
+def save(picture: bytes, file: Path) -> None:
+    """Save a PNG with fewer colours."""
+    Image.open(BytesIO(picture)).convert("RGB").quantize(screenshots.COLOURS).save(file, optimize=True)
 
 
 def main() -> None:
@@ -75,11 +112,13 @@ def main() -> None:
         with (
             launched() as browser,
             host.serve(),
-            demo(host, folder) as (endpoint, headers),
-            opened(browser, host, endpoint, headers=headers) as hosted,
+            demo(host, folder) as (endpoint, customer, approver),
         ):
-            for tool, arguments in APPS.items():
-                take(hosted, tool, arguments, FOLDER)
+            with opened(browser, host, endpoint, headers=customer) as hosted:
+                for tool, arguments in APPS.items():
+                    take(hosted, tool, arguments, FOLDER)
+            with opened(browser, host, endpoint, headers=approver) as hosted:
+                take(hosted, "pending_approvals", {}, FOLDER)
 
 
 if __name__ == "__main__":

@@ -5,4 +5,4 @@ import os
 from demo_project.settings import *  # noqa: F403
 from demo_project.settings import DJANGO_MCP as DEMO
 
-DJANGO_MCP = {**DEMO, "ALLOWED_ORIGINS": [os.environ["HOST_ORIGIN"]]}
+DJANGO_MCP = {**DEMO, "ALLOWED_ORIGINS": [os.environ["HOST_ORIGIN"]], "APPROVALS_APP": True}

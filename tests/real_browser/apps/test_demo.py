@@ -6,17 +6,23 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.real_browser.apps.conftest import Open
-from tests.real_browser.apps.demo import APPS, demo
+from tests.real_browser.apps.demo import APPS, Demo, demo
 from tests.real_browser.apps.host import Host, Hosted
 from tests.real_browser.apps.validator import Validator
 from tests.real_clients.node import Clients
 
 
 @pytest.fixture(scope="module")
-def ben(host: Host, connect: Open, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosted]:
+def agency(host: Host, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    """The demo."""
+    with demo(host, tmp_path_factory.mktemp("demo")) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def ben(connect: Open, agency: Demo) -> Hosted:
     """A page of the host at the demo, with the key of a customer."""
-    with demo(host, tmp_path_factory.mktemp("demo")) as (endpoint, headers):
-        yield connect(endpoint=endpoint, headers=headers)
+    return connect(endpoint=agency.endpoint, headers=agency.customer)
 
 
 def test_every_app_of_the_demo_keeps_the_rules(ben: Hosted, clients: Clients) -> None:
@@ -56,3 +62,31 @@ def test_the_table_of_flights_sorts_its_rows(ben: Hosted) -> None:
     ben.view.get_by_role("button", name="Fare").click()
     expect(fares).to_have_text(before[::-1])
     expect(ben.view.locator("th[aria-sort]")).to_have_attribute("aria-sort", "descending")
+
+
+def test_a_long_text_in_a_table_makes_its_column_wide_and_not_its_row_high(ben: Hosted) -> None:
+    ben.open("search_trips", {"limit": 5}, width=360)
+    expect(ben.view.locator("tbody tr")).to_have_count(5)
+    assert max(ben.view.locator("tbody tr").evaluate_all("rows => rows.map(row => row.offsetHeight)")) < 150
+    assert ben.frame.evaluate("document.documentElement.scrollWidth") == 360
+
+
+def test_an_approver_decides_in_the_conversation(connect: Open, agency: Demo, clients: Clients) -> None:
+    admin = connect(endpoint=agency.endpoint, headers=agency.approver)
+    assert Validator(admin, clients.libraries).problems("pending_approvals", {}) == []
+    admin.open("pending_approvals", width=360)
+    view = admin.view
+    expect(view.get_by_role("heading", level=1)).to_have_text("2 approvals pending")
+    assert admin.frame.evaluate("document.documentElement.scrollWidth") == 360
+    mail = view.get_by_role("article", name="send_email")
+    expect(mail).to_contain_text("Written for ben at the travel agency.")
+    mail.get_by_label("Reason (optional)").fill("To whom?")
+    mail.get_by_role("button", name="Deny").click()
+    expect(view.get_by_role("status")).to_contain_text("You denied the call of send_email.")
+    expect(view.get_by_role("status")).to_be_focused()
+    expect(view.get_by_role("heading", level=1)).to_have_text("1 approval pending")
+    view.get_by_role("article", name="book_hotel").get_by_role("button", name="Approve").click()
+    expect(view.get_by_role("status")).to_contain_text("You approved the call of book_hotel. It runs once.")
+    expect(view.get_by_text("No calls are waiting for approval.")).to_be_visible()
+    assert admin.messages("ui/update-model-context") == []
+    assert admin.violations() == []

@@ -40,6 +40,28 @@ def test_a_form_is_sent_from_a_sandbox_without_forms(hosted: Hosted, press: str)
     assert len(hosted.messages("tools/call")) == 1
 
 
+@pytest.mark.parametrize("sandbox", ["allow-scripts", "allow-scripts allow-forms"])
+def test_a_form_is_validated_unless_it_or_its_button_says_otherwise(hosted: Hosted, sandbox: str) -> None:
+    hosted.open("list_people", sandbox=sandbox)
+    hosted.view.get_by_role("button", name="Greet").click()
+    expect(hosted.view.get_by_label("Name")).to_be_focused()
+    assert hosted.messages("tools/call") == []
+    for count, name in enumerate(("Unchecked", "Hail"), start=1):
+        hosted.view.get_by_role("button", name=name).click()
+        hosted.wait_for("tools/call", count)
+    assert [each["params"]["arguments"] for each in hosted.messages("tools/call")] == [{"name": ""}] * 2
+
+
+def test_an_error_in_a_long_app_comes_into_view(hosted: Hosted) -> None:
+    hosted.open("list_people", maxHeight=300)
+    expect(hosted.view.get_by_role("button", name="Hail")).not_to_be_in_viewport()
+    hosted.view.get_by_role("button", name="Hail").scroll_into_view_if_needed()
+    expect(hosted.view.get_by_role("heading")).not_to_be_in_viewport()
+    hosted.frame.evaluate("mcp.show({isError: true, content: [{type: 'text', text: 'Nobody is there.'}]})")
+    expect(hosted.view.get_by_role("alert")).to_have_text("Nobody is there.")
+    expect(hosted.view.get_by_role("alert")).to_be_in_viewport()
+
+
 def test_an_app_is_readable_in_a_host_without_styles(hosted: Hosted) -> None:
     hosted.open("list_people", styles=False, theme="dark")
     expect(hosted.view.locator("li")).to_have_count(3)

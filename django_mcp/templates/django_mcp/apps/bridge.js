@@ -1,4 +1,4 @@
-/* MCP Apps (2026-01-26): window.mcp, events "mcp:…" of document, and data-mcp-… attributes. */
+/* MCP Apps (2026-01-26): window.mcp, events "mcp:*" of document, and data-mcp-* attributes. */
 (() => {
   "use strict";
   const root = document.documentElement;
@@ -9,8 +9,7 @@
   const notify = (method, params = {}) => post({ method, params });
   const request = (method, params = {}) =>
     new Promise((resolve, reject) => {
-      last += 1;
-      waiting.set(last, { resolve, reject });
+      waiting.set(++last, (error, result) => (error ? reject(Object.assign(new Error(), error)) : resolve(result)));
       post({ id: last, method, params });
     });
   const emit = (name, detail) => document.dispatchEvent(new CustomEvent(`mcp:${name}`, { detail }));
@@ -40,12 +39,13 @@
     place.querySelector(":scope > .mcp-note")?.remove();
     const role = kind === "error" ? "alert" : "status";
     place.prepend(make("p", { className: `mcp-note mcp-${kind}`, role, textContent: text }));
+    place.firstChild.scrollIntoView({ block: "nearest" });
   }
 
   function show(result, place = document.getElementById("mcp-app")) {
     const html = result._meta?.["django-mcp/html"];
-    if (!place) return; // a page that shows results itself
-    if (html !== undefined) {
+    if (!place) return; // its scripts show results
+    if (html != null) {
       place.innerHTML = html;
       place.querySelector("[autofocus], [aria-invalid=true]")?.focus();
     } else if (result.isError || place.textContent.trim()) {
@@ -72,13 +72,13 @@
       const { name, type, value, checked } = field;
       const { mcpJson, mcpList, mcpEmpty } = field.dataset;
       const read = (text) =>
-        text === "" ? null : mcpJson !== undefined ? JSON.parse(text) : type === "number" ? Number(text) : text;
+        text === "" ? null : mcpJson != null ? JSON.parse(text) : type === "number" ? Number(text) : text;
       if (!name || field.disabled || /button|reset|image/.test(type)) continue;
       if (type === "file") {
         if (field.files[0]) values[name] = await encode(field.files[0]);
       } else if (type === "select-multiple") {
         values[name] = [...field.selectedOptions].map((each) => read(each.value));
-      } else if (mcpList !== undefined) {
+      } else if (mcpList != null) {
         values[name] ??= [];
         if (type !== "checkbox" || checked) values[name].push(...(mcpList ? (value.match(/[^,]+/g) ?? []) : [value]).map(read));
       } else if (type === "checkbox") {
@@ -109,7 +109,7 @@
   }
 
   document.addEventListener("submit", (event) => {
-    event.preventDefault(); // a sandboxed page posts nothing
+    event.preventDefault(); // the frame posts nothing
     if (event.target.dataset.mcpTool) act(event.target, event.submitter);
   });
   document.addEventListener("click", (event) => {
@@ -117,8 +117,8 @@
     const element = event.target.closest("[data-mcp-tool], [data-mcp-message], [data-mcp-display], a[href]");
     if (!element) return;
     const { mcpTool, mcpMessage, mcpDisplay } = element.dataset;
-    if (button?.type === "submit" && button.form === element) {
-      if (element.reportValidity()) act(element, button); // some sandboxes allow no "submit"
+    if (button?.type === "submit" && button.form === element) { // "submit" may be blocked
+      if (button.formNoValidate || element.noValidate || element.reportValidity()) act(element, button);
     } else if (element.elements) return;
     else if (mcpTool) act(element);
     else if (mcpMessage) mcp.sendMessage(mcpMessage);
@@ -153,12 +153,11 @@
   };
   const asked = { ping: () => {}, "ui/resource-teardown": (params) => emit("teardown", params) };
 
-  window.addEventListener("message", (event) => {
+  addEventListener("message", (event) => {
     const { jsonrpc, id, method, params = {}, result, error } = event.data ?? {};
     if (event.source !== parent || jsonrpc !== "2.0") return;
     if (method === undefined) {
-      if (error) waiting.get(id)?.reject(Object.assign(new Error(), error));
-      else waiting.get(id)?.resolve(result);
+      waiting.get(id)?.(error, result);
       waiting.delete(id);
     } else if (id === undefined) {
       heard[method.replace("ui/notifications/", "")]?.(params);
@@ -166,7 +165,7 @@
       asked[method](params);
       post({ id, result: {} });
     } else {
-      post({ id, error: { code: -32601, message: `Unknown method ${method}` } });
+      post({ id, error: { code: -32601, message: "Method not found" } });
     }
   });
 
