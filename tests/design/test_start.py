@@ -16,6 +16,7 @@ from tests.design.sources import ROOT
 MAX_MODULES = 186
 SITE = """
 import asyncio, json, sys
+from django.urls import get_resolver
 from benchmarks.shapes import SHAPES
 from benchmarks.startup.application import application
 
@@ -31,14 +32,19 @@ path = first.split()[1].decode()
 scope = {"type": "http", "method": "POST", "path": path, "headers": headers, "query_string": b""}
 sent = []
 
+messages = iter([{"type": "http.request", "body": body}])
+
 async def receive():
-    return {"type": "http.request", "body": body}
+    for message in messages:
+        return message
+    await asyncio.Future()  # the client waits for the answer
 
 async def send(message):
     sent.append(message)
 
 asyncio.run(application(scope, receive, send))
-print(json.dumps({"started": started, "called": own(), "answer": sent[-1]["body"].decode()}))
+found = {"started": started, "called": own(), "answer": sent[-1]["body"].decode()}
+print(json.dumps({**found, "has_reversed": get_resolver()._populated}))
 """
 
 UNUSED = (
@@ -132,6 +138,10 @@ def test_of_features_that_may_be_used_only_what_knows_when_is_imported(site: Any
 
 def test_no_module_of_ours_is_imported_while_the_first_call_waits(site: Any) -> None:
     assert [each for each in site["called"] if each.startswith("django_mcp") and each not in site["started"]] == []
+
+
+def test_a_start_and_a_call_do_not_read_every_url_of_the_site(site: Any) -> None:
+    assert not site["has_reversed"]
 
 
 # Public names
