@@ -24,7 +24,7 @@ from django_mcp.model_resources.options import ModelResource
 from django_mcp.model_resources.schema import input_type, json_type, to_json_value, value_field
 from django_mcp.primitives.base import ToolError, untranslated
 from django_mcp.primitives.field_schema import nullable
-from django_mcp.primitives.function import Parameter
+from django_mcp.primitives.function import Parameter, read_docstring
 from django_mcp.primitives.schema import json_schema
 from django_mcp.primitives.validation_errors import with_article
 
@@ -486,8 +486,9 @@ class BoundResource:
     @property
     def description(self) -> str:
         """The declaration's description, by default its docstring or the model's title."""
-        written = self.resource.description or type(self.resource).__doc__
-        return inspect.cleandoc(written) if written else f"{self.title}."
+        if self.resource.description:
+            return inspect.cleandoc(self.resource.description)
+        return read_docstring(inspect.cleandoc(type(self.resource).__doc__ or ""))[0] or f"{self.title}."
 
     # Rows
 
