@@ -8,7 +8,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
-from django.urls import NoReverseMatch, reverse
+from django.urls import NoReverseMatch, Resolver404, get_script_prefix, resolve, reverse
+from django.utils.encoding import iri_to_uri
 
 from django_mcp.auth.base import authenticators
 from django_mcp.conf import settings
@@ -62,8 +63,15 @@ def url_of(server: MCPServer) -> str:
 @lru_cache(maxsize=256)
 def path_of(server: MCPServer) -> str:
     """Return an endpoint's URL path, without trailing slash."""
+    name = f"django_mcp:{server.name}"
     try:
-        return reverse(f"django_mcp:{server.name}")
+        # At the root, as documented: the first reverse() of a process would read every pattern of the site.
+        if resolve(f"/{server.path}").view_name == name:
+            return iri_to_uri(f"{get_script_prefix()}{server.path}")
+    except Resolver404:
+        pass
+    try:
+        return reverse(name)
     except NoReverseMatch:
         return f"/{server.path}"
 

@@ -358,7 +358,7 @@ def _tool(
         **hints(published.method),
     }
     return Tool(
-        function(endpoint, name, "", [], published, returns),
+        function(endpoint, name, [], published, returns),
         context_type=Context,
         arguments=arguments,
         tags=[*tags, *(operation.tags or ())],

@@ -17,21 +17,21 @@ CONTEXT = "ctx"
 def function(
     call: Callable[..., Any],
     name: str,
-    words: str,
     parameters: Sequence[Parameter],
     owner: object,
     returns: Any = EMPTY,
+    docstring: str = "",
 ) -> Callable[..., Any]:
     """Return a function with the given signature that passes its context and a dict of its arguments to *call*.
 
-    *words* is its docstring. *owner* is the declaration, for messages and pages that show the origin of a primitive.
+    *owner* is the declaration, for messages and pages that show the origin of a primitive.
     """
 
     def made(**keywords: Any) -> Any:
         return call(keywords.pop(CONTEXT), keywords)
 
     made.__name__ = made.__qualname__ = name
-    made.__doc__ = words
+    made.__doc__ = docstring
     made.__module__ = type(owner).__module__
     made.owner = owner  # type: ignore[attr-defined]
     own = Parameter(CONTEXT, Context, EMPTY, None)

@@ -321,7 +321,7 @@ class DeclaredForm:
                 options["visible"] = self._permission
         options.setdefault("description", self._words(form_class))
         if options.get("preview") is None:
-            options["preview"] = function(self._preview, f"preview_{call.__name__}", "", [GIVEN], self)
+            options["preview"] = function(self._preview, f"preview_{call.__name__}", [GIVEN], self)
         options["permission"] = None if permission == DEFAULT else permission
         self.tool = FormTool(call, self, server, **options)
         self.tool.waives_permission = self._written is not None and permission is None
@@ -426,13 +426,13 @@ class DeclaredForm:
 
     def function(self, returns: Any = EMPTY) -> Callable[..., Any]:
         """Return the function that the tool runs, with *returns* as its return annotation."""
-        call = function(self._run, self._name(self.form_class), "", [], self, returns)
+        call = function(self._run, self._name(self.form_class), [], self, returns)
         call.__module__ = self.form_class.__module__
         return call
 
     def shown(self) -> Callable[..., Any]:
         """Return the function that shows the form."""
-        call = function(self._show, f"{self.tool.name}_form", "", [], self)
+        call = function(self._show, f"{self.tool.name}_form", [], self)
         call.__module__ = self.form_class.__module__
         return call
 

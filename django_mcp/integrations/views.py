@@ -413,13 +413,13 @@ class ViewTool(LateTool):
         self._published = published
         self._returns: Any = ToolResult if output is None else shaped({"type": "object"})
         self._options = {**options, "description": description}
-        super().__init__(self._function([], ""), **self._options)
+        super().__init__(self._function([]), **self._options)
         if output is not None:  # set unchanged, because pydantic would try to resolve its references
             self._output.schema, self._output.is_wrapped = with_one_type(output)
             self._definition["outputSchema"] = self._output.schema
 
-    def _function(self, parameters: Any, words: str) -> Any:
-        return function(self._published, self._options["name"], words, parameters, self._published, self._returns)
+    def _function(self, parameters: Any, docstring: str = "") -> Any:
+        return function(self._published, self._options["name"], parameters, self._published, self._returns, docstring)
 
     def forget(self) -> None:
         """Discard the completed definition and the route."""

@@ -7,11 +7,10 @@ import datetime
 import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from django.db import models
@@ -74,8 +73,7 @@ def _view_context(
 # Values
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(NamedTuple):
     """A value as templates show it.
 
     Attributes:
@@ -104,8 +102,7 @@ class Value:
 NOTHING = Value("")
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(NamedTuple):
     """A column of a table or a field of a card.
 
     Attributes:

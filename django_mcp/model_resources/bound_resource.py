@@ -4,7 +4,7 @@ import datetime
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, NamedTuple, cast
 from urllib.parse import quote
 
 from django.core.exceptions import FieldDoesNotExist, ValidationError
@@ -24,7 +24,7 @@ from django_mcp.model_resources.options import ModelResource
 from django_mcp.model_resources.schema import input_type, json_type, to_json_value, value_field
 from django_mcp.primitives.base import ToolError, untranslated
 from django_mcp.primitives.field_schema import nullable
-from django_mcp.primitives.function import Parameter
+from django_mcp.primitives.function import Parameter, read_docstring
 from django_mcp.primitives.schema import json_schema
 from django_mcp.primitives.validation_errors import with_article
 
@@ -51,8 +51,7 @@ class PathError(ValueError):
         return str(self.text) % self.values
 
 
-@dataclass(frozen=True, slots=True)
-class Path:
+class Path(NamedTuple):
     """A path from a model to a value.
 
     Attributes:
@@ -167,8 +166,7 @@ def _field(model: type[models.Model], name: str, source: str) -> Any:
     return field
 
 
-@dataclass(frozen=True, slots=True)
-class Annotation:
+class Annotation(NamedTuple):
     """A value that the database computes for each row.
 
     Attributes:
@@ -248,8 +246,7 @@ class OutputField:
         raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(NamedTuple):
     """A declared filter.
 
     Attributes:
@@ -314,8 +311,7 @@ def _called(field: Any) -> str:
     return "primary key" if field.primary_key else str(field.verbose_name)
 
 
-@dataclass(frozen=True, slots=True)
-class SearchField:
+class SearchField(NamedTuple):
     """A path that is searched.
 
     Attributes:
@@ -328,16 +324,14 @@ class SearchField:
     is_vector: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(NamedTuple):
     """A key of an ordering."""
 
     path: Path
     is_descending: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Measure:
+class Measure(NamedTuple):
     """An aggregate that callers may compute. *function* is one of ``FUNCTIONS``."""
 
     function: str
@@ -352,8 +346,7 @@ class Measure:
         return nullable(json_type(end))
 
 
-@dataclass(frozen=True, slots=True)
-class Dimension:
+class Dimension(NamedTuple):
     """A value that rows may be grouped by.
 
     Attributes:
@@ -373,8 +366,7 @@ class Dimension:
         return nullable({"type": "integer"} if self.part else json_type(self.path.field))
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(NamedTuple):
     """A text, file or binary field with a resource of its own.
 
     Attributes:
@@ -494,8 +486,9 @@ class BoundResource:
     @property
     def description(self) -> str:
         """The declaration's description, by default its docstring or the model's title."""
-        written = self.resource.description or type(self.resource).__doc__
-        return inspect.cleandoc(written) if written else f"{self.title}."
+        if self.resource.description:
+            return inspect.cleandoc(self.resource.description)
+        return read_docstring(inspect.cleandoc(type(self.resource).__doc__ or ""))[0] or f"{self.title}."
 
     # Rows
 

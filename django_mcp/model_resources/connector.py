@@ -115,10 +115,11 @@ class Connector:
     def _tool(self, name: str, title: str, words: str, call: Any, parameter: Parameter, schema: dict[str, Any]) -> Tool:
         scopes = [frozenset(each.resource.scopes) for each in self._bounds.values()]
         tool = Tool(
-            function(call, name, words, [parameter], self, shaped(schema)),
+            function(call, name, [parameter], self, shaped(schema)),
             context_type=Context,
             name=name,
             title=title,
+            description=words,
             read_only=True,
             idempotent=True,
             open_world=False,

@@ -5,9 +5,8 @@ import html
 import json
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from django import forms
 from django.core.exceptions import FieldDoesNotExist, ImproperlyConfigured, ObjectDoesNotExist, ValidationError
@@ -389,8 +388,7 @@ class Lookup:
         return None
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """How a field chooses rows at an endpoint.
 
     Attributes:

@@ -11,10 +11,9 @@ SQLite rounds decimals, and without ``USE_TZ`` an hour is ambiguous when clocks 
 import hashlib
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.conf import settings
 from django.db import connections, models
@@ -270,8 +269,7 @@ SHORTER = (5000, 1000, TEXT_IN_LISTS, 100)
 """Maximum characters of one text, tried in turn if a single row exceeds the output limit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(NamedTuple):
     """Rows as JSON.
 
     Attributes:
@@ -316,7 +314,7 @@ def whole_row(
     for most in SHORTER:
         if len(to_json(row)) <= bound.resource.max_output_chars:
             break
-        row = serialize_row(bound, obj, columns, replace(showing, most_characters=min(most, showing.most_characters)))
+        row = serialize_row(bound, obj, columns, showing._replace(most_characters=min(most, showing.most_characters)))
         row |= {column.name: _bounded(row[column.name], column.schema, most) for column in columns}
     return row
 
@@ -357,8 +355,7 @@ def with_columns(
     return without_weight(with_relations(rows, columns, bound, access), columns, bound)
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """Objects, and the position after which more follow, or None."""
 
     objects: list[Any]

@@ -8,9 +8,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import models, router
 from django.db.models.deletion import Collector
@@ -52,8 +51,7 @@ _NOT_SHOWN: Any = object()
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Fields:
+class Fields(NamedTuple):
     """The changes of a model's fields, as one caller may see them."""
 
     bound: BoundResource

@@ -328,11 +328,12 @@ def _resource(
     **options: Any,
 ) -> Resource:
     resource = Resource(
-        function(call, name.replace("-", "_"), bound.description, parameters, bound.resource),
+        function(call, name.replace("-", "_"), parameters, bound.resource),
         uri,
         context_type=Context,
         name=name,
         title=title,
+        description=bound.description,
         mime_type=mime_type,
         icons=bound.resource.icons,
         scopes=bound.resource.scopes,

@@ -4,7 +4,7 @@ import mimetypes
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.core.exceptions import ObjectDoesNotExist
 from django.db import models
@@ -69,8 +69,7 @@ def rows_attribute(name: str) -> str:
     return f"mcp_rows_{name}"
 
 
-@dataclass(frozen=True, slots=True)
-class SerializerContext:
+class SerializerContext(NamedTuple):
     """How rows are serialized.
 
     Attributes:

@@ -72,12 +72,12 @@ def _read_tool(
     schema: dict[str, Any],
 ) -> Tool:
     resource = bound.resource
-    words = f"{bound.description}\n\n{words}"
     tool = Tool(
-        function(partial(run, bound), name, words, parameters, resource, shaped(schema)),
+        function(partial(run, bound), name, parameters, resource, shaped(schema)),
         context_type=Context,
         name=name,
         title=title,
+        description=f"{bound.description}\n\n{words}",
         icons=resource.icons,
         read_only=True,
         idempotent=True,
@@ -286,11 +286,12 @@ def _write_tool(
 ) -> Tool:
     resource, name = bound.resource, f"{verb}_{bound.name}"
     tool = Tool(
-        function(call, name, f"{bound.description}\n\n{words}", parameters, resource, returns),
+        function(call, name, parameters, resource, returns),
         context_type=Context,
         arguments=None if writer is None else FormArguments(writer.schema(), is_strict=True),
         name=name,
         title=phrase(f"{verb.capitalize()} {{}}", bound.options.verbose_name),
+        description=f"{bound.description}\n\n{words}",
         icons=resource.icons,
         read_only=False,
         destructive=destructive,
@@ -298,7 +299,7 @@ def _write_tool(
         open_world=False,
         scopes=(*resource.scopes, *resource.write_scopes),
         visible=Permitted(resource, verb),
-        preview=function(look, f"preview_{name}", "", parameters if writer is None else [GIVEN], resource),
+        preview=function(look, f"preview_{name}", parameters if writer is None else [GIVEN], resource),
         app=None if writer is None else app_for(bound, "get"),
     )
     tool.view_context = view_context(bound, "get")

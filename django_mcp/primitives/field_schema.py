@@ -7,9 +7,8 @@ serializer fields have the same schema.
 import html
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from django import forms
 from django.core import validators
@@ -29,8 +28,7 @@ SchemaOf = Schema | Callable[[Any], Schema]
 """A schema, or a function that returns the schema of a field."""
 
 
-@dataclass(frozen=True, slots=True)
-class FieldType:
+class FieldType(NamedTuple):
     """The JSON form of the values of a field class.
 
     Attributes:

@@ -276,8 +276,9 @@ def read_docstring(text: str) -> tuple[str | None, Mapping[str, str | None]]:
     from docstring_parser import parse  # noqa: PLC0415 - one line needs no parser
 
     docs = parse(text)
-    words = [part for part in (docs.short_description, docs.long_description) if part]
-    return "\n\n".join(words) or None, {parameter.arg_name: parameter.description for parameter in docs.params}
+    return (docs.description or "").rstrip("\n") or None, {
+        parameter.arg_name: parameter.description for parameter in docs.params
+    }
 
 
 def _written(call: Any) -> Any:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_origin
 
 from django.core.exceptions import ImproperlyConfigured
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
@@ -52,8 +52,7 @@ class HeaderParam:
         return {**schema, KEY: self.name}
 
 
-@dataclass(frozen=True, slots=True)
-class Mirror:
+class Mirror(NamedTuple):
     """A parameter that a header repeats.
 
     Attributes:

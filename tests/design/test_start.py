@@ -13,9 +13,10 @@ import pytest
 import django_mcp
 from tests.design.sources import ROOT
 
-MAX_MODULES = 186
+MAX_MODULES = 125
 SITE = """
 import asyncio, json, sys
+from django.urls import get_resolver
 from benchmarks.shapes import SHAPES
 from benchmarks.startup.application import application
 
@@ -31,23 +32,31 @@ path = first.split()[1].decode()
 scope = {"type": "http", "method": "POST", "path": path, "headers": headers, "query_string": b""}
 sent = []
 
+messages = iter([{"type": "http.request", "body": body}])
+
 async def receive():
-    return {"type": "http.request", "body": body}
+    for message in messages:
+        return message
+    await asyncio.Future()  # the client waits for the answer
 
 async def send(message):
     sent.append(message)
 
 asyncio.run(application(scope, receive, send))
-print(json.dumps({"started": started, "called": own(), "answer": sent[-1]["body"].decode()}))
+found = {"started": started, "called": own(), "answer": sent[-1]["body"].decode()}
+print(json.dumps({**found, "has_reversed": get_resolver()._populated}))
 """
 
 UNUSED = (
     "django_mcp.integrations",
     "django_mcp.admin",
+    "django_mcp.client",
     "django_mcp.contrib",
+    "django_mcp.doctor",
     "django_mcp.management",
     "django_mcp.oauth",
     "channels",
+    "docstring_parser",
     "jwcrypto",
     "oauth2_provider",
     "opentelemetry",
@@ -58,6 +67,7 @@ UNUSED = (
 """Of these nothing is imported for a site with a few plain tools and without the admin."""
 STARTING = {
     "approvals": {"receivers", "tool_policies"},
+    "listing": {"documents"},
     "model_resources": {"receivers"},
     "skills": {"declaration", "receivers", "skill"},
 }
@@ -132,6 +142,10 @@ def test_of_features_that_may_be_used_only_what_knows_when_is_imported(site: Any
 
 def test_no_module_of_ours_is_imported_while_the_first_call_waits(site: Any) -> None:
     assert [each for each in site["called"] if each.startswith("django_mcp") and each not in site["started"]] == []
+
+
+def test_a_start_and_a_call_do_not_read_every_url_of_the_site(site: Any) -> None:
+    assert not site["has_reversed"]
 
 
 # Public names

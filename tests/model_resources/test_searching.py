@@ -89,6 +89,31 @@ def test_no_words_find_all_and_too_many_are_refused(
     assert reader("ann").data("search_books", query="")["total"] == 5
 
 
+def test_a_description_is_shown_as_written_and_a_docstring_without_sections_for_developers(
+    server: MCPServer, books: list[Book], reader: Callable[..., Reader], subtests: pytest.Subtests
+) -> None:
+    class Documented(ModelResource):
+        """Books of the library.
+
+        Attributes:
+            fields: what developers need to know.
+        """
+
+        fields = ["title"]
+
+    class Described(Documented):
+        description = "Books of the library.\n\nExample:\n    The Sea"
+
+    for declaration, words in [
+        (Documented, "Books of the library.\n\nReturns one row"),
+        (Described, "Books of the library.\n\nExample:\n    The Sea\n\nReturns one row"),
+    ]:
+        with subtests.test(declaration=declaration.__name__), registering(server):
+            register(Book, declaration, server=server)
+            (tool,) = [each for each in reader("ann").list("tools/list") if each["name"] == "get_book"]
+            assert tool["description"].startswith(words)
+
+
 def test_a_filter_is_described_without_the_help_text_of_the_column(
     server: MCPServer, reader: Callable[..., Reader], people: Mapping[str, User]
 ) -> None:

@@ -77,6 +77,19 @@ def test_each_style_describes_prompts_and_resources_too(subtests: pytest.Subtest
             assert make_resource(call, "x:{city}{?nights}").definition["description"].startswith("Book a stay.")
 
 
+def test_a_first_sentence_on_two_lines_stays_one_paragraph() -> None:
+    def book(city: str) -> str:
+        """Book a stay in a hotel or a guest house of a
+        city.
+
+        Args:
+            city: Where to.
+        """
+        raise NotImplementedError
+
+    assert make_tool(book).definition["description"] == "Book a stay in a hotel or a guest house of a\ncity."
+
+
 def test_a_function_without_docstring_has_no_description() -> None:
     def silent(city: str) -> str: ...
 
@@ -157,5 +170,5 @@ def test_one_line_is_read_as_the_parser_would_read_it(subtests: pytest.Subtests)
     ]:
         with subtests.test(text=text):
             docs = parse(text)
-            words = "\n\n".join(part for part in (docs.short_description, docs.long_description) if part)
+            words = (docs.description or "").rstrip("\n")
             assert read_docstring(text) == (words or None, {each.arg_name: each.description for each in docs.params})

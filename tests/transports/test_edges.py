@@ -4,13 +4,16 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import nullcontext
+from types import ModuleType
 from typing import Any
 
 import pytest
 from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import ImproperlyConfigured
 from django.db import IntegrityError, connection, transaction
+from django.http import HttpResponse
 from django.test import override_settings
+from django.urls import include, path
 
 from django_mcp import AllowAny, BaseAuthentication, Context, MCPServer, Principal, RequestHead, ToolError, tool
 from django_mcp.auth.protected_resource import path_of
@@ -62,6 +65,23 @@ def test_an_endpoint_below_a_root_path_is_found(server: MCPServer) -> None:
 def test_the_urlconf_decides_where_an_endpoint_is(server: MCPServer) -> None:
     assert path_of(server) == "/test/mcp"
     assert path_of(MCPServerStub("default", "mcp")) == "/mcp"
+
+
+def test_an_endpoint_is_where_the_urlconf_includes_it(
+    make_server: Callable[..., MCPServer], subtests: pytest.Subtests
+) -> None:
+    endpoint = make_server("moved", path="prêt à/mcp")
+    page = path("prêt à/mcp", lambda _request: HttpResponse("a page"))
+    included = include(([path("prêt à/mcp", mcp_view(endpoint), name="moved")], "django_mcp"))
+    for case, patterns, where in [
+        ("at the root", [path("", included)], "/pr%C3%AAt%20%C3%A0/mcp"),
+        ("below a path", [path("api/", included)], "/api/pr%C3%AAt%20%C3%A0/mcp"),
+        ("below a path, where a page has its own", [page, path("api/", included)], "/api/pr%C3%AAt%20%C3%A0/mcp"),
+    ]:
+        module = ModuleType("some_urls")
+        vars(module)["urlpatterns"] = patterns
+        with subtests.test(case), override_settings(ROOT_URLCONF=module):
+            assert path_of(endpoint) == where
 
 
 class MCPServerStub:

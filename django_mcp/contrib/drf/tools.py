@@ -196,7 +196,7 @@ class APITool(LateTool):
             self.forget()
 
     def _function(self, returns: Any) -> Any:
-        return function(self.endpoint, self._options["name"], "", [], self._described.view, returns)
+        return function(self.endpoint, self._options["name"], [], self._described.view, returns)
 
     def made(self) -> Tool:
         """Return the complete tool."""
