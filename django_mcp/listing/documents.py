@@ -5,7 +5,7 @@ They name no tools, resources or prompts. Server cards and catalogs follow ``doc
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -26,6 +26,9 @@ MAX_DESCRIPTION = MAX_TITLE = 100
 NAME = re.compile(r"(?=.{3,200}\Z)[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+")
 AUTH_RECORD = re.compile(r"v=MCPv1; k=(ed25519|ecdsap384); p=[A-Za-z0-9+/]+=*")
 """``MCP_REGISTRY_AUTH``: the public key with which the registry checks who owns a domain."""
+_MAX_ICON_URL = 255
+_ICON_TYPES = ("image/png", "image/jpeg", "image/jpg", "image/svg+xml", "image/webp")
+_ICON_SIZE = re.compile(r"\d+x\d+|any")
 _CARD_SUFFIX = "/server-card"
 _HOUR = 3600
 
@@ -49,7 +52,7 @@ def server_card(server: MCPServer) -> dict[str, Any]:
     Raises:
         ImproperlyConfigured: ``BASE_URL`` is missing.
     """
-    described = _described(server, is_secure=False)
+    described = _described(server, for_registry=False)
     remote = {**_remote(server), "supportedProtocolVersions": list(SUPPORTED)}
     return {"$schema": CARD_SCHEMA, **described, "remotes": [remote]}
 
@@ -60,7 +63,7 @@ def server_json(server: MCPServer) -> dict[str, Any]:
     Raises:
         ImproperlyConfigured: ``BASE_URL`` is missing.
     """
-    return {"$schema": REGISTRY_SCHEMA, **_described(server, is_secure=True), "remotes": [_remote(server)]}
+    return {"$schema": REGISTRY_SCHEMA, **_described(server, for_registry=True), "remotes": [_remote(server)]}
 
 
 def ai_catalog() -> dict[str, Any]:
@@ -93,7 +96,7 @@ def published() -> list[MCPServer]:
     return [server for server in servers() if server.server_card]
 
 
-def _described(server: MCPServer, *, is_secure: bool) -> dict[str, Any]:
+def _described(server: MCPServer, *, for_registry: bool) -> dict[str, Any]:
     info = server.implementation
     found = {
         "name": registry_name(server),
@@ -101,10 +104,17 @@ def _described(server: MCPServer, *, is_secure: bool) -> dict[str, Any]:
         "description": info.get("description") or _title(server),
         "version": info["version"],
         "websiteUrl": info.get("websiteUrl"),
-        # The registry takes icons by https only.
-        "icons": [each for each in info.get("icons", ()) if not is_secure or each["src"].startswith("https:")],
+        "icons": [each for each in info.get("icons", ()) if not for_registry or _is_for_registry(each)],
     }
     return {key: value for key, value in found.items() if value}
+
+
+def _is_for_registry(icon: Mapping[str, Any]) -> bool:
+    """Return True if the registry's schema allows an icon. The registry refuses a whole document for one icon."""
+    src = icon["src"]
+    is_typed = icon.get("mimeType") in {None, *_ICON_TYPES}
+    is_sized = all(_ICON_SIZE.fullmatch(size) for size in icon.get("sizes", ()))
+    return src.startswith("https:") and len(src) <= _MAX_ICON_URL and is_typed and is_sized
 
 
 def _title(server: MCPServer) -> str:

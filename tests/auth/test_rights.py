@@ -61,6 +61,7 @@ def test_what_only_lacks_scopes_is_shown_to_a_client_that_can_ask_for_more(
 def test_a_call_that_needs_more_scopes_is_answered_with_what_to_ask_for(
     signed_in: Make, make_token: Make, subtests: pytest.Subtests
 ) -> None:
+    """SEP-2350; ``tests/conformance/test_scope_challenges.py`` has the fixtures of the conformance suite."""
     for method, params in [
         ("tools/call", {"name": "book", "arguments": {}}),
         ("resources/read", {"uri": "test://closed"}),

@@ -47,6 +47,10 @@ def offered(server: MCPServer) -> None:
         return [Week(1), Week(2)]
 
     @tool(server=server)
+    def count() -> float:
+        return 42
+
+    @tool(server=server)
     def week() -> Week | None:
         return Week(1)
 
@@ -87,7 +91,12 @@ def test_structured_content_is_text_where_it_has_no_place_of_its_own(old: Client
 
 def test_structured_content_and_its_schema_are_an_object_in_all_older_versions(old: Client) -> None:
     listed = {each["name"]: each for each in old.list("tools/list")}
-    for name, value in {"today": "2026-01-02", "weeks": [{"number": 1}, {"number": 2}], "week": {"number": 1}}.items():
+    for name, value in {
+        "today": "2026-01-02",
+        "weeks": [{"number": 1}, {"number": 2}],
+        "count": 42,
+        "week": {"number": 1},
+    }.items():
         result = old.call(name).result
         assert json.loads(result["content"][0]["text"]) == value
         if old.version >= "2025-06-18":
@@ -99,10 +108,12 @@ def test_structured_content_and_its_schema_are_an_object_in_all_older_versions(o
 
 @pytest.mark.parametrize("old", ["2026-07-28"], indirect=True)
 def test_structured_content_is_what_the_tool_returned_in_the_current_version(old: Client) -> None:
+    """An array or a number is not put into an object (SEP-2106; pull request 308 of the conformance suite)."""
     listed = {each["name"]: each for each in old.list("tools/list")}
     for name, kind, value in [
         ("today", "string", "2026-01-02"),
         ("weeks", "array", [{"number": 1}, {"number": 2}]),
+        ("count", "number", 42),
         ("week", "object", {"result": {"number": 1}}),  # a union
     ]:
         result = old.call(name).result

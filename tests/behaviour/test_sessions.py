@@ -260,6 +260,16 @@ def test_opening_again_leaves_the_first_session_as_it_was(legacy_talk: Conversat
     assert legacy_talk.call("ask", answers=[YES]).text == "True"
 
 
+@pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
+def test_a_batch_in_a_session_is_refused_and_the_session_goes_on(room: Room, version: str) -> None:
+    """The body is a single message (2025-06-18, Transports; pull request 381 of the conformance suite)."""
+    talk = Conversation(room, version).open()
+    pings = [{"jsonrpc": "2.0", "id": number, "method": "ping"} for number in (901, 902)]
+    answer = talk.post(pings).done()
+    assert (answer.status, answer.json["error"]["code"]) == (400, -32600)
+    assert talk.post({"jsonrpc": "2.0", "id": 903, "method": "ping"}).done().json["result"] == {}
+
+
 @pytest.mark.parametrize("edge", ["asgi", "view", "view under asgi"])
 def test_a_batch_in_an_unknown_session_is_not_found(room: Room) -> None:
     talk = Conversation(room, "2025-03-26").open()

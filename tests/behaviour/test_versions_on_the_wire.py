@@ -1,11 +1,11 @@
 """Which requests are modern, which are legacy, and what becomes of the mixtures real clients send."""
 
 import json
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 
-from django_mcp import MCPServer, tool
+from django_mcp import HeaderParam, MCPServer, tool
 from tests.clients import META, MODERN, Answer, Client
 
 ENVELOPE = {META + "protocolVersion": MODERN, META + "clientCapabilities": {}}
@@ -95,6 +95,7 @@ def test_an_unknown_version_is_answered_with_those_we_have(modern: Client) -> No
 
 
 def test_other_spellings_of_the_same_headers_are_accepted(modern: Client, subtests: pytest.Subtests) -> None:
+    """A name may be in Base64 that needs none (SEP-2243; pull request 350 of the conformance suite)."""
     for headers in [
         {**MODERN_HEADERS, "mcp-name": "=?base64?Z3JlZXQ=?="},
         {**MODERN_HEADERS, "mcp-name": "  greet  "},
@@ -105,6 +106,33 @@ def test_other_spellings_of_the_same_headers_are_accepted(modern: Client, subtes
             answer = send(modern, {**CALL, "_meta": ENVELOPE}, headers)
             assert answer.status == 200
             assert "mcp-session-id" not in answer.headers
+
+
+def test_a_repeated_parameter_that_is_absent_needs_no_header(
+    server: MCPServer, modern: Client, subtests: pytest.Subtests
+) -> None:
+    """SEP-2243, Server Behavior for Custom Headers; pull request 325 of the conformance suite.
+
+    That a required one is missing is told to the model, who can add it (2026-07-28, Tools, Error Handling). The pull
+    request still expects a JSON-RPC error, as a draft of the SEP did.
+    """
+
+    @tool(server=server)
+    def ship(
+        region: Annotated[str, HeaderParam("Region")], zone: Annotated[str | None, HeaderParam("Zone")] = None
+    ) -> str:
+        return f"{region} {zone}"
+
+    region = {"mcp-param-region": "north"}
+    for arguments, headers, text, is_error in [
+        ({"region": "north"}, region, "north None", False),
+        ({"region": "north", "zone": None}, region, "north None", False),
+        ({}, {}, "Missing argument 'region'.", True),
+        ({"zone": "a"}, {"mcp-param-zone": "a"}, "Missing argument 'region'.", True),
+    ]:
+        with subtests.test(arguments=arguments):
+            answer = modern.request("tools/call", {"name": "ship", "arguments": arguments}, headers=headers)
+            assert (answer.text, answer.result.get("isError", False)) == (text, is_error)
 
 
 def test_a_client_need_not_say_who_it_is(modern: Client, subtests: pytest.Subtests) -> None:

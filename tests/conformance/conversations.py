@@ -48,6 +48,41 @@ async def test_reconnection(ctx: Context) -> str:
 
 
 @tool
+async def test_event_replay(ctx: Context) -> str:
+    """Says one thing before it lets go of the connection, and two after."""
+    ctx.log("info", "notification1")
+    ctx.close_stream()
+    await asyncio.sleep(2 * PAUSE)
+    ctx.log("info", "notification2")
+    ctx.log("info", "notification3")
+    return "Three notifications were sent."
+
+
+@tool
+async def test_multiple_reconnections(ctx: Context, checkpoints: int = 3) -> str:  # noqa: PT028 - no test of ours
+    """Lets go of the connection after each of several notifications."""
+    for checkpoint in range(checkpoints):
+        ctx.log("info", f"checkpoint_{checkpoint}")
+        ctx.close_stream()
+        await asyncio.sleep(4 * PAUSE)
+    return f"The connection was closed {checkpoints} times."
+
+
+@tool(read_only=True)
+async def test_tool_slow(ctx: Context, durationMs: int) -> str:  # noqa: N803 - the name is the suite's
+    """Reports that it has begun, and takes its time; the suite cancels it."""
+    ctx.report_progress(0, durationMs)
+    await asyncio.sleep(durationMs / 1000)
+    return f"This took {durationMs} ms."
+
+
+@tool(read_only=True)
+async def test_tool_fast() -> str:
+    """Answers immediately, after another call was cancelled."""
+    return "This is a fast response."
+
+
+@tool
 def test_sampling(ctx: Context, prompt: str) -> str:
     """Asks the client's model.
 

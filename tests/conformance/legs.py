@@ -94,10 +94,12 @@ def running(leg: Leg, folder: Path) -> Iterator[str]:
         }
         migrate(environment)
         taken: set[int] = set()
+        port = free_port(taken) if leg.processes > 1 else None
+        environment["CONFORMANCE_URL"] = f"http://{HOST}:{port or '{port}'}"
         servers = [start(leg.command, environment, folder, taken, stack) for _ in range(leg.processes)]
-        port = servers[0].port
-        if leg.processes > 1:
-            port = free_port(taken)
+        if port is None:
+            port = servers[0].port
+        else:
             stack.enter_context(Balancer(port, [server.port for server in servers]))
         yield f"http://{HOST}:{port}/mcp"
 
@@ -119,10 +121,11 @@ def migrate(environment: Mapping[str, str]) -> None:
 def start(
     command: Command, environment: Mapping[str, str], folder: Path, taken: set[int], stack: ExitStack
 ) -> RunningServer:
-    """A server that accepts connections. It ends with *stack*."""
+    """A server that accepts connections. It ends with *stack*. ``{port}`` in *environment* stands for its port."""
     for attempt in range(ATTEMPTS):
         port = free_port(taken)
-        server = RunningServer(command(port), port, None, environment, folder)
+        own = {name: value.replace("{port}", str(port)) for name, value in environment.items()}
+        server = RunningServer(command(port), port, None, own, folder)
         try:
             server.wait_until_ready()
         except ProcessFailedError:

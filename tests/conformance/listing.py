@@ -49,6 +49,13 @@ TOOLS = [
     "test_input_required_result_multi_round",
     "test_input_required_result_tampered_state",
     "test_input_required_result_capabilities",
+    # Of scenarios in open pull requests: 308, 73, 436 and 438.
+    "sep_2106_array_output_tool",
+    "sep_2106_primitive_output_tool",
+    "test_event_replay",
+    "test_multiple_reconnections",
+    "test_tool_slow",
+    "test_tool_fast",
 ]
 PROMPTS = [
     "test_simple_prompt",

@@ -3,10 +3,12 @@
 from collections.abc import Iterable
 
 from django_mcp import EmbeddedResource, ImageContent, PromptMessage, ResourceContents, prompt
+from tests.conformance.authentication import required
 from tests.conformance.samples import PNG
+from tests.conformance.scopes import PROMPT
 
 
-@prompt
+@prompt(scopes=required(PROMPT))
 async def test_simple_prompt() -> str:
     """A text."""
     return "This is a simple prompt for testing."

@@ -8,11 +8,14 @@ Environment variables, all set by the harness:
     where it is set, PostgreSQL is used instead.
 ``CONFORMANCE_REDIS_URL``
     where it is set, Channels' layer is in Redis, else in memory.
+``CONFORMANCE_URL``
+    where it is set, this is the site's address, and tokens with scopes are recognised (see ``authentication.py``).
 """
 
 import os
 
 from demo_project.settings import BASE_DIR, postgresql, sqlite
+from tests.conformance.scopes import BASELINE, FULL, TOKENS
 
 SECRET_KEY = "of-no-use-outside-the-conformance-suite"
 DEBUG = False
@@ -65,3 +68,11 @@ LOGGING = {
 }
 
 DJANGO_MCP = {"AUTHENTICATION": ["django_mcp.AllowAny"], "NAME": "conformance"}
+CONFORMANCE_URL = os.environ.get("CONFORMANCE_URL")
+if CONFORMANCE_URL:
+    DJANGO_MCP |= {
+        "AUTHENTICATION": ["tests.conformance.authentication.ScopeTokens", "django_mcp.AllowAny"],
+        "BASE_URL": CONFORMANCE_URL,
+        "DEFAULT_SCOPES": [BASELINE],
+        "SCOPES": dict.fromkeys(TOKENS[FULL], "Run a scenario"),
+    }

@@ -13,10 +13,12 @@ from django_mcp import (
     server,
     tool,
 )
+from tests.conformance.authentication import required
 from tests.conformance.samples import PNG, WAV
+from tests.conformance.scopes import TOOL
 
 
-@tool(read_only=True)
+@tool(read_only=True, scopes=required(TOOL))
 async def test_simple_text() -> str:
     """A text."""
     return "This is a simple text response for testing."

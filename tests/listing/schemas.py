@@ -34,8 +34,14 @@ _REMOTE = {
 _ICON = {
     "src": {"type": "string", "format": "uri"},
     "mimeType": {"type": "string"},
-    "sizes": {"type": "array", "items": {"type": "string", "pattern": r"^(\d+x\d+|any)$"}},
+    "sizes": {"type": "array", "items": {"type": "string"}},
     "theme": {"enum": ["light", "dark"]},
+}
+_REGISTRY_ICON = {
+    **_ICON,
+    "src": {"type": "string", "pattern": "^https://", "maxLength": 255},
+    "mimeType": {"enum": ["image/png", "image/jpeg", "image/jpg", "image/svg+xml", "image/webp"]},
+    "sizes": {"type": "array", "items": {"type": "string", "pattern": r"^(\d+x\d+|any)$"}},
 }
 
 
@@ -70,6 +76,4 @@ def _server(schema: str, remote: dict[str, Any], icon: dict[str, Any]) -> dict[s
 SERVER_CARD = _server(
     CARD_SCHEMA, {**_REMOTE, "supportedProtocolVersions": {"type": "array", "items": {"type": "string"}}}, _ICON
 )
-SERVER_JSON = _server(
-    REGISTRY_SCHEMA, _REMOTE, {**_ICON, "src": {"type": "string", "pattern": "^https://", "maxLength": 255}}
-)
+SERVER_JSON = _server(REGISTRY_SCHEMA, _REMOTE, _REGISTRY_ICON)

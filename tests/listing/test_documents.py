@@ -61,8 +61,20 @@ def test_a_card_says_what_the_endpoint_is_and_where(travel: MCPServer) -> None:
     assert "refund_guest" not in json.dumps(card)
 
 
-def test_a_registry_takes_icons_by_https_only(travel: MCPServer) -> None:
-    assert [each["src"][:5] for each in server_json(travel)["icons"]] == ["https"]
+def test_a_registry_gets_only_the_icons_that_it_takes(make_server: Make, subtests: pytest.Subtests) -> None:
+    fits = Icon(f"{BASE}/i.svg", "image/svg+xml", ["any"], "dark")
+    for case, icon in {
+        "no https": Icon("data:image/png;base64,AA=="),
+        "media type": Icon(f"{BASE}/i.ico", "image/x-icon"),
+        "long": Icon(f"{BASE}/{'x' * 255}.png"),
+        "size": Icon(f"{BASE}/i.png", sizes=["48x48", "48"]),
+    }.items():
+        with subtests.test(case):
+            server = make_server(case.replace(" ", "-"), icons=[icon, fits])
+            found = server_json(server)
+            jsonschema.validate(found, SERVER_JSON)
+            assert [each["src"] for each in found["icons"]] == [fits.src]
+            assert len(server_card(server)["icons"]) == 2
 
 
 def test_a_client_is_asked_for_a_key_where_nothing_else_is_accepted(make_server: Make) -> None:

@@ -31,6 +31,7 @@ def test_every_app_of_the_demo_keeps_the_rules(ben: Hosted, clients: Clients) ->
     assert have_apps == APPS.keys()
     problems = {tool: validator.problems(tool, arguments) for tool, arguments in APPS.items()}
     assert {tool: found for tool, found in problems.items() if found} == {}
+    assert validator.listed_problems() == []
 
 
 def test_a_table_sorts_pages_opens_a_row_and_returns(ben: Hosted) -> None:

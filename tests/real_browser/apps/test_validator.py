@@ -53,3 +53,7 @@ def test_a_tool_whose_app_is_absent_is_found(validator: Validator) -> None:
     deprecated, absent = validator.problems("show_absent")
     assert "deprecated key" in deprecated
     assert "ui://apps/absent cannot be read" in absent
+
+
+def test_an_app_outside_of_ui_is_found(validator: Validator) -> None:
+    assert validator.listed_problems() == ["page://apps/misplaced is an app, and does not begin with ui://"]

@@ -1,7 +1,8 @@
 """The rules of the extension for servers and apps, checked on one tool that has an app.
 
-The extension's repository has a validator, which no published package contains (@modelcontextprotocol/ext-apps 2.0.4).
-These are the same requirements of its specification, and some more; shapes are checked with the package's schemas.
+The extension's repository has a validator (pull request 722), which no published package contains
+(@modelcontextprotocol/ext-apps 2.0.4). These are its rules APP-001 to APP-106, and some more; shapes are checked with
+the package's schemas.
 """
 
 import base64
@@ -61,6 +62,15 @@ class Validator:
             return [*found, f"{uri} cannot be read: {error.message.splitlines()[0]}"]
         found += self._resource(uri, contents)
         return [*found, *self._app(tool, arguments)]
+
+    def listed_problems(self) -> list[str]:
+        """Return what is wrong with the list of resources: an app outside of ``ui://`` is shown by no host."""
+        return [
+            f"{each['uri']} is an app, and does not begin with ui://"
+            for each in self.hosted.resources()
+            if not each["uri"].startswith("ui://")
+            and (each.get("mimeType") == MIME_TYPE or "ui" in each.get("_meta", {}))
+        ]
 
     def _uri(self, tool: str) -> str:
         meta = self.hosted.tool(tool)["_meta"]

@@ -64,3 +64,9 @@ def show_broken() -> str:
 def show_absent() -> str:
     """Show an app that is not there."""
     return "Nothing"
+
+
+@resource("page://apps/misplaced", mime_type=MIME_TYPE)
+def misplaced_app() -> str:
+    """An app that no host shows, because of its URI."""
+    return "<!doctype html>"
