@@ -359,6 +359,10 @@ _SAMPLES: tuple[tuple[Any, Callable[[], Any]], ...] = (
 """Values of databases, by class."""
 
 
+def _is_of_django(function: Any) -> bool:
+    return str(getattr(function, "__module__", "")).startswith("django.")
+
+
 def own_type(field: Any) -> dict[str, Any] | None:
     """Return the JSON Schema of a column whose class, of another package, has values of a type of its own, or None.
 
@@ -366,7 +370,7 @@ def own_type(field: Any) -> dict[str, Any] | None:
     texts.
     """
     reads = getattr(field, "from_db_value", None)
-    if reads is None or reads.__module__.startswith("django.") or custom_type(field) is not None:
+    if reads is None or _is_of_django(reads) or custom_type(field) is not None:
         return None
     sample = next((value() for kind, value in _SAMPLES if isinstance(field, kind)), None)
     if sample is None:
