@@ -27,7 +27,11 @@ def hidden(server: MCPServer, people: Any) -> None:
 @pytest.mark.parametrize(
     ("user", "changes"),
     [
-        pytest.param("ann", [hiding.change_what_is_hidden, hiding.delete_what_is_hidden], marks=pytest.mark.slow),
+        pytest.param(
+            "ann",
+            [hiding.change_what_is_hidden, hiding.delete_what_is_hidden],
+            marks=[pytest.mark.slow, pytest.mark.nightly],
+        ),
         ("cara", [hiding.change_all_but_books]),  # who may view books alone
     ],
 )

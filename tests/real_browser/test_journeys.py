@@ -5,7 +5,7 @@ import re
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -13,6 +13,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from benchmarks.process import HOST, free_port
 from scripts import screenshots
+from tests.lanes import at_night
 from tests.real_browser.conftest import PATIENCE, browser
 from tests.real_logins.conftest import chromium
 
@@ -156,12 +157,16 @@ def test_a_key_is_made_for_oneself_and_calls_until_it_is_revoked(agency: Agency,
     assert call(agency.endpoint, key, "get_preferences") == 401
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 631, 390])
+@pytest.mark.parametrize(
+    "screen",
+    [(1280, "light"), (631, "light"), (390, "dark"), at_night((1280, "dark")), at_night((390, "light"))],
+    ids=lambda screen: "-".join(map(str, screen)),
+)
 def test_everybody_can_use_the_pages(
-    agency: Agency, browser: Browser, signed_in: object, theme: str, width: int
+    agency: Agency, browser: Browser, signed_in: object, screen: tuple[int, Literal["light", "dark"]]
 ) -> None:
     """axe-core finds nothing in what is ours, and no page is wider than the window."""
+    width, theme = screen
     context, page = opened(browser, signed_in, viewport={"width": width, "height": 900}, color_scheme=theme)
     found = {}
     for name, path in {**screenshots.PAGES, **MORE_PAGES}.items():
