@@ -1,5 +1,6 @@
 """What a site's own querysets join is shown to nobody for whom it does not exist."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,9 +12,16 @@ from tests.model_resources.conftest import Reader
 from tests.model_resources.library.models import Author, Book, Publisher
 
 pytestmark = pytest.mark.postgresql
+
+
+def join_everything(rows: Any) -> Any:
+    with warnings.catch_warnings(action="ignore"):  # deprecated since Django 6.1
+        return rows.select_related()
+
+
 SITES_OWN: dict[str, Callable[[Any], Any]] = {
     "a join": lambda rows: rows.select_related("author__publisher"),
-    "a join of everything": lambda rows: rows.select_related(),
+    "a join of everything": join_everything,
     "rows fetched before": lambda rows: rows.prefetch_related("author"),
     "rows of its own choice fetched before": lambda rows: rows.prefetch_related(
         Prefetch("author", queryset=Author.objects.all()), "author__publisher"

@@ -400,7 +400,7 @@ class TestRows:
             )
         html = ann.call("create_book", title="Reef", author=hidden).html
         assert "Carl" not in html
-        assert '<option value="" selected>---------</option>' in html
+        assert re.search(r'<option value="" selected>-+[^<]*-</option>', html)
 
     def test_a_row_is_shown_to_be_changed_as_far_as_the_caller_may_read_it(self, ann: MCPClient) -> None:
         salt = Book.objects.get(slug="salt")
@@ -432,7 +432,7 @@ class TestRows:
         Book.objects.filter(pk=salt.pk).update(summary="Wet.")
         html = ann.call("update_book", pk=salt.pk, title="", summary="", author=None).html
         assert "Wet." not in html
-        assert '<option value="" selected>---------</option>' in html
+        assert re.search(r'<option value="" selected>-+[^<]*-</option>', html)
         assert 'data-mcp-empty="&quot;&quot;"' in field(html, "summary")
         assert f'data-mcp-arguments="{{&quot;pk&quot;: {salt.pk}}}"' in html
 
