@@ -1,5 +1,6 @@
 """Nobody hears of what does not exist for them: not of other people's rows, and not of their own when they are gone."""
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ from django.db import transaction
 from django_mcp import MCPServer, ModelResource, notify_changed, register
 from django_mcp.core.signals import Change, rows_changed
 from django_mcp.models import Event, Session
+from django_mcp.pubsub import event_store
 from tests.clients import LEGACY
 from tests.exchange import Room
 from tests.model_resources.library.models import Author, Book, Draft, Tag
@@ -249,6 +251,34 @@ def test_what_is_gone_when_a_stream_begins_is_not_heard_of(
     salt.save()
     assert ann.heard() == []
     assert Session.objects.get().subscriptions == [MARK]
+
+
+@with_sessions
+def test_a_subscription_that_is_read_late_does_not_bring_back_what_is_gone(
+    server: MCPServer,
+    ear: Callable[..., Ear],
+    salt: Book,
+    people: dict[str, User],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Streams look back for entries that were committed late, and so may read older ones too."""
+    since, may_read = event_store.since, threading.Event()
+
+    def read_late(*arguments: Any) -> Any:
+        assert may_read.wait(20)
+        return since(*arguments)
+
+    monkeypatch.setattr(event_store, "since", read_late)
+    ones_own(server)
+    ann = ear("ann", SALT)
+    ann.stream.leave()
+    salt.owner = people["eve"]
+    salt.save()
+    ann.open()
+    may_read.set()
+    assert ann.heard() == []
+    salt.save()
+    assert ann.heard() == []
 
 
 @with_sessions

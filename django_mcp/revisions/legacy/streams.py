@@ -88,6 +88,7 @@ class SessionStream(ParkedStream):
 
     __slots__ = (
         "_begun",
+        "_forgotten",
         "_hearing",
         "_position",
         "_primes",
@@ -112,6 +113,7 @@ class SessionStream(ParkedStream):
         self._token = secrets.token_urlsafe(8)
         self._begun = False
         self._unsubscribed: AbstractSet[str] = NONE
+        self._forgotten: AbstractSet[str] = NONE
 
     async def begin(self) -> AsyncGenerator[Event, None]:
         """Yield the id to resume from and missed events."""
@@ -140,17 +142,22 @@ class SessionStream(ParkedStream):
             return not self._begun or self._hearing.wants(entry)
         change = publish.read(entry.data)
         if "subscribed" in change:
+            if change["subscribed"] in self._forgotten and self._is_old(entry):
+                return True  # it was read late: the resource has been found to be gone since
             self._hearing.uris |= {change["subscribed"]}
             self._unsubscribed -= {change["subscribed"]}
+            self._forgotten -= {change["subscribed"]}
         elif "unsubscribed" in change:
             self._hearing.uris -= {change["unsubscribed"]}
             self._unsubscribed |= {change["unsubscribed"]}
         return True
 
+    def _is_old(self, entry: event_store.Entry) -> bool:
+        return entry.id <= (self._position or 0) or entry.id in self._read
+
     async def tell(self, entries: Sequence[event_store.Entry]) -> Sequence[Event]:
         """Return events of changes, until the session ends or opens another stream."""
-        position = self._position or 0
-        later = [entry for entry in entries if entry.id > position and entry.id not in self._read]
+        later = [entry for entry in entries if not self._is_old(entry)]
         current = list(takewhile(lambda entry: not _ends(entry, self._token), later))
         self.is_over = len(current) < len(later)
         return await self._events_for(current)
@@ -176,6 +183,7 @@ class SessionStream(ParkedStream):
     async def _forget(self, uris: AbstractSet[str]) -> None:
         if uris:
             self._hearing.uris -= uris
+            self._forgotten |= uris
             await patiently(shared_pool(), partial(sessions.forget_subscriptions, self._session, uris))
 
 
