@@ -6,12 +6,12 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import APIResponse, BrowserContext, Locator, Page, Route, expect
 from playwright.sync_api import TimeoutError as GoneError
 
 from tests.faults.conftest import until
 from tests.faults.wire import text
-from tests.real_browser.callers import KINDS, Declared, Kind, OldPlain, Plain, WithTasks
+from tests.real_browser.callers import KINDS, Declared, Kind, OldPlain, Plain, WithPages, WithTasks
 from tests.real_browser.conftest import LIST, PATIENCE, SOON, Site
 
 Open = Callable[..., Page]
@@ -79,6 +79,24 @@ def test_a_call_waits_is_approved_and_goes_on(site: Site, at_list: Open, amount:
     assert stayed(page)
     assert client.end() == f"Paid {amount} to {TO}."
     assert paid(site, amount) == 1
+
+
+@on_one_database
+def test_a_decision_is_confirmed_though_the_page_learns_of_it_before_the_answer(
+    site: Site, at_list: Open, amount: int
+) -> None:
+    page, client = at_list("cleo"), WithPages(site[0])
+    client.begin(amount=amount, to=TO)
+    page.goto(client.url)
+    held: list[tuple[Route, APIResponse]] = []
+    page.route("**/decide/", lambda route: held.append((route, route.fetch())))
+    page.locator("[data-mcp-live]:not([data-settling])").wait_for()
+    with page.expect_response(lambda answer: answer.url.endswith("/waiting/") and answer.status == 200):
+        card(page, amount).get_by_role("button", name="Approve", exact=True).click(no_wait_after=True)
+    ((route, answer),) = held
+    route.fulfill(response=answer)
+    expect(page.locator(".messagelist")).to_contain_text("You approved the call of pay")
+    assert client.end() == f"Paid {amount} to {TO}."
 
 
 @on_one_database

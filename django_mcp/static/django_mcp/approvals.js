@@ -11,7 +11,8 @@
     const start = (section) => {
         const texts = section.dataset, said = section.querySelector(".mcp-said"), lost = section.querySelector(".mcp-lost");
         const title = document.title.replace(/^\(\d+\) /, "");
-        let etag = texts.etag, pause = EVERY, timer = 0, asking = false, again = false, over = false, settling = 0;
+        let etag = texts.etag, pause = EVERY, timer = 0, settling = 0;
+        let asking = false, again = false, over = false, leaving = false;
 
         const say = (place, text, level) => {
             if (place.textContent === text) return;
@@ -60,6 +61,7 @@
         };
 
         const apply = (html) => {
+            if (leaving) return; // the page that comes confirms the decision
             const fresh = new DOMParser().parseFromString(html, "text/html");
             const list = section.querySelector(".mcp-cards"), cards = fresh.querySelector(".mcp-cards");
             let changed = false;
@@ -160,8 +162,11 @@
             } else if (texts.mcpLive === "list") {
                 event.preventDefault();
                 send(form, button);
+            } else {
+                leaving = true;
             }
         });
+        window.addEventListener("pageshow", () => { leaving = false; }); // back on it
         document.addEventListener("visibilitychange", look);
         showTimes();
         timer = setTimeout(look, EVERY);
