@@ -14,6 +14,7 @@ from urllib.parse import urljoin, urlsplit
 
 from django.conf import settings as django_settings
 from django.core.exceptions import DisallowedHost, ImproperlyConfigured
+from django.db import connections
 from django.dispatch import receiver
 from django.template.autoreload import get_template_directories
 from django.template.loader import get_template
@@ -22,7 +23,7 @@ from django.utils.autoreload import file_changed
 
 from django_mcp.conf import settings
 from django_mcp.core.context import Context
-from django_mcp.core.database import in_transaction
+from django_mcp.core.database import in_transaction, tools_alias
 from django_mcp.core.permissions import right
 from django_mcp.core.server import Extension, every_server
 from django_mcp.primitives.resource import Resource
@@ -166,8 +167,9 @@ class App(Resource):
                 more = view_context(context, result) if view_context else {}
                 return self.view(context, result, text=text, **more)
 
-            # On PostgreSQL a failed query of the template would end the tool's transaction too.
-            html = in_transaction(render)
+            # In a savepoint: on PostgreSQL a failed query of the template would end the tool's transaction too.
+            is_within = connections[tools_alias()].in_atomic_block
+            html = in_transaction(render) if is_within else render()
             if len(html.encode()) > (settings.MAX_BINARY_BYTES or sys.maxsize):
                 msg = f"the HTML has {len(html)} characters, more than MAX_BINARY_BYTES"
                 raise ValueError(msg)

@@ -47,6 +47,11 @@ def failing_query() -> str:
     return ""
 
 
+@register.simple_tag
+def is_within() -> bool:
+    return connection.in_atomic_block
+
+
 @pytest.fixture(autouse=True)
 def templates() -> Any:
     engine = copy.deepcopy(TEMPLATES[0])
@@ -228,6 +233,23 @@ def test_what_a_tool_saved_stays_if_a_query_of_its_template_fails(
     assert called.html == ""
     assert Group.objects.filter(name="Guides").exists()
     assert "could not be rendered" in caplog.text
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_view_of_a_tool_without_a_transaction_begins_none(server: MCPServer) -> None:
+    PAGES["within.html"] = "{% load queries %}{% is_within %}"
+
+    @tool(app="within.html", server=server, read_only=True)
+    def look() -> dict[str, str]:
+        return {}
+
+    @tool(app="within.html", server=server)
+    def change() -> dict[str, str]:
+        Group.objects.create(name="Guides")
+        return {}
+
+    client = host(server)
+    assert [client.call(name).html for name in ("look", "change")] == ["False", "True"]
 
 
 def test_in_development_a_template_that_loads_from_elsewhere_is_told_what_to_declare(
