@@ -11,7 +11,10 @@ MINUTES ?= 10
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
+# But for what `test` starts together below.
+ifndef TOGETHER
 .NOTPARALLEL:
+endif
 .PHONY: help demo test test-all lint types migrations fast everything pytest conformance auth-check docs screenshots matrix format clean require-python environment-dev \
   bench bench-rows bench-pages bench-streams bench-scale bench-growth bench-startup soak
 
@@ -24,7 +27,8 @@ demo: require-python ## Start the demo site with sample data (PORT=8000)
 	@$(PYTHON) scripts/environment.py '$(VENV)' demo
 	@DATABASE_URL= $(BIN)/python manage.py demo --port '$(PORT)'
 
-test: lint types migrations fast ## Check style and types and run the fast tests, in minutes (ARGS="-k name")
+test: environment-dev ## Check style and types and run the fast tests, in minutes (ARGS="-k name")
+	@$(MAKE) --no-print-directory -j2 TOGETHER=1 lint types migrations fast
 
 test-all: everything conformance auth-check ## Run every test: services, processes, browser, conformance, coverage
 

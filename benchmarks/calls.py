@@ -30,6 +30,8 @@ def fill(rows: int, users: list[int]) -> None:
         "name": "CASE WHEN n %% 99991 = 0 THEN 'rare' ELSE 'tool_' || (n %% 40) END",
         "outcome": _chosen(OUTCOMES),
         "error": "CASE WHEN n %% 10 = 7 THEN 'There is no flight ' || n ELSE '' END",
+        "exception_type": "''",
+        "exception_place": "''",
         "principal_kind": "'oauth'",
         "principal_id": "'' || (n %% 500)",
         "user_id": _chosen(users),

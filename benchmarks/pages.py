@@ -64,7 +64,7 @@ def pages() -> Iterator[Page]:
     calls = "requestlog/"
     yield Page("Calls", calls)
     yield Page("Calls, page 20", f"{calls}?p=20")
-    yield Page("Calls, refused", f"{calls}?outcome=denied")
+    yield Page("Calls, refused", f"{calls}?outcome=not_run")
     yield Page("Calls of a rare tool", f"{calls}?name=rare")
     yield Page(
         "Calls of one day",

@@ -144,6 +144,8 @@ DJANGO_MCP = {
         },
     },
     "DEFAULT_SCOPES": ["travel:read"],
+    # Clients register themselves, so that they can sign in without the internet too. On a public site leave this out.
+    "CLIENT_DOCUMENTS": False,
     # The MCP Inspector calls from a page of its own.
     "ALLOWED_ORIGINS": ["http://localhost:6274", "http://127.0.0.1:6274"],
     "NAME": "travel-agency",

@@ -37,7 +37,7 @@ LOGGING = {
     "root": {"handlers": ["console"], "level": "INFO"},
 }
 
-DJANGO_MCP = {**DEMO, "CLIENT_ADDRESS_HEADER": "X-Real-IP"}
+DJANGO_MCP = {**DEMO, "CLIENT_DOCUMENTS": True, "CLIENT_ADDRESS_HEADER": "X-Real-IP"}
 OAUTH2_PROVIDER = oauth_defaults(DJANGO_MCP)
 SILENCED_SYSTEM_CHECKS = [
     "django_mcp.W004",  # /open/mcp is meant to be open, and nothing can be written there

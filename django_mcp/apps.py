@@ -1,15 +1,18 @@
 """The app config: start-up and autodiscovery of ``mcp`` modules."""
 
+import logging
 import os
 from typing import Any
 
 from django.apps import AppConfig, apps
-from django.core.exceptions import ImproperlyConfigured
+from django.core.checks import register
 from django.utils.module_loading import autodiscover_modules
 
-from django_mcp.conf import settings
-from django_mcp.core.resources import renewers
+from django_mcp.conf import check_required, faults, missing_apps, settings
+from django_mcp.core.resources import credential_checks, renewers, site_checks
 from django_mcp.core.server import restore_all, snapshots
+
+logger = logging.getLogger("django_mcp")
 
 RELOADED = "RUN_MAIN"
 """Environment variable of processes started by Django's autoreloader (``django.utils.autoreload``)."""
@@ -41,21 +44,28 @@ class DjangoMCPConfig(AppConfig):
         Optional features are imported on first use: each ``receivers`` module imports the rest of its folder inside
         functions (decision 38).
         """
+        for fault in faults():  # the system checks do not get to it if importing the site's URLs fails
+            logger.error("%s No endpoint is served until this is corrected.", fault)
+        if missing_apps():
+            register(check_required, "django_mcp")
+            return
         from django_mcp import checks  # noqa: F401 - registers them
         from django_mcp.approvals import receivers as approvals
         from django_mcp.approvals import tool_policies
         from django_mcp.audit import recorder
-        from django_mcp.auth import api_keys, log_filter, oauth
+        from django_mcp.auth import api_keys, base, log_filter, oauth
         from django_mcp.auth import receivers as auth  # noqa: F401 - connects its signals
         from django_mcp.model_resources import receivers as model_resources
         from django_mcp.pubsub import publish
         from django_mcp.skills import receivers as skills
         from django_mcp.tasks import receivers as tasks
 
-        if apps.is_installed("oauth2_provider"):
+        if oauth.has_toolkit():
             from django_mcp.oauth import receivers  # noqa: F401 - connects its signals
 
         renewers.update(api_key=api_keys.renewed, client=oauth.renewed, oauth=oauth.renewed)
+        credential_checks[:] = [base.find_ended]
+        site_checks[:] = [base.asks_site]
         publish.connect_permissions()
         for feature in (approvals, model_resources, tasks):
             feature.connect()
@@ -64,10 +74,7 @@ class DjangoMCPConfig(AppConfig):
         recorder.install()
         log_filter.install_where_wanted()
         autodiscover_modules("mcp", register_to=_Registries())
-        if settings.APPROVALS_APP:
-            if not apps.is_installed("django.contrib.admin"):
-                msg = "DJANGO_MCP['APPROVALS_APP'] requires 'django.contrib.admin' in INSTALLED_APPS."
-                raise ImproperlyConfigured(msg)
+        if settings.APPROVALS_APP and apps.is_installed("django.contrib.admin"):
             from django_mcp.admin import approvals_app
 
             approvals_app.start()

@@ -14,9 +14,6 @@ def mcp_application(django_application: Application) -> Application:
     Call it after ``get_asgi_application()``, which sets up Django; importing it earlier is safe::
 
         application = mcp_application(get_asgi_application())
-
-    Raises:
-        ImproperlyConfigured: an endpoint has no authentication.
     """
     from django_mcp.transports.asgi import MCPApplication  # noqa: PLC0415 - needs the app registry
 

@@ -20,10 +20,12 @@ from django_mcp.core.apps import App
 from django_mcp.core.server import MCPServer, servers
 from django_mcp.core.throttling import RateThrottle
 from django_mcp.primitives.base import NO_RATE, parse_rate
-from django_mcp.primitives.schema import problems
+from django_mcp.primitives.compatibility import problems
 from django_mcp.primitives.tool import Tool
 
 MAX_ARGUMENTS = 60
+MAX_TOOLS = 128
+"""Maximum number of tools in a request to OpenAI's models, and of enabled tools in VS Code."""
 OURS = "django-mcp-toolkit"
 
 
@@ -39,8 +41,8 @@ def check_settings() -> list[CheckMessage]:
     """Report unknown keys of ``DJANGO_MCP``."""
     return [
         Error(
-            _("DJANGO_MCP has no key %(key)r.") % {"key": key},
-            hint=_("Did you mean %(meant)r?") % {"meant": meant}
+            _(conf.UNKNOWN) % {"key": key},
+            hint=_(conf.MEANT) % {"meant": meant}
             if meant
             else _("Keys are %(keys)s.") % {"keys": ", ".join(conf.KEYS)},
             id="django_mcp.E001",
@@ -52,8 +54,8 @@ def check_settings() -> list[CheckMessage]:
 def check_values() -> list[CheckMessage]:
     """Report values of ``DJANGO_MCP`` of the wrong type, invalid rates and invalid origins."""
     found: list[CheckMessage] = [
-        Error(_(conf.WRONG) % {**each._asdict(), "wanted": _(each.wanted)}, id="django_mcp.E003")
-        for each in conf.problems()
+        Error(_(problem.words) % {**problem._asdict(), "wanted": _(problem.wanted)}, id="django_mcp.E003")
+        for problem in conf.problems()
     ]
     if not found:
         for key in ("RATE_LIMIT", "REGISTRATION_RATE"):
@@ -90,16 +92,16 @@ def _is_throttle(path: str) -> bool:
 def check_context_managers() -> list[CheckMessage]:
     """Report entries of ``CALL_CONTEXT_MANAGERS`` that are not functions: every call would fail."""
     found: list[CheckMessage] = []
-    for each in () if conf.problems() else conf.settings.CALL_CONTEXT_MANAGERS:
+    for entry in () if conf.problems() else conf.settings.CALL_CONTEXT_MANAGERS:
         try:
-            is_right = callable(import_string(each) if isinstance(each, str) else each)
+            is_right = callable(import_string(entry) if isinstance(entry, str) else entry)
         except ImportError:
             is_right = False
         if not is_right:
             found.append(
                 Error(
                     _("%(entry)r in DJANGO_MCP['CALL_CONTEXT_MANAGERS'] is not an importable function.")
-                    % {"entry": each},
+                    % {"entry": entry},
                     hint=_("Name a function that takes a request and returns a context manager: 'shop.mcp.acting'."),
                     id="django_mcp.E040",
                 )
@@ -107,14 +109,40 @@ def check_context_managers() -> list[CheckMessage]:
     return found
 
 
+SETS_USER = frozenset(
+    {
+        "django.contrib.auth.middleware.AuthenticationMiddleware",
+        "django.contrib.sessions.middleware.SessionMiddleware",
+    }
+)
+
+
+def check_view_middleware() -> list[CheckMessage]:
+    """Report entries of ``VIEW_MIDDLEWARE`` that cannot be imported, or that replace the user of the call."""
+    found: list[CheckMessage] = []
+    for entry in () if conf.problems() else conf.settings.VIEW_MIDDLEWARE:
+        try:
+            made = import_string(entry) if isinstance(entry, str) else entry
+        except ImportError:
+            problem = _("%(entry)r in DJANGO_MCP['VIEW_MIDDLEWARE'] cannot be imported.")
+        else:
+            # By name: these classes import models, which a site may not have.
+            if not any(f"{base.__module__}.{base.__name__}" in SETS_USER for base in getattr(made, "__mro__", ())):
+                continue
+            problem = _("%(entry)r in DJANGO_MCP['VIEW_MIDDLEWARE'] replaces the caller by the user of a session.")
+        hint = _("Name only middleware that the views need, such as one that sets request.profile.")
+        found.append(Error(problem % {"entry": entry}, hint=hint, id="django_mcp.E063"))
+    return found
+
+
 def check_authentication() -> list[CheckMessage]:
     """Report endpoints without authentication."""
     return [
         Error(
-            _("%(server)r has no authentication, so it will not start.") % {"server": server},
+            _("%(server)r has no authentication, so it is not served.") % {"server": server},
             hint=_(
-                "Set MCPServer(authentication=[…]) or DJANGO_MCP['AUTHENTICATION']; "
-                "['django_mcp.AllowAny'] makes the endpoint public."
+                "Set DJANGO_MCP['AUTHENTICATION'] = ['django_mcp.APIKeyAuthentication'], or another class; "
+                "MCPServer(authentication=[…]) is for one endpoint."
             ),
             obj=server,
             id="django_mcp.E002",
@@ -143,7 +171,7 @@ def check_apps() -> list[CheckMessage]:
     """Report apps whose template is missing or invalid, and static files without an address that hosts can load."""
     found: dict[str, CheckMessage] = {}
     for server in servers():
-        for app in (each for each in server.resources.values() if isinstance(each, App)):
+        for app in (resource for resource in server.resources.values() if isinstance(resource, App)):
             try:
                 needs_address = app.uses_static and not conf.settings.BASE_URL
             except (TemplateDoesNotExist, TemplateSyntaxError) as error:
@@ -213,6 +241,26 @@ def check_argument_counts() -> Iterator[CheckMessage]:
             )
 
 
+def check_tool_counts() -> Iterator[CheckMessage]:
+    """Report endpoints that list more tools than some clients take."""
+    for server in servers():
+        count = sum(tool.is_for_model(shows_apps=False) for tool in server.tools.values())
+        if count > MAX_TOOLS and not 0 < server.search_above <= MAX_TOOLS:
+            yield Warning(
+                _(
+                    "%(server)r lists %(count)s tools. Models read those that a caller may use in each request, and "
+                    "some clients take at most %(most)s."
+                )
+                % {"server": server, "count": count, "most": MAX_TOOLS},
+                hint=_(
+                    "Let models search them: MCPServer(search_tools=40), or DJANGO_MCP['TOOL_SEARCH_THRESHOLD'] = 40; "
+                    "or publish a selection at another endpoint."
+                ),
+                obj=server,
+                id="django_mcp.W029",
+            )
+
+
 @cache
 def packages_distributions() -> Mapping[str, Sequence[str]]:
     """Return the distributions by package. Cached, because reading them takes a third of a second."""
@@ -239,12 +287,14 @@ OWN = (
     check_settings,
     check_values,
     check_context_managers,
+    check_view_middleware,
     check_authentication,
     check_descriptions,
     check_apps,
     check_databases,
     check_schemas,
     check_argument_counts,
+    check_tool_counts,
     check_distributions,
 )
 
@@ -304,7 +354,4 @@ def _messages(checks: Iterable[Callable[..., Iterable[CheckMessage]]], *argument
 
 def _is_readable() -> bool:
     """Return True if ``DJANGO_MCP`` is valid; other checks report what is not."""
-    try:
-        return not conf.problems()
-    except ImproperlyConfigured:
-        return False
+    return not conf.problems()

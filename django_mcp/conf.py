@@ -4,15 +4,18 @@ Options of a single endpoint are arguments of ``MCPServer``.
 """
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
+from django.apps import apps
 from django.conf import settings as django_settings
-from django.core.exceptions import ImproperlyConfigured
+from django.core.checks import CheckMessage, Error
 from django.core.signals import setting_changed
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation.trans_null import gettext_noop  # the usual one reads settings
 
+from django_mcp.secret_names import ARGUMENTS
 from django_mcp.version import __version__
 
 
@@ -20,7 +23,7 @@ class Settings(NamedTuple):
     """Keys of ``DJANGO_MCP`` and their defaults."""
 
     AUTHENTICATION: tuple[Any, ...] = ()
-    """Authentication classes, or dotted paths, of endpoints that name none. Without any, those do not start."""
+    """Authentication classes, or dotted paths, of endpoints that name none. Without any, those are not served."""
     BASE_URL: str | None = None
     """Public address of the site, such as ``"https://travel.example.com"``: scheme, host and port, no path or trailing
     slash. OAuth identifiers are made from it, never from a request (RFC 8414, RFC 9728)."""
@@ -63,12 +66,15 @@ class Settings(NamedTuple):
     CALL_CONTEXT_MANAGERS: tuple[Any, ...] = ()
     """Functions, or dotted paths, that take the Django request of a call (its ``user`` is the caller) and return a
     context manager. Calls run inside all of them, the first outermost."""
+    VIEW_MIDDLEWARE: tuple[Any, ...] = ()
+    """Middleware, as in ``MIDDLEWARE``, around the requests that tools make to the site's views and APIs. The first is
+    outermost."""
     TOOL_TIMEOUT: float | None = None
     """Default time limit of a tool in seconds; None for none."""
     MAX_OUTPUT_CHARS: int | None = 100_000
     """Default maximum characters of a tool's result; None for no limit."""
     MAX_BINARY_BYTES: int | None = 10 * 1024 * 1024
-    """Maximum bytes of images, audio and files in a tool's result; None for no limit."""
+    """Maximum bytes of images, audio and files in a result, and of a resource or prompt; None for no limit."""
     IGNORED_ARGUMENTS: tuple[str, ...] = ()
     """Arguments that a client adds to every call. They are dropped if the tool does not define them."""
     IDEMPOTENCY_TTL: int = 24 * 60 * 60
@@ -126,7 +132,7 @@ class Settings(NamedTuple):
     MAX_SESSIONS_PER_CALLER: int = 10_000
     """Sessions per caller and endpoint; a further one ends the least recently used."""
     MAX_STREAMS_PER_CALLER: int = 1000
-    """Open subscription streams per caller and process."""
+    """Open streams per caller and process."""
     ELICITATION_TTL: int = 60 * 60
     """Seconds for which a question waits for its answer, and a stream for a client that lost it."""
     POLL_INTERVAL: float = 0.5
@@ -144,9 +150,12 @@ class Settings(NamedTuple):
     CLIENT_CREDENTIALS: bool = False
     """Allow selected confidential clients to act as the user named in their ``ClientPolicy``."""
     REGISTRATION_RATE: str | None = "20/h"
-    """Client registrations per address (RFC 7591), such as ``"20/h"``."""
+    """Client registrations per address (RFC 7591), and fetched metadata documents per user, such as ``"20/h"``. IPv6
+    networks of /64 count as an address; /56 and /48 may have twice and four times as many."""
     MAX_UNUSED_CLIENTS: int = 1000
-    """Self-registered clients that never got a token."""
+    """Self-registered clients that never got a token. A further one replaces the oldest of the network with most."""
+    CLIENT_DOCUMENTS: bool = True
+    """Accept clients that identify themselves by the URL of a metadata document, which the site fetches."""
     CLIENT_DOCUMENT_PORTS: tuple[int, ...] = (443,)
     """Ports from which client ID metadata documents are fetched."""
     CLIENT_ADDRESS_HEADER: str | None = None
@@ -161,27 +170,22 @@ class Settings(NamedTuple):
     """Days for which these rows are kept; None for ever."""
     LOG_ARGUMENTS: bool = True
     """Log the arguments of calls, shortened and without secrets."""
-    REDACTED_ARGUMENTS: tuple[str, ...] = (
-        "password",
-        "passwd",
-        "passphrase",
-        "passcode",
-        "secret",
-        "token",
-        "api_key",
-        "private_key",
-        "access_key",
-        "credential",
-        "authorization",
-        "cookie",
-        "card",
-        "cvv",
-        "cvc",
-        "iban",
-        "ssn",
-        "otp",
-    )
+    REDACTED_ARGUMENTS: tuple[str, ...] = ARGUMENTS
     """Names of arguments that hold secrets: a word of the name or, from five letters on, any part of it."""
+
+
+APPROVALS_SCOPE = "mcp:approvals"
+"""Scope of the approvals app. Declared where it is on, and in no default of ours; a user has to agree to it."""
+
+APPROVALS_TEXT = _("Read calls of other people that wait for approval, and approve or deny them in your name")
+
+
+def with_own_scopes(values: Settings) -> Settings:
+    """Return settings that declare the package's own scopes as well, unless the site describes them itself."""
+    if not values.APPROVALS_APP:
+        return values
+    text = values.SCOPES.get(APPROVALS_SCOPE, APPROVALS_TEXT)
+    return values._replace(SCOPES={**values.SCOPES, APPROVALS_SCOPE: text})
 
 
 MAY_BE_ZERO = {"REFRESH_TOKEN_GRACE_TTL", "TOOL_SEARCH_THRESHOLD"}
@@ -202,26 +206,22 @@ KEYS = Settings._fields
 
 
 def given() -> Mapping[str, Any]:
-    """Return the setting as the site wrote it.
-
-    Raises:
-        ImproperlyConfigured: it is not a dict.
-    """
+    """Return the setting as the site wrote it; {} if it is not a dict, which ``problems`` reports."""
     value = getattr(django_settings, "DJANGO_MCP", {})
-    if not isinstance(value, Mapping):
-        msg = f"DJANGO_MCP must be a dict, not {type(value).__name__}."
-        raise ImproperlyConfigured(msg)
-    return value
+    return value if isinstance(value, Mapping) else {}
 
 
 WRONG = gettext_noop("DJANGO_MCP[%(key)r] must be %(wanted)s, not %(value)r.")
+WRONG_WHOLE = gettext_noop("DJANGO_MCP must be %(wanted)s, not %(value)r.")
+UNKNOWN = gettext_noop("DJANGO_MCP has no key %(key)r.")
+MEANT = gettext_noop("Did you mean %(meant)r?")
 
 
 class Wrong(NamedTuple):
     """A value of the wrong type. ``str()`` is in English, because settings are read before translations are available.
 
     Attributes:
-        key: key of ``DJANGO_MCP``.
+        key: key of ``DJANGO_MCP``; "" for the whole setting.
         wanted: what the value must be, as a message for ``gettext``.
         value: the value.
     """
@@ -230,12 +230,20 @@ class Wrong(NamedTuple):
     wanted: str
     value: Any
 
+    @property
+    def words(self) -> str:
+        """The message for ``gettext``."""
+        return WRONG if self.key else WRONG_WHOLE
+
     def __str__(self) -> str:
-        return WRONG % self._asdict()
+        return self.words % self._asdict()
 
 
 def problems() -> list[Wrong]:
     """Return the values of the wrong type."""
+    whole = getattr(django_settings, "DJANGO_MCP", {})
+    if not isinstance(whole, Mapping):
+        return [Wrong("", gettext_noop("a dict"), whole)]
     found = []
     for name, default in Settings._field_defaults.items():
         value = given().get(name, default)
@@ -274,13 +282,53 @@ def misspelt() -> dict[str, str | None]:
     }
 
 
+REQUIRED_APPS = ("django.contrib.contenttypes", "django.contrib.auth")
+"""Apps whose models the package refers to, or imports: users, groups and permissions."""
+MISSING = gettext_noop("%(name)r is not in INSTALLED_APPS, but django_mcp needs it.")
+
+
+def missing_apps() -> list[str]:
+    """Return the apps of ``REQUIRED_APPS`` that are not installed."""
+    return [name for name in REQUIRED_APPS if apps.apps_ready and not apps.is_installed(name)]
+
+
+def check_required(app_configs: Sequence[Any] | None, **options: Any) -> list[CheckMessage]:  # noqa: ARG001
+    """Report missing apps. No other check is run without them, as most modules cannot be imported."""
+    return [
+        Error(
+            gettext(MISSING) % {"name": name},
+            hint=gettext("Add %(name)r to INSTALLED_APPS, then run manage.py migrate.") % {"name": name},
+            id=f"{__package__}.E013",
+        )
+        for name in missing_apps()
+    ]
+
+
+def faults() -> list[str]:
+    """Return what is wrong with the site's settings, with the ids of the checks.
+
+    These are missing apps, and unknown keys and values of the wrong type in ``DJANGO_MCP``. While there is any, no
+    endpoint is served: what the key was meant to limit would not be limited.
+    """
+    unknown = [
+        UNKNOWN % {"key": key} + (f" {MEANT % {'meant': meant}}" if meant else "") for key, meant in misspelt().items()
+    ]
+    return [
+        *(f"django_mcp.E013: {MISSING % {'name': name}}" for name in missing_apps()),
+        *(f"django_mcp.E001: {text}" for text in unknown),
+        *(f"django_mcp.E003: {text}" for text in problems()),
+    ]
+
+
 def _read() -> Settings:
-    if wrong := problems():
-        raise ImproperlyConfigured(" ".join(map(str, wrong)))
+    """Return the settings, with the default in place of a wrong value: the site must start for its checks to run."""
+    wrong = {problem.key for problem in problems()}
     values: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in given().items() if key in KEYS
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in given().items()
+        if key in KEYS and key not in wrong
     }
-    return Settings(**values)
+    return with_own_scopes(Settings(**values))
 
 
 class _LazySettings:

@@ -9,7 +9,7 @@ from typing import Any
 from django.apps import apps
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from django.urls import ResolverMatch, URLPattern, URLResolver, include, path, re_path
+from django.urls import ResolverMatch, URLPattern, URLResolver, get_script_prefix, include, path, re_path
 from django.urls.resolvers import RoutePattern
 
 from django_mcp.auth.base import authenticators
@@ -29,7 +29,12 @@ def build_urlpatterns() -> list[URLPattern | URLResolver]:
     patterns: list[URLPattern | URLResolver] = [Endpoints(_endpoint_patterns())]
     if apps.is_installed("django.contrib.admin"):  # approvals are decided there
         patterns.append(path("", include((_approval_patterns(), "django_mcp_approvals"))))
-    if any(isinstance(each, OAuth2Authentication) for server in servers() for each in authenticators(server)):
+    takes_oauth = any(
+        isinstance(authenticator, OAuth2Authentication)
+        for server in servers()
+        for authenticator in authenticators(server)
+    )
+    if takes_oauth and apps.is_installed("oauth2_provider"):  # if it is not, a system check says so
         patterns += _oauth_patterns()
     return patterns
 
@@ -42,7 +47,7 @@ class Endpoints(URLResolver):
 
     def __init__(self, patterns: list[URLPattern]) -> None:
         super().__init__(RoutePattern("", is_endpoint=False), patterns, app_name=APP_NAME, namespace=APP_NAME)
-        self._found: dict[str, ResolverMatch] = {}
+        self._found: dict[tuple[str, str], ResolverMatch] = {}
 
     def resolve(self, path: str) -> ResolverMatch:
         """Return the cached match of *path*.
@@ -52,12 +57,13 @@ class Endpoints(URLResolver):
         Raises:
             Resolver404: no pattern matches.
         """
-        found = self._found.get(path)
+        key = path, get_script_prefix()  # paths of metadata may contain it
+        found = self._found.get(key)
         if found is None:
             found = super().resolve(path)
             if found.args or found.kwargs:
                 return found
-            self._found[path] = found
+            self._found[key] = found
         found.captured_kwargs = {}  # type: ignore[attr-defined] # new, because the site's code may change it
         return found
 

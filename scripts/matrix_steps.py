@@ -13,7 +13,7 @@ PATIENCE = 60.0
 """Seconds for a Python to say who it is."""
 SHOWN = 40
 """Lines of a failed run that are shown."""
-OUTER = ("DATABASE_URL", "REDIS_URL", "PYTHONPATH", "DJANGO_SETTINGS_MODULE", "VIRTUAL_ENV")
+OUTER = ("DATABASE_URL", "MARIADB_URL", "REDIS_URL", "PYTHONPATH", "DJANGO_SETTINGS_MODULE", "VIRTUAL_ENV")
 """Variables that would lead a cell to somewhere else."""
 WHO = "import sys, venv, ensurepip; print(sys.executable)"
 VERSIONS = """

@@ -150,6 +150,7 @@ def traffic(calls: int = 900) -> dict[str, int]:
         client, version = chance.choices(CLIENTS, [5, 3, 2, 1])[0]
         user = chance.choice(users)
         outcome = "error" if chance.random() < wrong else chance.choices(["ok", "denied"], [60, 1])[0]
+        is_crash = outcome == "error" and name not in ERRORS
         error = {"error": ERRORS.get(name, "Internal server error."), "denied": "Permission denied."}.get(outcome, "")
         rows.append(
             RequestLog(
@@ -157,8 +158,10 @@ def traffic(calls: int = 900) -> dict[str, int]:
                 server="default",
                 method="tools/call",
                 name=name,
-                outcome=outcome,
+                outcome="crashed" if is_crash else outcome,
                 error=error,
+                exception_type="KeyError" if is_crash else "",
+                exception_place="travel/flights.py:88" if is_crash else "",
                 principal_kind="oauth",
                 principal_id=f"{user.pk}:1",
                 user=user,
@@ -244,7 +247,12 @@ def traffic(calls: int = 900) -> dict[str, int]:
 def _approval(model: Any, user: Any, tool: str, arguments: Any, preview: Any, ago: timedelta) -> Any:
     from django.utils import timezone  # noqa: PLC0415
 
+    from django_mcp.approvals.fingerprint import version  # noqa: PLC0415
+    from django_mcp.core.principal import Principal  # noqa: PLC0415
+    from django_mcp.core.server import server  # noqa: PLC0415
+
     now = timezone.now() - ago
+    rule = server.policies.of(server.tools[tool], Principal("oauth", f"{user.pk}:1", user), ())
     number = model.objects.count()
     return model.objects.create(
         public_id=f"q7r{number:05}",
@@ -257,7 +265,7 @@ def _approval(model: Any, user: Any, tool: str, arguments: Any, preview: Any, ag
         arguments=arguments,
         parts={name: f"{number}{name}" for name in arguments},
         digest=f"{number:064}",
-        version="v",
+        version=version(server.tools[tool], rule),
         preview=preview,
         created=now,
         expires=now + timedelta(hours=1),

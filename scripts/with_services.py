@@ -1,4 +1,4 @@
-"""Run a command with the PostgreSQL and the Redis that answer, and say loudly which those are.
+"""Run a command with the PostgreSQL, MariaDB and Redis that answer, and say loudly which those are.
 
 A database named by an environment variable but out of reach would fail every test that touches it.
 The variable is taken away instead, and the command runs on SQLite, or without Redis, as it does when
@@ -21,6 +21,7 @@ def main(command: list[str]) -> None:
     """Probe, report, and become the command."""
     reports = [
         probed("PostgreSQL", "DATABASE_URL", connect_to_postgresql),
+        probed("MariaDB", "MARIADB_URL", connect_to_mariadb),
         probed("Redis", "REDIS_URL", ping_redis),
     ]
     rule = "=" * min(shutil.get_terminal_size().columns, 100)
@@ -52,6 +53,21 @@ def connect_to_postgresql(url: SplitResult) -> None:
     try:
         psycopg.connect(url.geturl(), connect_timeout=round(TIMEOUT)).close()
     except psycopg.Error as error:
+        raise ConnectionError(error) from error
+
+
+def connect_to_mariadb(url: SplitResult) -> None:
+    """Open a connection to the server and close it. Tests make databases of their own."""
+    import pymysql  # noqa: PLC0415 - likewise
+
+    if url.scheme != "mysql":
+        raise ValueError(f"{url.scheme}:// is not understood here, only mysql://")
+    account = {"user": unquote(url.username or ""), "password": unquote(url.password or "")}
+    try:
+        pymysql.connect(
+            host=url.hostname or "127.0.0.1", port=url.port or 3306, connect_timeout=round(TIMEOUT), **account
+        ).close()
+    except pymysql.Error as error:
         raise ConnectionError(error) from error
 
 

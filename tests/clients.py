@@ -161,14 +161,18 @@ async def no_django(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": b"this is Django"})
 
 
-async def exchange(application: Any, verb: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
-    """One request to an ASGI application."""
+async def exchange(
+    application: Any, verb: str, path: str, headers: Mapping[str, str], body: bytes, root_path: str = ""
+) -> Answer:
+    """One request to an ASGI application; *root_path* as of ``uvicorn --root-path``, which puts it before the path."""
+    path = root_path + path
     scope = {
         "type": "http",
         "http_version": "1.1",
         "method": verb,
         "scheme": "http",
         "path": urlsplit(path).path,
+        "root_path": root_path,
         "raw_path": path.encode(),
         "query_string": urlsplit(path).query.encode(),
         "headers": [

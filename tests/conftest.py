@@ -5,6 +5,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,6 +16,7 @@ from django.conf import settings
 from django.contrib.auth.models import Group, User
 from django.db import connection
 from django.test.utils import setup_databases, teardown_databases
+from django.urls import resolvers
 
 from django_mcp import AllowAny, MCPServer
 from django_mcp.approvals import tool_policies
@@ -22,13 +24,15 @@ from django_mcp.audit import recorder
 from django_mcp.audit.writer import log_pool, writer
 from django_mcp.core import failures
 from django_mcp.core import server as registry
-from django_mcp.core.concurrency import free_pool, shared_pool
+from django_mcp.core.concurrency import async_threads, free_pool, shared_pool
 from django_mcp.core.dispatch import watching
 from django_mcp.core.policies import NONE, policy_cache
+from django_mcp.model_resources.writes import has_history
 from django_mcp.models import (
     Approval,
     AutoApprovalRule,
     Call,
+    ClientPolicy,
     Event,
     PendingRequest,
     RequestLog,
@@ -40,14 +44,18 @@ from django_mcp.models import (
 from django_mcp.tasks.backends import _pool as task_pool
 from django_mcp.tasks.store import UNFINISHED
 from django_mcp.tasks.worker import keeper
+from tests import leftovers
 from tests.clients import LEGACY, MODERN, Client
 
 pytest_plugins = ["tests.lanes"]
 
+# Many tests have a URLconf of their own, and Django takes the patterns of the admin apart again for each.
+resolvers.normalize = cache(resolvers.normalize)
+
 for _each in registry.every_server():  # what the demo's tools say of themselves; see the fixture ``policies``
     _each.policies = NONE
 
-SERVICES = {"DATABASE_URL": "PostgreSQL", "REDIS_URL": "Redis"}
+SERVICES = {"DATABASE_URL": "PostgreSQL", "MARIADB_URL": "MariaDB", "REDIS_URL": "Redis"}
 
 
 def reachable(url: str) -> bool:
@@ -106,9 +114,11 @@ def django_db_setup(django_test_environment: None, django_db_blocker: Any) -> It
         made = setup_databases(verbosity=0, interactive=False)
         # Which Django asks SQLite once in a process; tests that count queries are not to count that.
         assert connection.features.supports_json_field
+        assert has_history()  # likewise
     yield
     shared_pool().close()
     free_pool().close()
+    async_threads().close()
     log_pool().close()
     task_pool().close()
     with django_db_blocker.unblock():
@@ -121,7 +131,16 @@ def django_db_setup(django_test_environment: None, django_db_blocker: Any) -> It
 
 
 @pytest.fixture(autouse=True)
-def _unsaid() -> None:
+def _nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Nothing that calls take is held after them. It is the first fixture, so that all others are gone by then."""
+    before = leftovers.Before()
+    yield
+    left = before.left()
+    assert not left or request.node.get_closest_marker("leaves"), f"left by the test: {'; '.join(left)}"
+
+
+@pytest.fixture(autouse=True)
+def _unsaid(_nothing_left: None) -> None:
     """What is logged seldom was not yet logged."""
     failures.forget()
     policy_cache._say_again = 0.0
@@ -193,7 +212,19 @@ def legacy(server: MCPServer, edge: str, open_database: None) -> Client:
     return Client(server, LEGACY, edge)
 
 
-LEFT = (PendingRequest, Call, Session, Event, Step, Approval, AutoApprovalRule, Task, ToolPolicy, RequestLog)
+LEFT = (
+    PendingRequest,
+    Call,
+    Session,
+    Event,
+    Step,
+    Approval,
+    AutoApprovalRule,
+    Task,
+    ToolPolicy,
+    ClientPolicy,
+    RequestLog,
+)
 """What endpoints keep, in the order in which it can be deleted."""
 
 
@@ -205,6 +236,8 @@ def open_database(request: pytest.FixtureRequest, django_db_setup: None, django_
         before = people_and_groups()
         yield
         end_tasks()
+        end_jobs()
+        rows = leftovers.rows()
         for model in LEFT:
             if model.objects.exists():  # a deletion looks for what points to the rows, for nothing most times
                 model.objects.all().delete()
@@ -215,6 +248,7 @@ def open_database(request: pytest.FixtureRequest, django_db_setup: None, django_
         for each in left:
             each.delete()
         assert not left, f"left for the tests after this one: {left}"
+        assert not rows or request.node.get_closest_marker("leaves"), f"left by the test: {'; '.join(rows)}"
 
 
 def people_and_groups() -> set[User | Group]:
@@ -233,6 +267,18 @@ def end_tasks() -> None:
         time.sleep(0.02)
 
 
+def end_jobs() -> None:
+    """Wait, not for ever, for what worker threads still do: a stream that has just ended may have begun to read.
+
+    A thread that loses the database in the middle of a transaction keeps its locks.
+    """
+    deadline = time.monotonic() + 5
+    for pool in (shared_pool(), free_pool()):
+        counter = pool._submit.__self__  # type: ignore[attr-defined]
+        while int(repr(counter)[len("count(") : -1]) - 1 > pool._finished and time.monotonic() < deadline:
+            time.sleep(0.002)
+
+
 @pytest.fixture(autouse=True)
 def _unwatched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Most tests have no database for the log of calls: without the fixture ``call_log`` nothing is written."""
@@ -245,6 +291,7 @@ def call_log(open_database: None) -> Iterator[Callable[[], list[RequestLog]]]:
     """The log of calls is on; gives what is in it, the oldest first."""
     RequestLog.objects.all().delete()
     free_pool().close()
+    async_threads().close()
     shared_pool().close()  # connections of threads that began in a test without it count no queries
     recorder.count_queries()
     writer.is_failing = False  # as the last call of another test may have left it

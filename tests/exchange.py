@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 from urllib.parse import urlsplit
 
 from django.core.handlers.asgi import ASGIHandler
@@ -16,20 +16,29 @@ from django.test import Client as DjangoClient
 
 from django_mcp import MCPServer
 from django_mcp.transports.asgi import MCPApplication
+from tests import leftovers
 from tests.clients import no_django, urls
 
 T = TypeVar("T")
 
 WITHIN = 15.0
 """Seconds after which something that should have happened has not."""
+TIMERS = {
+    "tick",  # of keep-alives: goes on as long as there are connections
+    "_come",  # of leases: likewise
+    "_set_result_unless_cancelled",  # of whoever looks for what is left
+}
+"""Timers that one event loop has once."""
+SERVING = "connection"
+"""Name of the tasks that serve connections."""
 BLANK_LINE = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 
 
-def eventually(condition: Callable[[], T], what: str = "it did not come true") -> T:
+def eventually(condition: Callable[[], T], what: str | Callable[[], str] = "it did not come true") -> T:
     """The first true value of *condition*."""
     deadline = time.monotonic() + WITHIN
     while not (value := condition()):
-        assert time.monotonic() < deadline, what
+        assert time.monotonic() < deadline, what() if callable(what) else what
         time.sleep(0.005)
     return value
 
@@ -64,7 +73,13 @@ class Received:
 
 
 class Exchange:
-    """One request, and as much of its answer as came so far. The waiting is done by whoever asks."""
+    """One request, and as much of its answer as came so far. The waiting is done by whoever asks.
+
+    Attributes:
+        open: those whose connections are.
+    """
+
+    open: "ClassVar[set[Exchange]]" = set()
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
@@ -134,6 +149,8 @@ class Exchange:
             is_start = message["type"] == "http.response.start"
             if self.ended or is_start is bool(self.status):
                 self.failure = AssertionError(f"a server takes no {message} now")
+                self.changed.notify_all()
+                return
             if is_start:
                 self.headers = {name.decode().lower(): value.decode() for name, value in message["headers"]}
                 self.status = message["status"]
@@ -176,6 +193,7 @@ class Room:
         for exchange in self._exchanges:
             if exchange.failure is not None:  # perhaps after the test had what it wanted
                 raise exchange.failure
+        assert not self._left, f"left on the event loop: {self._left}"
 
     async def _end(self) -> None:
         """Close all connections, then end what still runs, as a server does that goes down."""
@@ -183,12 +201,26 @@ class Room:
             exchange.left()
         if self._serving:
             await asyncio.wait(self._serving, timeout=1)
+        self._left = await self._not_ended()
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
         await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), WITHIN)
         await self._loop.shutdown_asyncgens()
         await self._loop.shutdown_default_executor()
+
+    async def _not_ended(self) -> list[str]:
+        """Say what does not end on the event loop although all clients are gone."""
+        deadline = time.monotonic() + leftovers.WITHIN
+        while (left := [*self._tasks_and_timers()]) and time.monotonic() < deadline:  # noqa: ASYNC110 - nobody says so
+            await asyncio.sleep(0.002)
+        return left
+
+    def _tasks_and_timers(self) -> Iterator[str]:
+        yield from (repr(task) for task in asyncio.all_tasks(self._loop) - {asyncio.current_task()})
+        for timer in list(self._loop._scheduled):
+            if not timer.cancelled() and getattr(timer._callback, "__name__", "") not in TIMERS:
+                yield repr(timer)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the event loop of the server."""
@@ -230,6 +262,7 @@ class Room:
         left = asyncio.Event()
         exchange.left = lambda: self._loop.call_soon_threadsafe(left.set)
         self._exchanges.append(exchange)
+        Exchange.open.add(exchange)
         incoming = iter([{"type": "http.request", "body": body, "more_body": False}])
 
         async def receive() -> dict[str, Any]:
@@ -240,13 +273,18 @@ class Room:
 
         async def send(message: dict[str, Any]) -> None:
             if not left.is_set():
-                exchange.put(message)
+                try:
+                    exchange.put(message)
+                except OSError:
+                    left.set()  # as a server that cannot send any more
+                    raise
 
         def ended(task: asyncio.Task[None]) -> None:
             self._serving.discard(task)
+            Exchange.open.discard(exchange)
             exchange.fail(None if task.cancelled() else task.exception())
 
-        task = self._loop.create_task(application(scope, receive, send))
+        task = self._loop.create_task(application(scope, receive, send), name=SERVING)
         task.add_done_callback(ended)
         self._serving.add(task)
 

@@ -153,7 +153,9 @@ def is_open(metafunc: pytest.Metafunc, name: str) -> bool:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: Any) -> None:
-    node.config.stash[MARKED] = max(node.config.stash.get(MARKED, 0), node.workeroutput.get("marked", 0))
+    node.config.stash[MARKED] = max(
+        node.config.stash.get(MARKED, 0), getattr(node, "workeroutput", {}).get("marked", 0)
+    )
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

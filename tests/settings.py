@@ -11,8 +11,14 @@ from tests.tables import NoMigrations
 
 # SQLite whatever DATABASE_URL says, unless asked: every run should have run there.
 ON_POSTGRESQL = os.environ.get("TEST_ON") == "postgresql"
-DATABASES = {"default": postgresql(os.environ["DATABASE_URL"]) if ON_POSTGRESQL else sqlite(":memory:")}
-if ON_POSTGRESQL:
+ON_MARIADB = os.environ.get("TEST_ON") == "mariadb"
+if ON_MARIADB:
+    from tests.mariadb import mariadb
+
+    DATABASES = {"default": mariadb(os.environ["MARIADB_URL"])}
+else:
+    DATABASES = {"default": postgresql(os.environ["DATABASE_URL"]) if ON_POSTGRESQL else sqlite(":memory:")}
+if ON_POSTGRESQL or ON_MARIADB:
     # One for each of several processes that share the tests among them.
     DATABASES["default"]["TEST"] = {
         "NAME": "_".join(["test", DATABASES["default"]["NAME"], os.environ.get("PYTEST_XDIST_WORKER", "")]).rstrip("_")
@@ -24,7 +30,12 @@ else:
 
 MIGRATION_MODULES = NoMigrations()
 
-INSTALLED_APPS = [*INSTALLED_APPS, "tests.model_resources.library", "tests.contrib.drf.snippets"]
+INSTALLED_APPS = [
+    *INSTALLED_APPS,
+    "tests.model_resources.library",
+    "tests.model_resources.family",
+    "tests.contrib.drf.snippets",
+]
 DEBUG = False
 ALLOWED_HOSTS = ["testserver", "localhost", "127.0.0.1", "[::1]"]
 # Most tests are of what endpoints do, for whom there is no need to sign in. The demo's own settings, with OAuth and API

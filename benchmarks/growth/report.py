@@ -10,7 +10,6 @@ GROWING = (
     "oauth2_provider_accesstoken",
     "oauth2_provider_refreshtoken",
     "django_mcp_apikey",
-    "django_mcp_clientpolicy",
     "django_mcp_session",
     "django_mcp_call",
     "django_mcp_pendingrequest",

@@ -91,10 +91,10 @@ class Filling:
             "expires": self._expires(rows),
         }
         server = {"server": "'default'"}
+        # Not what people make one by one, and all calls read: policies of tools and clients.
         return [
             (get_user_model(), {"username": key("user-"), "is_active": "TRUE"}),
             (own_models.APIKey, {**lives, "key_hash": key("k"), "prefix": "'mcp_key_' || n", "user_id": users}),
-            (own_models.ClientPolicy, {"client_id": key("client-")}),
             (toolkit.Application, {"client_id": key("client-"), "registration_source": "'manual'"}),
             (toolkit.AccessToken, self._token(lives, users)),
             (toolkit.RefreshToken, self._refresh_token(users)),
@@ -142,6 +142,7 @@ class Filling:
         return {
             "topic": own("'server:default'", key("stream:")),
             "data": """'{"method":"notifications/resources/updated","params":{"uri":"a://b"}}'""",
+            "position": "n",
             "created": time("-3600 + n %% 3600"),
             "expires": self._expires(rows),
         }
@@ -167,6 +168,7 @@ class Filling:
             "public_id": key("a"),
             "tool": "'discard'",
             "digest": key("d"),
+            "unique_key": f"CASE WHEN {UNDER_WAY} THEN {key('d')} END",
             "state": f"CASE WHEN {UNDER_WAY} THEN 'pending' ELSE 'consumed' END",
             "created": time("-60"),
             "expires": time(LATER),

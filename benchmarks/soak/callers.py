@@ -20,6 +20,7 @@ AGAIN_AFTER = 0.25
 """Seconds before something is sent again."""
 AGAIN_FOR = 40
 """How often a call with a key is sent at most."""
+INTERNAL_ERROR = -32603
 OVERSIZE = 100_000
 """Bytes of a body that the site refuses, see its settings."""
 
@@ -202,7 +203,10 @@ class Caller:
             found, said = reply.status, await reply.body()
             if found >= 500:
                 return Outcome.TOLD, f"HTTP {found} {said[:200].decode(errors='replace')}"
-            error = parsed(said).get("error", {})
+            error = parsed(said).get("error")
+            error = error if isinstance(error, dict) else {}  # that of 413 and 415 is a text
+            if error.get("code") == INTERNAL_ERROR:  # while the log cannot be written, nothing else is looked at
+                return Outcome.TOLD, error["message"]
             right = found == status and (code is None or error.get("code") == code)
             return (Outcome.OK, "") if right else (Outcome.WRONG, f"HTTP {found} {said[:200].decode(errors='replace')}")
 

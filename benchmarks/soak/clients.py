@@ -12,7 +12,7 @@ from benchmarks.soak.wire import Reply, send
 
 PATH = "/soak/mcp"
 META = "io.modelcontextprotocol/"
-NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri", "tasks/get": "taskId"}
 CLIENT = {"name": "soak", "version": "1"}
 ids = itertools.count(1)
 """Request ids, never the same twice."""

@@ -79,18 +79,26 @@ def problems(ledger: Ledger, rows: Mapping[str, int], logged: Logged) -> list[Pr
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """Calls that were not answered, which is what is not promised: how many of them had an effect."""
+    """Calls that were not answered, which is what is not promised: how many of them had an effect.
+
+    Attributes:
+        unlogged: how many of these are not in the log: the process died, or the log failed, between the two.
+    """
 
     calls: int
     with_row: int
+    unlogged: int = 0
 
 
-def undecided(ledger: Ledger, rows: Mapping[str, int]) -> dict[str, Undecided]:
+def undecided(ledger: Ledger, rows: Mapping[str, int], logged: Logged | None = None) -> dict[str, Undecided]:
     """By what their clients were told."""
     calls: Counter[str] = Counter()
     with_row: Counter[str] = Counter()
+    unlogged: Counter[str] = Counter()
+    known = {uid for _, uid, _ in logged or ()}
     for entry in ledger.entries:
         if entry.rows is Rows.ONE_IF_OK and entry.outcome is not Outcome.OK:
             calls[entry.outcome] += 1
             with_row[entry.outcome] += bool(rows.get(entry.uid))
-    return {outcome: Undecided(calls[outcome], with_row[outcome]) for outcome in sorted(calls)}
+            unlogged[entry.outcome] += bool(rows.get(entry.uid)) and logged is not None and entry.uid not in known
+    return {outcome: Undecided(calls[outcome], with_row[outcome], unlogged[outcome]) for outcome in sorted(calls)}

@@ -60,12 +60,23 @@ class Entry:
     insists: bool = False
 
 
+NAMES = {
+    "worker": "worker at {port} killed",
+    "redis": "redis restarted",
+    "postgresql": "postgresql restarted",
+    "backends": "backends terminated",
+    "lock": "tables locked",
+    "disk": "disk full",
+}
+"""For people, by kind."""
+
+
 @dataclass(slots=True)
 class Fault:
     """Something that was made to fail.
 
     Attributes:
-        kind: ``worker``, ``redis`` or ``postgresql``.
+        kind: one of ``faults.KINDS``.
         port: of the worker.
         began: seconds of ``time.monotonic``; when it was ended.
         healed: when it answered again, for everybody.
@@ -81,7 +92,7 @@ class Fault:
     @property
     def name(self) -> str:
         """For people."""
-        return f"worker at {self.port} killed" if self.kind == "worker" else f"{self.kind} restarted"
+        return NAMES[self.kind].format(port=self.port)
 
     def overlaps(self, entry: Entry) -> bool:
         """Whether it was going on at any moment of the entry's time."""
@@ -90,10 +101,11 @@ class Fault:
     def excuses(self, entry: Entry) -> bool:
         """Whether the entry need not have been answered.
 
-        Without Redis everything goes on, so its restart excuses nothing. That a call is never answered, however often
+        Without Redis everything goes on, and behind a lock everything waits, so these excuse nothing.
+        That a call is never answered, however often
         it is sent or however long its client waits, is excused by the death of the worker in which it ran alone.
         """
-        if self.kind == "redis" or not self.overlaps(entry) or entry.outcome is Outcome.WRONG:
+        if self.kind in {"redis", "lock"} or not self.overlaps(entry) or entry.outcome is Outcome.WRONG:
             return False
         if self.kind == "worker":
             return self.port in entry.ports

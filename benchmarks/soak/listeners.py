@@ -29,6 +29,7 @@ class Listener:
         self._events: AsyncIterator[Event] | None = None
         self._reply: Reply | None = None
         self._last: str | None = None
+        self._announced = self._noticed = 0
 
     async def live(self) -> None:
         """Go on until the end."""
@@ -43,7 +44,7 @@ class Listener:
             self._close()
 
     def _close(self) -> None:
-        self._last = None
+        self._last, self._announced, self._noticed = None, 0, 0
         if self._reply is not None:
             self._reply.close()
         self._reply = self._events = None
@@ -86,6 +87,7 @@ class Listener:
 
     async def _hear(self) -> bool:
         """Announce a change elsewhere, and wait for it; whether the stream still stands."""
+        self._announced += 1
         told = await self._announce()
         if told.outcome is not Outcome.OK:
             return True
@@ -116,6 +118,8 @@ class Listener:
                 while True:
                     with suppress(Broken):
                         if verdict := await self._next():
+                            if self._noticed > self._announced:
+                                return Outcome.WRONG, f"{self._noticed} notices of {self._announced} changes"
                             self._soak.ledger.heard.append((began, time.monotonic() - began))
                             return verdict
                     if not isinstance(self._client, Legacy):
@@ -133,6 +137,7 @@ class Listener:
             if event.data and event.message.get("method") == "notifications/resources/updated":
                 found = event.message["params"]["uri"]
                 if found == f"soak://news/{self._news}":
+                    self._noticed += 1
                     return Outcome.OK, ""
         return None
 

@@ -115,7 +115,10 @@ def leftovers(found: Mapping[str, Undecided]) -> str:
     """Calls whose clients were not told whether they were made."""
     if not found:
         return "Every call that writes was answered."
-    parts = (f"{name}: {each.calls:,}, of which {each.with_row:,} had been made" for name, each in found.items())
+    parts = (
+        f"{name}: {each.calls:,}, of which {each.with_row:,} had been made, {each.unlogged:,} without a row in the log"
+        for name, each in found.items()
+    )
     return f"Calls that write and were not answered: {'; '.join(parts)}."
 
 

@@ -14,7 +14,7 @@ from benchmarks.soak import judging, report, services
 from benchmarks.soak.callers import Caller
 from benchmarks.soak.clients import Legacy, Modern
 from benchmarks.soak.exchanges import PATIENCE, Soak
-from benchmarks.soak.faults import Breaker, plan
+from benchmarks.soak.faults import KINDS, Breaker, plan
 from benchmarks.soak.ledger import Ledger, Outcome
 from benchmarks.soak.listeners import Listener
 from benchmarks.soak.samples import growing
@@ -50,6 +50,12 @@ class Site:
     database: str
     redis: str
     logs: Path
+    disk: Path | None
+
+    @property
+    def kinds(self) -> list[str]:
+        """Return the faults that can be made here."""
+        return [kind for kind in KINDS if kind != "disk" or self.disk is not None]
 
 
 @contextmanager
@@ -61,6 +67,9 @@ def running(options: Options, say: Say) -> Iterator[Site]:
         say("starting PostgreSQL and Redis")
         postgresql, database = services.postgresql(directory, free_port(taken))
         redis, redis_url = services.redis(directory, free_port(taken))
+        disk = stack.enter_context(services.small_disk(directory))
+        if disk is None:
+            say("no disk is filled here: a file system of its own takes root's rights")
         for service in (postgresql, redis):
             stack.callback(service.stop)
             service.start()
@@ -68,6 +77,7 @@ def running(options: Options, say: Say) -> Iterator[Site]:
             "DJANGO_SETTINGS_MODULE": SETTINGS,
             "BENCH_DATABASE": database,
             "SOAK_REDIS_URL": redis_url,
+            "SOAK_TABLESPACE": str(disk / "tables") if disk is not None else "",
             "PYTHONUNBUFFERED": "1",
         }
         run(["benchmarks.soak.site.prepare"], None, environment, within=120)
@@ -77,7 +87,7 @@ def running(options: Options, say: Say) -> Iterator[Site]:
         stack.callback(workers.end)
         say(f"starting {options.workers} workers")
         workers.start()
-        yield Site(workers, {"postgresql": postgresql, "redis": redis}, database, redis_url, logs)
+        yield Site(workers, {"postgresql": postgresql, "redis": redis}, database, redis_url, logs, disk)
 
 
 async def lived(site: Site, soak: Soak, options: Options, say: Say) -> tuple[Breaker, Watcher, list[str]]:
@@ -89,11 +99,12 @@ async def lived(site: Site, soak: Soak, options: Options, say: Say) -> tuple[Bre
         *(Listener(soak, Legacy() if number % 2 else Modern()).live() for number in range(options.listeners)),
     ]
     seconds = 60 * options.minutes
-    breaker, watcher = Breaker(soak, site.services, say), Watcher(site.workers, soak.ledger, site.database, site.redis)
+    breaker = Breaker(soak, site.services, site.database, site.disk, say)
+    watcher = Watcher(site.workers, soak.ledger, site.database, site.redis)
     say(f"{len(clients)} clients, for {options.minutes:g} min")
     living = [asyncio.create_task(client) for client in clients]
     watching = asyncio.create_task(watcher.live())
-    breaking = asyncio.create_task(breaker.go_through(plan(seconds)))
+    breaking = asyncio.create_task(breaker.go_through(plan(seconds, site.kinds)))
     await asyncio.wait(living, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
     soak.stopping.set()
     await asyncio.wait(living, timeout=2 * PATIENCE)
@@ -138,7 +149,7 @@ def soaked(options: Options, say: Say) -> tuple[str, bool]:
     others += [f"growth: {series.whose}, {series.figure}" for series in growing(watcher.series)]
     missed = [each for each in breaker.recoveries if not each.good]
     others += [f"no good answer after: {each.fault.name}" for each in missed]
-    if len(breaker.recoveries) < len(plan(60 * options.minutes)):
+    if len(breaker.recoveries) < len(plan(60 * options.minutes, site.kinds)):
         others.append("not all that was planned was made to fail")
     parts = [
         report.traffic(ledger),
@@ -147,7 +158,7 @@ def soaked(options: Options, say: Say) -> tuple[str, bool]:
         report.growth(watcher.series),
         report.changes(ledger),
         report.silence(ledger),
-        report.leftovers(judging.undecided(ledger, found.rows)),
+        report.leftovers(judging.undecided(ledger, found.rows, found.logged)),
         f"Rows: {sum(found.rows.values()):,}. Calls in the log: {sum(found.logged.values()):,}.",
         report.PROMISES,
         "\n".join(["What the workers wrote:", *(f"{count:>6}  {line}" for count, line in lines)]),

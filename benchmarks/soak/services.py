@@ -5,7 +5,8 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -170,3 +171,27 @@ def redis(directory: Path, port: int) -> tuple[Service, str]:
     command = [shutil.which("redis-server") or "redis-server", "--port", str(port), "--bind", HOST]
     command += ["--save", "", "--appendonly", "no", "--dir", str(directory)]
     return Service(command, signal.SIGTERM, answers, directory / "redis.log"), url
+
+
+DISK = "48m"
+"""Size of the disk that is filled."""
+
+
+@contextmanager
+def small_disk(directory: Path) -> Iterator[Path | None]:
+    """Mount a file system in memory, with a folder for PostgreSQL's tables; None where that is not allowed."""
+    disk = directory / "disk"
+    disk.mkdir()
+    mount, unmount = shutil.which("mount"), shutil.which("umount")
+    words = [mount or "mount", "-t", "tmpfs", "-o", f"size={DISK}", "soak", str(disk)]
+    if not mount or not unmount or subprocess.run(words, capture_output=True, check=False).returncode:
+        yield None
+        return
+    try:
+        tables = disk / "tables"
+        tables.mkdir(mode=0o700)
+        if options := as_user():
+            os.chown(tables, options["user"], options["group"])
+        yield disk
+    finally:
+        subprocess.run([unmount, str(disk)], capture_output=True, check=False)

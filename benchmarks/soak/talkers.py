@@ -2,16 +2,30 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from benchmarks.soak.callers import AGAIN_AFTER, PAUSE, new_uid, surely_opened
 from benchmarks.soak.clients import META, Legacy, Modern, accepted, call_of, ids
-from benchmarks.soak.exchanges import Attempt, Soak, Verdict, answer_of, is_error, judged, says, text_of, verdict_on
+from benchmarks.soak.exchanges import (
+    Attempt,
+    Message,
+    Soak,
+    Verdict,
+    answer_of,
+    is_error,
+    judged,
+    says,
+    text_of,
+    verdict_on,
+)
 from benchmarks.soak.ledger import Outcome, Rows
 from benchmarks.soak.streams import Refused, Stream, out_of_order
 from benchmarks.soak.wire import Broken
 
+TASKS = "io.modelcontextprotocol/tasks"
+"""The extension's name."""
 STEPS = 20
 """How far ``count`` counts: a second's work."""
 SLOW = 3.0
@@ -35,6 +49,8 @@ class Talker:
             self.count_and_resume,
             self.be_asked,
             self.be_asked_on_a_stream,
+            self.be_approved,
+            self.have_done,
             self.hang_up,
             self.cancel,
         ]
@@ -90,7 +106,7 @@ class Talker:
         if (
             stream is not None
             and entry.outcome is not Outcome.WRONG
-            and (wrong := out_of_order(stream.messages, STEPS))
+            and (wrong := out_of_order(_before_error(stream.messages), STEPS))
         ):
             entry.outcome, entry.detail = Outcome.WRONG, wrong
 
@@ -166,6 +182,68 @@ class Talker:
                 pass
             await asyncio.sleep(AGAIN_AFTER)
 
+    # Approvals and tasks
+
+    async def be_approved(self) -> None:
+        """A call that waits until a person has decided at another worker; who waits in vain sends it again."""
+        attempt = self._attempt("modern call that is approved", "write_approved")
+        params = call_of("write_approved", {"uid": attempt.uid})
+
+        async def work() -> Verdict:
+            calling = asyncio.ensure_future(self._modern.request(attempt.ports[0], "tools/call", params))
+            try:
+                decided = await self._decide(attempt, calling)
+                outcome, detail = await verdict_on(await calling, says(f"wrote {attempt.uid}"))
+            finally:
+                calling.cancel()
+            if outcome is Outcome.TOLD and decided and "approv" in detail:
+                attempt.ports.append(self._soak.workers.next())
+                attempt.repeated = True
+                reply = await self._modern.request(attempt.ports[-1], "tools/call", params)
+                return await verdict_on(reply, says(f"wrote {attempt.uid}"))
+            return outcome, detail
+
+        await attempt.run(work())
+
+    async def _decide(self, attempt: Attempt, calling: "asyncio.Future[Any]") -> bool:
+        """Approve, as soon as there is something to approve; whether that was done."""
+        while not calling.done():
+            try:
+                port = self._soak.workers.another(attempt.ports[0])
+                reply = await self._modern.request(port, "tools/call", call_of("decide", {"uid": attempt.uid}))
+                outcome, _ = await verdict_on(reply, says("decided"))
+                if outcome is Outcome.OK:
+                    return True
+            except Broken:
+                pass
+            await asyncio.sleep(AGAIN_AFTER)
+        return False
+
+    async def have_done(self) -> None:
+        """A task, which its client asks for at the other workers until it is over."""
+        attempt = self._attempt("modern task", "work")
+        capabilities = {META + "clientCapabilities": {"extensions": {TASKS: {}}}}
+
+        async def work() -> Verdict:
+            params = call_of("work", {"uid": attempt.uid}, _meta=capabilities)
+            made = await answer_of(await self._modern.request(attempt.ports[0], "tools/call", params))
+            task_id = made.get("result", {}).get("taskId")
+            if task_id is None:
+                return (Outcome.TOLD, text_of(made)) if is_error(made) else (Outcome.WRONG, f"no task: {made}")
+            while True:
+                await asyncio.sleep(AGAIN_AFTER)
+                with suppress(Broken):
+                    port = self._soak.workers.another(attempt.ports[0])
+                    params = {"taskId": task_id, "_meta": capabilities}
+                    found = await answer_of(await self._modern.request(port, "tasks/get", params))
+                    status = found.get("result", {}).get("status")
+                    if status == "completed":
+                        return judged(found["result"], says(f"worked {attempt.uid}"))
+                    if status in {"failed", "cancelled"}:
+                        return Outcome.TOLD, str(found["result"].get("error") or status)
+
+        await attempt.run(work())
+
     # Giving up
 
     async def hang_up(self) -> None:
@@ -220,3 +298,8 @@ class Talker:
         except Broken:
             return False
         return reply.status == 202
+
+
+def _before_error(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages of a stream without a response that is an error, before which some may be missing."""
+    return [message for message in messages if "method" in message or not is_error(message)]

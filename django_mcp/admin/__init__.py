@@ -1,6 +1,5 @@
 """Pages in Django's admin: which ``ModelAdmin`` is registered for which model."""
 
-from django.apps import apps
 from django.contrib import admin
 
 from django_mcp import models
@@ -15,6 +14,7 @@ from django_mcp.admin.request_log import RequestLogAdmin
 from django_mcp.admin.sessions import SessionAdmin
 from django_mcp.admin.tasks import TaskAdmin
 from django_mcp.admin.tools import ToolsAdmin
+from django_mcp.auth.oauth import has_toolkit
 
 admin.site.register(models.Approval, ApprovalAdmin)
 admin.site.register(models.AutoApprovalRule, AutoApprovalRuleAdmin)
@@ -27,7 +27,7 @@ admin.site.register(models.Task, TaskAdmin)
 admin.site.register(models.Tools, ToolsAdmin)
 admin.site.register(models.Playground, PlaygroundAdmin)
 
-if apps.is_installed("oauth2_provider"):
+if has_toolkit():
     from django_mcp.admin.oauth_clients import OAuthClientAdmin
 
     admin.site.register(models.OAuthClient, OAuthClientAdmin)

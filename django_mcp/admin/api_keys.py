@@ -1,6 +1,6 @@
 """Admin of API keys: creation, list and revocation."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from django import forms
@@ -14,12 +14,34 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext_lazy
 from django.views.decorators.debug import sensitive_variables
 
-from django_mcp.admin.base import STYLES, StoppingAdmin, checkboxes, endpoint_choices, scope_choices
-from django_mcp.auth.api_keys import DAYS, State, create_key, find_problems, revoke_key, state_of, takes_keys
+from django_mcp.admin.base import (
+    STYLES,
+    DecisionAdmin,
+    DecisionForm,
+    StoppingAdmin,
+    UserChoiceAdmin,
+    checkboxes,
+    endpoint_choices,
+    scope_choices,
+    user_lookups,
+    what_ends,
+)
+from django_mcp.admin.display import line
+from django_mcp.auth.api_keys import (
+    DAYS,
+    State,
+    create_key,
+    find_problems,
+    revoke_key,
+    scopes_of_keys,
+    state_of,
+    takes_keys,
+)
 from django_mcp.auth.protected_resource import path_of, url_of
 from django_mcp.client.configuration import CLIENTS, Setting, Target, Unsupported, name_for
 from django_mcp.conf import settings
 from django_mcp.core.permissions import declared
+from django_mcp.core.principal import display_name
 from django_mcp.core.server import MCPServer, servers
 from django_mcp.models import APIKey
 
@@ -48,7 +70,7 @@ class NewKeyForm(_ModelForm):
     )
     scopes = checkboxes(
         label=gettext_lazy("Scopes"),
-        choices=scope_choices,
+        choices=lambda: [choice for choice in scope_choices() if choice[0] in scopes_of_keys()],
         required=False,
         help_text=gettext_lazy("Scopes of the key. None selected: the scopes that the endpoints require."),
     )
@@ -61,7 +83,7 @@ class NewKeyForm(_ModelForm):
 
     class Meta:
         model = APIKey
-        fields = ("user", "name")
+        fields = ("user", "name", "read_only")
 
     class Media:
         """Stylesheets."""
@@ -82,6 +104,29 @@ class NewKeyForm(_ModelForm):
             for field, words in problems.items():
                 self.add_error(field, words)
         return given
+
+
+class KeyForm(DecisionForm):
+    """Form to rename a key, and to limit it to tools that change nothing."""
+
+    loosens = forms.BooleanField(
+        label=gettext_lazy("Give the key more than now"), required=False, widget=forms.HiddenInput
+    )
+    decided = ("read_only",)
+
+    class Meta:
+        model = APIKey
+        fields = ("name", "read_only")
+
+    class Media:
+        """Stylesheets."""
+
+        css = STYLES
+
+    def loosened(self) -> list[str]:
+        """Return a sentence about what a valid form gives to the key."""
+        is_wider = "read_only" in self.changed and not self.cleaned_data["read_only"]
+        return [_("It opens only tools that change nothing, and would open others.")] if is_wider else []
 
 
 class StateFilter(admin.SimpleListFilter):
@@ -108,9 +153,12 @@ class StateFilter(admin.SimpleListFilter):
         return queryset
 
 
-class APIKeyAdmin(StoppingAdmin):
-    """Creates API keys, which are shown once. Afterwards they can be renamed or revoked."""
+class APIKeyAdmin(DecisionAdmin, UserChoiceAdmin, StoppingAdmin):
+    """Creates API keys, which are shown once. Afterwards they can be renamed, limited to reading or revoked."""
 
+    acts_with = "change_apikey"
+    form = KeyForm
+    nothing_yet = gettext_lazy("No API keys yet. A key lets a program call the endpoints as a user.")
     stop_path = "revoke"
     stop_title = gettext_lazy("Revoke API key")
     stop_question = gettext_lazy("Revoke the key “%s”? Requests with it fail from now on. This cannot be undone.")
@@ -120,18 +168,24 @@ class APIKeyAdmin(StoppingAdmin):
     stopped_many = ngettext_lazy("%d API key is revoked.", "%d API keys are revoked.")
     note = gettext_lazy("Revoked.")
 
-    list_display = ("name", "prefix", "user", "endpoint_names", "state", "expires", "last_used")
+    list_display = ("name", "prefix", "person", "endpoint_names", "state", "expires", "last_used")
     list_filter = (StateFilter, "created")
     list_select_related = ("user",)
     ordering = ("-pk",)
     raw_id_fields = ("user",)
+    user_field = "user"
     actions = ("revoke_selected",)
-    readonly_fields = (*("prefix", "user", "endpoint_names", "scope_words", "state"), *WRITTEN)
+    readonly_fields = (*("prefix", "person", "endpoint_names", "scope_words", "state"), *WRITTEN)
 
     @admin.display(description=gettext_lazy("state"))
     def state(self, row: APIKey) -> str:
         """Return the key's state."""
         return str(WORDS[state_of(row)])
+
+    @admin.display(description=gettext_lazy("user"), ordering="user")
+    def person(self, row: APIKey) -> str:
+        """Return the name of the user."""
+        return line(display_name(row.user))
 
     @admin.display(description=gettext_lazy("endpoints"))
     def endpoint_names(self, row: APIKey) -> str:
@@ -146,22 +200,33 @@ class APIKeyAdmin(StoppingAdmin):
 
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:  # noqa: ARG002
         """Include the username field of the site's user model."""
-        return ("name", "prefix", f"user__{get_user_model().USERNAME_FIELD}")
+        return ("name", "prefix", *user_lookups())
 
-    def get_fields(self, request: HttpRequest, obj: APIKey | None = None) -> Any:  # noqa: ARG002
+    def get_fields(self, request: HttpRequest, obj: APIKey | None = None) -> Any:
         """Return the fields to create a key, or to view one."""
-        return ("user", "name", "endpoints", "scopes", "days") if obj is None else ("name", *self.readonly_fields)
+        new = ("user", "name", "endpoints", "scopes", "read_only", "days")
+        if obj is None:
+            return new
+        hidden = ("shown", "loosens") if self.has_change_permission(request, obj) else ()
+        return ("name", "read_only", *hidden, *self.readonly_fields)
 
     def get_readonly_fields(self, request: HttpRequest, obj: APIKey | None = None) -> Any:  # noqa: ARG002
-        """Make all but the name read-only once a key exists."""
+        """Allow changing the name, and what the key opens of its scopes, once a key exists."""
         return () if obj is None else self.readonly_fields
 
     def get_form(self, request: HttpRequest, obj: APIKey | None = None, change: bool = False, **options: Any) -> Any:
         """Return the form that creates keys, or the one that renames them."""
         if obj is not None:
             return super().get_form(request, obj, change=change, **options)
-        form = super().get_form(request, obj, change=change, form=NewKeyForm, fields=("user", "name"))
-        return type("NewKeyForm", (form,), {"clean_user": _own_user_or_superuser(request)})
+        return super().get_form(request, obj, change=change, form=NewKeyForm, fields=NewKeyForm.Meta.fields)
+
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **options: Any) -> Any:
+        """Offer all users to superusers, and to others themselves: a key acts as its user."""
+        if getattr(request.user, "is_superuser", False):
+            return super().formfield_for_foreignkey(db_field, request, **options)
+        own = get_user_model()._default_manager.filter(pk__in=[request.user.pk])  # noqa: SLF001 - Django's documented API
+        words = _("Only superusers can create keys for other users. Choose your own account.")
+        return db_field.formfield(queryset=own, empty_label=None, error_messages={"invalid_choice": words})
 
     # Creation
 
@@ -176,7 +241,7 @@ class APIKeyAdmin(StoppingAdmin):
 
     @sensitive_variables()
     def save_model(self, request: HttpRequest, obj: APIKey, form: Any, change: bool) -> None:
-        """Create the key, or save its new name."""
+        """Create the key, or save what was changed: it may have been revoked since the page was loaded."""
         if change:
             super().save_model(request, obj, form, change)
             return
@@ -187,6 +252,7 @@ class APIKeyAdmin(StoppingAdmin):
             endpoints=given["endpoints"],
             scopes=given["scopes"] or None,
             days=given["days"],
+            read_only=given["read_only"],
         )
         vars(obj).update(vars(row))
         obj.shown_once = key  # type: ignore[attr-defined] # of this one object, for response_add
@@ -201,6 +267,7 @@ class APIKeyAdmin(StoppingAdmin):
             "title": _("Your new API key"),
             "opts": self.opts,
             "row": obj,
+            "person": self.person(obj),
             "key": obj.shown_once,  # type: ignore[attr-defined]
             "scope_words": self.scope_words(obj),
             "addresses": [(_url(request, each), takes_keys(each)) for each in opened],
@@ -216,6 +283,10 @@ class APIKeyAdmin(StoppingAdmin):
     def can_stop(self, row: APIKey) -> bool:
         """Return True if the key is not revoked."""
         return row.revoked is None
+
+    def ends(self, rows: Iterable[APIKey]) -> list[str]:
+        """Return what waits for calls with the keys."""
+        return what_ends(principal_kind="api_key", principal_id__in=[str(row.pk) for row in rows])
 
     def stop(self, row: APIKey) -> bool:
         """Revoke the key and close its open streams."""
@@ -241,15 +312,3 @@ def _clients(request: HttpRequest, server: MCPServer, row: Any) -> Iterator[tupl
             yield f"{title} – {server.name}", list(make(target))
         except Unsupported:
             continue
-
-
-def _own_user_or_superuser(request: HttpRequest) -> Any:
-    """Return a validator: only superusers may create keys for others, as a key acts as its user."""
-
-    def clean_user(form: Any) -> Any:
-        user = form.cleaned_data["user"]
-        if user != request.user and not request.user.is_superuser:
-            raise forms.ValidationError(_("Only superusers can create keys for other users. Choose your own account."))
-        return user
-
-    return clean_user

@@ -14,8 +14,7 @@ from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.admin.options import IncorrectLookupParameters, get_content_type_for_model
-from django.contrib.admin.views.main import ChangeList
-from django.contrib.auth import SESSION_KEY, get_user_model
+from django.contrib.auth import SESSION_KEY
 from django.contrib.auth.mixins import LoginRequiredMixin
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet
@@ -31,16 +30,19 @@ from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
 from django.views import View
 
-from django_mcp.admin.base import STYLES, LookingAdmin
-from django_mcp.admin.display import Preview, line, names_of, preview_of, shown_arguments, shown_value
+from django_mcp.admin.base import STYLES, LookingAdmin, OwnFiltersList, address_in, user_lookups, values_of_url
+from django_mcp.admin.display import Preview, client_names, line, names_of, preview_of, shown_arguments, shown_value
 from django_mcp.approvals import decisions
 from django_mcp.approvals import messages as approval_messages
+from django_mcp.approvals.approval_requests import is_withdrawn
 from django_mcp.approvals.decisions import may_decide, not_shown
 from django_mcp.approvals.messages import client, page_path
 from django_mcp.approvals.notices import APPROVE, may_approve
+from django_mcp.audit.outcomes import FAILED, GROUPS
 from django_mcp.core import database
 from django_mcp.core.redaction import visible
 from django_mcp.core.server import servers
+from django_mcp.model_resources.writes import has_history
 from django_mcp.models import OVER, Approval, ApprovalEvent
 from django_mcp.oauth.consent import page, protect, title_of
 
@@ -93,10 +95,11 @@ def state_of(row: Approval) -> State:
 RUNS = {
     "started": gettext_lazy("Started"),
     "interrupted": gettext_lazy("Interrupted"),
-    "done": gettext_lazy("Done"),
-    "failed": gettext_lazy("Failed"),
+    "done": GROUPS["ok"].heading,
+    "failed": FAILED.heading,
 }
 """Display names of the outcome of an approved call, for approvers and the requester."""
+WITHDRAWN = gettext_lazy("Withdrawn")
 
 
 def run_of(row: Approval) -> str:
@@ -122,6 +125,8 @@ def ran(run: str) -> Q:
 def state_words(row: Approval) -> str:
     """Return the display name of the state, or of the outcome once the approval is used."""
     state = state_of(row)
+    if is_withdrawn(row):
+        return str(WITHDRAWN)
     return str(RUNS[run_of(row)] if state == State.CONSUMED else capfirst(state.label))
 
 
@@ -142,6 +147,8 @@ class Card:
     row: Approval
     person: str
     user: Any
+    registered: str = ""
+    """The name with which the OAuth client registered."""
 
     @cached_property
     def tool(self) -> str:
@@ -220,11 +227,20 @@ class Card:
 
 
 def cards(rows: Iterable[Approval], user: Any) -> list[Card]:
-    """Return a card for each row, with at most two queries."""
+    """Return a card for each row, with at most three queries."""
     rows = list(rows)
     nameless = [each for each in rows if each.user is None or each.principal_kind == "api_key"]
     names = names_of((each.principal_kind, each.principal_id) for each in nameless)
-    return [Card(row, line(names.get((row.principal_kind, row.principal_id), row.user)), user) for row in rows]
+    clients = client_names(row.client_id for row in rows)
+    return [
+        Card(
+            row,
+            line(names.get((row.principal_kind, row.principal_id), row.user)),
+            user,
+            clients.get(row.client_id, ""),
+        )
+        for row in rows
+    ]
 
 
 def tag(shown: Sequence[Card], count: int, user: Any) -> str:
@@ -324,14 +340,15 @@ def decide_seen(row: Approval, user: Any, given: dict[str, Any], *, via: str = "
             return messages.ERROR, words % ", ".join(map(line, hidden))
         if _do(row, user, given, via):
             words = _done(row, given)
-            LogEntry.objects.create(
-                user_id=user.pk,
-                content_type=get_content_type_for_model(row),
-                object_id=str(row.pk),
-                object_repr=str(row)[:200],
-                action_flag=CHANGE,
-                change_message=f"{words} ({via})" if via else words,
-            )
+            if has_history():
+                LogEntry.objects.create(
+                    user_id=user.pk,
+                    content_type=get_content_type_for_model(row),
+                    object_id=str(row.pk),
+                    object_repr=str(row)[:200],
+                    action_flag=CHANGE,
+                    change_message=f"{words} ({via})" if via else words,
+                )
             return messages.SUCCESS, words
     return messages.WARNING, too_late(row, user)
 
@@ -370,6 +387,9 @@ def too_late(row: Approval, user: Any) -> str:
         return _("Already decided: %(who)s approved this call of %(tool)s.") % words
     if row.task is not None and row.task.status in OVER:
         return _("Not decided: the requester cancelled this call of %s.") % line(row.tool)
+    if is_withdrawn(row):
+        told = {"tool": line(row.tool), "why": line(row.reason)}
+        return _("Not decided: the approval request for %(tool)s was withdrawn. %(why)s") % told
     if row.state == State.EXPIRED or row.expires <= timezone.now():
         return _("Not decided: the approval request for %s has expired.") % line(row.tool)
     return _("Not decided: you requested this call, so another person has to decide.")
@@ -379,7 +399,7 @@ MOST = 50
 """Maximum cards on a page."""
 
 
-class ApprovalList(ChangeList):
+class ApprovalList(OwnFiltersList):
     """Change list of decided and expired requests; ``waiting`` holds the pending ones, newest first."""
 
     waiting: QuerySet[Approval]
@@ -451,6 +471,7 @@ class ApprovalAdmin(LookingAdmin):
     """Lists and decides approval requests."""
 
     change_list_template = "admin/django_mcp/approval/list.html"
+    nothing_yet = gettext_lazy("No decided approvals yet.")
     list_display = ("tool", "caller_name", "client_name", "state_now", "decided_by", "created")
     list_filter = (StateFilter, "server", "tool", "created")
     list_select_related = ("user", "decided_by", "task")
@@ -476,7 +497,7 @@ class ApprovalAdmin(LookingAdmin):
 
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:  # noqa: ARG002
         """Include the username field of the site's user model."""
-        return ("tool", "public_id", "client_id", "principal_id", "reason", f"user__{get_user_model().USERNAME_FIELD}")
+        return ("tool", "public_id", "client_id", "principal_id", "reason", *user_lookups())
 
     # The list
 
@@ -487,8 +508,7 @@ class ApprovalAdmin(LookingAdmin):
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         """Show cards of pending requests above the list of ended ones."""
-        title = {"title": capfirst(self.opts.verbose_name_plural), **(extra_context or {})}
-        answer = super().changelist_view(request, title)
+        answer = super().changelist_view(request, extra_context)
         if isinstance(answer, TemplateResponse) and answer.context_data and "cl" in answer.context_data:
             shown, count = answer.context_data["cl"].cards(request.user)
             answer.context_data |= self._waiting(request, shown, count)
@@ -501,9 +521,11 @@ class ApprovalAdmin(LookingAdmin):
             raise PermissionDenied
         try:
             page: Any = self.get_changelist_instance(request)
+            with values_of_url(request):
+                shown, count = page.cards(request.user)
         except IncorrectLookupParameters:
             return HttpResponseBadRequest()
-        return self._fragment(request, *page.cards(request.user))
+        return self._fragment(request, shown, count)
 
     def one_waiting_view(self, request: HttpRequest, pk: int) -> HttpResponse:
         """Return the card of one pending request, or 304 if it has not changed."""
@@ -584,7 +606,7 @@ class ApprovalAdmin(LookingAdmin):
             case "list":
                 page = self._url("changelist") + self._query(request.POST.get("query", ""))
             case "overview":
-                page = reverse("admin:django_mcp_overview", current_app=self.admin_site.name)
+                page = address_in(self.admin_site, "overview") or page
         return HttpResponseRedirect(page)
 
     # Columns
@@ -633,6 +655,10 @@ STATES = {
         gettext_lazy("Expired"),
         *[gettext_lazy("It was not run. If your client makes the call again, it needs a new approval.")] * 2,
     ),
+    "withdrawn": (
+        WITHDRAWN,
+        *[gettext_lazy("It was not run. Access to it was revoked, or the tool or its policy was changed.")] * 2,
+    ),
     "started": (
         RUNS["started"],
         gettext_lazy(
@@ -651,7 +677,7 @@ STATES = {
         ]
         * 2,
     ),
-    "done": (RUNS["done"], *[gettext_lazy("It was approved and completed. Your client has the result.")] * 2),
+    "done": (RUNS["done"], *[gettext_lazy("It was approved and succeeded. Your client has the result.")] * 2),
     "failed": (
         RUNS["failed"],
         *[gettext_lazy("It was approved and failed. Your client has the error message.")] * 2,
@@ -678,7 +704,7 @@ class RequesterView(LoginRequiredMixin, View):
         found = Approval.objects.filter(public_id=approval_id, server=endpoint).select_related("task").first()
         if found is None:
             raise Http404
-        if may_decide(found, request.user) and getattr(request.user, "is_staff", True):
+        if may_decide(found, request.user) and may_open_admin(request):
             try:
                 return HttpResponseRedirect(page_path(found))
             except NoReverseMatch:
@@ -701,10 +727,20 @@ class RequesterView(LoginRequiredMixin, View):
         return page(request, "approvals/requester.html", context)
 
 
+def may_open_admin(request: HttpRequest) -> bool:
+    """Return True if the admin's pages are shown to the user. Those of a site whose users lack ``is_staff`` fail."""
+    try:
+        return admin.site.has_permission(request)
+    except AttributeError:
+        return False
+
+
 def describe(row: Approval) -> tuple[str, str]:
     """Return the title and explanation of the state for the requester."""
     state: str = state_of(row)
     if state == State.CONSUMED:
         state = run_of(row)
+    elif is_withdrawn(row):
+        state = "withdrawn"
     title, text, text_of_task = STATES[state]
     return str(title), str(text if row.task_id is None else text_of_task)

@@ -1,6 +1,7 @@
 """The approvals app: pending approval requests in the conversation, for those who may decide (``APPROVALS_APP``).
 
 It shows the cards of the admin. A decision needs a token that is in the view's HTML only, which models do not read.
+Clients that show the view do read it, so the user of each has to agree to ``APPROVALS_SCOPE``.
 """
 
 from typing import Annotated, Any, Literal
@@ -8,12 +9,12 @@ from typing import Annotated, Any, Literal
 from django.contrib import messages
 from django.core import signing
 from django.core.exceptions import PermissionDenied
-from django.utils import translation
 from pydantic import Field
 
 from django_mcp.admin.approvals import LONGEST_REASON, Card, cards, decide_seen, note_shown, waits
 from django_mcp.admin.display import line
 from django_mcp.approvals.notices import may_approve
+from django_mcp.conf import APPROVALS_SCOPE
 from django_mcp.core.apps import App
 from django_mcp.core.context import Context
 from django_mcp.core.decorators import tool
@@ -27,18 +28,19 @@ MAX_CARDS = 20
 TOKEN_TTL = 15 * 60
 """Seconds after the view was rendered within which its buttons work."""
 SALT = "django_mcp.admin.approvals_app"
-PEOPLE = frozenset({"oauth", "session"})
-"""``Principal.kind`` of callers who signed in themselves; a program may hold an API key without them."""
 EXPIRED = "Not decided: the list of approvals is out of date. Refresh it, review the call, then decide."
 
 
 def may_decide_here(context: Any) -> bool:
-    """Return True for staff who may approve at this endpoint, signed in through a client that shows apps."""
-    user = context.user
-    is_person = context.principal.kind in PEOPLE and getattr(user, "is_active", False)
-    return (
-        context.shows_apps and is_person and getattr(user, "is_staff", False) and may_approve(user, context.server.name)
-    )
+    """Return True for staff who may approve at this endpoint, signed in through a client that shows apps.
+
+    The scope is checked as that of any tool. Callers without scopes, such as sessions, have agreed to nothing, and API
+    keys are held by programs.
+    """
+    user, principal = context.user, context.principal
+    has_agreed = principal.kind == "oauth" and principal.scopes is not None
+    is_staff = getattr(user, "is_active", False) and getattr(user, "is_staff", False)
+    return context.shows_apps and has_agreed and is_staff and may_approve(user, context.server.name)
 
 
 def token_of(context: Any, card: Card) -> str:
@@ -48,7 +50,8 @@ def token_of(context: Any, card: Card) -> str:
 
 def _bound(context: Any, row: Approval, seen: str) -> list[str]:
     principal = context.principal
-    return [row.public_id, seen, context.server.name, principal.kind, principal.id, str(context.user.pk)]
+    caller = [principal.kind, principal.id, principal.client_id or "", str(context.user.pk)]
+    return [row.public_id, seen, context.server.name, *caller]
 
 
 class ApprovalsApp(App):
@@ -78,7 +81,15 @@ def add_to(server: MCPServer) -> None:
         ImproperlyConfigured: the endpoint has a tool with one of their names.
     """
 
-    @tool(server=server, app=APP, read_only=True, policy="allow", open_world=False, visible=may_decide_here)
+    @tool(
+        server=server,
+        app=APP,
+        read_only=True,
+        policy="allow",
+        open_world=False,
+        scopes=[APPROVALS_SCOPE],
+        visible=may_decide_here,
+    )
     def pending_approvals(ctx: Context) -> ToolResult[dict[str, int]]:
         """Show the user the calls that wait for their approval. Only the user can decide, with the buttons shown."""
         count = _waiting(ctx).count()
@@ -92,6 +103,7 @@ def add_to(server: MCPServer) -> None:
         policy="allow",
         destructive=False,
         open_world=False,
+        scopes=[APPROVALS_SCOPE],
         visible=may_decide_here,
     )
     def decide_approval(
@@ -116,14 +128,13 @@ def add_to(server: MCPServer) -> None:
             raise ToolError(EXPIRED)
         seen = _seen(ctx, row, token)
         given = {"decision": decision, "seen": seen, "reason": reason, "unseen": unseen}
-        with translation.override(ctx.language):
-            try:
-                level, words = decide_seen(row, ctx.user, given, via=f"via {line(ctx.client.name) or 'an MCP client'}")
-            except PermissionDenied:
-                raise ToolError("Not decided: you may not decide calls at this endpoint.") from None
-            if level == messages.ERROR:
-                raise ToolError(words)
-            return words
+        try:
+            level, words = decide_seen(row, ctx.user, given, via=f"via {line(ctx.client.name) or 'an MCP client'}")
+        except PermissionDenied:
+            raise ToolError("Not decided: you may not decide calls at this endpoint.") from None
+        if level == messages.ERROR:
+            raise ToolError(words)
+        return words
 
 
 def _seen(context: Context, row: Approval, token: str) -> str:

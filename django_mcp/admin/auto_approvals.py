@@ -3,7 +3,6 @@
 from typing import Any
 
 from django.contrib import admin
-from django.contrib.auth import get_user_model
 from django.db.models import Count
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
@@ -12,15 +11,18 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext_lazy
 
-from django_mcp.admin.base import STYLES, LookingAdmin, StoppableAdmin
+from django_mcp.admin.base import STYLES, LookingAdmin, StoppableAdmin, user_lookups
 from django_mcp.admin.display import NONE, line, names_of, shown_value, with_names
 from django_mcp.approvals.notices import APPROVE
+from django_mcp.core.principal import display_name
 from django_mcp.models import AutoApprovalRule
 
 
 class AutoApprovalRuleAdmin(LookingAdmin, StoppableAdmin):
     """Lists auto-approval rules. Users who may approve calls may revoke rules."""
 
+    acts_with = APPROVE.partition(".")[2]
+    nothing_yet = gettext_lazy("No auto-approval rules. An approver adds one on the card of a pending call.")
     stop_path = "revoke"
     stop_title = gettext_lazy("Revoke")
     stop_question = gettext_lazy("Revoke the auto-approval rule “%s”? Matching calls will require approval again.")
@@ -61,7 +63,7 @@ class AutoApprovalRuleAdmin(LookingAdmin, StoppableAdmin):
 
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:  # noqa: ARG002
         """Include the username field of the site's user model."""
-        return ("tool", "principal_id", f"user__{get_user_model().USERNAME_FIELD}")
+        return ("tool", "principal_id", *user_lookups())
 
     def get_queryset(self, request: HttpRequest) -> Any:
         """Annotate the number of calls that each rule approved."""
@@ -91,7 +93,7 @@ class AutoApprovalRuleAdmin(LookingAdmin, StoppableAdmin):
     def caller_name(self, row: Any) -> str:
         """Return the name of the caller."""
         if row.user is not None and row.principal_kind != "api_key":
-            return line(row.user)
+            return line(display_name(row.user))
         caller = row.principal_kind, row.principal_id
         return line(vars(row).get("person") or names_of([caller])[caller])
 

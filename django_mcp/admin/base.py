@@ -1,6 +1,8 @@
 """Shared admin classes (read-only, stoppable, without a table) and choices of forms."""
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -8,36 +10,147 @@ from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.models import LogEntry
-from django.contrib.admin.options import get_content_type_for_model
+from django.contrib.admin.options import IncorrectLookupParameters, get_content_type_for_model
 from django.contrib.admin.utils import quote
+from django.contrib.admin.views.main import ChangeList
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
-from django.db.models import Model, QuerySet
+from django.db import DataError
+from django.db.models import F, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import NoReverseMatch, URLPattern, path, reverse
+from django.utils import timezone
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
+from django_mcp.approvals import tool_policies
 from django_mcp.approvals.notices import APPROVE
 from django_mcp.auth.api_keys import takes_keys
+from django_mcp.auth.oauth import has_toolkit
 from django_mcp.auth.protected_resource import path_of
+from django_mcp.conf import settings
+from django_mcp.core import database
 from django_mcp.core.permissions import declared
 from django_mcp.core.server import servers
+from django_mcp.models import Approval, AutoApprovalRule, ClientPolicy, Task
+from django_mcp.tasks.store import UNFINISHED
 
 if TYPE_CHECKING:
     from django.core.paginator import Page
     from django.utils.functional import _StrPromise as Words
 
     _ModelAdmin = admin.ModelAdmin[Any]
+    _ModelForm = forms.ModelForm[Any]
 else:
     _ModelAdmin = admin.ModelAdmin
+    _ModelForm = forms.ModelForm
     Words = str
 
 STYLES = {"all": ["django_mcp/admin.css"]}
 
 
-class LookingAdmin(_ModelAdmin):
+_INVALID = (ValueError, TypeError, OverflowError, DataError)
+"""Exceptions of Python and of databases for a value that does not fit a column, such as a number of 30 digits."""
+
+
+@contextmanager
+def values_of_url(request: HttpRequest) -> Iterator[None]:
+    """Surround queries that compare columns with values of the URL.
+
+    Raises:
+        IncorrectLookupParameters: the database, or its driver, does not take such a value.
+    """
+    try:
+        yield
+    except _INVALID as error:
+        if not request.GET:
+            raise  # not for what the URL has
+        raise IncorrectLookupParameters(type(error).__name__) from error
+
+
+class OwnFiltersList(ChangeList):
+    """A list that takes from a URL only what its own filters and links send.
+
+    Django takes any lookup of a column of the model. With ``regex`` a link can make SQLite, which runs Python's regular
+    expressions, block the process over a text that a caller placed.
+    """
+
+    def get_filters(self, request: HttpRequest) -> Any:
+        """Return Django's filters.
+
+        Raises:
+            IncorrectLookupParameters: a parameter belongs to no filter; Django's page redirects to itself without it.
+        """
+        found = super().get_filters(request)
+        known = {*getattr(self.model_admin, "linked_lookups", ())}
+        if self.date_hierarchy:
+            known |= {f"{self.date_hierarchy}__{part}" for part in ("year", "month", "day", "gte", "lt")}
+        if unknown := [name for name in found[2] if name not in known]:
+            raise IncorrectLookupParameters(f"no filter of this page sends {', '.join(unknown)[:200]!r}")
+        return found
+
+    def get_results(self, request: HttpRequest) -> None:
+        """Read the page of rows.
+
+        Raises:
+            IncorrectLookupParameters: see ``values_of_url``.
+        """
+        with values_of_url(request):
+            super().get_results(request)
+
+
+def needed_permission(request: HttpRequest, codename: str) -> str:
+    """Return the name of a permission of this app that the user lacks; empty if they have it, or for no codename."""
+    if not codename or request.user.has_perm(f"django_mcp.{codename}"):
+        return ""
+    named = Permission.objects.filter(content_type__app_label="django_mcp", codename=codename)
+    return named.values_list("name", flat=True).first() or codename
+
+
+class OwnFiltersAdmin(_ModelAdmin):
+    """Admin whose list takes only the lookups that its filters send, and says what its reader may not do.
+
+    Attributes:
+        linked_lookups: further lookups, which links of other pages send.
+        acts_with: codename of the permission that changes need; empty for pages of records.
+        nothing_yet: shown in place of an empty list.
+    """
+
+    linked_lookups: ClassVar[tuple[str, ...]] = ()
+    acts_with: ClassVar[str] = ""
+    nothing_yet: ClassVar[Words] = gettext_lazy("There are no entries yet.")
+    change_list_template = "admin/django_mcp/change_list.html"
+    change_form_template = "admin/django_mcp/change_form.html"
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        """Title the list with the name of its rows; "Select … to change" is wrong for readers who may not."""
+        shown = {
+            "title": capfirst(self.opts.verbose_name_plural),
+            "needed": needed_permission(request, self.acts_with),
+            "nothing_yet": self.nothing_yet,
+        }
+        return super().changelist_view(request, {**shown, **(extra_context or {})})
+
+    def changeform_view(
+        self, request: HttpRequest, object_id: str | None = None, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        """Add the permission that the reader needs to change the row."""
+        shown = {"needed": needed_permission(request, self.acts_with)}
+        return super().changeform_view(request, object_id, form_url, {**shown, **(extra_context or {})})
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        """Return the list of Django, or of the site's theme, with own filters alone."""
+        base = super().get_changelist(request, **kwargs)
+        return base if issubclass(base, OwnFiltersList) else type(base.__name__, (OwnFiltersList, base), {})
+
+
+class LookingAdmin(OwnFiltersAdmin):
     """Read-only admin for approvers and users with the view permission."""
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -59,6 +172,134 @@ class LookingAdmin(_ModelAdmin):
         if match is None or (match.url_name or "").startswith(own):
             return False
         return super().has_delete_permission(request, obj)
+
+
+class UserChoiceAdmin(_ModelAdmin):
+    """Lets superusers find the user of a field by name, if the site's users can be searched in this admin site.
+
+    Others choose themselves only: a key acts as its user.
+
+    Attributes:
+        user_field: name of the foreign key. It is in ``raw_id_fields`` too, for sites without such a search.
+    """
+
+    user_field: ClassVar[str]
+
+    def get_autocomplete_fields(self, request: HttpRequest) -> list[str]:
+        """Add the field, if users can be searched."""
+        site, users = self.admin_site, get_user_model()
+        found = list(super().get_autocomplete_fields(request))
+        if site.is_registered(users):
+            page = site.get_model_admin(users)
+            if page.get_search_fields(request) and page.has_view_permission(request):
+                found.append(self.user_field)
+        return found
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        """Leave out a user of the URL that no user can be: the select would raise."""
+        found: dict[str, Any] = super().get_changeform_initial_data(request)
+        given = found.get(self.user_field)
+        if given is not None and not database.keys_of(get_user_model(), [str(given)]):
+            del found[self.user_field]
+        return found
+
+
+class DecisionForm(_ModelForm):
+    """A form of decisions. Saves only what its user changed, if that is still what the page showed.
+
+    What gives more than now is saved only if a check box says so, which appears then.
+
+    Attributes:
+        decided: columns that are compared with what the page showed.
+        before: their values when the form was made, as JSON.
+        changed: names of those that a valid form changes.
+    """
+
+    shown = forms.CharField(required=False, widget=forms.HiddenInput)
+    loosens = forms.BooleanField(required=False, widget=forms.HiddenInput)
+
+    decided: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.before = {name: _plain(self.instance.serializable_value(name)) for name in self.decided}
+        self.initial["shown"] = json.dumps(self.before)
+        self.changed: list[str] = []
+
+    def prepare(self, given: dict[str, Any]) -> None:
+        """Change values before they are compared."""
+
+    def loosened(self) -> list[str]:
+        """Return sentences about what a valid form gives."""
+        return []
+
+    def clean(self) -> dict[str, Any]:
+        """Return what is to be saved. What was changed since the page was shown is an error."""
+        given = super().clean() or self.cleaned_data
+        self.prepare(given)
+        if not self.errors:
+            self._compare(given)
+        is_asked = "loosens" in self.fields and self.instance.pk is not None and not given.get("loosens")
+        if is_asked and not self.errors and (found := self.loosened()):
+            self.fields["loosens"].widget = forms.CheckboxInput()
+            words = _("%(what)s Tick “%(box)s” to save this.")
+            self.add_error("loosens", words % {"what": " ".join(found), "box": self.fields["loosens"].label})
+        return given
+
+    def _compare(self, given: dict[str, Any]) -> None:
+        """Keep what the user did not change; refuse to change what is not what the page showed."""
+        try:
+            shown = dict(json.loads(given.get("shown") or ""))
+        except (TypeError, ValueError):
+            shown = self.before if self.instance.pk is None else {}
+        for name in [each for each in self.decided if each in self.fields]:
+            value = given.get(name)
+            wanted = _plain(value.pk if isinstance(value, Model) else value)
+            if name in shown and _same(wanted, shown[name]):
+                given[name] = getattr(self.instance, name)
+            elif _same(wanted, self.before[name]):
+                continue
+            elif name in shown and _same(self.before[name], shown[name]):
+                self.changed.append(name)
+            else:
+                self.add_error(name, _("This was changed since the page was shown. Open the page again, then decide."))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON, and a list in order."""
+    return sorted(value) if isinstance(value, list) else json.loads(json.dumps(value, default=str))
+
+
+def _same(one: Any, other: Any) -> bool:
+    return bool(_plain(one) == _plain(other))
+
+
+class DecisionAdmin(_ModelAdmin):
+    """Saves a ``DecisionForm``."""
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        """Return the row, locked until it is saved."""
+        found = super().get_object(request, object_id, from_field)
+        if found is not None and request.method == "POST" and database.own_connection().in_atomic_block:
+            found = self.get_queryset(request).select_for_update().filter(pk=found.pk).first()
+        return found
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """Save what was changed alone."""
+        if not change:
+            super().save_model(request, obj, form, change)
+            return
+        others = [name for name in form.changed_data if name in form.Meta.fields and name not in form.decided]
+        columns = {field.name for field in obj._meta.concrete_fields}  # noqa: SLF001 - Django's documented API
+        obj.save(update_fields=[name for name in (*others, *form.changed) if name in columns])
+
+
+def user_lookups(field: str = "user") -> tuple[str, ...]:
+    """Return the lookups for a search by username and e-mail address of a row's user."""
+    model = get_user_model()
+    columns = {each.name for each in model._meta.concrete_fields}  # noqa: SLF001 - Django's documented API
+    names = dict.fromkeys((model.USERNAME_FIELD, model.get_email_field_name()))
+    return tuple(f"{field}__{name}" for name in names if name in columns)
 
 
 Choices = list[tuple[str, str]]
@@ -86,6 +327,63 @@ def with_stored(choices: Choices, stored: Iterable[str] | None) -> Choices:
 def checkboxes(**options: Any) -> forms.MultipleChoiceField:
     """Return a multiple choice field with check boxes."""
     return forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple(attrs={"class": "mcp-choices"}), **options)
+
+
+CLIENTS = "mcp-clients"
+"""Id of the list of clients that a page offers."""
+MAX_CLIENTS = 500
+"""Maximum offered clients; others can be typed."""
+MAX_OF_NAME = 5
+"""Maximum clients of one name that an error lists."""
+
+
+class ClientField(forms.CharField):
+    """An OAuth client, given by its id or by a name that only one has. Its value is the id."""
+
+    def __init__(self, **options: Any) -> None:
+        widget = forms.TextInput(attrs={"list": CLIENTS, "autocomplete": "off", "class": "vTextField"})
+        super().__init__(**{"max_length": 255, "widget": widget, **options})
+
+    def clean(self, value: Any) -> str:
+        """Return the client id.
+
+        Raises:
+            ValidationError: no client has this id or name, or several have the name.
+        """
+        text: str = super().clean(value)
+        if not text or not tool_policies.unknown_clients([text]):
+            return text
+        named = list(_applications().filter(name=text).values_list("client_id", flat=True)[: MAX_OF_NAME + 1])
+        if len(named) == 1:
+            return str(named[0])
+        if named:
+            listed = ", ".join([*named[:MAX_OF_NAME], *(["…"] if len(named) > MAX_OF_NAME else [])])
+            msg = _("Several clients are named “%(name)s”. Enter the id of one: %(ids)s.")
+            raise forms.ValidationError(msg % {"name": text, "ids": listed})
+        is_document = settings.CLIENT_DOCUMENTS and text.startswith("https://")  # registered at its first sign-in
+        if is_document or tool_policies.may_register_elsewhere():
+            return text
+        raise forms.ValidationError(_("No OAuth client has the id or name “%s”. Choose one of the list.") % text)
+
+
+def _applications() -> Any:
+    """Return the registered clients; none without django-oauth-toolkit."""
+    if not has_toolkit():
+        return ClientPolicy.objects.none().annotate(name=F("client_id"))
+    from django_mcp.auth.toolkit import get_application_model  # noqa: PLC0415 - where it is installed
+
+    return get_application_model().objects.order_by("name", "client_id")
+
+
+def client_list() -> SafeString:
+    """Return a ``<datalist>`` of clients, for ``ClientField``."""
+    found = list(_applications().values_list("client_id", "name")[:MAX_CLIENTS])
+    known = {client_id for client_id, _name in found}
+    more = ClientPolicy.objects.exclude(client_id__in=known).values_list("client_id", flat=True)
+    options = [*found, *((client_id, "") for client_id in more[: MAX_CLIENTS - len(found)])]
+    return format_html(
+        '<datalist id="{}">{}</datalist>', CLIENTS, format_html_join("", '<option value="{}">{}</option>', options)
+    )
 
 
 def address_in(site: admin.AdminSite, name: str, *arguments: Any) -> str:
@@ -157,6 +455,7 @@ class OwnPagesAdmin(_ModelAdmin):
             "title": title,
             "opts": self.opts,
             "may_change": self.has_change_permission(request),
+            "needed": needed_permission(request, f"change_{self.behind}"),
         }
         return TemplateResponse(request, f"admin/django_mcp/{self.folder}/{template}.html", {**shared, **context})
 
@@ -199,7 +498,7 @@ class BoundedPaginator(Paginator):  # type: ignore[type-arg]
         return found
 
 
-class ReadOnlyAdmin(_ModelAdmin):
+class ReadOnlyAdmin(OwnFiltersAdmin):
     """Denies adding, changing and deleting, also to superusers."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002
@@ -215,11 +514,35 @@ class ReadOnlyAdmin(_ModelAdmin):
         return False
 
 
+def what_ends(*wanted: Q, **of: Any) -> list[str]:
+    """Return what ends with a caller's access, beside tokens and streams: tasks, approvals and auto-approval rules.
+
+    Four queries.
+
+    Args:
+        wanted: conditions on fields of callers, which tasks, approval requests and rules have.
+        of: likewise.
+    """
+    now = timezone.now()
+    live = Approval.objects.filter(*wanted, **of, expires__gt=now)
+    rules = AutoApprovalRule.objects.filter(*wanted, **of, revoked=None, expires__gt=now).exclude(remaining=0)
+    tasks = Task.objects.filter(*wanted, **of, status__in=UNFINISHED).count()
+    waiting, unused = (live.filter(state=each).count() for each in (Approval.State.PENDING, Approval.State.APPROVED))
+    active = rules.count()
+    found = [
+        (tasks, ngettext("%d task is cancelled.", "%d tasks are cancelled.", tasks)),
+        (waiting, ngettext("%d pending approval is withdrawn.", "%d pending approvals are withdrawn.", waiting)),
+        (unused, ngettext("%d unused approval is withdrawn.", "%d unused approvals are withdrawn.", unused)),
+        (active, ngettext("%d auto-approval rule is revoked.", "%d auto-approval rules are revoked.", active)),
+    ]
+    return [words % number for number, words in found if number]
+
+
 MAX_NAMED = 20
 """Rows that are named where it is asked whether to stop many."""
 
 
-class StoppingAdmin(_ModelAdmin):
+class StoppingAdmin(OwnFiltersAdmin):
     """Adds a page, a button and an action that stop rows, with the change permission.
 
     Attributes:
@@ -251,6 +574,10 @@ class StoppingAdmin(_ModelAdmin):
         """Return True if the row has not ended."""
         raise NotImplementedError
 
+    def ends(self, rows: Iterable[Any]) -> list[str]:  # noqa: ARG002
+        """Return sentences about what ends with the rows."""
+        return []
+
     def get_urls(self) -> list[URLPattern]:
         """Add the confirmation page."""
         view = self.admin_site.admin_view(self.stop_view)
@@ -264,7 +591,7 @@ class StoppingAdmin(_ModelAdmin):
         stops = row is not None and self.can_stop(row) and self.has_change_permission(request, row)
         shown = {
             "stop_title": self.stop_title,
-            "stop_url": reverse(f"admin:{self._name(self.stop_path)}", args=[object_id]) if stops else None,
+            "stop_url": self._address(self.stop_path, object_id) if stops else None,
         }
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **shown})
 
@@ -280,14 +607,14 @@ class StoppingAdmin(_ModelAdmin):
                 self.message_user(request, self.stopped_one % row, messages.SUCCESS)
             else:
                 self.message_user(request, self.stopped_none % row, messages.WARNING)
-            listing = reverse(f"admin:{self._name('changelist')}", current_app=self.admin_site.name)
-            return HttpResponseRedirect(listing)
+            return HttpResponseRedirect(self._address("changelist"))
         request.current_app = self.admin_site.name
         context = {
             **self.admin_site.each_context(request),
             "title": self.stop_title,
             "opts": self.opts,
             "row": row,
+            "ends": self.ends([row]),
             "question": self.stop_question % row,
             "answer": self.stop_answer,
             "listing": f"admin:{self._name('changelist')}",
@@ -309,6 +636,7 @@ class StoppingAdmin(_ModelAdmin):
             "opts": self.opts,
             "rows": rows[:MAX_NAMED],
             "has_more": len(rows) > MAX_NAMED,
+            "ends": self.ends(queryset),
             "keys": request.POST.getlist(ACTION_CHECKBOX_NAME),
             "action": request.POST.get("action", ""),
             "across": request.POST.get("select_across", "0"),
@@ -340,6 +668,9 @@ class StoppingAdmin(_ModelAdmin):
     def _name(self, view: str) -> str:
         return f"{self.opts.app_label}_{self.opts.model_name}_{view}"
 
+    def _address(self, view: str, *arguments: Any) -> str:
+        return reverse(f"admin:{self._name(view)}", args=arguments, current_app=self.admin_site.name)
+
 
 class StoppableAdmin(StoppingAdmin):
     """Rows can be viewed and stopped, not edited."""
@@ -362,7 +693,13 @@ class StoppableAdmin(StoppingAdmin):
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
-        """Hide the save buttons."""
+        """Hide the save buttons, and save nothing: a row that was read would overwrite what has changed since.
+
+        Raises:
+            PermissionDenied: the page was sent.
+        """
+        if request.method == "POST":
+            raise PermissionDenied
         buttons = {"show_save": False, "show_save_and_continue": False}
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **buttons})
 

@@ -1,30 +1,44 @@
 """Admin of OAuth client policies."""
 
-from typing import TYPE_CHECKING, Any
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.admin.widgets import FilteredSelectMultiple
-from django.http import HttpRequest
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from django_mcp.admin.base import STYLES, Choices, checkboxes, scope_choices, with_stored
-from django_mcp.approvals.tool_policies import limit_of, tools_of
+from django_mcp.admin.base import (
+    STYLES,
+    Choices,
+    ClientField,
+    DecisionAdmin,
+    DecisionForm,
+    OwnFiltersAdmin,
+    UserChoiceAdmin,
+    checkboxes,
+    client_list,
+    scope_choices,
+    with_stored,
+)
+from django_mcp.admin.display import client_names
+from django_mcp.approvals.tool_policies import tools_of, unknown_clients
+from django_mcp.core import database
 from django_mcp.core.server import servers
 from django_mcp.models import ClientPolicy
 
-if TYPE_CHECKING:
-    _ModelAdmin = admin.ModelAdmin[ClientPolicy]
-    _ModelForm = forms.ModelForm[ClientPolicy]
-else:
-    _ModelAdmin = admin.ModelAdmin
-    _ModelForm = forms.ModelForm
 
+class PolicyForm(DecisionForm):
+    """A client's policy. A limit of scopes is switched on by a check box. No limit is stored as NULL."""
 
-class PolicyForm(_ModelForm):
-    """A limit of scopes, switched on by a check box. No limit is stored as NULL."""
-
+    client_id = ClientField(label=gettext_lazy("OAuth client"), help_text=gettext_lazy("Name or id of the client."))
     limits_scopes = forms.BooleanField(
         label=gettext_lazy("Limit scopes"),
         required=False,
@@ -34,6 +48,11 @@ class PolicyForm(_ModelForm):
         label=gettext_lazy("Scopes"),
         required=False,
     )
+    loosens = forms.BooleanField(
+        label=gettext_lazy("Give the client more than now"), required=False, widget=forms.HiddenInput
+    )
+
+    decided: ClassVar[tuple[str, ...]] = ("blocked", "scopes", "service_account")
 
     class Meta:
         model = ClientPolicy
@@ -56,9 +75,8 @@ class PolicyForm(_ModelForm):
         self.initial[name] = stored or []
         self.fields[f"limits_{name}"].initial = stored is not None
 
-    def clean(self) -> dict[str, Any]:
-        """Return limits as lists, or None for no limit. What is chosen without its limit is an error."""
-        given = super().clean() or self.cleaned_data
+    def prepare(self, given: dict[str, Any]) -> None:
+        """Make limits lists, or None for no limit. What is chosen without its limit is an error."""
         for name in ("scopes", "tools"):
             if name not in self.fields or given.get(f"limits_{name}"):
                 continue
@@ -66,7 +84,20 @@ class PolicyForm(_ModelForm):
                 limit = self.fields[f"limits_{name}"].label
                 self.add_error(name, _("Tick “%s” as well, or choose none.") % limit)
             given[name] = None
-        return given
+
+    def loosened(self) -> list[str]:
+        """Return sentences about what a valid form gives to the client."""
+        found = []
+        if "blocked" in self.changed and not self.cleaned_data["blocked"]:
+            found.append(_("It is blocked now, and would not be."))
+        if "scopes" in self.changed and is_wider(self.before["scopes"], self.cleaned_data["scopes"]):
+            found.append(_("It would get more scopes."))
+        return found
+
+
+def is_wider(before: Sequence[str] | None, after: Sequence[str] | None) -> bool:
+    """Return True if a limit of scopes gives more than the one before; None is no limit."""
+    return before is not None and (after is None or not set(after) <= set(before))
 
 
 class ClientLimitsForm(PolicyForm):
@@ -76,6 +107,8 @@ class ClientLimitsForm(PolicyForm):
         limits_tools: False leaves out the tools, whose policies the user may not change.
     """
 
+    client_id = None  # type: ignore[assignment]
+    loosens = None  # type: ignore[assignment]
     limits_tools = forms.BooleanField(
         label=gettext_lazy("Limit tools"),
         required=False,
@@ -84,6 +117,7 @@ class ClientLimitsForm(PolicyForm):
     tools = forms.MultipleChoiceField(
         label=gettext_lazy("Tools"), required=False, widget=FilteredSelectMultiple(gettext_lazy("tools"), False)
     )
+    decided = ("scopes", "tools")
 
     class Meta(PolicyForm.Meta):
         fields = ("limits_scopes", "scopes")
@@ -91,9 +125,7 @@ class ClientLimitsForm(PolicyForm):
     def __init__(self, *args: Any, limits_tools: bool, **options: Any) -> None:
         super().__init__(*args, **options)
         if limits_tools:
-            chosen = limit_of(self.instance.client_id)
-            stored = None if chosen is None else sorted(f"{server}.{tool}" for server, tool in chosen)
-            self.set_limit("tools", tool_choices(), stored)
+            self.set_limit("tools", tool_choices(), self.instance.tools)
         else:
             del self.fields["limits_tools"], self.fields["tools"]
 
@@ -104,21 +136,123 @@ def tool_choices() -> Choices:
     return [(f"{where}.{key}", f"{key} ({where})") for key, where in found]
 
 
-class ClientPolicyAdmin(_ModelAdmin):
+class ChangedSince(Exception):
+    """Policies are not the ones that a page showed."""
+
+
+def ends_with(row: ClientPolicy) -> str:
+    """Return sentences about what a client gets if its policy is deleted."""
+    found = [
+        (row.blocked, _("It is blocked now, and would not be.")),
+        (row.scopes is not None, _("It would get more scopes.")),
+        (row.tools is not None, _("It would get more tools.")),
+        (row.service_account_id is not None, _("It would have no service account.")),
+    ]
+    return " ".join(words for is_so, words in found if is_so)
+
+
+def state_of(row: ClientPolicy) -> str:
+    """Return a digest of a policy, to notice that it has changed since a page showed it."""
+    parts = [row.pk, row.client_id, row.blocked, row.scopes, row.tools, row.service_account_id]
+    return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()[:32]
+
+
+class ClientPolicyAdmin(DecisionAdmin, UserChoiceAdmin, OwnFiltersAdmin):
     """Blocks OAuth clients and limits their scopes. Their tools are limited on the pages of the clients."""
 
+    acts_with = "change_clientpolicy"
+    nothing_yet = gettext_lazy("No client policies. A client without one may do what its users consent to.")
     form = PolicyForm
-    list_display = ("client_id", "blocked", "scope_limit", "service_account")
+    delete_confirmation_template = "admin/django_mcp/clientpolicy/delete.html"
+    delete_selected_confirmation_template = delete_confirmation_template
+    list_display = ("client_id", "client", "access", "scope_limit", "service_account")
+    change_form_template = "admin/django_mcp/clientpolicy/change.html"
     list_filter = ("blocked",)
     list_select_related = ("service_account",)
     search_fields = ("client_id",)
     ordering = ("client_id",)
     raw_id_fields = ("service_account",)
+    user_field = "service_account"
 
     def get_readonly_fields(self, request: HttpRequest, obj: ClientPolicy | None = None) -> Any:
         """Make the client id read-only. Only superusers set the service account, as for API keys of others."""
         decided = () if getattr(request.user, "is_superuser", False) else ("service_account",)
         return decided if obj is None else ("client_id", *decided)
+
+    def get_fields(self, request: HttpRequest, obj: ClientPolicy | None = None) -> Any:
+        """Return the fields of the form, or what the policy decides for those who may not change it."""
+        if obj is None or self.has_change_permission(request, obj):
+            return super().get_fields(request, obj)
+        return ("client_id", "access", "scope_limit", "service_account")
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """Say what deleting policies gives to clients.
+
+        Raises:
+            ChangedSince: it was confirmed, but for other policies than these.
+        """
+        is_sure = "post" in request.POST
+        if is_sure and isinstance(objs, QuerySet) and database.own_connection().in_atomic_block:
+            objs = objs.select_related(None).select_for_update()  # PostgreSQL locks no outer join
+        rows = list(objs)
+        if is_sure and {*request.POST.getlist("shown")} != {state_of(row) for row in rows}:
+            raise ChangedSince
+        words = '{}. {}<input type="hidden" name="shown" value="{}">'
+        return [format_html(words, row, ends_with(row), state_of(row)) for row in rows], *super().get_deleted_objects(
+            rows, request
+        )[1:]
+
+    def delete_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
+        """Delete a policy that is the one that the page showed."""
+        try:
+            return super().delete_view(request, object_id, extra_context)
+        except ChangedSince:
+            return self._refuse(request)
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        """Delete policies that are the ones that the page showed."""
+        try:
+            with database.atomic():
+                return super().changelist_view(request, extra_context)
+        except ChangedSince:
+            return self._refuse(request)
+
+    def _refuse(self, request: HttpRequest) -> HttpResponse:
+        words = _("Nothing was deleted: this was changed since the page was shown.")
+        self.message_user(request, words, messages.ERROR)
+        return HttpResponseRedirect(request.get_full_path())
+
+    def changeform_view(
+        self, request: HttpRequest, object_id: str | None = None, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        """Offer the clients that are known."""
+        return super().changeform_view(
+            request, object_id, form_url, {**(extra_context or {}), "clients": client_list()}
+        )
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        """Add names to the clients of the page, and say which do not exist."""
+        page = super().get_changelist_instance(request)
+        ids = [row.client_id for row in page.result_list]
+        names, unknown = client_names(ids), unknown_clients(ids)
+        for row in page.result_list:
+            row.mcp_name, row.mcp_is_unknown = names.get(row.client_id, ""), row.client_id in unknown
+        return page
+
+    @admin.display(description=gettext_lazy("client"))
+    def client(self, row: Any) -> SafeString | str:
+        """Return the name of the client, or that there is none."""
+        if row.mcp_is_unknown:
+            words = _("matches nobody: no client has this id")
+            return format_html('<strong class="mcp-tag mcp-danger">{}</strong>', words)
+        return str(row.mcp_name or "–")
+
+    @admin.display(description=gettext_lazy("access"), ordering="blocked")
+    def access(self, row: ClientPolicy) -> SafeString | str:
+        """Return whether the client is blocked."""
+        if not row.blocked:
+            return _("not blocked")
+        return format_html('<strong class="mcp-decision mcp-block">{}</strong>', _("blocked"))
 
     @admin.display(description=gettext_lazy("scopes"))
     def scope_limit(self, row: ClientPolicy) -> str:

@@ -1,5 +1,6 @@
 """The overview: figures, pending approvals, requests over time, failing and slow tools, clients; linked to the log."""
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -20,8 +21,10 @@ from django_mcp.admin.approvals import PERIODS as APPROVAL_PERIODS
 from django_mcp.admin.approvals import cards, note_shown, pending_count, waits
 from django_mcp.admin.base import STYLES, ReadOnlyAdmin, address_in
 from django_mcp.admin.charts import Bin, Layer, stacked_bars, swatch
+from django_mcp.admin.display import duration
 from django_mcp.admin.stats import DAY, Activity, Tool, activity, edges_of
 from django_mcp.approvals.notices import APPROVE
+from django_mcp.audit.outcomes import FAILED, FAILURES, GROUPS
 from django_mcp.core.redaction import one_line
 from django_mcp.core.server import servers
 from django_mcp.models import Approval
@@ -34,14 +37,6 @@ MAX_NAME = 200
 """Characters of a name from outside that are shown."""
 MARKS = 4
 """Labels under the axis of time, as many as a phone has room for."""
-
-GROUP_NAMES = {
-    "ok": gettext_lazy("OK"),
-    "error": gettext_lazy("failed"),
-    "denied": gettext_lazy("denied"),
-    "waiting": gettext_lazy("pending approval"),
-    "other": gettext_lazy("other"),
-}
 
 
 class Period(NamedTuple):
@@ -111,15 +106,11 @@ class Chart(NamedTuple):
     rows: Sequence[tuple[str, str, Sequence[str]]]
 
 
-OUTCOMES = {"ok": "ok", "error": "errors", "denied": "denied", "waiting": "waiting", "other": "others"}
-"""For each group of outcomes the value of the log's filter."""
-
-
 def over_time(found: Activity, seconds: int, log: Log) -> Chart:
     """Return the requests of each bin by their outcome."""
     total = found.total
-    kinds = [kind for kind in GROUP_NAMES if total.groups[kind]] or ["ok"]
-    layers = [Layer(kind, str(GROUP_NAMES[kind]), [tally.groups[kind] for tally in found.bins]) for kind in kinds]
+    kinds = [kind for kind in GROUPS if total.groups[kind]] or ["ok"]
+    layers = [Layer(kind, str(GROUPS[kind].label), [tally.groups[kind] for tally in found.bins]) for kind in kinds]
     bins = _bins(found.edges, seconds, log)
     most = max(range(len(bins)), key=lambda at: found.bins[at].calls)
     description = _("%(sums)s. Most requests: %(most)s, %(when)s.") % {
@@ -130,7 +121,12 @@ def over_time(found: Activity, seconds: int, log: Log) -> Chart:
     return Chart(
         stacked_bars("requests", _("Requests"), description, bins, layers, count),
         [
-            (swatch(each.kind), each.name, count(total.groups[each.kind]), log.filtered(outcome=OUTCOMES[each.kind]))
+            (
+                swatch(each.kind),
+                each.name,
+                count(total.groups[each.kind]),
+                log.filtered(outcome=GROUPS[each.kind].value),
+            )
             for each in layers
         ],
         [_("From"), *(layer.name for layer in layers)],
@@ -201,22 +197,25 @@ class Table(NamedTuple):
 
 
 def failing(found: Activity, log: Log) -> Table:
-    """Return the tools that failed, by number of errors."""
+    """Return the tools that failed, by number of failures."""
     names = named(found.tools)
-    failed = [(tool, tally) for tool, tally in found.tools.items() if tally.groups["error"]]
-    failed.sort(key=lambda each: (-each[1].groups["error"], each[0]))
+    failed = [(tool, tally) for tool, tally in found.tools.items() if tally.failures]
+    failed.sort(key=lambda each: (-each[1].failures, each[0]))
     rows = [
         (
             (names[tool], log.filtered(**_of(tool))),
             [
-                (count(tally.groups["error"]), log.filtered(**_of(tool), outcome="errors")),
+                *(
+                    (count(tally.groups[group]), log.filtered(**_of(tool), outcome=GROUPS[group].value))
+                    for group in FAILURES
+                ),
                 (share(tally.error_rate), ""),
                 (count(tally.calls), log.filtered(**_of(tool))),
             ],
         )
         for tool, tally in failed[:MAX_ROWS]
     ]
-    columns = [_("Tool"), _("Errors"), _("Error rate"), _("Calls")]
+    columns = [_("Tool"), *(GROUPS[group].heading for group in FAILURES), FAILED.heading, _("Calls")]
     return Table("failing", _("Failing tools"), "", columns, rows, max(0, len(failed) - MAX_ROWS))
 
 
@@ -238,25 +237,28 @@ def slow(found: Activity, log: Log) -> Table:
 
 
 def clients(found: Activity, log: Log) -> Table:
-    """Return the clients with their versions and those of the protocol they speak, the busiest first."""
-    ranked = sorted(found.clients.items(), key=lambda each: (-each[1].total(), each[0]))
-    total = sum(each.total() for each in found.clients.values()) or 1
+    """Return the clients by name, with their versions and those of the protocol they speak, the busiest first."""
+    versions: dict[str, set[str]] = defaultdict(set)
+    protocols: dict[str, Counter[str]] = defaultdict(Counter)
+    for (name, version), requests in found.clients.items():
+        versions[name] |= {version} - {""}
+        protocols[name] += requests
+    ranked = sorted(protocols.items(), key=lambda each: (-each[1].total(), each[0]))
+    total = sum(each.total() for each in protocols.values()) or 1
     rows = [
         (
-            (
-                one_line(" ".join(filter(None, client)), MAX_NAME) or _("unnamed"),
-                log.filtered(client_name=client[0]) if client[0] else "",
-            ),
+            (one_line(name, MAX_NAME) or _("unnamed"), log.filtered(client_name=name) if name else ""),
             [
-                (", ".join(sorted(one_line(each, MAX_NAME) or _("unknown") for each in protocols)), ""),
-                (count(protocols.total()), log.filtered(client_name=client[0]) if client[0] else ""),
-                (share(protocols.total() / total), ""),
+                (one_line(", ".join(sorted(versions[name])), MAX_NAME), ""),
+                (", ".join(sorted(one_line(each, MAX_NAME) or _("unknown") for each in requests)), ""),
+                (count(requests.total()), log.filtered(client_name=name) if name else ""),
+                (share(requests.total() / total), ""),
             ],
         )
-        for client, protocols in ranked[:MAX_ROWS]
+        for name, requests in ranked[:MAX_ROWS]
     ]
     note = _("Name and version are self-reported.")
-    columns = [_("Client"), _("Protocol versions"), _("Requests"), _("Share")]
+    columns = [_("Client"), _("Versions"), _("Protocol versions"), _("Requests"), _("Share")]
     return Table("clients", _("Clients"), note, columns, rows, max(0, len(ranked) - MAX_ROWS))
 
 
@@ -281,15 +283,6 @@ def share(value: float) -> str:
     """Write a share as percent."""
     places = 1 if 0 < value < 0.1 else 0  # noqa: PLR2004 - less than ten percent
     return _("%s %%") % number_format(round(100 * value, places), places, use_l10n=True)
-
-
-def duration(milliseconds: float | None) -> str:
-    """Write milliseconds in the unit that suits them, with two or three digits."""
-    if milliseconds is None:
-        return "–"
-    value, unit = (milliseconds, _("%s ms")) if milliseconds < 1000 else (milliseconds / 1000, _("%s s"))  # noqa: PLR2004
-    places = 1 if value < 10 else 0  # noqa: PLR2004
-    return unit % number_format(round(value, places), places, use_l10n=True, force_grouping=True)
 
 
 class Figure(NamedTuple):
@@ -358,18 +351,20 @@ class OverviewAdmin(ReadOnlyAdmin):
         address = address_in(self.admin_site, "approval_changelist") if may_view else ""
         rows = Approval.objects.filter(waits())
         pending, total = pending_count(request), found.total
-        errors = total.groups["error"]
-        named_clients = len({name for name, _version in found.clients if name})
+        names = {name for name, _version in found.clients}
         figures = [
             Figure(_("Pending approvals"), count(pending), "", address),
-            Figure(
-                _("Errors"),
-                count(errors),
-                share(errors / total.calls) if errors else "",
-                log.filtered(outcome="errors"),
+            *(
+                Figure(
+                    str(GROUPS[group].heading),
+                    count(total.groups[group]),
+                    share(total.groups[group] / total.calls) if total.groups[group] else "",
+                    log.filtered(outcome=GROUPS[group].value),
+                )
+                for group in FAILURES
             ),
             Figure(_("Requests"), count(total.calls), "", log.filtered()),
-            Figure(_("Active clients"), count(named_clients), "", "#clients" if found.clients else ""),
+            Figure(_("Clients"), count(len(names)), "", "#clients" if found.clients else ""),
         ]
         shown = []
         if address:

@@ -5,19 +5,24 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from django.contrib.auth import get_user_model
+from django.utils.formats import number_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from django_mcp.auth.oauth import has_toolkit
 from django_mcp.core.database import keys_of
+from django_mcp.core.principal import display_name
 from django_mcp.core.redaction import CUT, NAMED, SECRET, bounded, one_line, visible
-from django_mcp.models import APIKey
+from django_mcp.models import APIKey, RequestLog
 from django_mcp.protocol.meta import APP_HTML
 
 LONGEST_LINE, MAX_LINES = 300, 6
 """Longer values are collapsed."""
+OPEN_TEXT, OPEN_TEXT_LINES = 1000, 30
+"""Likewise, of the text that a preview is."""
 SUMMARY = 80
 
 VALUE = '<pre class="mcp-value" translate="no" dir="ltr">{}</pre>'
@@ -90,12 +95,12 @@ def _is_ambiguous(text: str) -> bool:
     return True
 
 
-def _shown(text: str) -> SafeString:
+def _shown(text: str, longest: int = LONGEST_LINE, most: int = MAX_LINES) -> SafeString:
     characters = len(text)
     shown = visible(text)
     lines = shown.count("\n") + 1
     block = format_html(VALUE, shown)
-    if lines <= MAX_LINES and len(shown) <= LONGEST_LINE:
+    if lines <= most and len(shown) <= longest:
         return block
     begin = " ".join(shown[: 2 * SUMMARY].split())[:SUMMARY]
     size = _("%d characters") % characters
@@ -119,7 +124,7 @@ def preview_of(value: Any) -> Preview:
         case {"error": _error}:
             return Preview("error")
         case {"text": str() as text} if len(value) == 1:
-            return Preview("value", value=_shown(text))
+            return Preview("value", value=_shown(text, OPEN_TEXT, OPEN_TEXT_LINES))
         case {"verb": str() as verb, "changes": list() as changes}:
             return _changes(value, verb, changes)
     return Preview("value", value=shown_value(value))
@@ -183,7 +188,7 @@ def names_of(callers: Iterable[Caller]) -> Mapping[Caller, str]:
         if kind == "api_key" and (key := by_id.get(id)) is not None:
             found[caller] = f"{key.user} ({key.name})"
         elif (user := by_text.get(_user_of(caller) or "")) is not None:
-            found[caller] = str(user)
+            found[caller] = display_name(user)
     return found
 
 
@@ -191,6 +196,23 @@ def _user_of(caller: Caller) -> str | None:
     """Return the user's primary key, which begins the ids of some kinds of callers."""
     kind, id = caller  # noqa: A001
     return id.partition(":")[0] if kind in {"session", "oauth"} else None
+
+
+def client_names(client_ids: Iterable[str]) -> dict[str, str]:
+    """Return the name of each OAuth client that registered with this site, by client id. One query at most."""
+    wanted = {each for each in client_ids if each}
+    if not wanted or not has_toolkit():
+        return {}
+    from django_mcp.auth.toolkit import get_application_model  # noqa: PLC0415 - where it is installed
+
+    rows = get_application_model().objects.filter(client_id__in=wanted).values_list("client_id", "name")
+    return {client_id: line(name) for client_id, name in rows if name and name != client_id}
+
+
+def client_name(client_id: str) -> str:
+    """Return name and id of an OAuth client, or the id alone."""
+    name = client_names([client_id]).get(client_id)
+    return f"{name} ({client_id})" if name else client_id
 
 
 def name_of(row: Any) -> str:
@@ -245,3 +267,18 @@ def cut(text: str) -> str:
     shown = bounded(text, MAX_CHARACTERS)
     words = ngettext("… and %d character more.", "… and %d characters more.", more)
     return f"{shown}\n{words % more}" if more > 0 else shown
+
+
+def lasted(outcome: str, milliseconds: float) -> str:
+    """Write how long a request took; of one that waited for a person, how long it waited."""
+    words = duration(milliseconds)
+    return _("waited %s") % words if outcome == RequestLog.Outcome.WAITING else words
+
+
+def duration(milliseconds: float | None) -> str:
+    """Write milliseconds in the unit that suits them, with two or three digits."""
+    if milliseconds is None:
+        return "–"
+    value, unit = (milliseconds, _("%s ms")) if milliseconds < 1000 else (milliseconds / 1000, _("%s s"))  # noqa: PLR2004
+    places = 1 if value < 10 else 0  # noqa: PLR2004
+    return unit % number_format(round(value, places), places, use_l10n=True, force_grouping=True)

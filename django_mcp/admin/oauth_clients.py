@@ -1,7 +1,7 @@
 """Admin of OAuth clients: their users, revocation and policies. Requires django-oauth-toolkit."""
 
 import datetime
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,6 +12,7 @@ from django.contrib.admin.utils import quote, unquote
 from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
+from django.db import IntegrityError
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect, QueryDict
 from django.urls import URLPattern, path
@@ -20,14 +21,26 @@ from django.utils.text import Truncator, capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from django_mcp.admin.base import OwnPagesAdmin, page_of, page_queries
-from django_mcp.admin.client_policies import ClientLimitsForm
+from django_mcp.admin.base import OwnPagesAdmin, page_of, page_queries, user_lookups, what_ends
+from django_mcp.admin.client_policies import ClientLimitsForm, is_wider
 from django_mcp.admin.tool_rows import lines
-from django_mcp.admin.tools import DEFAULT, Change, ToolPolicyActions, confirmation, fields_of
-from django_mcp.approvals.tool_policies import changes_of_limit, limit_of
+from django_mcp.admin.tools import (
+    TOO_LATE,
+    USED,
+    Loosened,
+    confirmation,
+    fields_of,
+    loosened,
+    state_of_undo,
+    undo_button,
+    use_undo,
+)
+from django_mcp.approvals.tool_policies import which_of
+from django_mcp.auth.oauth import KINDS
 from django_mcp.auth.toolkit import get_application_model
 from django_mcp.core import database
 from django_mcp.core.database import keys_of
+from django_mcp.core.principal import display_name
 from django_mcp.models import ClientPolicy, OAuthClient, RequestLog
 from django_mcp.oauth import consent
 from django_mcp.oauth.connected_apps import (
@@ -86,24 +99,42 @@ class ClientActions:
                 return
             row = row or ClientPolicy(client_id=client_id)
             row.blocked = blocked
-            row.save()
+            row.save(update_fields=None if row.pk is None else ["blocked"])
             self._admin.log_change(self._request, row, done)
             self._note(done)
         name = name_of(self._application)
         self._tell((_("Client %s is blocked.") if blocked else _("Client %s is no longer blocked.")) % name)
 
-    def limit(self, form: ClientLimitsForm, changes: Iterable[Change]) -> None:
-        """Save the limits of a valid form: of scopes in the client's policy, and of tools as *changes*."""
-        policies, done = ToolPolicyActions(self._admin, self._request), _("Limits changed.")
-        with database.atomic():
-            row = form.save(commit=False)
-            if row.pk is not None or row.scopes is not None:
-                # Only this column: the client may have been blocked since the page was loaded.
-                row.save(update_fields=None if row.pk is None else ["scopes"])
-                self._admin.log_change(self._request, row, done)
-            changed = policies.store(changes)
-            self._note(done)
-        self._tell(policies.with_undo(_("Limits of client %s saved.") % name_of(self._application), changed))
+    def limit(self, form: ClientLimitsForm, address: str) -> None:
+        """Save the limits of a valid form whose instance is locked, and offer to undo it on the page at *address*."""
+        row = form.instance
+        if not form.changed:
+            self._tell(_("Nothing changed: this is already the policy."), messages.INFO)
+            return
+        before = {name: form.before[name] for name in form.changed}
+        after = {name: form.cleaned_data[name] for name in form.changed}
+        self._save(row, after)
+        words = _("Limits of client %s saved.") % name_of(self._application)
+        self._tell(undo_button(self._request, words, address, [before, after]))
+
+    def undo(self, nonce: str, row: ClientPolicy, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+        """Restore limits that are still what the user's own change made; *row* is locked."""
+        if not use_undo(nonce):
+            self._tell(str(USED), messages.WARNING)
+        elif not is_still(row, after):
+            self._tell(str(CHANGED), messages.ERROR)
+        else:
+            self._save(row, before)
+            self._tell(_("Limits of client %s restored.") % name_of(self._application))
+
+    def _save(self, row: ClientPolicy, limits: Mapping[str, Any]) -> None:
+        for name, value in limits.items():
+            setattr(row, name, value)
+        done = _("Limits changed.")
+        # Only these columns: the client may have been blocked since the page was loaded.
+        row.save(update_fields=None if row.pk is None else [*limits])
+        self._admin.log_change(self._request, row, done)
+        self._note(done)
 
     def _note(self, words: str) -> None:
         row = OAuthClient(client_id=self._application.client_id)
@@ -194,8 +225,8 @@ class ClientFilterForm:
     def apply(self, applications: QuerySet[Any]) -> QuerySet[Any]:
         """Return the applications whose name, client id or users match all search terms."""
         for word in self.query.split()[:MAX_WORDS]:
-            name = f"user__{get_user_model().USERNAME_FIELD}__icontains"
-            of_people = held_at_endpoints().filter(**{name: word}).values("application")
+            is_theirs = Q.create([(f"{name}__icontains", word) for name in user_lookups()], connector=Q.OR)
+            of_people = held_at_endpoints().filter(is_theirs).values("application")
             applications = applications.filter(
                 Q(name__icontains=word) | Q(client_id__icontains=word) | Q(pk__in=of_people)
             )
@@ -284,8 +315,8 @@ class Holder:
 
     @property
     def name(self) -> str:
-        """Return the username."""
-        return str(self.access.user.get_username())
+        """Return the name of the user."""
+        return display_name(self.access.user)
 
     @property
     def endpoints(self) -> list[str]:
@@ -296,6 +327,11 @@ class Holder:
     def scopes(self) -> list[consent.ScopeText]:
         """Return the granted scopes with their descriptions."""
         return consent.in_words(self.access.scopes)
+
+
+def of_client(application: Any) -> Q:
+    """Return the condition on fields of callers for all callers of a client."""
+    return Q(principal_kind__in=KINDS, principal_id__endswith=f":{application.pk}")
 
 
 def find(client_id: str) -> Any:
@@ -337,33 +373,39 @@ def document_of(application: Any) -> str:
     return str(application.client_id) if application.registration_source == "cimd" else ""
 
 
-def changes_of_tools(form: ClientLimitsForm) -> list[Change]:
-    """Return the changes of policies that limit a client to the tools of a valid form."""
-    if "tools" not in form.fields:
-        return []
-    client_id, chosen = form.instance.client_id, form.cleaned_data["tools"]
-    tools = None if chosen is None else [_server_and_tool(each) for each in chosen]
-    return [
-        Change(server, tool, decision or DEFAULT, client_id=client_id)
-        for server, tool, decision in changes_of_limit(client_id, tools)
-    ]
+def is_still(row: ClientPolicy, limits: Mapping[str, Any]) -> bool:
+    """Return True if the client's limits are those that a change made."""
+    return all(sort(getattr(row, name)) == sort(value) for name, value in limits.items())
 
 
-def _server_and_tool(key: str) -> tuple[str, str]:
-    server, _dot, tool = key.partition(".")
-    return server, tool
+def sort(limit: Collection[str] | None) -> list[str] | None:
+    """Return a limit in order; None is no limit."""
+    return None if limit is None else sorted(limit)
+
+
+def loosened_limits(application: Any, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Loosened]:
+    """Yield what limits of a client would give more than now."""
+    if "tools" in after:
+        limits = {application.client_id: which_of(after["tools"])}
+        yield from loosened(lines(with_calls=False), limits=limits)
+    if "scopes" in after and is_wider(before["scopes"], after["scopes"]):
+        who = _("Client %s") % name_of(application)
+        yield Loosened(_("Scopes"), "", who, _scope_words(before["scopes"]), _scope_words(after["scopes"]))
+
+
+CHANGED = gettext_lazy(
+    "Nothing was changed: the limits of this client were changed since. Check them, then decide again."
+)
 
 
 def policy_words(application: Any, policy: ClientPolicy | None) -> list[str]:
     """Return sentences that describe the client's policy."""
-    tools = limit_of(application.client_id)
     acts_alone = acts_for_itself(application)
     found = []
     if policy is not None:
         found.append(_("Blocked: all its tokens are rejected.") if policy.blocked else _("Not blocked."))
         found.append(_scope_words(policy.scopes))
-    if policy is not None or tools is not None:
-        found.append(_tool_words(tools))
+        found.append(_tool_words(which_of(policy.tools)))
     if policy is not None and policy.service_account is not None:
         found.append(_("Service account: %s.") % policy.service_account.get_username())
     elif acts_alone:
@@ -400,6 +442,7 @@ class OAuthClientAdmin(OwnPagesAdmin):
         return [
             path("", view(self.list_view), name="django_mcp_oauthclient_changelist"),
             path("<path:object_id>/change/", view(self.application_view), name="django_mcp_oauthclient_change"),
+            path("<path:object_id>/block/", view(self.block_view), name="django_mcp_oauthclient_block"),
             path("<path:object_id>/take-back/", view(self.take_back_view), name="django_mcp_oauthclient_take_back"),
         ]
 
@@ -430,7 +473,7 @@ class OAuthClientAdmin(OwnPagesAdmin):
     # Detail
 
     def application_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        """Show a client and its users. On POST, revoke one user's access or block the client.
+        """Show a client and its users. On POST, revoke one user's access, limit, block or unblock the client.
 
         Raises:
             PermissionDenied: the user may not view or change client policies.
@@ -438,16 +481,26 @@ class OAuthClientAdmin(OwnPagesAdmin):
         application = self._find(request, object_id)
         if application is None:
             return self._no_such(request, object_id)
-        policy = ClientPolicy.objects.filter(client_id=application.client_id).select_related("service_account").first()
-        limits = ClientLimitsForm(
-            request.POST if "limits" in request.POST else None,
-            instance=policy or ClientPolicy(client_id=application.client_id),
-            limits_tools=request.user.has_perm("django_mcp.change_toolpolicy"),
-        )
+        rows = ClientPolicy.objects.filter(client_id=application.client_id)
+        limits_tools = request.user.has_perm("django_mcp.change_toolpolicy")
         if request.method == "POST":
-            answer = self._change(request, application, limits)
+            if not self.has_change_permission(request):
+                raise PermissionDenied
+            try:
+                with database.atomic():
+                    row = rows.select_for_update().first() or ClientPolicy(client_id=application.client_id)
+                    sent = request.POST if "limits" in request.POST else None
+                    limits = ClientLimitsForm(sent, instance=row, limits_tools=limits_tools)
+                    answer = self._change(request, application, limits)
+            except IntegrityError:  # another administrator created this client's policy meanwhile
+                self.message_user(request, CHANGED, messages.ERROR)
+                answer = HttpResponseRedirect(request.get_full_path())
             if answer is not None:
                 return answer
+        policy = rows.select_related("service_account").first()
+        if request.method != "POST":
+            instance = policy or ClientPolicy(client_id=application.client_id)
+            limits = ClientLimitsForm(instance=instance, limits_tools=limits_tools)
         page = Paginator(people(application), PER_PAGE).get_page(request.GET.get("p"))
         context = {
             **self._about(application),
@@ -465,27 +518,46 @@ class OAuthClientAdmin(OwnPagesAdmin):
             "calls_address": self._calls_address(application),
             "toolkit_address": page_of(request, self.admin_site, get_application_model(), application.pk),
             "take_back_address": self.address("oauthclient_take_back", quote(application.client_id)),
+            "block_address": self.address("oauthclient_block", quote(application.client_id)),
             "notes": self.notes(application.client_id),
         }
         return self.page(request, "application", name_of(application), context)
 
     def _change(self, request: HttpRequest, application: Any, limits: ClientLimitsForm) -> HttpResponse | None:
         """Do what was asked, and return the response; None if the form of limits has errors to show."""
-        if not self.has_change_permission(request):
-            raise PermissionDenied
         given, changing = request.POST, ClientActions(self, request, application)
         if "limits" in given:
             if not limits.is_valid():
                 return None
-            changes = changes_of_tools(limits)
-            asking = confirmation(self, request, lines(with_calls=False), changes, fields_of(given))
+            wanted = {name: limits.cleaned_data[name] for name in limits.changed}
+            asking = confirmation(self, request, loosened_limits(application, limits.before, wanted), fields_of(given))
             if asking is not None:
                 return asking
-            changing.limit(limits, changes)
+            changing.limit(limits, request.path)
+        elif "undo" in given:
+            return self._undo(request, application, changing, limits.instance)
         elif "take_back" in given:
             changing.take_back(given["take_back"])
         elif given.get("blocked") in {"yes", "no"}:
             changing.block(blocked=given["blocked"] == "yes")
+        return HttpResponseRedirect(request.get_full_path())
+
+    def _undo(
+        self, request: HttpRequest, application: Any, changing: ClientActions, row: ClientPolicy
+    ) -> HttpResponse | None:
+        found = state_of_undo(request, request.POST["undo"])
+        if found is None:
+            self.message_user(request, TOO_LATE, messages.WARNING)
+            return HttpResponseRedirect(request.get_full_path())
+        nonce, (before, after) = found
+        if "tools" in after and not request.user.has_perm("django_mcp.change_toolpolicy"):
+            raise PermissionDenied
+        if is_still(row, after):
+            more = loosened_limits(application, after, before)
+            asking = confirmation(self, request, more, [("undo", request.POST["undo"])])
+            if asking is not None:
+                return asking
+        changing.undo(nonce, row, before, after)
         return HttpResponseRedirect(request.get_full_path())
 
     def take_back_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
@@ -494,20 +566,40 @@ class OAuthClientAdmin(OwnPagesAdmin):
         Raises:
             PermissionDenied: the user may not change client policies.
         """
-        application = self._find(request, object_id)
-        if not self.has_change_permission(request):
-            raise PermissionDenied
+        application = self._find_to_change(request, object_id)
         if application is None:
             return self._no_such(request, object_id)
         if request.method == "POST":
             ClientActions(self, request, application).take_back_all()
             return HttpResponseRedirect(self.address_of(application.client_id))
-        context = {
+        return self.page(request, "take_back", _("Revoke all access"), self._what_ends(application))
+
+    def block_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
+        """Confirm that a client is blocked or unblocked, with what ends. The page of the client does it.
+
+        Raises:
+            PermissionDenied: the user may not change client policies.
+        """
+        application = self._find_to_change(request, object_id)
+        if application is None:
+            return self._no_such(request, object_id)
+        registers = application.registration_source == application.RegistrationSource.DCR
+        title = _("Unblock client") if application.mcp_blocked else _("Block client")
+        return self.page(request, "block", title, {**self._what_ends(application), "registers": registers})
+
+    def _find_to_change(self, request: HttpRequest, object_id: str) -> Any:
+        application = self._find(request, object_id)
+        if not self.has_change_permission(request):
+            raise PermissionDenied
+        return application
+
+    def _what_ends(self, application: Any) -> dict[str, Any]:
+        return {
             **self._about(application),
             "people": people(application).count(),
+            "ends": what_ends(of_client(application)),
             "address": self.address_of(application.client_id),
         }
-        return self.page(request, "take_back", _("Revoke all access"), context)
 
     def _find(self, request: HttpRequest, object_id: str) -> Any:
         if not self.has_view_permission(request):

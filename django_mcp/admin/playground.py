@@ -5,7 +5,7 @@ only for the same user, endpoint and arguments.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
@@ -17,8 +17,10 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
+from pydantic_core import from_json, to_json
 
-from django_mcp.admin.base import ReadOnlyAdmin
+from django_mcp.admin.base import ReadOnlyAdmin, address_in
+from django_mcp.admin.display import MAX_CHARACTERS, cut
 from django_mcp.admin.playground_call import (
     Outcome,
     PageRequest,
@@ -32,16 +34,21 @@ from django_mcp.admin.playground_call import (
     snippets,
 )
 from django_mcp.admin.schema_form import NotJSON, SchemaForm, as_text, read_json
+from django_mcp.admin.tool_rows import kind_words
 from django_mcp.auth.protected_resource import path_of, url_of
 from django_mcp.client.in_process import bring_up_to_date, looking
 from django_mcp.conf import settings
 from django_mcp.core.context import Context
-from django_mcp.core.permissions import Right, right, rule_for
+from django_mcp.core.failures import traceback_of
+from django_mcp.core.permissions import Right, admits, right, rule_for
 from django_mcp.core.policies import Decision
-from django_mcp.core.redaction import redacted
+from django_mcp.core.redaction import HIDDEN, redacted, secrets_in, without
 from django_mcp.core.server import MCPServer, servers
-from django_mcp.models import Task
+from django_mcp.model_resources.pagination import opened, seal
+from django_mcp.models import RequestLog, Task
 from django_mcp.primitives.base import Primitive, spoken
+from django_mcp.primitives.markers import is_secret
+from django_mcp.primitives.prompt import Prompt
 from django_mcp.primitives.resource import Resource
 from django_mcp.primitives.tool import Tool
 from django_mcp.protocol.errors import InvalidParams
@@ -134,8 +141,8 @@ class Subject(NamedTuple):
         match self.kind, self.primitive:
             case "uri", _:
                 return ANY_URI
-            case "tool", Tool():
-                schema: Mapping[str, Any] = self.definition.get("inputSchema") or {}
+            case "tool", Tool() as tool:
+                schema: Mapping[str, Any] = spoken(tool.form_schema, get_language() or "en")
                 return schema
             case "prompt", _:
                 return _strings(self.definition.get("arguments") or ())
@@ -162,7 +169,7 @@ class Subject(NamedTuple):
 
 def endpoints(user: Any) -> list[MCPServer]:
     """Return the endpoints that a user may call."""
-    return [each for each in servers() if each.user_passes_test is None or each.user_passes_test(user)]
+    return [each for each in servers() if admits(each, user)]
 
 
 def subjects(request: HttpRequest, server: MCPServer, kind: str) -> list[Subject]:
@@ -231,6 +238,11 @@ def expanded(template: str, values: Mapping[str, Any]) -> str:
     return _EXPRESSION.sub(put, template)
 
 
+def may_see_crashes(request: HttpRequest) -> bool:
+    """Return True for staff who may view the request log, which names exceptions and places in the code."""
+    return request.user.has_perm("django_mcp.view_requestlog")
+
+
 class Trial:
     """A call of one subject; *reads* returns the URL of the page that reads a resource.
 
@@ -253,6 +265,7 @@ class Trial:
         self.problem = ""
         self.questions: list[Question] = []
         self.hidden: dict[str, str] = {}
+        self._secrets: list[str] = []
 
     def run(self) -> None:
         """Call the subject with the submitted arguments."""
@@ -262,8 +275,10 @@ class Trial:
         self.arguments = arguments
         if self.request.POST.get("by") != "fields":  # otherwise they are filled already
             self.form.fill(arguments)
-        if not self.form.has_secrets:
-            self.json = as_text(arguments)
+        self.form.forget(
+            lambda field: field.name in arguments and not self._is_shown({field.name: arguments[field.name]})
+        )
+        self.json = as_text(arguments) if self._is_shown(arguments) else ""
         params = self.subject.params(arguments)
         is_answer = self.request.POST.get("by") == "answers"
         try:
@@ -279,7 +294,8 @@ class Trial:
         if requests := outcome.questions:
             self.questions = questions_of(requests)
             state = outcome.ended.result["requestState"]
-            self.hidden = {"state": state, "questions": signing.dumps(dict(requests), salt=SALT, compress=True)}
+            questions = signing.dumps(dict(requests), salt=SALT, compress=True)
+            self.hidden = {"state": self._seal(state), "questions": self._seal(questions)}
 
     def _answers(self) -> dict[str, Any]:
         """Return the params that continue the call.
@@ -288,21 +304,69 @@ class Trial:
             BadSignature: the questions were changed or have expired.
         """
         data = self.request.POST
-        requests = signing.loads(data.get("questions", ""), salt=SALT, max_age=settings.ELICITATION_TTL)
-        answers = {each.key: each.answer(data) for each in questions_of(requests)}
-        return {"inputResponses": answers, "requestState": data.get("state", "")}
+        signed = self._open(data.get("questions", ""))
+        questions = questions_of(signing.loads(signed, salt=SALT, max_age=settings.ELICITATION_TTL))
+        answers = {each.key: each.answer(data) for each in questions}
+        self._secrets += [field.text for each in questions for field in each.form.fields if field.is_secret]
+        return {"inputResponses": answers, "requestState": self._open(data.get("state", ""))}
 
     def _read(self) -> dict[str, Any] | None:
         data = self.request.POST
         if data.get("by") in {"again", "answers"}:
-            return self._parsed(data.get("arguments", ""))
+            try:
+                kept: dict[str, Any] = self._open(data.get("arguments", ""))
+            except signing.BadSignature:
+                self.problem = str(TOO_LATE)
+                return None
+            return kept
         if data.get("by") == "json":
             self.json, self.by_json = data.get("json", ""), True
-            return self._parsed(self.json or "{}")
+            found = self._parsed(self.json or "{}")
+            if found is None and self._may_have_secrets(self.json):
+                self.json = ""
+            return found
         found = self.form.read(data)
         if found is None:
             self.problem = _("Not called: correct the fields with errors.")
+            self.form.forget(lambda field: self._may_have_secrets(field.text, field.name))
         return found
+
+    # Secrets: what the page has of them can be read in its source, in the browser's history and over a shoulder.
+
+    def _seal(self, value: Any) -> str:
+        """Return a value encrypted, which only this user can send back, for the same subject."""
+        return seal(to_json([self._purpose, value]))
+
+    def _open(self, sealed: str) -> Any:
+        """Return a sealed value.
+
+        Raises:
+            BadSignature: it was changed, or is of another user or subject.
+        """
+        for payload in map(from_json, opened(sealed)):
+            if isinstance(payload, list) and payload[0] == self._purpose:
+                return payload[1]
+        raise signing.BadSignature
+
+    @property
+    def _purpose(self) -> list[str]:
+        return [SALT, str(self.request.user.pk), self.server.name, self.subject.kind, self.subject.key]
+
+    @property
+    def _described(self) -> Tool | Prompt | None:
+        primitive = self.subject.primitive
+        return primitive if isinstance(primitive, Tool | Prompt) else None
+
+    def _is_shown(self, arguments: Mapping[str, Any]) -> bool:
+        """Return True if the request log would show the arguments in full."""
+        shown: bool = redacted(self._described, arguments, longest=None, whole=None) == arguments
+        return shown
+
+    def _may_have_secrets(self, text: str, name: str = "") -> bool:
+        """Return True if a text that could not be read may have a secret."""
+        names = (*settings.REDACTED_ARGUMENTS, *_secret_names(self.subject.schema, self.subject.schema))
+        is_named = any(each.casefold() in f"{name} {text}".casefold() for each in names)
+        return is_named or not self._is_shown({name: text})
 
     def _parsed(self, text: str) -> dict[str, Any] | None:
         try:
@@ -318,11 +382,24 @@ class Trial:
     # For the template
 
     @property
+    def crash(self) -> str:
+        """Return the traceback of the site's code, for staff who may see crashes in the request log; else ""."""
+        raised = None if self.outcome is None else self.outcome.ended.raised
+        if raised is None or not may_see_crashes(self.request):
+            return ""
+        return cut(traceback_of(raised)[-MAX_CHARACTERS:])  # its end says most
+
+    @property
     def shown(self) -> Shown | None:
         """Return the result or error, or None if the call asks questions."""
         if self.outcome is None or self.questions:
             return None
-        return Shown(self.outcome.ended.result, self.outcome.ended.error, self._reads)
+        result, error = self.outcome.ended.result, self.outcome.ended.error
+        if error or result.get("isError") is True:
+            secrets = secrets_in(self._described, self.arguments)
+            hidden = None if secrets is None else [*secrets, *self._secrets]
+            result, error = _without(result, hidden), _without(error, hidden)
+        return Shown(result, error, self._reads)
 
     @property
     def said(self) -> list[tuple[str, str]]:
@@ -337,8 +414,7 @@ class Trial:
     @property
     def sent_arguments(self) -> Any:
         """Return the submitted arguments without secrets."""
-        tool = self.subject.primitive
-        return redacted(tool if isinstance(tool, Tool) else None, self.arguments, longest=None, whole=None)
+        return redacted(self._described, self.arguments, longest=None, whole=None)
 
     @property
     def snippets(self) -> list[Snippet]:
@@ -349,13 +425,36 @@ class Trial:
 
     @property
     def kept(self) -> str:
-        """Return the arguments as JSON, for another call."""
-        return as_text(self.arguments)
+        """Return the arguments, sealed, for another call."""
+        return self._seal(self.arguments)
 
     @property
     def schema(self) -> Any:
         """Return the schema of the arguments as JSON."""
         return json_of(self.subject.schema)
+
+
+def _secret_names(schema: Any, root: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of the properties that a schema marks as secret, at any depth."""
+    if isinstance(schema, Mapping):
+        properties = schema.get("properties")
+        for name, described in properties.items() if isinstance(properties, Mapping) else ():
+            if isinstance(described, Mapping) and is_secret((described,), root):
+                yield name
+    for each in schema.values() if isinstance(schema, Mapping) else schema if isinstance(schema, list) else ():
+        yield from _secret_names(each, root)
+
+
+def _without(value: Any, secrets: Sequence[str] | None) -> Any:
+    """Return a result or error without secrets in its texts; None: it may have any."""
+    match value:
+        case dict():
+            return {key: _without(each, secrets) for key, each in value.items()}
+        case list():
+            return [_without(each, secrets) for each in value]
+        case str():
+            return HIDDEN if secrets is None else without(value, secrets)
+    return value
 
 
 PERMISSION = "django_mcp.try_tool"
@@ -511,6 +610,7 @@ class PlaygroundAdmin(ReadOnlyAdmin):
             "server": server,
             "task": task,
             "said": status_message(task),
+            "crash": self._crash_of(request, task),
             "questions": questions,
             "shown": outcome,
             "app": self._app(server, subject(request, server, "tool", task.tool), outcome),
@@ -526,10 +626,17 @@ class PlaygroundAdmin(ReadOnlyAdmin):
             return Shown({}, TaskFailed(task.error).to_wire(), self._reads(server))
         return None
 
+    def _crash_of(self, request: HttpRequest, task: Task) -> str:
+        """Return exception and place, as logged by the process that ran the task."""
+        if not task.is_over or not may_see_crashes(request):
+            return ""
+        row = RequestLog.objects.filter(task_id=task.task_id, outcome=RequestLog.Outcome.CRASHED).first()
+        return "" if row is None else f"{row.exception_type}\n{row.exception_place}".strip()
+
     def _task_page(self, request: HttpRequest, task: Task) -> str:
         if not request.user.has_perm("django_mcp.view_task"):
             return ""
-        return reverse("admin:django_mcp_task_change", args=[task.pk], current_app=self.admin_site.name)
+        return address_in(self.admin_site, "task_change", task.pk)
 
     # URLs
 
@@ -562,7 +669,7 @@ def marks(request: HttpRequest, server: MCPServer, each: Subject) -> list[str]:
     found = []
     hints = each.definition.get("annotations") or {} if each.kind == "tool" else {}
     if each.kind == "tool" and each.primitive is not None:
-        found.append(_("read-only") if hints.get("readOnlyHint") else _("writes"))
+        found.append(kind_words(hints))
     if asks(request, server, each.primitive):
         found.append(_("requires approval"))
     if getattr(each.primitive, "task", None):

@@ -13,13 +13,11 @@ from typing import Any, NamedTuple
 
 from django.http import HttpRequest
 from django.template.defaultfilters import filesizeformat
-from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from django_mcp.admin.display import NONE, cut, shown_value, without_view
-from django_mcp.approvals.messages import PAGE
+from django_mcp.admin.display import NONE, cut, duration, shown_value, without_view
 from django_mcp.client.session import ClientSession, Ended, with_tasks
 from django_mcp.core.principal import Principal
 from django_mcp.core.redaction import bounded, visible
@@ -83,6 +81,11 @@ class Outcome(NamedTuple):
         """Return the size of the result in bytes of JSON, without ``_meta``, which no model reads; 0 for an error."""
         seen = {name: value for name, value in self.ended.result.items() if name != "_meta"}
         return len(encode(seen)) if seen else 0
+
+    @property
+    def took(self) -> str:
+        """Return the duration with its unit."""
+        return duration(self.milliseconds)
 
     @property
     def _kind(self) -> Any:
@@ -173,13 +176,12 @@ class Shown:
 
     @property
     def approval(self) -> Mapping[str, Any] | None:
-        """Return id and URL of the pending approval request, or None."""
+        """Return id and primary key of the pending approval request, or None."""
         found = (self.fields.get("_meta") or {}).get(APPROVAL)
         if not isinstance(found, Mapping) or found.get("kind") not in WAITING:
             return None
         approval = Approval.objects.filter(public_id=str(found.get("approval_id") or "")).first()
-        # Not the URL of _meta, which any tool may set.
-        return {**found, "url": "" if approval is None else reverse(PAGE, args=[approval.pk])}
+        return {**found, "pk": None if approval is None else approval.pk}
 
     @property
     def blocks(self) -> list[Block]:

@@ -3,37 +3,47 @@
 import csv
 import datetime
 import json
-from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Mapping, Sequence
+import re
+import unicodedata
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
+from urllib.parse import urlencode
 
 from asgiref.sync import sync_to_async
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
-from django.contrib.admin.views.main import ChangeList
+from django.contrib.admin.views.main import ERROR_FLAG
 from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied
 from django.core.handlers.asgi import ASGIRequest
 from django.db.models import Model, Q, QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect, StreamingHttpResponse
 from django.urls import URLPattern, path
 from django.utils import formats, timezone
 from django.utils.dateparse import parse_date, parse_datetime
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
-from django_mcp.admin.base import STYLES, BoundedPaginator, ReadOnlyAdmin, page_of
-from django_mcp.admin.display import as_json, as_text
-from django_mcp.admin.stats import GROUPS
+from django_mcp.admin.base import STYLES, BoundedPaginator, OwnFiltersList, ReadOnlyAdmin, address_in, page_of
+from django_mcp.admin.display import as_json, as_text, lasted
+from django_mcp.audit.outcomes import FILTERS, GROUP_OF
 from django_mcp.core.database import keys_of
-from django_mcp.core.server import every_server
-from django_mcp.models import APIKey, Approval, OAuthClient, RequestLog, Task, Tools
+from django_mcp.core.principal import display_name
+from django_mcp.core.server import every_server, servers
+from django_mcp.models import APIKey, Approval, OAuthClient, Playground, RequestLog, Task, Tools
 
 CHUNK = 2000
 """Rows that are read, and sent, at once."""
 COLUMNS = tuple(each.attname for each in RequestLog._meta.concrete_fields)  # noqa: SLF001 - Django's documented API
-_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+_SEPARATORS = ";|\\t\\r\\n\\v\\f\\x1c-\\x1f\\x85\\u2028\\u2029"
+"""Characters at which spreadsheets may end a cell. Quotes around a cell do not help if they split at semicolons."""
+_SKIPPED = rf"[\s\"'`{_SEPARATORS}]"
+_BEFORE_FORMULA = re.compile(rf"(?<!{_SKIPPED}){_SKIPPED}++(?=[=+\-@＝＋－＠])")
+"""A whole run of skipped characters. The lookbehind and the possessive ``++`` keep the search linear in the text."""
+_LAST_SEPARATOR = re.compile(rf"[{_SEPARATORS}](?=[^{_SEPARATORS}]*\Z)")
+_AT_START = re.compile(r"[\t\r\n=+\-@＝＋－＠]")
 
 
 def exported(rows: QuerySet[RequestLog], *, on_loop: bool) -> StreamingHttpResponse:
@@ -80,7 +90,9 @@ class _Line:
 def _csv(rows: Iterable[tuple[Any, ...]]) -> Generator[str, None, None]:
     writer = csv.writer(_Line())
     yield str(writer.writerow(COLUMNS))
-    for lines in _in_chunks(writer.writerow([_cell(each) for each in row]) for row in rows):
+    outcome, words = COLUMNS.index("outcome"), dict(RequestLog.Outcome.choices)
+    named = ([*row[:outcome], words.get(row[outcome], row[outcome]), *row[outcome + 1 :]] for row in rows)
+    for lines in _in_chunks(writer.writerow([_cell(each) for each in row]) for row in named):
         yield "".join(lines)
 
 
@@ -96,15 +108,33 @@ def _in_chunks(lines: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _cell(value: Any) -> str:
-    """What a spreadsheet shows as it stands: a text that it would take for a formula gets an apostrophe before it."""
+    """Return a value as a text in which no spreadsheet finds a formula, whatever it takes for the end of a cell.
+
+    An apostrophe before a formula makes it a text. JSON stays JSON: the separator before the formula is escaped.
+    """
     if value is None:
         return ""
     if isinstance(value, dict | list):
-        return json.dumps(value, ensure_ascii=False)
+        text = json.dumps(value, ensure_ascii=False)
+        return _before_formulas(text, lambda separator: f"\\u{ord(separator):04x}")
     if hasattr(value, "isoformat"):
         return str(value.isoformat())
     text = str(value)
-    return f"'{text}" if text.startswith(_FORMULAS) and not isinstance(value, int | float) else text
+    if isinstance(value, int | float):
+        return text
+    guarded = _before_formulas(text, lambda separator: f"{separator}'")
+    run = _BEFORE_FORMULA.match(text)
+    is_formula = _AT_START.match(text) or (run and not _LAST_SEPARATOR.search(run[0]))
+    return f"'{guarded}" if is_formula else guarded
+
+
+def _before_formulas(text: str, replaced: Callable[[str], str]) -> str:
+    """Replace the last separator before each formula. What is before it in the same cell is then no formula."""
+
+    def guard(found: re.Match[str]) -> str:
+        return _LAST_SEPARATOR.sub(lambda separator: replaced(separator[0]), found[0], 1)
+
+    return _BEFORE_FORMULA.sub(guard, text)
 
 
 RECENT = 2000
@@ -202,36 +232,30 @@ class UserFilter(_ByColumn):
         """Return the users of the newest requests."""
         keys = [key for key in _recent(request, "user") if key is not None][:MAX_CHOICES]
         users = get_user_model()._default_manager.in_bulk(keys)  # noqa: SLF001 - Django's documented API
-        return [(str(key), user.get_username()) for key, user in users.items()]
+        return [(str(key), display_name(user)) for key, user in users.items()]
 
-    def queryset(self, request: HttpRequest, queryset: Any) -> Any:
+    def queryset(self, request: HttpRequest, queryset: Any) -> Any:  # noqa: ARG002
         """Return the user's rows; none if the value is no key of a user."""
-        try:
-            return super().queryset(request, queryset)
-        except (ValueError, TypeError):
-            return queryset.none()
-
-
-GROUPED = {"errors": "error", "others": "other"}
-"""Values of the filter that stand for several outcomes, and the group of each."""
+        value = self.value()
+        return queryset if value is None else queryset.filter(user__in=keys_of(get_user_model(), [value]))
 
 
 class OutcomeFilter(admin.SimpleListFilter):
-    """Filter by outcome; "errors" are all kinds of failures together."""
+    """Filter by outcome; errors and crashes together are "failed"."""
 
     title = gettext_lazy("outcome")
     parameter_name = "outcome"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Any:  # noqa: ARG002
-        """Return all failures, every outcome, and those that are neither success nor failure."""
-        return [("errors", _("any error")), *RequestLog.Outcome.choices, ("others", _("other"))]
+        """Return the groups of several outcomes, and every outcome."""
+        return [*((value, group.label) for value, group in FILTERS.items()), *RequestLog.Outcome.choices]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[RequestLog]) -> QuerySet[RequestLog]:  # noqa: ARG002
         """Return the rows with the chosen outcomes."""
         value = self.value()
-        if value in GROUPED:
-            return queryset.filter(outcome__in=GROUPS[GROUPED[value]])
-        return queryset if value is None else queryset.filter(outcome=value)
+        if value is None:
+            return queryset
+        return queryset.filter(outcome__in=FILTERS[value].outcomes if value in FILTERS else [value])
 
 
 class PeriodFilter(admin.ListFilter):
@@ -297,6 +321,14 @@ class PeriodFilter(admin.ListFilter):
             "query_string": query(remove=[self.parameter_name, *self.span]),
             "display": _("All"),
         }
+        today = timezone.localdate() if timezone.is_aware(timezone.now()) else datetime.datetime.now().date()  # noqa: DTZ005
+        for named, back in ((_("today"), 0), (_("yesterday"), 1)):
+            day = str(today - datetime.timedelta(days=back))
+            yield {
+                "selected": self.days == {"since": day, "until": day},
+                "query_string": query({"since": day, "until": day}, [self.parameter_name]),
+                "display": named,
+            }
         for key, words, _length in self.periods:
             yield {
                 "selected": key == chosen,
@@ -341,7 +373,7 @@ def _stored(at: datetime.datetime) -> datetime.datetime:
 
 
 def _shown(at: datetime.datetime | None) -> str:
-    return "" if at is None else str(formats.date_format(_local(at), "SHORT_DATETIME_FORMAT"))
+    return "" if at is None else str(formats.date_format(_local(at), "DATETIME_FORMAT"))
 
 
 def _recent(request: HttpRequest, column: str) -> list[Any]:
@@ -377,9 +409,11 @@ class Entry(NamedTuple):
     Attributes:
         row: of the log.
         address: its page.
-        group: key of ``stats.GROUPS``, for its colour and icon.
+        group: key of ``outcomes.GROUPS``, for its colour and icon.
         client: name and version, self-reported.
-        time: local, to the second.
+        time: local, in the site's format.
+        second: local, to the second.
+        exact: local, to the millisecond.
         took: duration with its unit.
     """
 
@@ -388,13 +422,12 @@ class Entry(NamedTuple):
     group: str
     client: str
     time: str
+    second: str
+    exact: str
     took: str
 
 
-_GROUP_OF = {str(outcome): group for group, outcomes in GROUPS.items() for outcome in outcomes}
-
-
-class LogList(ChangeList):
+class LogList(OwnFiltersList):
     """Rows of two lines, and filters above them instead of beside them."""
 
     def get_filters(self, request: HttpRequest) -> Any:
@@ -420,10 +453,12 @@ class LogList(ChangeList):
             Entry(
                 row,
                 self.url_for_result(row),
-                _GROUP_OF.get(row.outcome, "other"),
+                GROUP_OF.get(row.outcome, "other"),
                 Truncator(f"{row.client_name} {row.client_version}".strip()).chars(40),
                 time_of(row),
-                _("%s ms") % f"{row.duration:.1f}",
+                f"{_local(row.started_at):%H:%M:%S}",
+                exact_of(row),
+                lasted(row.outcome, row.duration),
             )
             for row in self.result_list
         ]
@@ -446,10 +481,44 @@ class LogList(ChangeList):
         return self.params.get("o") == "0"
 
 
+MAX_SAME = 100
+"""Entries with the same error that are counted."""
 SEARCHED = 50_000
 """Newest rows whose words are searched; ids are found wherever they are."""
-IDS = ("trace_id", "task_id", "approval")
-WORDS = ("name", "caller", "principal_id", "client_name", "client_id", "credential", "error", "arguments")
+IDS = ("trace_id", "task_id", "approval", "client_id")
+"""Columns with an index, which a term is compared with as a whole."""
+WORDS = (
+    *("name", "caller", "principal_id", "client_name", "client_id", "credential", "error", "arguments"),
+    *("exception_type", "exception_place"),
+)
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}", re.IGNORECASE)
+
+
+def _has_id(term: str) -> Q:
+    """Return the filter for rows with an id. A trace id may be in capitals, or within a ``traceparent``."""
+    traced = _TRACEPARENT.fullmatch(term)
+    trace = (traced[1] if traced else term).lower()
+    return Q.create([(name, trace if name == "trace_id" else term) for name in IDS], connector=Q.OR)
+
+
+def _has_word(word: str) -> Q:
+    """Return the filter for rows with a word in any column of ``WORDS``."""
+    forms = _forms_of(word)
+    # In arguments, JSON has a backslash before quotes and backslashes.
+    in_json = dict.fromkeys([*forms, *(json.dumps(form, ensure_ascii=False)[1:-1] for form in forms)])
+    found = ((name, form) for name in WORDS for form in (in_json if name == "arguments" else forms))
+    return Q.create([(f"{name}__icontains", form) for name, form in found], connector=Q.OR)
+
+
+def _forms_of(word: str) -> list[str]:
+    """Return the ways to write a word: letters with accents are one character or two, and of any case.
+
+    SQLite, and PostgreSQL in the locale C, know the case of ASCII letters only.
+    """
+    if word.isascii():
+        return [word]
+    cases = (word, word.lower(), word.upper(), word.capitalize())
+    return list(dict.fromkeys(unicodedata.normalize(form, case) for case in cases for form in ("NFC", "NFD")))
 
 
 class RequestLogAdmin(ReadOnlyAdmin):
@@ -457,10 +526,11 @@ class RequestLogAdmin(ReadOnlyAdmin):
 
     list_display = ("time",)
     list_filter = (PeriodFilter, OutcomeFilter, ToolFilter, UserFilter, ClientFilter, MethodFilter, EndpointFilter)
+    linked_lookups = ("client_id",)  # from the pages of OAuth clients
     search_fields = ("name",)  # for the box; see get_search_results
     search_help_text = gettext_lazy(
-        "Full id of a trace, task or approval request, or words in the newest 50,000 entries (tool, caller, client, "
-        "error, arguments)."
+        "Full id of a trace, task, approval request or OAuth client, or words in the newest 50,000 entries (tool, "
+        "caller, client, error, arguments)."
     )
     ordering = ("-started_at",)
     sortable_by = ("time",)
@@ -473,19 +543,44 @@ class RequestLogAdmin(ReadOnlyAdmin):
     change_list_template = "admin/django_mcp/requestlog/change_list.html"
     change_form_template = "admin/django_mcp/requestlog/change_form.html"
     fieldsets: ClassVar[Any] = (
-        (None, {"fields": ("exact", "method", "name", "server", "outcome", "words", "given")}),
+        (
+            None,
+            {
+                "fields": (
+                    *(("outcome", "exact"), "words", ("exception_type", "exception_place"), "given"),
+                    ("name", "method", "server"),
+                )
+            },
+        ),
         (
             gettext_lazy("Caller"),
-            {"fields": ("person", "principal", "credential", "client_id", "client", "protocol", "address")},
+            {"fields": (("person", "principal", "credential"), ("client", "protocol"), "client_id", "address")},
         ),
-        (gettext_lazy("Result"), {"fields": ("result_kind", "result_size", "duration", "queries")}),
-        (gettext_lazy("Related"), {"fields": ("approval", "task_id", "trace_id")}),
+        (gettext_lazy("Result"), {"fields": (("took", "queries"), ("result_kind", "result_size"))}),
+        (gettext_lazy("Related"), {"fields": (("approval", "task_id"), "trace_id")}),
     )
+    """Related fields share a line. Empty fields are left out."""
 
     class Media:
-        """The stylesheet of the package."""
+        """The stylesheet and the script of the package."""
 
         css = STYLES
+        js = ("django_mcp/admin.js",)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Leave out what is empty."""
+        found = super().get_fieldsets(request, obj)
+        if obj is None:
+            return found
+        lines = [(label, list(self._filled(obj, options["fields"]))) for label, options in found]
+        return [(label, {"fields": fields}) for label, fields in lines if fields]
+
+    def _filled(self, row: RequestLog, lines: Any) -> Iterator[tuple[str, ...]]:
+        for line in lines:
+            names = (line,) if isinstance(line, str) else line
+            shown = (getattr(self, name)(row) if hasattr(self, name) else getattr(row, name) for name in names)
+            if kept := tuple(name for name, value in zip(names, shown, strict=True) if value not in {None, "", "–"}):
+                yield kept
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[RequestLog]:
         """Return the rows; for the list without columns that may be long and are not shown there."""
@@ -501,18 +596,18 @@ class RequestLogAdmin(ReadOnlyAdmin):
         queryset: Any,
         search_term: str,
     ) -> "tuple[QuerySet[RequestLog], bool]":
-        """Search all rows by id, and the newest by words: no index helps to find a word in a million texts."""
-        term = search_term.strip()
+        """Search all rows by id, else the newest by words: no index helps to find a word in a million texts."""
+        term = search_term.replace("\0", "").strip()
         if not term:
             return queryset, False
+        has_id = _has_id(term)
+        if RequestLog.objects.filter(has_id).exists():
+            return queryset.filter(has_id), False
         newest = RequestLog.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
-        words = Q()
-        for part in term.split()[:5]:
-            words &= Q.create([(f"{name}__icontains", part) for name in WORDS], connector=Q.OR)
-        by_id = Q.create([(name, term) for name in IDS], connector=Q.OR)
-        if term.isalnum() and len(term) == len("0af7651916cd43dd8448eb211c80319c"):
-            return queryset.filter(by_id), False
-        return queryset.filter(Q(pk__gt=newest - SEARCHED) & (words | by_id)), False
+        words = Q(pk__gt=newest - SEARCHED)
+        for word in term.split()[:5]:
+            words &= _has_word(word)
+        return queryset.filter(words), False
 
     def get_urls(self) -> list[URLPattern]:
         """Add the export."""
@@ -524,7 +619,10 @@ class RequestLogAdmin(ReadOnlyAdmin):
         """Send the rows that the filters leave as a CSV file."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        rows = self.get_changelist_instance(request).get_queryset(request)
+        try:
+            rows = self.get_changelist_instance(request).get_queryset(request)
+        except IncorrectLookupParameters:  # as on the page of the list
+            return HttpResponseRedirect(f"../?{ERROR_FLAG}=1")
         return exported(rows, on_loop=isinstance(request, ASGIRequest))
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[LogList]:  # noqa: ARG002
@@ -551,6 +649,24 @@ class RequestLogAdmin(ReadOnlyAdmin):
                 yield label, name, address
         if row.trace_id:
             yield _("Trace"), row.trace_id, f"../../?q={row.trace_id}"
+        if row.error and row.name:
+            same = RequestLog.objects.filter(name=row.name, server=row.server, error=row.error).values("pk")
+            number = same[: MAX_SAME + 1].count()
+            words = _("more than %d times") % MAX_SAME if number > MAX_SAME else ngettext("once", "%d times", number)
+            query = urlencode({"name": row.name, "outcome": row.outcome})
+            yield _("Same error"), words % number if "%d" in words else words, f"../../?{query}"
+        if address := self._playground_address(request, row):
+            yield _("Playground"), _("Try again"), address
+
+    def _playground_address(self, request: HttpRequest, row: RequestLog) -> str:
+        """Return the URL of the playground's page of the called tool, or "" if the user may not call it there."""
+        site, is_there = self.admin_site, any(server.name == row.server for server in servers())
+        if row.method != "tools/call" or not is_there or not site.is_registered(Playground):
+            return ""
+        if not site.get_model_admin(Playground).has_view_permission(request):
+            return ""
+        address = address_in(site, "playground_call")
+        return address and f"{address}?{urlencode({'endpoint': row.server, 'kind': 'tool', 'key': row.name})}"
 
     def _targets(self, row: RequestLog) -> Iterator[tuple[str, str, type[Model], Any]]:
         """Yield a label, a name, a model and a key."""
@@ -564,7 +680,7 @@ class RequestLogAdmin(ReadOnlyAdmin):
             key = Task.objects.filter(task_id=row.task_id).values_list("pk", flat=True).first()
             yield _("Task"), row.task_id, Task, key
         if row.user is not None:
-            yield _("User"), str(row.user), get_user_model(), row.user.pk
+            yield _("User"), display_name(row.user), get_user_model(), row.user.pk
         if row.principal_kind == "api_key":
             for api_key in APIKey.objects.filter(pk__in=keys_of(APIKey, [row.principal_id])):
                 yield _("API key"), api_key.name, APIKey, api_key.pk
@@ -573,18 +689,23 @@ class RequestLogAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("time"), ordering="started_at")
     def time(self, row: RequestLog) -> str:
-        """Return the time to the second."""
+        """Return the time in the site's format."""
         return time_of(row)
 
     @admin.display(description=gettext_lazy("time"))
     def exact(self, row: RequestLog) -> str:
-        """Return the time to the millisecond, with its distance from UTC, as other logs have it."""
-        return _local(row.started_at).isoformat(" ", "milliseconds")
+        """Return the time in the site's format, and to the millisecond as other logs have it."""
+        return f"{time_of(row)} ({exact_of(row)})"
 
     @admin.display(description=gettext_lazy("client"))
     def client(self, row: RequestLog) -> str:
         """Return the self-reported name and version."""
         return Truncator(f"{row.client_name} {row.client_version}".strip()).chars(40) or "–"
+
+    @admin.display(description=gettext_lazy("duration"))
+    def took(self, row: RequestLog) -> str:
+        """Return the duration with its unit."""
+        return lasted(row.outcome, row.duration)
 
     @admin.display(description=gettext_lazy("error"))
     def words(self, row: RequestLog) -> SafeString | str:
@@ -599,10 +720,18 @@ class RequestLogAdmin(ReadOnlyAdmin):
     @admin.display(description=gettext_lazy("caller"))
     def person(self, row: RequestLog) -> str:
         """Return the user, and their name at the time if it was another one."""
-        now = "" if row.user is None else str(getattr(row.user, get_user_model().USERNAME_FIELD))
-        if not now:
+        if row.user is None:
             return row.caller or "–"
-        return now if row.caller in {"", now} else f"{now} ({row.caller})"
+        now = display_name(row.user)
+        return (
+            now
+            if row.caller in {"", row.user.get_username()}
+            else _("%(now)s (then %(then)s)")
+            % {
+                "now": now,
+                "then": row.caller,
+            }
+        )
 
     @admin.display(description=gettext_lazy("authenticated with"))
     def principal(self, row: RequestLog) -> str:
@@ -614,8 +743,13 @@ class RequestLogAdmin(ReadOnlyAdmin):
 
 
 def time_of(row: RequestLog) -> str:
-    """Return the local time of an entry to the second, in a form that sorts as it is read."""
-    return _local(row.started_at).strftime("%Y-%m-%d %H:%M:%S")
+    """Return the local time of an entry in the site's format."""
+    return str(formats.date_format(_local(row.started_at), "DATETIME_FORMAT"))
+
+
+def exact_of(row: RequestLog) -> str:
+    """Return the local time of an entry to the millisecond, with its distance from UTC."""
+    return _local(row.started_at).isoformat(" ", "milliseconds")
 
 
 def _local(moment: datetime.datetime) -> datetime.datetime:

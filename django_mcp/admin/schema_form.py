@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.http import QueryDict
@@ -23,7 +23,7 @@ INPUTS: Mapping[Any, str] = {"date": "date", "email": "email", "uri": "url"}
 """Formats with an HTML input type. There is none for date-times with an offset."""
 SCALARS = {"string", "integer", "number", "boolean"}
 _INTEGER = re.compile(r"[+-]?[0-9]{1,4000}")
-_NUMBER = re.compile(r"[+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]{1,4})?")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 
 
 class NotJSON(ValueError):
@@ -124,7 +124,7 @@ class Field:
     def default(self) -> str:
         """Return the default, shown as a placeholder."""
         value = self.schema.get("default")
-        if value is None or value in ("", [], {}):
+        if self.is_secret or value is None or value in ("", [], {}):
             return ""
         return " ".join(self._texts(value)) if isinstance(value, list) and self.kind == "lines" else self._text(value)
 
@@ -308,10 +308,10 @@ class SchemaForm:
         """Set the inputs to the defaults of the schema."""
         self.fill({each.name: each.schema["default"] for each in self.fields if "default" in each.schema})
 
-    @property
-    def has_secrets(self) -> bool:
-        """Return True if any field is a secret."""
-        return any(each.is_secret for each in self.fields)
+    def forget(self, is_secret: Callable[[Field], bool]) -> None:
+        """Empty the inputs of fields whose values must not be on the page."""
+        for field in filter(is_secret, self.fields):
+            field.text, field.ticked = "", []
 
 
 def as_text(values: Any) -> str:

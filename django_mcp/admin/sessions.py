@@ -17,6 +17,10 @@ from django_mcp.revisions.legacy.sessions import end_session
 class SessionAdmin(StoppableAdmin):
     """Lists sessions of legacy clients, newest first."""
 
+    acts_with = "change_session"
+    nothing_yet = gettext_lazy(
+        "No sessions. Clients of protocol 2025-11-25 and older open one when they connect; newer ones need none."
+    )
     stop_title = gettext_lazy("End session")
     stop_question = gettext_lazy(
         "End the session “%s”? Its streams are closed and its calls are discarded. The client may open a new session "

@@ -13,6 +13,7 @@ from django.db.models import BigIntegerField, Case, CharField, Count, F, FloatFi
 from django.db.models.functions import Concat, Floor, Greatest, Ln
 from django.utils import timezone
 
+from django_mcp.audit.outcomes import FAILED, FAILURES, GROUPS
 from django_mcp.models import RequestLog
 
 DAY = 86_400
@@ -126,17 +127,8 @@ Tool = tuple[str, str]
 Client = tuple[str, str]
 """Self-reported name and version."""
 
-_O = RequestLog.Outcome
-GROUPS: dict[str, tuple[str, ...]] = {
-    "ok": (_O.OK,),
-    "error": (_O.ERROR, _O.FAILED, _O.TIMED_OUT),
-    "denied": (_O.DENIED,),
-    "waiting": (_O.WAITING,),
-    "other": (_O.ASKED, _O.TASK, _O.CANCELLED),
-}
-"""Outcomes grouped for the charts."""
 OF_TOOLS = Q(method="tools/call")
-RAN = Q(outcome__in=(*GROUPS["ok"], *GROUPS["error"]))
+RAN = Q(outcome__in=(*GROUPS["ok"].outcomes, *FAILED.outcomes))
 
 _BIN, _OUTCOME, _SHIFT = 10_000, 1000, 100
 """Factors and offset that pack bin, outcome and duration class into one number."""
@@ -147,10 +139,10 @@ MAX_GROUPS = 50_000
 
 @dataclass
 class ToolStatistics:
-    """Calls of a tool; ``errors`` includes timeouts, and ``per_day`` ends with today."""
+    """Calls of a tool; ``failed`` are errors and crashes, and ``per_day`` ends with today."""
 
     calls: int = 0
-    errors: int = 0
+    failed: int = 0
     denied: int = 0
     last_call: datetime | None = None
     per_day: list[int] = field(default_factory=list)
@@ -164,8 +156,8 @@ def tool_statistics(days: int = 30) -> dict[Tool, ToolStatistics]:
         .values("name", endpoint=unindexed("server"), bin=bin_of(edges, "started_at"))
         .annotate(
             calls=Count("pk"),
-            errors=Count("pk", filter=Q(outcome__in=GROUPS["error"])),
-            denied=Count("pk", filter=Q(outcome__in=GROUPS["denied"])),
+            failed=Count("pk", filter=Q(outcome__in=FAILED.outcomes)),
+            denied=Count("pk", filter=Q(outcome__in=GROUPS["denied"].outcomes)),
             last=Max("started_at"),
         )
         .order_by("-calls")[:MAX_GROUPS]
@@ -174,7 +166,7 @@ def tool_statistics(days: int = 30) -> dict[Tool, ToolStatistics]:
     for row in rows:
         tool = found.setdefault((row["endpoint"], row["name"]), ToolStatistics(per_day=[0] * days))
         tool.calls += row["calls"]
-        tool.errors += row["errors"]
+        tool.failed += row["failed"]
         tool.denied += row["denied"]
         tool.last_call = max(tool.last_call or row["last"], row["last"])
         tool.per_day[within(row["bin"], edges)] += row["calls"]
@@ -201,9 +193,14 @@ class Tally:
         return self.groups.total()
 
     @property
+    def failures(self) -> int:
+        """Return the number of failed calls."""
+        return sum(self.groups[group] for group in FAILURES)
+
+    @property
     def error_rate(self) -> float:
         """Return the share of failed calls."""
-        return self.groups["error"] / self.calls if self.calls else 0.0
+        return self.failures / self.calls if self.calls else 0.0
 
     @property
     def median(self) -> float | None:
@@ -253,7 +250,7 @@ def activity(edges: Sequence[datetime], server: str = "") -> Activity:
 def _number() -> Any:
     """Return an expression that packs outcome and duration class: grouping by one number takes half the time of two."""
     outcomes = [
-        When(outcome__in=outcomes, then=Value(float(_OUTCOME * at))) for at, outcomes in enumerate(GROUPS.values())
+        When(outcome__in=group.outcomes, then=Value(float(_OUTCOME * at))) for at, group in enumerate(GROUPS.values())
     ]
     other = Value(float(_OUTCOME * list(GROUPS).index("other")))
     lasted = When(OF_TOOLS & RAN, then=class_of("duration") + Value(float(_SHIFT)))

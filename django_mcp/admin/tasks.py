@@ -3,15 +3,15 @@
 from typing import Any
 
 from django.contrib import admin
-from django.contrib.auth import get_user_model
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy, ngettext_lazy
 
-from django_mcp.admin.base import StoppableAdmin
-from django_mcp.admin.display import as_json, name_of, without_view
+from django_mcp.admin.base import StoppableAdmin, user_lookups
+from django_mcp.admin.display import as_json, line, name_of, without_view
+from django_mcp.core.principal import display_name
 from django_mcp.core.redaction import redacted
 from django_mcp.core.server import every_server
 from django_mcp.models import Task
@@ -23,6 +23,8 @@ from django_mcp.tasks.worker import keeper
 class TaskAdmin(StoppableAdmin):
     """Lists tasks, newest first."""
 
+    acts_with = "change_task"
+    nothing_yet = gettext_lazy("No tasks. A tool declared with task= runs as one if its client supports tasks.")
     stop_title = gettext_lazy("Cancel task")
     stop_question = gettext_lazy(
         "Cancel the task “%s”? Its client is notified. A running task stops when it next reports progress or requests "
@@ -53,7 +55,7 @@ class TaskAdmin(StoppableAdmin):
 
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:  # noqa: ARG002
         """Include the username field of the site's user model."""
-        return ("task_id", "tool", "principal_id", f"user__{get_user_model().USERNAME_FIELD}")
+        return ("task_id", "tool", "principal_id", *user_lookups())
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Task]:
         """Defer large columns that the list does not show."""
@@ -76,7 +78,7 @@ class TaskAdmin(StoppableAdmin):
     @admin.display(description=gettext_lazy("caller"), ordering="user")
     def caller_name(self, row: Task) -> str:
         """Return the name of the caller."""
-        return name_of(row) if row.user is None else str(row.user)
+        return name_of(row) if row.user is None else line(display_name(row.user))
 
     @admin.display(description=gettext_lazy("client"))
     def client_name(self, row: Task) -> str:

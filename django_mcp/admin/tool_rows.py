@@ -1,16 +1,18 @@
 """Rows of the tools pages: policy, definition, differences and statistics of each tool."""
 
 import difflib
+import hashlib
 import inspect
+import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from django.core.cache import cache
-from django.db.models import Model, Q
+from django.db.models import Model
 from django.template.defaultfilters import date
 from django.utils import timezone
 from django.utils.safestring import SafeString
@@ -22,7 +24,7 @@ from django_mcp.admin.charts import sparkline
 from django_mcp.admin.dashboard import count, share
 from django_mcp.admin.stats import ToolStatistics, tool_statistics
 from django_mcp.approvals import tool_policies
-from django_mcp.approvals.tool_policies import SHOWN, default_decision
+from django_mcp.approvals.tool_policies import SHOWN, Which, default_decision
 from django_mcp.conf import settings
 from django_mcp.core.permissions import declared
 from django_mcp.core.policies import Decision
@@ -105,6 +107,16 @@ def hints_of(tool: Tool) -> list[str]:
     given = tool.annotations
     asked = ("readOnlyHint", "openWorldHint") if given.get("readOnlyHint") else tuple(name for name, *_rest in HINTS)
     return [str(yes if given[name] else no) for name, yes, no in HINTS if name in given and name in asked]
+
+
+def is_destructive(hints: Mapping[str, Any]) -> bool:
+    """Return True if the hints of a tool say that it is destructive."""
+    return not hints.get("readOnlyHint") and bool(hints.get("destructiveHint"))
+
+
+def kind_words(hints: Mapping[str, Any]) -> str:
+    """Return the label of a tool's kind: read-only, writes or destructive."""
+    return _("read-only") if hints.get("readOnlyHint") else _("destructive") if is_destructive(hints) else _("writes")
 
 
 def description_of(tool: Tool) -> str:
@@ -206,7 +218,7 @@ class ToolRow:
 
     Attributes:
         rows: its policies.
-        limits: the policies of clients that may use only some tools, for all others.
+        limits: id of each client that may use only some tools -> these.
         known: its last approved definition.
         calls: recent statistics; None if the user may not see them.
     """
@@ -214,7 +226,7 @@ class ToolRow:
     server: MCPServer
     tool: Tool
     rows: Sequence[ToolPolicy]
-    limits: Sequence[ToolPolicy]
+    limits: Mapping[str, Collection[Which]]
     known: ToolSnapshot | None
     calls: ToolStatistics | None
 
@@ -236,10 +248,16 @@ class ToolRow:
         return [each for each in self.rows if each is not self.own]
 
     @property
-    def limited(self) -> list[ToolPolicy]:
-        """Return the policies of clients that may not use the tool because they are limited to others."""
-        chosen = {each.client_id for each in self.rows if each.group_id is None}
-        return [each for each in self.limits if each.client_id not in chosen]
+    def limited(self) -> list[str]:
+        """Return the ids of clients that may not use the tool because they are limited to others."""
+        which = self.server.name, self.tool.key
+        return sorted(client_id for client_id, tools in self.limits.items() if which not in tools)
+
+    @property
+    def state(self) -> str:
+        """Return a digest of the policies, to notice that they have changed since a page showed them."""
+        rows = sorted((str(each.group_id), each.client_id, each.decision) for each in self.rows)
+        return hashlib.sha256(json.dumps([rows, self.limited]).encode()).hexdigest()[:32]
 
     @cached_property
     def default(self) -> Decision:
@@ -264,12 +282,12 @@ class ToolRow:
     @property
     def is_destructive(self) -> bool:
         """True if the tool declares that it is destructive."""
-        return not self.tool.read_only and bool(self.tool.annotations.get("destructiveHint"))
+        return is_destructive(self.tool.annotations)
 
     @property
     def kind(self) -> str:
         """Label of the kind: read-only, writes or destructive."""
-        return _("read-only") if self.tool.read_only else _("destructive") if self.is_destructive else _("writes")
+        return kind_words(self.tool.annotations)
 
     @property
     def decision(self) -> Decision:
@@ -309,8 +327,8 @@ class ToolRow:
 
     @property
     def override_words(self) -> str:
-        """Return the number of overrides, or "". A tool chosen for a client is none."""
-        number = sum(each.decision != ToolPolicy.GENERAL for each in self.overrides)
+        """Return the number of overrides, or ""."""
+        number = len(self.overrides)
         if not number:
             return ""
         return ngettext("%d override", "%d overrides", number) % number
@@ -373,16 +391,16 @@ class ToolRow:
         return ngettext("%s call", "%s calls", number) % count(number)
 
     @property
-    def error_rate(self) -> float:
+    def failure_rate(self) -> float:
         """Return the share of failed calls."""
-        return self.calls.errors / self.calls.calls if self.calls is not None and self.calls.calls else 0.0
+        return self.calls.failed / self.calls.calls if self.calls is not None and self.calls.calls else 0.0
 
     @property
-    def error_words(self) -> str:
-        """Return the error rate, or "" if there were no calls."""
+    def failure_words(self) -> str:
+        """Return the share of failed calls, or "" if there were no calls."""
         if self.calls is None or not self.calls.calls:
             return ""
-        return _("%s errors") % share(self.error_rate) if self.calls.errors else _("no errors")
+        return _("%s failed") % share(self.failure_rate) if self.calls.failed else _("none failed")
 
 
 def decision_words(decision: Decision) -> str:
@@ -407,7 +425,7 @@ def lines(*, with_calls: bool) -> list[ToolRow]:
     rows: dict[tuple[str, str], list[ToolPolicy]] = defaultdict(list)
     for row in ToolPolicy.objects.select_related("group", "changed_by").order_by("group__name", "client_id"):
         rows[row.server, row.tool].append(row)
-    limits = rows.pop(("", ""), [])
+    limits = tool_policies.limits()
     calls = _calls() if with_calls else {}
     nothing = ToolStatistics(per_day=[0] * DAYS) if with_calls else None
     return [
@@ -416,13 +434,17 @@ def lines(*, with_calls: bool) -> list[ToolRow]:
     ]
 
 
-def left_over() -> list[ToolPolicy]:
-    """Return policies of tools that do not exist in this process; they apply again if the tool returns."""
-    there = {("", ""), *(which for _server, _tool, which in _every(list(servers())))}
-    rows = ToolPolicy.objects.select_related("group", "changed_by").order_by(
-        "server", "tool", "group__name", "client_id"
-    )
-    return [row for row in rows if (row.server, row.tool) not in there]
+def left_over() -> list[tuple[ToolPolicy, str]]:
+    """Return the policies that match nobody, with the reason: their tool, client or group's members do not exist.
+
+    Tools are those of this process. The policies apply again if what they name returns.
+    """
+    there = {which for _server, _tool, which in _every(list(servers()))}
+    known = ToolPolicy.objects.select_related("group", "changed_by")
+    rows = list(known.order_by("server", "tool", "group__name", "client_id"))
+    problems = {row.pk: _("no such tool") for row in rows if (row.server, row.tool) not in there}
+    problems = {**tool_policies.find_problems(rows), **problems}
+    return [(row, problems[row.pk]) for row in rows if row.pk in problems]
 
 
 def find(key: str, *, with_calls: bool) -> ToolRow | None:
@@ -434,15 +456,14 @@ def find(key: str, *, with_calls: bool) -> ToolRow | None:
         return None
     which = {"server": server.name, "tool": tool.key}
     rows = ToolPolicy.objects.select_related("group", "changed_by").order_by("group__name", "client_id")
-    found = list(rows.filter(Q(**which) | Q(tool="")))
+    policies = list(rows.filter(**which))
     accepted = ToolSnapshot.objects.filter(**which).select_related("accepted_by")
     known = accepted.first()
     if known is None:
         tool_policies.remember([server], tool_policies.accepted())
         known = accepted.first()
     calls = _calls().get((server.name, tool.key), ToolStatistics(per_day=[0] * DAYS)) if with_calls else None
-    policies, limits = [each for each in found if each.tool], [each for each in found if not each.tool]
-    return ToolRow(server, tool, policies, limits, known, calls)
+    return ToolRow(server, tool, policies, tool_policies.limits(), known, calls)
 
 
 def _every(served: Sequence[MCPServer]) -> Iterator[tuple[MCPServer, Tool, tuple[str, str]]]:

@@ -1,38 +1,49 @@
 """Admin of tools: list, detail and policies."""
 
+import hashlib
+import itertools
+import json
+import secrets
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from django import forms
-from django.apps import apps
 from django.contrib import messages
 from django.contrib.admin.utils import unquote
-from django.contrib.auth.models import Group
+from django.contrib.auth.models import AnonymousUser, Group
 from django.core import signing
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
+from django.db import IntegrityError
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect, QueryDict
 from django.middleware.csrf import get_token
 from django.urls import URLPattern, path
-from django.utils.html import format_html, format_html_join
+from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from django_mcp.admin import tool_rows
-from django_mcp.admin.base import OwnPagesAdmin, page_queries
-from django_mcp.admin.display import as_json
+from django_mcp.admin.base import ClientField, OwnPagesAdmin, client_list, page_queries
+from django_mcp.admin.display import as_json, client_name, client_names, lasted
 from django_mcp.admin.stats import unindexed
 from django_mcp.admin.tool_rows import DAYS, ToolRow, decided_words, decision_words, differences, find, left_over, lines
 from django_mcp.approvals import tool_policies
+from django_mcp.approvals.tool_policies import Stored
 from django_mcp.conf import settings
 from django_mcp.core import database
-from django_mcp.core.policies import Decision
+from django_mcp.core.policies import Decision, Policies, Rule
+from django_mcp.core.principal import Principal
 from django_mcp.core.server import servers
-from django_mcp.models import ClientPolicy, RequestLog, ToolPolicy, Tools
+from django_mcp.models import RequestLog, ToolPolicy, Tools
+from django_mcp.pubsub import once
 
 Choice = tuple[str, Any]
 Test = Callable[[ToolRow], bool]
@@ -57,7 +68,7 @@ OF_HINT: Mapping[str, tuple[Any, Test]] = {
 }
 ORDERS: Mapping[str, tuple[Any, Callable[[ToolRow], Any]]] = {
     "calls": (gettext_lazy("most calls first"), lambda line: -(line.calls.calls if line.calls else 0)),
-    "errors": (gettext_lazy("most errors first"), lambda line: -line.error_rate),
+    "failed": (gettext_lazy("most failures first"), lambda line: -line.failure_rate),
     "name": (gettext_lazy("by name"), lambda line: line.tool.name),
 }
 
@@ -133,11 +144,6 @@ def _select(given: QueryDict, name: str, label: str, choices: Sequence[Choice], 
     )
 
 
-MAX_CLIENTS = 500
-"""Maximum suggested clients; others can be typed."""
-CLIENTS = "mcp-clients"
-
-
 class OverrideForm(forms.Form):
     """A policy for a group, a client or both."""
 
@@ -147,12 +153,10 @@ class OverrideForm(forms.Form):
         required=False,
         empty_label=gettext_lazy("all users"),
     )
-    client_id = forms.CharField(
+    client_id = ClientField(
         label=gettext_lazy("OAuth client"),
         required=False,
-        max_length=255,
-        widget=forms.TextInput(attrs={"list": CLIENTS, "autocomplete": "off", "class": "vTextField"}),
-        help_text=gettext_lazy("Client it applies to. Empty: all clients."),
+        help_text=gettext_lazy("Name or id of the client it applies to. Empty: all clients."),
     )
     decision = forms.ChoiceField(label=gettext_lazy("Decision"), choices=ToolPolicy.Decision.choices, initial="ask")
 
@@ -164,24 +168,11 @@ class OverrideForm(forms.Form):
         return given
 
 
-def client_list() -> SafeString:
-    """Return a ``<datalist>`` of clients."""
-    options = format_html_join("", '<option value="{}">{}</option>', _clients())
-    return format_html('<datalist id="{}">{}</datalist>', CLIENTS, options)
-
-
-def _clients() -> Iterable[tuple[str, str]]:
-    if apps.is_installed("oauth2_provider"):
-        from django_mcp.auth.toolkit import get_application_model  # noqa: PLC0415 - where it is installed
-
-        rows = get_application_model().objects.order_by("name").values_list("client_id", "name")
-        return list(rows[:MAX_CLIENTS])
-    return [(client_id, "") for client_id in ClientPolicy.objects.values_list("client_id", flat=True)[:MAX_CLIENTS]]
-
-
 DEFAULT = "default"
-POLICY = "policy:"
-"""Before the key of a tool: the name of its select."""
+POLICY, SEEN = "policy:", "seen:"
+"""Before the key of a tool: the name of its select, and of the field with the decision that the page showed."""
+SHOWN = "shown"
+"""Field with a digest of the overrides that the page showed."""
 DECISIONS = (DEFAULT, *ToolPolicy.Decision.values)
 
 
@@ -193,14 +184,16 @@ EVERYONE: Whom = (None, "")
 
 @dataclass(frozen=True)
 class Change:
-    """A policy to set.
+    """A policy to set, if it is still the one that the author of the change saw.
 
     Attributes:
         server: name of the endpoint.
-        tool: key of the tool; with *server* empty for all other tools of a client (see ``ToolPolicy``).
+        tool: key of the tool.
         decision: as stored, or ``DEFAULT`` to remove the policy.
         group: the group it applies to, or None.
         client_id: the client it applies to, or "".
+        seen: the decision that the author saw, as stored, or ``DEFAULT``.
+        version: for undoing, the version of the row that the author's own change made; "" if it removed the row.
     """
 
     server: str
@@ -208,6 +201,8 @@ class Change:
     decision: str
     group: Any = None
     client_id: str = ""
+    seen: str = DEFAULT
+    version: str = ""
 
     @property
     def key(self) -> str:
@@ -220,10 +215,45 @@ class Change:
         return None if self.group is None else self.group.pk, self.client_id
 
     @property
-    def stored(self) -> str:
-        """Return the stored decision with one query."""
-        rows = ToolPolicy.objects.filter(server=self.server, tool=self.tool, group=self.group, client_id=self.client_id)
-        return rows.values_list("decision", flat=True).first() or DEFAULT
+    def _which(self) -> dict[str, Any]:
+        return {"server": self.server, "tool": self.tool, "group": self.group, "client_id": self.client_id}
+
+    def check(self, rows: "QuerySet[ToolPolicy] | None" = None) -> ToolPolicy | None:
+        """Return the stored policy, found in *rows*, or None.
+
+        Raises:
+            ChangedMeanwhile: it is neither the one that the author saw nor the one that they want.
+        """
+        row = (ToolPolicy.objects.all() if rows is None else rows).filter(**self._which).first()
+        now = DEFAULT if row is None else row.decision
+        is_other = bool(self.version) and (row is None or version_of(row) != self.version)
+        if is_other or now not in {self.seen, self.decision}:
+            raise ChangedMeanwhile(self, row)
+        return row
+
+    def store(self, user: Any) -> "Done | None":
+        """Set or remove the policy, in the current transaction. Return None if it is set already.
+
+        Raises:
+            ChangedMeanwhile: it is not the one that the author saw.
+        """
+        row = self.check(ToolPolicy.objects.select_for_update())
+        before = DEFAULT if row is None else row.decision
+        if before == self.decision:
+            return None
+        if row is None:
+            try:
+                with database.atomic():
+                    row = ToolPolicy.objects.create(**self._which, decision=self.decision, changed_by=user)
+            except IntegrityError:  # another one was faster
+                raise ChangedMeanwhile(self, ToolPolicy.objects.filter(**self._which).first()) from None
+        elif self.decision == DEFAULT:
+            row.delete()
+            row = None
+        else:
+            row.decision, row.changed_by = self.decision, user
+            row.save(update_fields=["decision", "changed", "changed_by"])
+        return Done(self, before, "" if row is None else version_of(row))
 
     @property
     def note(self) -> str:
@@ -241,72 +271,162 @@ class Change:
         return _("%s: override removed.") % who if self.decision == DEFAULT else f"{who}: {_words(self.decision)}."
 
 
-class Loosened(NamedTuple):
-    """A tool that may destroy data and would be called with less control, and by whom."""
+class Done(NamedTuple):
+    """A change that was made: the decision before it, and the version of the row after it."""
 
-    line: ToolRow
+    change: Change
+    before: str
+    version: str
+
+
+def version_of(row: ToolPolicy) -> str:
+    """Return a text that changes with each change of a policy."""
+    return f"{row.pk} {row.decision} {row.changed.isoformat()}"
+
+
+class ChangedMeanwhile(Exception):
+    """A decision is no longer the one that the author of a change saw. Its text tells what it is now."""
+
+    def __init__(self, change: Change, now: ToolPolicy | None) -> None:
+        who = "" if change.whom == EVERYONE else f" ({_whom(change.group, change.client_id)})"
+        words = _("Nothing was changed: the policy of %(tool)s is now “%(now)s”, which the page did not show.") % {
+            "tool": f"{change.key}{who}",
+            "now": _words(DEFAULT if now is None else now.decision),
+        }
+        by = "" if now is None else f" {capfirst(decided_words(now))}."
+        super().__init__(f"{words}{by} {_('Check it, then decide again.')}")
+
+
+class Loosened(NamedTuple):
+    """A control that a change would loosen: the policy of a destructive tool, or a limit of a client."""
+
+    key: str
+    gist: str
     who: str
     before: str
     after: str
 
 
-def loosened(lines: Iterable[ToolRow], changes: Sequence[Change]) -> Iterator[Loosened]:
-    """Yield which of the tools would be called with less control after the changes."""
+def loosened(
+    lines: Iterable[ToolRow], changes: Sequence[Change] = (), limits: Mapping[str, Any] | None = None
+) -> Iterator[Loosened]:
+    """Yield which of the tools that may destroy data would be called with less control after the changes.
+
+    Callers with every combination of a client and one or two groups are looked at: several overrides may match one.
+
+    Args:
+        lines: the tools.
+        changes: of their policies.
+        limits: id of a client -> the tools that it may use afterwards, or None for all.
+    """
+    limited_now = tool_policies.limits()
+    limited_then = {**limited_now, **(limits or {})}
+    limited_then = {client_id: tools for client_id, tools in limited_then.items() if tools is not None}
+    own: dict[str, list[Change]] = defaultdict(list)
+    for change in changes:
+        own[change.key].append(change)
     for line in lines:
-        own = [each for each in changes if each.key == line.key or not each.tool]
-        if not own or not line.may_destroy:
+        if not line.may_destroy or not (own[line.key] or limits):
             continue
-        before = {(row.group_id, row.client_id): row.decision for row in line.rows}
-        after, limited = dict(before), {row.client_id for row in line.limits}
-        limited_after = set(limited)
-        for each in own:
-            if each.tool:
-                after[each.whom] = each.decision
-            elif each.decision == DEFAULT:
-                limited_after.discard(each.client_id)
-            else:
-                limited_after.add(each.client_id)
-        for whom, change in {each.whom: each for each in own}.items():
-            now, then = _effective(line, before, limited, whom), _effective(line, after, limited_after, whom)
-            if then < now:
-                who = "" if whom == EVERYONE else _whom(change.group, change.client_id)
-                yield Loosened(line, who, decision_words(now), decision_words(then))
+        rows = {(row.group_id, row.client_id): row.decision for row in line.rows}
+        then = {**rows, **{each.whom: each.decision for each in own[line.key]}}
+        groups = {row.group_id: row.group for row in line.rows} | {each.whom[0]: each.group for each in own[line.key]}
+        clients = {client_id for _group, client_id in then} | {"", *(limits or ())}
+        before, after = _policies(line, rows, limited_now), _policies(line, then, limited_then)
+        found: list[tuple[frozenset[Any], str]] = []
+        for of, client_id in _callers(groups, clients):
+            if any(known <= of and known_client in {"", client_id} for known, known_client in found):
+                continue
+            caller = Principal(kind="oauth", id="", user=AnonymousUser(), client_id=client_id or None)
+            names = {str(pk) for pk in of}
+            was, becomes = (each.of(line.tool, caller, names).decision for each in (before, after))
+            if becomes < was:
+                found.append((of, client_id))
+                who = _callers_words(sorted((groups[pk] for pk in of), key=str), client_id)
+                yield Loosened(line.key, line.gist, who, decision_words(was), decision_words(becomes))
 
 
-def _effective(line: ToolRow, decisions: Mapping[Whom, str], limited: Collection[str], whom: Whom) -> Decision:
-    """Return what applies to calls by a group or client, without other overrides."""
-    group, client_id = whom
-    own, general = (decisions.get(each, DEFAULT) for each in (whom, EVERYONE))
-    if own == DEFAULT and group is None and client_id in limited:
-        return Decision.BLOCK
-    decision = general if own in {DEFAULT, ToolPolicy.GENERAL} else own
-    return line.default if decision == DEFAULT else Decision[decision.upper()]
+def _callers(groups: Collection[Any], clients: Collection[str]) -> Iterator[tuple[frozenset[Any], str]]:
+    """Yield groups and client of the callers that policies can tell apart, those with fewer first."""
+    known = sorted(pk for pk in groups if pk is not None)
+    for number in range(3):
+        for client_id in sorted(clients):
+            for of in itertools.combinations(known, number):
+                yield frozenset(of), client_id
+
+
+def _policies(line: ToolRow, decisions: Mapping[Whom, str], limits: Mapping[str, Any]) -> Policies:
+    """Return what the stored decisions on a tool would be for calls; groups are named by primary key."""
+    rules = [
+        Rule(Decision[decision.upper()], None if group is None else str(group), client_id or None)
+        for (group, client_id), decision in decisions.items()
+        if decision != DEFAULT
+    ]
+    return tool_policies.policies_of(line.server, Stored({(line.server.name, line.tool.key): rules}, limits))
 
 
 def confirmation(
     model_admin: OwnPagesAdmin,
     request: HttpRequest,
-    lines: Iterable[ToolRow],
-    changes: Sequence[Change],
+    found: Iterable[Loosened],
     fields: Iterable[tuple[str, str]],
 ) -> HttpResponse | None:
-    """Return a page that asks whether to loosen policies of tools that may destroy something.
+    """Return a page that asks whether to loosen what was found.
 
-    None if that was confirmed, or the changes loosen none.
+    None if exactly that was confirmed, or nothing is loosened.
 
     Args:
         fields: what the page sends again.
     """
-    found = [] if "confirmed" in request.POST else list(loosened(lines, changes))
-    if not found:
+    found = list(found)
+    digest = hashlib.sha256(json.dumps(found).encode()).hexdigest()[:32]
+    if not found or request.POST.get(CONFIRMED) == digest:
         return None
-    context = {"loosened": found, "fields": fields, "back": request.get_full_path()}
+    sent = [(name, value) for name, value in fields if name != CONFIRMED]
+    context = {"loosened": found, "fields": [*sent, (CONFIRMED, digest)], "back": request.get_full_path()}
     return model_admin.page(request, "confirm", _("Loosen policies?"), context)
+
+
+CONFIRMED = "confirmed"
+"""Field of the page that asks: a digest of what it showed."""
 
 
 def fields_of(given: QueryDict) -> list[tuple[str, str]]:
     """Return the fields of a form, to send it again."""
     return [(name, value) for name, values in given.lists() if name != "csrfmiddlewaretoken" for value in values]
+
+
+def undo_button(request: HttpRequest, words: str, address: str, state: Any) -> SafeString | str:
+    """Return a message with a button that sends *state* back: signed, for this user, once and within an hour."""
+    if not address or not state:
+        return words
+    return format_html(
+        '{} <form method="post" action="{}" class="mcp-undo"><input type="hidden" name="csrfmiddlewaretoken" '
+        'value="{}"><button name="undo" value="{}">{}</button></form>',
+        words,
+        address,
+        get_token(request),
+        signing.dumps([str(request.user.pk), secrets.token_urlsafe(16), state], salt=UNDO_SALT, compress=True),
+        _("Undo"),
+    )
+
+
+def state_of_undo(request: HttpRequest, token: str) -> tuple[str, Any] | None:
+    """Return id and state of a button of this user, or None if it is too late."""
+    try:
+        user, nonce, state = signing.loads(token, salt=UNDO_SALT, max_age=UNDO_SECONDS)
+    except (signing.BadSignature, ValueError, TypeError):
+        return None
+    return (nonce, state) if user == str(request.user.pk) else None
+
+
+def use_undo(nonce: str) -> bool:
+    """Use up a button, in the current transaction. Return False if it was used before."""
+    return once.take(f"undo {nonce}", "admin", timezone.now() + timedelta(seconds=UNDO_SECONDS))
+
+
+TOO_LATE = gettext_lazy("It is too late to undo this. Set the policies by hand.")
+USED = gettext_lazy("This was undone already.")
 
 
 class ToolPolicyActions:
@@ -317,69 +437,54 @@ class ToolPolicyActions:
 
     def decide(self, changes: Sequence[Change]) -> None:
         """Set policies, all or none, and offer to undo it."""
-        done = self.store(changes)
+        try:
+            with database.atomic():
+                done = self._store(changes)
+        except ChangedMeanwhile as error:
+            self._tell(str(error), messages.ERROR)
+            return
         if not done:
             self._tell(_("Nothing changed: this is already the policy."), messages.INFO)
-        elif len(done) == 1:
-            self._tell(self.with_undo(done[0][0].message, done))
-        else:
+            return
+        words = done[0].change.message
+        if len(done) > 1:
             words = ngettext("%d policy changed.", "%d policies changed.", len(done)) % len(done)
-            self._tell(self.with_undo(words, done))
+        state = [
+            (each.change.server, each.change.tool, each.before, each.change.decision, each.version, *each.change.whom)
+            for each in done
+        ]
+        self._tell(undo_button(self._request, words, self._admin.address("tools_changelist"), state))
 
-    def store(self, changes: Iterable[Change]) -> list[tuple[Change, str]]:
-        """Set policies, all or none. Return those that changed, with the decision before."""
+    def _store(self, changes: Iterable[Change]) -> list[Done]:
         done = []
-        with database.atomic():
-            for each in changes:
-                before = each.stored
-                if before == each.decision:
-                    continue
-                tool_policies.store(
-                    each.server,
-                    each.tool,
-                    None if each.decision == DEFAULT else each.decision,
-                    group=each.group,
-                    client_id=each.client_id,
-                    user=self._request.user,
-                )
-                if each.tool:
-                    self._note(each.server, each.tool, each.note)
-                done.append((each, before))
+        for change in changes:
+            made = change.store(self._request.user)
+            if made is not None:
+                self._note(change.server, change.tool, change.note)
+                done.append(made)
         return done
 
-    def with_undo(self, words: str, done: Sequence[tuple[Change, str]]) -> SafeString | str:
-        """Return a message with a button that restores what was before; its state is signed, and for this user."""
-        address = self._admin.address("tools_changelist")
-        if not address or not done:
-            return words
-        state = [(each.server, each.tool, before, *each.whom) for each, before in done]
-        return format_html(
-            '{} <form method="post" action="{}" class="mcp-undo"><input type="hidden" name="csrfmiddlewaretoken" '
-            'value="{}"><button name="undo" value="{}">{}</button></form>',
-            words,
-            address,
-            get_token(self._request),
-            signing.dumps([str(self._request.user.pk), state], salt=UNDO_SALT, compress=True),
-            _("Undo"),
-        )
-
-    def undo(self, token: str) -> None:
-        """Restore policies as they were before a change."""
-        try:
-            user, state = signing.loads(token, salt=UNDO_SALT, max_age=UNDO_SECONDS)
-        except signing.BadSignature:
-            user, state = None, []
-        if user != str(self._request.user.pk):
-            self._tell(_("It is too late to undo this. Set the policies by hand."), messages.WARNING)
-            return
+    def changes_of_undo(self, state: Iterable[Any]) -> list[Change]:
+        """Return the changes that restore policies as they were before a change."""
+        state = list(state)
         groups = Group.objects.in_bulk({group for *_rest, group, _client in state if group is not None})
-        number = len(
-            self.store(
-                Change(server, tool, decision, groups.get(group), client_id)
-                for server, tool, decision, group, client_id in state
-                if group is None or group in groups
-            )
-        )
+        return [
+            Change(server, tool, before, groups.get(group), client_id, after, version)
+            for server, tool, before, after, version, group, client_id in state
+            if group is None or group in groups
+        ]
+
+    def undo(self, nonce: str, changes: Sequence[Change]) -> None:
+        """Restore policies, all or none."""
+        try:
+            with database.atomic():
+                if not use_undo(nonce):
+                    self._tell(str(USED), messages.WARNING)
+                    return
+                number = len(self._store(changes))
+        except ChangedMeanwhile as error:
+            self._tell(str(error), messages.ERROR)
+            return
         self._tell(ngettext("%d policy restored.", "%d policies restored.", number) % number)
 
     def accept(self, line: ToolRow, digest: str) -> None:
@@ -410,11 +515,17 @@ def whom(row: ToolPolicy) -> str:
     return _("Everyone") if row.group is None and not row.client_id else _whom(row.group, row.client_id)
 
 
+def _callers_words(groups: Sequence[Any], client_id: str) -> str:
+    if not groups:
+        return _("Client %s") % client_name(client_id) if client_id else ""
+    words = _(" and ").join(_("Group %s") % group.name for group in groups)
+    if not client_id:
+        return words
+    return _("%(group)s with client %(client)s") % {"group": words, "client": client_name(client_id)}
+
+
 def _whom(group: Any, client_id: str) -> str:
-    if group is None:
-        return _("Client %s") % client_id
-    words = _("Group %s") % group.name
-    return words if not client_id else _("%(group)s with client %(client)s") % {"group": words, "client": client_id}
+    return _callers_words([] if group is None else [group], client_id)
 
 
 PER_PAGE = 100
@@ -457,6 +568,7 @@ class ToolsAdmin(OwnPagesAdmin):
         choosing = ToolFilterForm(request.GET, with_calls=sees_calls)
         found = choosing.apply(every)
         page = Paginator(found, PER_PAGE).get_page(request.GET.get("p"))
+        unmatched = left_over()
         context = {
             "choosing": choosing,
             "page": page,
@@ -467,7 +579,7 @@ class ToolsAdmin(OwnPagesAdmin):
             "sees_calls": sees_calls,
             "decisions": ToolPolicy.Decision.choices,
             "rows": [(each, self.address_of(each.key)) for each in page],
-            "left_over": [(each, whom(each), decided_words(each)) for each in left_over()],
+            "left_over": [(each, whom(each), decided_words(each), problem) for each, problem in unmatched],
         }
         return self.page(request, "list", capfirst(str(self.opts.verbose_name_plural)), context)
 
@@ -475,24 +587,39 @@ class ToolsAdmin(OwnPagesAdmin):
         if not self.has_change_permission(request):
             raise PermissionDenied
         if "undo" in request.POST:
-            ToolPolicyActions(self, request).undo(request.POST["undo"])
-            return HttpResponseRedirect(request.get_full_path())
+            return self._undo(request, request.POST["undo"], every)
         if "forget" in request.POST:
-            return self._remove(request, left_over(), request.POST["forget"], every)
+            return self._remove(request, [row for row, _problem in left_over()], request.POST["forget"], every)
         return self._set_general(request, _wanted(request.POST, every), every)
 
     def _set_general(self, request: HttpRequest, changes: Sequence[Change], every: Sequence[ToolRow]) -> HttpResponse:
-        return self._set(request, changes, every, [(f"{POLICY}{each.key}", each.decision) for each in changes])
+        shown = [(f"{SEEN}{each.key}", each.seen) for each in changes]
+        fields = [*((f"{POLICY}{each.key}", each.decision) for each in changes), *shown]
+        return self._set(request, changes, every, fields)
+
+    def _undo(self, request: HttpRequest, token: str, every: Sequence[ToolRow]) -> HttpResponse:
+        """Restore policies as they were before a change; ask first if that loosens."""
+        actions, found = ToolPolicyActions(self, request), state_of_undo(request, token)
+        if found is None:
+            self.message_user(request, TOO_LATE, messages.WARNING)
+            return HttpResponseRedirect(request.get_full_path())
+        nonce, state = found
+        changes = actions.changes_of_undo(state)
+        asking = self._ask(request, changes, every, [("undo", token)])
+        if asking is None:
+            actions.undo(nonce, changes)
+        return asking or HttpResponseRedirect(request.get_full_path())
 
     def _remove(
-        self, request: HttpRequest, rows: Iterable[ToolPolicy], pk: str, every: Sequence[ToolRow]
+        self, request: HttpRequest, rows: Iterable[ToolPolicy], shown: str, every: Sequence[ToolRow]
     ) -> HttpResponse:
-        """Remove the policy with this primary key, given as a string."""
+        """Remove a policy, given as primary key and the decision that the page showed."""
+        pk, _colon, seen = shown.partition(":")
         row = next((each for each in rows if str(each.pk) == pk), None)
         if row is None:
             self.message_user(request, _("This policy no longer exists."), messages.WARNING)
             return HttpResponseRedirect(request.get_full_path())
-        change = Change(row.server, row.tool, DEFAULT, row.group, row.client_id)
+        change = Change(row.server, row.tool, DEFAULT, row.group, row.client_id, seen)
         return self._set(request, [change], every, fields_of(request.POST))
 
     def _set(
@@ -503,11 +630,25 @@ class ToolsAdmin(OwnPagesAdmin):
         fields: Iterable[tuple[str, str]],
     ) -> HttpResponse:
         """Set policies; ask first if that loosens the policy of a tool that may destroy something."""
-        asking = confirmation(self, request, every, changes, fields)
-        if asking is not None:
-            return asking
-        ToolPolicyActions(self, request).decide(changes)
-        return HttpResponseRedirect(request.get_full_path())
+        asking = self._ask(request, changes, every, fields)
+        if asking is None:
+            ToolPolicyActions(self, request).decide(changes)
+        return asking or HttpResponseRedirect(request.get_full_path())
+
+    def _ask(
+        self,
+        request: HttpRequest,
+        changes: Sequence[Change],
+        every: Sequence[ToolRow],
+        fields: Iterable[tuple[str, str]],
+    ) -> HttpResponse | None:
+        """Return the page that asks whether to loosen, if it is needed and what the author saw still applies."""
+        try:
+            for change in changes:
+                change.check()
+        except ChangedMeanwhile:  # told where they are stored
+            return None
+        return confirmation(self, request, loosened(every, changes), fields)
 
     # Detail
 
@@ -527,8 +668,12 @@ class ToolsAdmin(OwnPagesAdmin):
             answer = self._change(request, line, form)
             if answer is not None:
                 return answer
+        names = client_names([*(row.client_id for row in line.overrides), *line.limited])
+        problems = tool_policies.find_problems(line.overrides)
         context = {
             "line": line,
+            "overrides": [(row, names.get(row.client_id, ""), problems.get(row.pk, "")) for row in line.overrides],
+            "limited": [(client_id, names.get(client_id, "")) for client_id in line.limited],
             "form": form,
             "clients": client_list(),
             "may_accept": self.has_accept_permission(request),
@@ -563,17 +708,23 @@ class ToolsAdmin(OwnPagesAdmin):
             return self._set_general(request, _wanted(given, [line]), [line])
         if not form.is_valid():
             return None
+        if given.get(SHOWN) != line.state:
+            words = _("Nothing was changed: the policies of this tool are not the ones that the page showed.")
+            self.message_user(request, f"{words} {_('Check it, then decide again.')}", messages.ERROR)
+            return HttpResponseRedirect(request.get_full_path())
         change = Change(line.server.name, line.tool.key, **form.cleaned_data)
+        rows = {(row.group_id, row.client_id): row.decision for row in line.rows}
+        change = replace(change, seen=rows.get(change.whom, DEFAULT))
         return self._set(request, [change], [line], fields_of(given))
 
-    def _last_calls(self, request: HttpRequest, line: ToolRow) -> list[tuple[RequestLog, str]]:
+    def _last_calls(self, request: HttpRequest, line: ToolRow) -> list[tuple[RequestLog, str, str]]:
         if not self.sees_calls(request):
             return []
         # Force the index on name, which is selective; SQLite would choose the one on the endpoint.
         rows = RequestLog.objects.alias(endpoint=unindexed("server"), verb=unindexed("method"))
         rows = rows.filter(name=line.tool.key, endpoint=line.server.name, verb="tools/call")
         rows = rows.order_by("-started_at")[:LAST_CALLS]
-        return [(each, self.address("requestlog_change", each.pk)) for each in rows]
+        return [(row, self.address("requestlog_change", row.pk), lasted(row.outcome, row.duration)) for row in rows]
 
     def _calls_address(self, line: ToolRow) -> str:
         query = urlencode({"server": line.server.name, "name": line.tool.key})
@@ -590,9 +741,9 @@ def _wanted(given: QueryDict, every: Iterable[ToolRow]) -> list[Change]:
     else:
         chosen = [(name.removeprefix(POLICY), str(given[name])) for name in given if name.startswith(POLICY)]
     return [
-        Change(rows[key].server.name, rows[key].tool.key, decision)
+        Change(rows[key].server.name, rows[key].tool.key, decision, seen=given.get(f"{SEEN}{key}", ""))
         for key, decision in chosen
-        if key in rows and decision in DECISIONS and (action or decision != rows[key].chosen)
+        if key in rows and decision in DECISIONS and decision != given.get(f"{SEEN}{key}")
     ]
 
 

@@ -22,10 +22,11 @@ from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.context import Context
 from django_mcp.core.redaction import CUT, declared
-from django_mcp.models import OVER, Approval, ApprovalEvent, Task
+from django_mcp.core.server import every_server
+from django_mcp.models import OVER, Approval, ApprovalEvent, AutoApprovalRule, Task
 from django_mcp.primitives.base import ToolError
 from django_mcp.primitives.tool import Tool
-from django_mcp.pubsub import event_store
+from django_mcp.pubsub import event_store, once
 
 logger = logging.getLogger("django_mcp")
 
@@ -71,17 +72,55 @@ def _stale(rows: "QuerySet[Approval]", version: str) -> "QuerySet[Approval]":
     return rows.filter(Q(expires__lte=timezone.now()) | ~Q(version=version) | is_over, state__in=LIVE)
 
 
-def expire(approval: Approval) -> bool:
-    """Expire an approval request. Return False if its state has changed meanwhile."""
+def expire(approval: Approval, why: str = "") -> bool:
+    """Expire an approval request. Return False if its state has changed meanwhile.
+
+    *why* is the reason of a request that is withdrawn before its time.
+    """
+    fields = {"state": State.EXPIRED, "unique_key": None, **({"reason": why} if why else {})}
     with database.atomic():
-        if not Approval.objects.filter(pk=approval.pk, state=approval.state).update(state=State.EXPIRED):
+        if not Approval.objects.filter(pk=approval.pk, state=approval.state).update(**fields):
             return False
-        note(approval, Kind.EXPIRED)
+        note(approval, Kind.EXPIRED, text=why)
         tell(approval)
         # End the waiting task's lease: the next worker recovers it and finds the approval expired.
         waiting = Task.objects.filter(approvals=approval, status=Task.Status.WORKING, worker="")
         waiting.update(lease=timezone.now())
     return True
+
+
+def withdraw(why: str, *wanted: Q, **of: Any) -> int:
+    """Expire what waits or is approved but not used, and revoke auto-approval rules. Return how many requests ended.
+
+    A newer decision counts for them: they do not come back if it is taken back.
+
+    Args:
+        why: the reason, for approvers and the history.
+        wanted: conditions on fields that requests and rules have: endpoint, tool, caller, client and user.
+        of: likewise.
+    """
+    now = timezone.now()
+    with database.atomic():
+        number = sum(expire(each, why) for each in Approval.objects.filter(*wanted, **of, state__in=LIVE))
+        rules = AutoApprovalRule.objects.filter(*wanted, **of, revoked=None, expires__gt=now)
+        rules.exclude(remaining=0).update(revoked=now)
+    return number
+
+
+def withdraw_writing(why: str, **of: Any) -> int:
+    """``withdraw``, but only for tools that change something, as far as this process knows."""
+    rows = Approval.objects.filter(**of, state__in=LIVE), AutoApprovalRule.objects.filter(**of, revoked=None)
+    asked = {which for each in rows for which in each.order_by().values_list("server", "tool").distinct()}
+    reading = {(server.name, key) for server in every_server() for key, tool in server.tools.items() if tool.read_only}
+    wanted = Q(pk=None)
+    for server, tool in asked - reading:
+        wanted |= Q(server=server, tool=tool)
+    return withdraw(why, wanted, **of)
+
+
+def is_withdrawn(approval: Approval) -> bool:
+    """Return True for a request that was withdrawn before it expired."""
+    return approval.state == State.EXPIRED and bool(approval.reason)
 
 
 def expire_all() -> int:
@@ -121,9 +160,10 @@ def propose(context: Context, fields: Mapping[str, Any]) -> tuple[Approval, bool
     Raises:
         ToolError: the caller has too many pending requests.
     """
-    check_room(context)
     try:
         with database.atomic():
+            once.lock("approvals", context.server.name, context.principal.kind, context.principal.id)
+            check_room(context)
             made = Approval.objects.create(**fields, public_id=secrets.token_urlsafe(16))
             note(made, Kind.PROPOSED)
             notices.make(made)
@@ -164,7 +204,7 @@ def fields_of(context: Context, tool: Tool, preview: Plain | None = None) -> dic
 def use(approval: Approval, run: str, round: int) -> bool:  # noqa: A002 - as ``Dialogue`` has it
     """Use an approved request, or start the next round of the call that used it. Return False if neither is possible.
 
-    A round that has started never runs again.
+    A round that has started never runs again. The row outlives the next round, which needs it.
 
     Args:
         approval: the approval request.
@@ -177,8 +217,10 @@ def use(approval: Approval, run: str, round: int) -> bool:  # noqa: A002 - as ``
     # Durable: rolling back an outer transaction would make the approval usable again.
     with database.atomic(durable=True):
         if approval.state == State.CONSUMED:
-            return bool(rows.filter(state=State.CONSUMED, run=run, rounds=round).update(rounds=F("rounds") + 1))
-        if not is_good.update(state=State.CONSUMED, consumed=now, run=run, rounds=round + 1):
+            this = rows.filter(state=State.CONSUMED, run=run, rounds=round)
+            return bool(this.update(rounds=F("rounds") + 1, expires=once.expiry()))
+        used = {"state": State.CONSUMED, "unique_key": None, "consumed": now, "run": run, "rounds": round + 1}
+        if not is_good.update(**used, expires=once.expiry()):
             return False
         note(approval, Kind.EXECUTED)
     return True

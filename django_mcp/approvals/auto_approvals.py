@@ -15,6 +15,7 @@ from django_mcp.core import database
 from django_mcp.core.context import Context
 from django_mcp.models import Approval, AutoApprovalRule
 from django_mcp.primitives.tool import Tool
+from django_mcp.pubsub import once
 
 LONGEST_SECONDS = 24 * 60 * 60
 
@@ -91,7 +92,7 @@ def use(standing: AutoApprovalRule, fields: Mapping[str, Any], run: str, round: 
             return None
         now = timezone.now()
         made = Approval.objects.create(
-            **{**fields, "expires": standing.expires},
+            **{**fields, "expires": max(standing.expires, once.expiry())},  # as in approval_requests.use
             public_id=secrets.token_urlsafe(16),
             state=Approval.State.CONSUMED,
             decided=now,

@@ -7,7 +7,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from django.apps import apps
 from django.conf import settings as django_settings
-from django.contrib.auth import get_backends
+from django.contrib.auth import get_backends, get_user_model
 from django.core.checks import CheckMessage, Error, Warning  # noqa: A004 - Django's name
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
@@ -20,6 +20,7 @@ from django_mcp.approvals.tool_policies import default_decision
 from django_mcp.auth.checks import is_loopback, lets_everybody_in, lets_only_strangers_in
 from django_mcp.core.policies import Decision
 from django_mcp.core.server import MCPServer, servers
+from django_mcp.primitives.tool import Tool
 
 TO_NOBODY = ("console", "dummy", "filebased", "locmem")
 """Django's mail backends that deliver nothing."""
@@ -179,12 +180,33 @@ def check_approvals() -> Iterator[CheckMessage]:
 
 
 def check_admin() -> Iterator[CheckMessage]:
-    """Find tools that require approval on a site without the admin."""
-    if apps.is_installed("django.contrib.admin"):
+    """Find tools that require approval on a site without the admin, or with one that no user can open."""
+    is_installed = apps.is_installed("django.contrib.admin")
+    if is_installed and not asks_for_staff():
         return
+    if conf.settings.APPROVALS_APP and not is_installed:
+        yield Error(
+            _("DJANGO_MCP['APPROVALS_APP'] has no effect without the admin."),
+            hint=_("Add 'django.contrib.admin' to INSTALLED_APPS, or remove the setting."),
+            id="django_mcp.E036",
+        )
     for server in servers():
         names = [tool.name for tool in server.tools.values() if default_decision(tool) is Decision.ASK]
-        if names:
+        if names and is_installed:
+            yield Warning(
+                _(
+                    "Calls are approved in the admin, which asks for is_staff, and %(model)s has no such attribute, so "
+                    "these tools of %(server)r never run: %(tools)s."
+                )
+                % {"model": get_user_model()._meta.label, "tools": ", ".join(names), "server": server},  # noqa: SLF001
+                hint=_(
+                    "Say in the URLconf who may open the admin: admin.site.has_permission = lambda request: "
+                    "request.user.is_active and request.user.is_superuser."
+                ),
+                obj=server,
+                id="django_mcp.W022",
+            )
+        elif names:
             yield Warning(
                 _(
                     "Calls are approved in the admin, which is not installed, so these tools of %(server)r never run: "
@@ -198,6 +220,14 @@ def check_admin() -> Iterator[CheckMessage]:
                 obj=server,
                 id="django_mcp.W022",
             )
+
+
+def asks_for_staff() -> bool:
+    """Return True if the admin reads ``is_staff`` of users who have no such attribute, so that its pages fail."""
+    from django.contrib import admin  # noqa: PLC0415 - not installed on every site
+
+    is_default = getattr(admin.site.has_permission, "__func__", None) is admin.AdminSite.has_permission
+    return is_default and not hasattr(get_user_model(), "is_staff")
 
 
 def _asking(server: MCPServer) -> Iterator[str]:
@@ -214,5 +244,35 @@ def destructive(server: MCPServer) -> Iterator[str]:
             yield tool.name
 
 
-ALWAYS = (check_webhook, check_addresses, check_page, check_approvals, check_admin)
+VERBS = frozenset({"delete", "destroy", "empty", "erase", "purge", "remove", "truncate", "wipe"})
+
+
+def check_verbs() -> Iterator[CheckMessage]:
+    """Report tools of requests that seem to destroy something by POST, which says nothing about it."""
+    if conf.settings.REQUIRE_APPROVAL_FOR != "destructive":
+        return
+    for server in servers():
+        for tool in server.tools.values():
+            says_nothing = tool.annotations.get("readOnlyHint") is False and "destructiveHint" not in tool.annotations
+            if says_nothing and tool.policy is None and (found := _verbs(tool)):
+                yield Warning(
+                    _("%(tool)s runs without approval, and may destroy something: %(words)s.")
+                    % {"tool": tool.label, "words": ", ".join(sorted(found))},
+                    hint=_("Set destructive=True or policy='ask'; or destructive=False if it destroys nothing."),
+                    obj=server,
+                    id="django_mcp.W063",
+                )
+
+
+def _verbs(tool: Tool) -> set[str]:
+    """Return the verbs of destruction in a tool's name, and in the values that its arguments may have."""
+    found = VERBS.intersection(tool.name.lower().split("_"))
+    if tool.find_failure() is None:
+        for name, schema in tool.definition["inputSchema"].get("properties", {}).items():
+            values = {word for value in schema.get("enum", ()) for word in str(value).lower().split("_")}
+            found |= {f"{name}={verb}" for verb in VERBS & values}
+    return set(found)
+
+
+ALWAYS = (check_webhook, check_addresses, check_page, check_approvals, check_admin, check_verbs)
 DEPLOY = (check_transport, check_destruction)

@@ -8,14 +8,22 @@ from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from django_mcp.approvals import approval_requests, auto_approvals, messages
+from django_mcp.approvals.fingerprint import version
 from django_mcp.approvals.notices import may_approve
+from django_mcp.auth.api_keys import State as KeyState
+from django_mcp.auth.api_keys import state_of as key_state
 from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.context import Context
+from django_mcp.core.permissions import groups_of
+from django_mcp.core.policies import policy_cache
+from django_mcp.core.principal import Principal
 from django_mcp.core.redaction import SECRET
-from django_mcp.models import OVER, Approval, Task
+from django_mcp.core.server import every_server
+from django_mcp.models import OVER, APIKey, Approval, ClientPolicy, Task
 from django_mcp.primitives.tool import Tool
 from django_mcp.tasks import store
 from django_mcp.tasks.api import check_room, make, record
@@ -89,7 +97,8 @@ def approve(
         via: where the user decided, for the history, if not in the admin.
 
     Returns:
-        False if the request was already decided, has expired, or is the approver's own.
+        False if the request was already decided, has expired, was withdrawn, or is the approver's own. It is withdrawn
+        if its caller has lost access, or the tool or its policy has changed.
 
     Raises:
         PermissionDenied: the user may not approve calls at this endpoint.
@@ -100,6 +109,10 @@ def approve(
         raise ValueError(msg)
     fields = {"expires": timezone.now() + datetime.timedelta(seconds=settings.APPROVAL_GRANT_TTL)}
     with database.atomic():
+        why = why_over(approval)
+        if approval.state == State.PENDING and why:
+            approval_requests.expire(approval, why)
+            return False
         if not _decide(approval, by, State.APPROVED, reason, fields, via):
             return False
         if seconds and (calls is None or calls > 1):
@@ -111,7 +124,7 @@ def approve(
 def deny(approval: Approval, by: Any, *, reason: str = "", via: str = "") -> bool:
     """Deny a call. The reason is sent to the caller. See ``approve`` for *via*, the return value and errors."""
     with database.atomic():
-        return _decide(approval, by, State.DENIED, reason, {}, via)
+        return _decide(approval, by, State.DENIED, reason, {"unique_key": None}, via)
 
 
 def _decide(approval: Approval, by: Any, state: str, reason: str, more: dict[str, Any], via: str) -> bool:
@@ -149,6 +162,38 @@ def _open_to(approver: Any) -> "QuerySet[Approval]":
     found = Approval.objects.filter(is_active, ~unwanted, state=State.PENDING, expires__gt=timezone.now())
     # A request without a user belongs to no approver.
     return found if settings.SELF_APPROVAL else found.filter(Q(user=None) | ~Q(user=approver))
+
+
+def why_over(approval: Approval) -> str:
+    """Return why a call could not run although it is approved, or "".
+
+    What ends access withdraws requests at once. This also finds what was changed without a signal, such as in SQL or by
+    a new release.
+    """
+    user, client_id = approval.user, approval.client_id
+    if user is not None and not getattr(user, "is_active", True):
+        return _("The user was deactivated.")
+    if client_id and ClientPolicy.objects.filter(client_id=client_id, blocked=True).exists():
+        return _("The client was blocked.")
+    is_limited = False
+    if approval.principal_kind == "api_key":
+        key = APIKey.objects.filter(pk__in=database.keys_of(APIKey, [approval.principal_id])).first()
+        if key is None or key_state(key) is not KeyState.ACTIVE:
+            return _("The API key is no longer valid.")
+        is_limited = key.read_only
+    server = next((each for each in every_server() if each.name == approval.server), None)
+    tool = None if server is None else server.tools.get(approval.tool)
+    if server is None or tool is None or tool.find_failure() is not None:
+        return ""  # this process may not serve it
+    if policy_cache.is_due:
+        policy_cache.bring_up_to_date()
+    principal = Principal(
+        approval.principal_kind, approval.principal_id, user, client_id=client_id or None, read_only=is_limited
+    )
+    groups = groups_of(user) if user is not None and server.policies.needs_groups(tool) else ()
+    if version(tool, server.policies.of(tool, principal, groups)) != approval.version:
+        return _("The tool or its policy was changed.")
+    return ""
 
 
 def not_shown(approval: Approval) -> list[str]:

@@ -18,6 +18,7 @@ from typing import Any
 from django.core.files import File
 from django.db.models import Model
 from django.utils.crypto import salted_hmac
+from django.utils.translation import get_language
 from pydantic import BaseModel, SecretBytes, SecretStr
 
 from django_mcp.approvals.previews import ENDS_THE_CALL
@@ -49,12 +50,12 @@ def digest(context: Context, tool: Tool, keywords: Mapping[str, Any], rows: Mode
     principal = context.principal
     # With the account's key, as a username may be reassigned; with the host, which may identify a tenant.
     caller = [principal.kind, principal.id, principal.client_id or "", str(getattr(context.user, "pk", None))]
-    where = [host_of(context.request.META), "" if _given(tool, keywords) is None else context.language]
+    where = [host_of(context.request.META), "" if _given(tool, keywords) is None else get_language()]
     return _keyed([context.server.name, tool.key, *caller, *where, canonical(context, tool, keywords, rows)])
 
 
 def _given(tool: Tool, keywords: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the arguments of a form, view or API tool, which parses dates and numbers in the caller's language."""
+    """Return the arguments of a form, view or API tool, which parses dates and numbers in the call's language."""
     given = keywords.get(GIVEN)
     is_made = isinstance(given, Mapping) and all(each.name != GIVEN for each in tool.function.parameters)
     return given if is_made else None

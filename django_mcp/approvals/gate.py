@@ -14,7 +14,7 @@ from django.utils import timezone
 from django_mcp.approvals import approval_requests, auto_approvals, messages
 from django_mcp.approvals.decisions import park
 from django_mcp.approvals.fingerprint import ModelArgument, addressed, digest, is_same, parts, version
-from django_mcp.approvals.previews import Plain, preview_of
+from django_mcp.approvals.previews import Plain, is_of_package, is_still_so, preview_of
 from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.channel import no_waiting
@@ -70,11 +70,15 @@ State = Approval.State
 
 
 class RequestGrant(ApprovalGrant):
-    """A grant by an approval request; *rows* are those that the arguments addressed when the request was matched."""
+    """A grant by an approval request, for a call.
 
-    def __init__(self, approval: Approval, context: Context, rows: ModelArgument) -> None:
-        self._approval, self._rows = approval, rows
-        self._dialogue = context.channel.dialogue
+    The call's rows are those that the arguments addressed when the request was matched.
+    """
+
+    def __init__(self, approval: Approval, call: "_Call") -> None:
+        self._approval, self._call, self._rows = approval, call, call.rows
+        self._dialogue = call.context.channel.dialogue
+        self._is_shown = approval.preview is None or not is_of_package(call.tool)
         self.public_id = approval.public_id
 
     def use(self) -> None:
@@ -83,9 +87,14 @@ class RequestGrant(ApprovalGrant):
             raise messages.used()
 
     def require_same(self, argument: str, rows: Any) -> None:
-        """See ``ApprovalGrant``."""
+        """See ``ApprovalGrant``. The first time, the row is locked: also require that it is as the approver saw it."""
         if argument not in self._rows or not is_same(rows, self._rows[argument]):
             raise messages.moved(self._approval, argument)
+        if not self._is_shown:
+            self._is_shown = True
+            call = self._call
+            if not is_still_so(call.context, call.tool, call.keywords, self._approval.preview):
+                raise messages.changed(self._approval)
 
     def ended(self, outcome: str) -> None:
         """See ``approval_requests.ended``."""
@@ -95,11 +104,10 @@ class RequestGrant(ApprovalGrant):
 class AutoApprovalGrant(RequestGrant):
     """A grant by an auto-approval rule, which loses one call."""
 
-    def __init__(
-        self, approved: AutoApprovalRule, fields: Mapping[str, Any], context: Context, rows: ModelArgument
-    ) -> None:
-        self._standing, self._fields, self._rows = approved, fields, rows
-        self._dialogue = context.channel.dialogue
+    def __init__(self, approved: AutoApprovalRule, fields: Mapping[str, Any], call: "_Call") -> None:
+        self._standing, self._fields, self._call, self._rows = approved, fields, call, call.rows
+        self._dialogue = call.context.channel.dialogue
+        self._is_shown = True  # a rule approved the call without a preview, so there is none to compare
 
     def use(self) -> None:
         """Take one call from the rule and record it as an approval request."""
@@ -143,7 +151,7 @@ class _Call:
     async def answer(self) -> Result | None:
         """Return the response to the call, or None if it may run."""
         context = self.context
-        kept, found = await context.runner.sync(self._look)
+        kept, found = await context.site_runner.sync(self._look)  # it looks up rows
         if kept is not None:
             return Result(kept)
         if context.grant is not None:
@@ -178,11 +186,11 @@ class _Call:
         found = approval_requests.of_run(self.digest, self.version, dialogue.id, dialogue.round)
         found = found or approval_requests.current(self.digest, self.version)
         if found is not None and found.state in {State.CONSUMED, State.APPROVED}:
-            context.grant = RequestGrant(found, context, self.rows)
+            context.grant = RequestGrant(found, self)
         elif found is None or found.state == State.PENDING:
             approved = auto_approvals.find(context, self.tool, self.parts, self.version)
             if approved is not None and not context.channel.needs_approval:
-                context.grant = AutoApprovalGrant(approved, self._fields(), context, self.rows)
+                context.grant = AutoApprovalGrant(approved, self._fields(), self)
         if context.grant is None and context.channel.waits:
             # Before a decision is possible, so that a credential revoked from now on is noticed.
             self._since = event_store.newest()
@@ -218,7 +226,7 @@ class _Call:
                 found = await self._waited(found)
         match found.state:
             case State.APPROVED:
-                context.grant = RequestGrant(found, context, self.rows)
+                context.grant = RequestGrant(found, self)
                 return None
             case State.DENIED:
                 await context.runner.sync(partial(approval_requests.note, found, approval_requests.Kind.REJECTED))
@@ -238,7 +246,7 @@ class _Call:
         found = await wait(context, found, settings.APPROVAL_WAIT_TIMEOUT)
         if found.state == State.APPROVED and not (
             await context.runner.sync(partial(is_still_there, context, self._since))
-            and await context.runner.sync(self._means_the_same)
+            and await context.site_runner.sync(self._means_the_same)
             and await may_use(context, self.tool)
             and version(self.tool, await find_rule(context, self.tool)) == self.version
         ):

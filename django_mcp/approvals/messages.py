@@ -18,6 +18,7 @@ from django.utils import timezone, translation
 
 from django_mcp.conf import settings
 from django_mcp.core.context import Context
+from django_mcp.core.principal import display_name
 from django_mcp.models import Approval
 from django_mcp.primitives.base import ToolError
 from django_mcp.protocol.jsonrpc import Result
@@ -104,9 +105,9 @@ def _site_language() -> str:
 
 
 def requester(approval: Approval) -> str:
-    """Return the username of the requester, or the kind and id of a caller without a user."""
+    """Return the name of the requester, or the kind and id of a caller without a user."""
     if approval.user is not None:
-        return approval.user.get_username()
+        return display_name(approval.user)
     return " ".join(filter(None, (approval.principal_kind, approval.principal_id)))
 
 
@@ -209,5 +210,14 @@ def moved(approval: Approval, argument: str) -> NotApproved:
     text = (
         f"This call was not run: {what} now refers to a different row than the one approved. Check which row you "
         "mean, then call again to request a new approval."
+    )
+    return NotApproved(EXPIRED, text, approval)
+
+
+def changed(approval: Approval) -> NotApproved:
+    """Return the error of a call whose row, or rows that go along, changed since the approver saw them."""
+    text = (
+        "This call was not run: what it would change is not what was approved any more, as the row or rows that depend "
+        "on it have changed. Read it again, then call again to request a new approval."
     )
     return NotApproved(EXPIRED, text, approval)

@@ -12,7 +12,6 @@ import hmac
 import json
 import logging
 import math
-import os
 import random
 import threading
 import time
@@ -33,6 +32,7 @@ from django.utils import timezone
 from django_mcp.approvals.messages import client, page_url, requester
 from django_mcp.conf import settings
 from django_mcp.core import database
+from django_mcp.core.concurrency import reset_after_fork
 from django_mcp.core.redaction import as_words, bounded, one_line, redacted
 from django_mcp.core.server import every_server
 from django_mcp.models import Approval, Notice
@@ -283,16 +283,18 @@ def seconds_left() -> float | None:
 
 
 def _waiting() -> "QuerySet[Notice]":
-    now = timezone.now()
-    return Notice.objects.filter(
-        next_attempt__isnull=False, approval__state=Approval.State.PENDING, approval__expires__gt=now
-    )
+    return _undelivered().filter(approval__state=Approval.State.PENDING, approval__expires__gt=timezone.now())
+
+
+def _undelivered() -> "QuerySet[Notice]":
+    # A range, as SQLite uses no index for "IS NOT NULL".
+    return Notice.objects.filter(next_attempt__gt=timezone.now() - datetime.timedelta(days=36500))
 
 
 def _give_up() -> None:
     """Stop delivering notices of approval requests that are no longer pending."""
     over = ~Q(approval__state=Approval.State.PENDING) | Q(approval__expires__lte=timezone.now())
-    useless = Notice.objects.filter(over, next_attempt__isnull=False)
+    useless = _undelivered().filter(over)
     if keys := list(useless.values_list("pk", flat=True)[:_AT_ONCE]):
         Notice.objects.filter(pk__in=keys).update(next_attempt=None)
 
@@ -420,8 +422,7 @@ class Sender:
 
 
 sender = Sender()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=sender.after_fork)
+reset_after_fork(sender)
 
 
 def look() -> None:

@@ -1,6 +1,7 @@
 """Previews: what a call would change, as JSON, without side effects."""
 
 import copy
+import inspect
 import json
 import logging
 from collections import Counter
@@ -15,7 +16,7 @@ from pydantic_core import to_jsonable_python
 from django_mcp.core.channel import Channel
 from django_mcp.core.context import Context
 from django_mcp.core.database import rolled_back
-from django_mcp.core.elicitation import InputRequired, merged
+from django_mcp.core.elicitation import InputRequired
 from django_mcp.core.failures import ABSENT
 from django_mcp.core.redaction import CUT, declared
 from django_mcp.primitives.base import ToolError
@@ -148,21 +149,65 @@ async def preview_of(context: Context, tool: Tool, keywords: dict[str, Any]) -> 
     except Exception:  # approvers see that it failed; the log has the reason
         logger.exception("The preview of %s failed", tool.label)
         return Plain(dict(FAILED))
-    except (InputRequired, BaseExceptionGroup) as error:
-        if isinstance(error, BaseExceptionGroup) and merged(error) is None:
-            raise
+    except InputRequired:
         words = "%s: no preview, because it requests input from the client, which only the tool may do"
         logger.exception(words, tool.label)
         return Plain(None)
 
 
-async def _run(function: Function, context: Context, tool: Tool, keywords: Mapping[str, Any]) -> Plain:
+def state_shown(value: Any) -> Any:
+    """Return what a preview of the package tells of the present state: values before a change, and rows that go along.
+
+    What follows from the arguments is bound by their digest. Labels depend on the language, and values that functions
+    of the site compute may depend on the time. None for previews that tell nothing of it.
+    """
+    match value:
+        case {"verb": "update" | "delete", "changes": list() as changes}:
+            told = [_before(each) for each in changes if not (isinstance(each, dict) and each.get("computed"))]
+            also = value.get("also")
+            counts = [each.get("count") if isinstance(each, dict) else each for each in also] if also else also
+            return {"changes": told, "also": counts}
+        case {"text": str()}:  # too long for its structure
+            return value
+    return None
+
+
+def _before(change: Any) -> Any:
+    if not isinstance(change, dict):
+        return change
+    return {name: change[name] for name in ("field", "before") if name in change}
+
+
+def is_of_package(tool: Tool) -> bool:
+    """Return True if the package makes the tool's preview, so that it is the same as long as the rows are."""
+    function = tool.read_preview
+    return function is not None and getattr(inspect.unwrap(function.call), "owner", None) is not None
+
+
+def is_still_so(context: Context, tool: Tool, keywords: Mapping[str, Any], shown: Any) -> bool:
+    """Return True if the tool's preview would show the same present state as *shown*, an earlier one.
+
+    Call it in the transaction of the call, once its row is locked. Blocks.
+    """
+    function, state = tool.preview, state_shown(shown)
+    if function is None or function.is_async or state is None:
+        return True
+    quiet = _quiet(context)
+    given = _arguments(function, quiet, keywords)
+    now = rolled_back(lambda: as_json(function.call(**given), tool))
+    return bool(state_shown(json.loads(json.dumps(now.value))) == state)
+
+
+def _arguments(function: Function, context: Context, keywords: Mapping[str, Any]) -> dict[str, Any]:
     # Arguments that the signature does not validate, such as a form's, are passed as sent.
     known = {**(context.params.get("arguments") or {}), **keywords}
     # A copy: the preview must not change the arguments of the call.
     given = {each.name: _copied(known[each.name]) for each in function.parameters if each.name in known}
-    if function.context is not None:
-        given[function.context] = context
+    return given if function.context is None else {**given, function.context: context}
+
+
+async def _run(function: Function, context: Context, tool: Tool, keywords: Mapping[str, Any]) -> Plain:
+    given = _arguments(function, context, keywords)
     if function.is_async:
         value = await context.site_runner.coroutine(function.call, **given)
         return await context.site_runner.sync(partial(rolled_back, partial(as_json, value, tool)))
@@ -218,6 +263,6 @@ def _quiet(context: Context) -> Context:
     quiet.channel = PreviewChannel(context.channel)
     # A client that shows apps gets the errors of a form in its page.
     quiet.capabilities = {name: each for name, each in context.capabilities.items() if name == "extensions"}
-    quiet.transaction = None
+    quiet.transaction, quiet.grant = None, None
     quiet._seen = Counter()  # noqa: SLF001 - of the same package; the counts belong to the tool
     return quiet

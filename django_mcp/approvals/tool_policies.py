@@ -1,6 +1,6 @@
 """Tool policies: defaults, loading and setting, approved definitions, and notifying clients.
 
-Each process reloads policies when a call arrives ``POLICY_CACHE_TTL`` after the last load: one query, or two with
+Each process reloads policies when a call arrives ``POLICY_CACHE_TTL`` after the last load: two queries, or three with
 ``BLOCK_CHANGED_TOOLS``. So a change applies everywhere after that time, even without a channel layer.
 """
 
@@ -13,15 +13,19 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from django.conf import settings as django_settings
-from django.db.models.signals import post_delete, post_save
+from django.contrib.auth import get_user_model
+from django.db.models.signals import post_delete, post_save, pre_save
 from django.dispatch import receiver
 from django.utils import timezone, translation
+from django.utils.translation import gettext as _
 
+from django_mcp.auth.base import authenticators
+from django_mcp.auth.oauth import has_toolkit
 from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.policies import Decision, Limit, Policies, Rule, policy_cache
 from django_mcp.core.server import MCPServer, every_server
-from django_mcp.models import Event, ToolPolicy, ToolSnapshot
+from django_mcp.models import ClientPolicy, Event, RequestLog, ToolPolicy, ToolSnapshot
 from django_mcp.primitives.base import spoken
 from django_mcp.primitives.tool import Tool
 from django_mcp.pubsub import publish
@@ -81,59 +85,135 @@ def store(
             ToolPolicy.objects.update_or_create(**which, defaults={"decision": decision, "changed_by": user})
 
 
-def limit_of(client_id: str) -> set[tuple[str, str]] | None:
-    """Return endpoint and key of the tools that a client may use, or None if it is not limited to some."""
-    rows = set(ToolPolicy.objects.filter(client_id=client_id, group=None).values_list("server", "tool", "decision"))
-    if ("", "", BLOCK) not in rows:
+Which = tuple[str, str]
+"""Endpoint and key of a tool."""
+
+
+def limit_of(client_id: str) -> set[Which] | None:
+    """Return the tools that a client may use, or None if it is not limited to some."""
+    return which_of(ClientPolicy.objects.filter(client_id=client_id).values_list("tools", flat=True).first())
+
+
+def which_of(stored: Iterable[str] | None) -> set[Which] | None:
+    """Return the tools of ``ClientPolicy.tools``, or None for no limit."""
+    if stored is None:
         return None
-    return {(server, tool) for server, tool, decision in rows if decision != BLOCK}
+    return {(server, tool) for server, _dot, tool in (each.partition(".") for each in stored)}
 
 
-def changes_of_limit(
-    client_id: str, tools: Collection[tuple[str, str]] | None
-) -> Iterator[tuple[str, str, str | None]]:
-    """Yield what to ``store`` so that a client may use only some tools. Other policies still apply to these.
+def limit(client_id: str, tools: Iterable[Which] | None) -> None:
+    """Limit a client to some tools. Policies still apply to these, and overrides stay as they are.
 
     Args:
         client_id: the client.
-        tools: endpoint and key of each tool; None for all.
+        tools: the tools that it may use; None for all.
     """
-    rows = ToolPolicy.objects.filter(client_id=client_id, group=None)
-    before: dict[tuple[str, str], str] = {(row.server, row.tool): row.decision for row in rows}
-    was_limited = before.pop(("", ""), None) is not None
-    if was_limited is (tools is None):
-        yield "", "", None if tools is None else BLOCK
-    for which in sorted({*before, *(tools or ())}):
-        decision = before.get(which)
-        if tools is None:
-            if decision == ToolPolicy.GENERAL:
-                yield *which, None
-        elif which in tools:
-            if decision in {None, BLOCK}:
-                yield *which, ToolPolicy.GENERAL
-        elif decision != BLOCK:
-            yield *which, None
-
-
-def limit(client_id: str, tools: Collection[tuple[str, str]] | None, *, user: Any = None) -> None:
-    """Limit a client to some tools. See ``changes_of_limit``."""
+    stored = None if tools is None else sorted(f"{server}.{tool}" for server, tool in tools)
     with database.atomic():
-        for server, tool, decision in list(changes_of_limit(client_id, tools)):
-            store(server, tool, decision, client_id=client_id, user=user)
-
-
-BLOCK = ToolPolicy.Decision.BLOCK.value
+        row = ClientPolicy.objects.select_for_update().filter(client_id=client_id).first()
+        if row is None:
+            if stored is not None:
+                ClientPolicy.objects.create(client_id=client_id, tools=stored)
+        elif row.tools != stored:
+            row.tools = stored
+            row.save(update_fields=["tools"])
 
 
 @receiver([post_save, post_delete], sender=ToolPolicy, dispatch_uid="django_mcp.policies")
 @receiver([post_save, post_delete], sender=ToolSnapshot, dispatch_uid="django_mcp.policies.known")
-def _on_changed(instance: ToolPolicy | ToolSnapshot, raw: bool = False, **_: Any) -> None:
+def _on_changed(instance: ToolPolicy | ToolSnapshot, raw: bool = False, **_more: Any) -> None:
     if raw:
         return
     database.on_commit(policy_cache.expire)
     for server in every_server():
-        if not instance.server or (server.name == instance.server and instance.tool in server.tools):
+        if server.name == instance.server and instance.tool in server.tools:
             announce(server)
+
+
+@receiver(pre_save, sender=ClientPolicy, dispatch_uid="django_mcp.policies.limit_is_saved")
+def _look_at_limit(instance: Any, update_fields: Any, **_more: Any) -> None:
+    is_new = instance._state.adding and instance.tools is not None  # noqa: SLF001 - Django's documented API
+    instance.limits_other = is_new or publish.differs(instance, ["tools"], update_fields)
+
+
+@receiver(post_save, sender=ClientPolicy, dispatch_uid="django_mcp.policies.limit_was_saved")
+def _on_limit_saved(instance: Any, raw: bool = False, **_more: Any) -> None:
+    if vars(instance).pop("limits_other", False) and not raw:
+        _limits_changed()
+
+
+@receiver(post_delete, sender=ClientPolicy, dispatch_uid="django_mcp.policies.limit_was_deleted")
+def _on_limit_deleted(instance: ClientPolicy, **_more: Any) -> None:
+    if instance.tools is not None:
+        _limits_changed()
+
+
+# Policies that match nobody
+
+
+def unknown_clients(client_ids: Iterable[str]) -> set[str]:
+    """Return those client ids that no client has. Two queries at most.
+
+    Clients that are registered elsewhere are known by their logged requests.
+    """
+    unknown = {each for each in client_ids if each}
+    if unknown and has_toolkit():
+        from django_mcp.auth.toolkit import get_application_model  # noqa: PLC0415 - where it is installed
+
+        known = get_application_model().objects.filter(client_id__in=unknown)
+        unknown -= set(known.values_list("client_id", flat=True))
+    if unknown and may_register_elsewhere():
+        seen = RequestLog.objects.filter(client_id__in=unknown).order_by()
+        unknown -= set(seen.values_list("client_id", flat=True).distinct())
+    return unknown
+
+
+def may_register_elsewhere() -> bool:
+    """Return True if clients of an endpoint may be registered with an issuer of JWTs or by the site's own code."""
+    found = (each for server in every_server() for each in authenticators(server))
+    return any(type(each).__module__ not in WITHOUT_OTHER_CLIENTS for each in found)
+
+
+WITHOUT_OTHER_CLIENTS = {f"django_mcp.auth.{name}" for name in ("api_keys", "base", "oauth", "session")}
+"""Modules of authentication classes whose callers have no client, or one that is registered with this site."""
+
+
+def find_problems(rows: Collection[ToolPolicy]) -> dict[Any, str]:
+    """Return by primary key why policies match no caller, of those that match none. Three queries at most."""
+    unknown = unknown_clients(row.client_id for row in rows)
+    groups = {row.group_id for row in rows if row.group_id is not None}
+    joined: set[Any] = set()
+    if groups and hasattr(get_user_model(), "groups"):  # some user models have none
+        users = get_user_model()._default_manager.filter(groups__in=groups)  # noqa: SLF001 - Django's documented API
+        joined.update(users.order_by().values_list("groups", flat=True).distinct())
+    found: dict[Any, str] = {}
+    for row in rows:
+        if row.client_id in unknown:
+            found[row.pk] = _("matches nobody: no client has this id")
+        elif row.group_id is not None and row.group_id not in joined:
+            found[row.pk] = _("matches nobody: the group has no members")
+    return found
+
+
+def find_unmatched(server: MCPServer) -> list[str]:
+    """Return a sentence about each policy of an endpoint, and of a client, that matches nobody. A few queries."""
+    rows = list(ToolPolicy.objects.filter(server=server.name).select_related("group").order_by("tool", "pk"))
+    problems = find_problems(rows)
+    of_tools = [
+        f"{row.decision} of {row.tool}: no such tool"
+        if row.tool not in server.tools
+        else f"{row.decision} of {row.tool} for {row.client_id or f'group {row.group}'} {problems[row.pk]}"
+        for row in rows
+        if row.tool not in server.tools or row.pk in problems
+    ]
+    unknown = unknown_clients(ClientPolicy.objects.values_list("client_id", flat=True))
+    return [*of_tools, *(f"the policy of the client {each}: no client has this id" for each in sorted(unknown))]
+
+
+def _limits_changed() -> None:
+    database.on_commit(policy_cache.expire)
+    for server in every_server():
+        announce(server)
 
 
 def default_decision(tool: Tool) -> Decision:
@@ -234,17 +314,15 @@ class Stored(NamedTuple):
     """The policies of all endpoints as stored.
 
     Attributes:
-        rules: endpoint and key of a tool -> its rules.
-        limits: id of a client that may use only some tools -> the rule that blocks the others.
-        own: id of a client -> endpoint and key of the tools for which it has a policy of its own.
+        rules: tool -> its rules.
+        limits: id of a client that may use only some tools -> these.
     """
 
-    rules: Mapping[tuple[str, str], list[Rule]]
-    limits: Mapping[str, Rule]
-    own: Mapping[str, Collection[tuple[str, str]]]
+    rules: Mapping[Which, list[Rule]]
+    limits: Mapping[str, Collection[Which]]
 
 
-NOTHING = Stored({}, {}, {})
+NOTHING = Stored({}, {})
 _looked: datetime | None = None
 """Time of this process's last load."""
 
@@ -266,23 +344,20 @@ def reload() -> float:
 
 
 def _stored() -> Stored:
-    rules: dict[tuple[str, str], list[Rule]] = defaultdict(list)
-    limits: dict[str, Rule] = {}
-    own: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    rules: dict[Which, list[Rule]] = defaultdict(list)
     columns = ("server", "tool", "decision", "group__name", "client_id", "pk", "changed")
     for server, tool, decision, group, client_id, pk, changed in ToolPolicy.objects.order_by("pk").values_list(
         *columns
     ):
-        if client_id and group is None:
-            own[client_id].add((server, tool))
-        if decision == ToolPolicy.GENERAL:
-            continue
         rule = Rule(Decision[decision.upper()], group, client_id or None, f"{pk} {changed.isoformat()}")
-        if tool:
-            rules[server, tool].append(rule)
-        else:
-            limits[client_id] = rule
-    return Stored(rules, limits, own)
+        rules[server, tool].append(rule)
+    return Stored(rules, limits())
+
+
+def limits() -> dict[str, set[Which]]:
+    """Return the tools of each client that may use only some. One query."""
+    rows = ClientPolicy.objects.exclude(tools=None).values_list("client_id", "tools")
+    return {client_id: which_of(tools) or set() for client_id, tools in rows}
 
 
 def _held() -> set[tuple[str, str]]:
@@ -303,9 +378,7 @@ def apply(stored: Stored, held: Iterable[tuple[str, str]]) -> list[MCPServer]:
     """Set the policies of every endpoint and clear pages cached under old ones. Return the endpoints that changed."""
     held, changed = set(held), []
     for server in every_server():
-        rules = {tool.key: _rules(server, tool.key, stored, held) for tool in tools_of(server)}
-        limits = {client_id: _limit(server, client_id, stored) for client_id in stored.limits}
-        policies = Policies({key: each for key, each in rules.items() if _is_worth_noting(each)}, limits)
+        policies = policies_of(server, stored, held)
         if (policies.rules, policies.limits) != (server.policies.rules, server.policies.limits):
             server.policies = policies
             server.pages = {}
@@ -323,12 +396,19 @@ def _add_tasks(server: MCPServer) -> None:
         server.extensions = {**server.extensions, EXTENSION.name: EXTENSION}
 
 
-def _limit(server: MCPServer, client_id: str, stored: Stored) -> Limit:
-    tools = (tool for name, tool in stored.own[client_id] if name == server.name)
-    return Limit(stored.limits[client_id], frozenset(tools))
+def policies_of(server: MCPServer, stored: Stored, held: Collection[Which] = ()) -> Policies:
+    """Return the policies of an endpoint; *held* are tools that are blocked because their definition changed."""
+    rules = {tool.key: _rules(server, tool.key, stored, held) for tool in tools_of(server)}
+    limits = {client_id: _limit(server, client_id, tools) for client_id, tools in stored.limits.items()}
+    return Policies({key: each for key, each in rules.items() if _is_worth_noting(each)}, limits)
 
 
-def _rules(server: MCPServer, key: str, stored: Stored, held: set[tuple[str, str]]) -> list[Rule]:
+def _limit(server: MCPServer, client_id: str, tools: Iterable[Which]) -> Limit:
+    rule = Rule(Decision.BLOCK, None, client_id, "limit")
+    return Limit(rule, frozenset(tool for name, tool in tools if name == server.name))
+
+
+def _rules(server: MCPServer, key: str, stored: Stored, held: Collection[Which]) -> list[Rule]:
     if (server.name, key) in held:
         return [HELD]
     rules = list(stored.rules.get((server.name, key), ()))
@@ -343,6 +423,6 @@ def _is_worth_noting(rules: Iterable[Rule]) -> bool:
 
 def start() -> None:
     """Load policies on each call when due. The tools' defaults apply at once."""
-    policy_cache.reload = reload
+    policy_cache.reload, policy_cache.find_unmatched = reload, find_unmatched
     policy_cache.expire()
     apply(NOTHING, set())

@@ -15,16 +15,22 @@ from django_mcp.core.channel import Cancelled
 from django_mcp.core.context import Context
 from django_mcp.core.deadline import DeadlineExceeded
 from django_mcp.core.elicitation import InputRequired
-from django_mcp.core.failures import Unknown
+from django_mcp.core.failures import Crash, Unknown, crash_of
 from django_mcp.core.principal import Principal
-from django_mcp.core.redaction import redact, redact_uri, redacted, without
+from django_mcp.core.redaction import HIDDEN, redact, redact_uri, redacted, secrets_in, without
 from django_mcp.core.request import address_at
 from django_mcp.core.server import MCPServer
 from django_mcp.models import RequestLog
 from django_mcp.primitives.prompt import Prompt
 from django_mcp.primitives.tool import Tool
-from django_mcp.protocol.errors import InsufficientScope, ProtocolError, ResourceNotFound, TooManyRequests
-from django_mcp.protocol.jsonrpc import Result, UnencodableResult, encode
+from django_mcp.protocol.errors import (
+    InsufficientScope,
+    InternalError,
+    ProtocolError,
+    ResourceNotFound,
+    TooManyRequests,
+)
+from django_mcp.protocol.jsonrpc import Result, UnencodableResult, encode, encode_fields
 from django_mcp.protocol.meta import APPROVAL, meta_of
 
 Outcome = RequestLog.Outcome
@@ -34,7 +40,7 @@ _MAX_KINDS = 4
 
 
 class Ended(NamedTuple):
-    """The outcome of a call, with the kind of its result and its size in bytes of JSON."""
+    """The outcome of a call, with the kind of its result, its size in bytes of JSON and the exception of a crash."""
 
     outcome: str
     error: str = ""
@@ -42,6 +48,7 @@ class Ended(NamedTuple):
     size: int | None = None
     approval: str = ""
     task_id: str = ""
+    crash: Crash = Crash("", "")
 
 
 def of_result(context: Context, result: Result) -> Ended:
@@ -49,25 +56,34 @@ def of_result(context: Context, result: Result) -> Ended:
     fields = result.fields
     try:
         # Approximate: each protocol version adds fields of its own.
-        size = len(next(iter(result.encoded.values())) if result.encoded else encode(fields))
-    except UnencodableResult:
-        return Ended(Outcome.FAILED, "The result cannot be encoded as JSON.")
+        if result.encoded:
+            size = len(next(iter(result.encoded.values())))
+        else:
+            size = len(encode(fields)) if result.parts is None else len(encode_fields(fields, result.parts))
+    except UnencodableResult as error:
+        return Ended(Outcome.CRASHED, "The result cannot be encoded as JSON.", crash=Crash(type(error).__name__, ""))
     if context.method == "tools/call" and "content" not in fields:
         task = fields if fields.get("resultType") == "task" else fields.get("task")
         if isinstance(task, Mapping):
             return Ended(Outcome.TASK, "", "task", size, task_id=str(task.get("taskId") or ""))
     if "_meta" in fields and (marker := _marker(fields)):
         approval_id, kind = str(marker.get("approval_id") or ""), str(marker.get("kind") or "")
-        return Ended(Outcome.WAITING if kind in _WAITS else Outcome.DENIED, _words(fields), kind, size, approval_id)
+        is_by_a_person = kind == "denied" and approval_id
+        outcome = Outcome.WAITING if kind in _WAITS else Outcome.DENIED if is_by_a_person else Outcome.REJECTED
+        return Ended(outcome, _words(fields), kind, size, approval_id)
     kind = "structured" if "structuredContent" in fields else _kind(fields)
     if not fields.get("isError"):
         return Ended(Outcome.OK, "", kind, size)
+    if context.crash is not None:
+        return Ended(Outcome.CRASHED, _words(fields), kind, size, crash=crash_of(context.crash))
     timed_out = context.deadline is not None and context.deadline.has_passed
     return Ended(Outcome.TIMED_OUT if timed_out else Outcome.ERROR, _words(fields), kind, size)
 
 
-def of_error(error: BaseException) -> Ended:
+def of_error(context: Context, error: BaseException) -> Ended:
     """Return the outcome of a call that raised."""
+    if context.crash is not None and isinstance(error, InternalError):
+        return Ended(Outcome.CRASHED, error.message, crash=crash_of(context.crash))
     match error:
         case InputRequired():
             return Ended(Outcome.ASKED, kind="input_required")
@@ -76,8 +92,9 @@ def of_error(error: BaseException) -> Ended:
         case Cancelled() | asyncio.CancelledError():
             return Ended(Outcome.CANCELLED)
         case ProtocolError():
-            return Ended(Outcome.DENIED if isinstance(error, _REFUSALS) else Outcome.FAILED, error.message)
-    return Ended(Outcome.FAILED, type(error).__name__)
+            return Ended(Outcome.REJECTED if isinstance(error, _REFUSALS) else Outcome.FAILED, error.message)
+    crash = crash_of(error)
+    return Ended(Outcome.CRASHED, crash.type, crash=crash)
 
 
 def _marker(fields: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -87,14 +104,14 @@ def _marker(fields: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _words(fields: Mapping[str, Any]) -> str:
-    return "\n".join(each["text"] for each in _blocks(fields) if isinstance(each.get("text"), str))
+    return "\n".join(block["text"] for block in _blocks(fields) if isinstance(block.get("text"), str))
 
 
 def _kind(fields: Mapping[str, Any]) -> str:
-    kinds = {str(each.get("type")): None for each in _blocks(fields)}
+    kinds = {str(block.get("type")): None for block in _blocks(fields)}
     match fields:
         case {"contents": list(contents)}:
-            kinds = {_kind_of(each): None for each in contents if isinstance(each, Mapping)}
+            kinds = {_kind_of(content): None for content in contents if isinstance(content, Mapping)}
         case {"content": _}:
             pass
         case _:
@@ -108,7 +125,7 @@ def _kind_of(contents: Mapping[str, Any]) -> str:
 
 def _blocks(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     content = fields.get("content")
-    return [each for each in content if isinstance(each, Mapping)] if isinstance(content, list) else []
+    return [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []
 
 
 Facts = dict[str, Any]
@@ -119,10 +136,14 @@ MAX_ERROR = 2000
 _TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
 LENGTHS: Mapping[str, int] = {
-    each.attname: each.max_length or 0
-    for each in RequestLog._meta.concrete_fields  # noqa: SLF001 - Django's documented API
-    if isinstance(each, CharField)
+    field.attname: field.max_length or 0
+    for field in RequestLog._meta.concrete_fields  # noqa: SLF001 - Django's documented API
+    if isinstance(field, CharField)
 }
+
+
+_LONGEST_NAME = 2 * LENGTHS["name"]
+"""Characters of a name that are redacted; some may then be removed before it is cut."""
 
 
 def of_call(
@@ -143,6 +164,8 @@ def of_call(
         "name": _about(params),
         "outcome": str(ended.outcome),
         "error": _readable(error) if error else "",
+        "exception_type": ended.crash.type,
+        "exception_place": ended.crash.place,
         "client_name": client.name,
         "client_version": client.version,
         "protocol": channel.protocol,
@@ -184,11 +207,13 @@ def of_refusal(
     started_at: datetime.datetime,
     message: Any,
     reason: str,
+    crash: BaseException | None = None,
 ) -> Facts:
     """Return the log entry of a request that was rejected before dispatch."""
     message = message if isinstance(message, Mapping) else {}
     params = message.get("params")
     params = params if isinstance(params, Mapping) else {}
+    raised = Crash("", "") if crash is None else crash_of(crash)
     facts = {
         **dict.fromkeys(LENGTHS, ""),
         **(_NOBODY if principal is None else _caller(principal)),
@@ -196,8 +221,10 @@ def of_refusal(
         "server": server.name,
         "method": str(message.get("method") or ""),
         "name": _about(params),
-        "outcome": str(RequestLog.Outcome.DENIED),
+        "outcome": str(Outcome.REJECTED if crash is None else Outcome.CRASHED),
         "error": clean(reason)[:MAX_ERROR],
+        "exception_type": raised.type,
+        "exception_place": raised.place,
         "address": address_at(edge),
         "arguments": None,
         "result_size": None,
@@ -241,7 +268,9 @@ def _caller(principal: Principal) -> Facts:
 
 def _about(params: Mapping[str, Any]) -> str:
     name = params.get("name")
-    return redact(str(name)) if name else redact_uri(str(params.get("uri") or ""))
+    if name:
+        return redact(str(name)[:_LONGEST_NAME])
+    return redact_uri(str(params.get("uri") or ""), _LONGEST_NAME)
 
 
 def _arguments(context: Context, error: str) -> tuple[Any, str]:
@@ -260,8 +289,7 @@ def _arguments(context: Context, error: str) -> tuple[Any, str]:
         if called is not None and called.name != name:  # through a relay, which nests the tool's arguments
             within = "arguments"
     is_kept = settings.LOG_ARGUMENTS and getattr(called, "log_arguments", True)
-    if not error:
-        return redacted(called, given, within=within) if is_kept else None, ""
-    hidden: list[str] = []
-    shown = redacted(called, given, within=within, hidden=hidden)
-    return shown if is_kept else None, without(error, hidden)
+    if error:
+        secrets = secrets_in(called, given, within=within)
+        error = HIDDEN if secrets is None else without(error, secrets)
+    return redacted(called, given, within=within) if is_kept else None, error

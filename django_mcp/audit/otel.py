@@ -67,6 +67,8 @@ def spanned(context: Context) -> AbstractContextManager["Span"]:
 FAILURES = {
     RequestLog.Outcome.ERROR,
     RequestLog.Outcome.FAILED,
+    RequestLog.Outcome.CRASHED,
+    RequestLog.Outcome.REJECTED,
     RequestLog.Outcome.DENIED,
     RequestLog.Outcome.TIMED_OUT,
 }
@@ -161,6 +163,9 @@ def _name(context: Context) -> str:
 def _error(ended: Ended, code: int | None) -> Mapping[str, str]:
     if ended.outcome not in FAILURES:
         return {}
+    if ended.crash.type:  # as the conventions want it: the exception's class, of low cardinality
+        status = {} if code is None else {"rpc.response.status_code": str(code)}
+        return {"error.type": ended.crash.type, **status}
     if code is not None:
         return {"error.type": str(code), "rpc.response.status_code": str(code)}
     return {"error.type": "timeout" if ended.outcome == RequestLog.Outcome.TIMED_OUT else "tool_error"}

@@ -1,9 +1,10 @@
 """The observer of calls: counts queries, measures time, writes log entries and sends ``call_logged``."""
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from contextvars import ContextVar
 from functools import partial
 from typing import Any
@@ -16,11 +17,12 @@ from django_mcp.audit import entry, otel
 from django_mcp.audit import writer as rows
 from django_mcp.audit.entry import Ended, Facts
 from django_mcp.audit.otel import wanted
-from django_mcp.audit.writer import writer, written
+from django_mcp.audit.writer import NotRecordable, NotRecorded, writer, written
 from django_mcp.core.channel import Cancelled
-from django_mcp.core.concurrency import Runner, shared_pool
+from django_mcp.core.concurrency import NoThread, Runner, shared_pool
 from django_mcp.core.context import Context
 from django_mcp.core.dispatch import watching
+from django_mcp.core.failures import log_rate_limited, log_survived, must_propagate, survive
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
 from django_mcp.core.signals import call_logged
@@ -59,7 +61,10 @@ def tell(runner: Runner, server: MCPServer, facts: Facts) -> None:
     if runner.is_inline:
         send()
     else:
-        shared_pool().begin(send)
+        try:
+            shared_pool().begin(send)
+        except NoThread as error:  # the call has run and is logged
+            log_rate_limited(logging.WARNING, "call_logged is not sent: %s", error)
 
 
 def _send(server: MCPServer, facts: Facts) -> None:
@@ -90,20 +95,22 @@ class Recorder:
     @asynccontextmanager
     async def _watched(self, context: Context, is_logged: bool) -> AsyncIterator["_Call"]:
         call = _Call(context, is_logged=is_logged)
-        if writer.is_failing and call.is_logged and not context.channel.is_task and rows.is_there():
-            await writer.check(context.runner, call.known(Ended(entry.Outcome.OK), 0.0))
+        if writer.is_failing and call.is_logged and rows.is_there():
+            facts, is_task = call.known(Ended(entry.Outcome.FAILED), 0.0), context.channel.is_task
+            call.row = await writer.begin(context.runner, facts, is_task=is_task)
         if context.method == "tools/call":
             context.channel.record = call.save_with_result
         token = _current.set(call)
         try:
-            with otel.spanned(context) if wanted.spans or wanted.metrics else nullcontext() as call.span:
+            with ExitStack() as stack:
+                if wanted.spans or wanted.metrics:
+                    call.span = survive(partial(_open_span, context, stack), "the span of a call")
                 try:
                     yield call
                 except BaseException as error:
-                    await call.end(entry.of_error(error), error)
+                    await call.end(error)
                     raise
-                assert call.result is not None  # noqa: S101
-                await call.end(entry.of_result(context, call.result))
+                await call.end()
         finally:
             _current.reset(token)
             context.channel.record = None  # break the reference cycle of call and channel
@@ -116,16 +123,23 @@ class Recorder:
         edge: Callable[[], Any],
         message: Any,
         reason: str,
+        crash: BaseException | None = None,
     ) -> None:
-        """Log a request that was rejected before dispatch."""
+        """Log a request that was rejected before dispatch, in one row.
+
+        Raises:
+            NotRecordable: the row could not be written.
+        """
         if not server.log_calls or (principal is None and not self._is_within_rate()):
             return
-        for each in message if isinstance(message, list) else [message]:
-            row = entry.of_refusal(server, principal, edge, timezone.now(), each, reason)
-            if rows.is_there():
+        row = entry.of_refusal(server, principal, edge, timezone.now(), message, reason, crash)
+        if rows.is_there():
+            try:
                 await written(runner, row, is_task=False)
-            if call_logged.receivers:
-                tell(runner, server, row)
+            except NotRecorded as error:
+                raise NotRecordable(error.cause) from None  # nothing ran
+        if call_logged.receivers:
+            survive(partial(tell, runner, server, row), "the signal call_logged")
 
     def _is_within_rate(self) -> bool:
         minute = int(time.monotonic() // 60)
@@ -133,6 +147,14 @@ class Recorder:
             self._minute, self._refused = minute, 0
         self._refused += 1
         return self._refused <= REFUSALS_A_MINUTE
+
+
+def _open_span(context: Context, stack: ExitStack) -> otel.Span:
+    spanned = otel.spanned(context)
+    span = spanned.__enter__()
+    # What ends the call is recorded by ``Span.end``; it must neither reach the tracer here nor come from it.
+    stack.callback(survive, partial(spanned.__exit__, None, None, None), "the span of a call")
+    return span
 
 
 class _Call:
@@ -144,32 +166,49 @@ class _Call:
         self.queries = 0
         self.result: Result | None = None
         self.span: otel.Span | None = None
+        self.row: int | None = None  # primary key of an entry that was written before the call ran
         self._called = timezone.now()
         self._began = time.perf_counter()
         self._saved_with_result: Facts | None = None
 
-    async def end(self, ended: Ended, error: BaseException | None = None) -> None:
+    async def end(self, error: BaseException | None = None) -> None:  # noqa: C901 - a helper would cost each call a frame
         """End the span and write the entry, unless it was saved with the task.
 
+        The call has run, so whatever goes wrong here is logged and its answer goes out.
+
         Raises:
-            NotRecorded: it could not be written.
+            NotRecorded: the entry could not be written.
         """
-        context, seconds = self.context, time.perf_counter() - self._began
-        if self.span is not None:
-            self.span.end(context, ended, seconds, error.code if isinstance(error, ProtocolError) else None)
-        if not self.is_logged:
-            return
-        row = self.known(ended, seconds)
-        is_left = isinstance(error, Cancelled | asyncio.CancelledError)
-        if self._saved_with_result is not None and context.channel.is_recorded and not is_left:
-            row = self._saved_with_result
-        elif rows.is_there():
-            if is_left and not context.runner.is_inline:
-                writer.post(row)  # no caller waits for it
+        try:
+            context, seconds = self.context, time.perf_counter() - self._began
+            if error is not None:
+                ended = entry.of_error(context, error)
             else:
-                await written(context.runner, row, is_task=context.channel.is_task)
-        if call_logged.receivers:
-            tell(context.runner, context.server, row)
+                assert self.result is not None  # noqa: S101
+                ended = entry.of_result(context, self.result)
+            if self.span is not None:
+                code = error.code if isinstance(error, ProtocolError) else None
+                survive(partial(self.span.end, context, ended, seconds, code), "the span of a call")
+            if not self.is_logged:
+                return
+            row = self.known(ended, seconds)
+            is_left = isinstance(error, Cancelled | asyncio.CancelledError)
+            if self._saved_with_result is not None and context.channel.is_recorded and not is_left:
+                row = self._saved_with_result
+            elif rows.is_there():
+                if is_left and not context.runner.is_inline:
+                    writer.post(self._entry(row))  # no caller waits for it
+                else:
+                    facts = row if self.row is None else self._entry(row)
+                    await written(context.runner, facts, is_task=context.channel.is_task)
+            if call_logged.receivers:
+                survive(partial(tell, context.runner, context.server, row), "the signal call_logged")
+        except ProtocolError:
+            raise
+        except BaseException as fault:
+            if must_propagate(fault):
+                raise
+            log_survived(fault, "the request log")
 
     def save_with_result(self, fields: dict[str, Any]) -> None:
         """Write the entry in the open transaction that also saves the task or its result."""
@@ -177,7 +216,10 @@ class _Call:
             return
         ended = entry.of_result(self.context, Result(fields))
         self._saved_with_result = self.known(ended, time.perf_counter() - self._began)
-        rows.save([self._saved_with_result])
+        rows.save([self._entry(self._saved_with_result)])
+
+    def _entry(self, facts: Facts) -> Facts:
+        return facts if self.row is None else {**facts, "id": self.row}
 
     def known(self, ended: Ended, seconds: float) -> Facts:
         milliseconds = round(seconds * 1000, 3)

@@ -2,6 +2,9 @@
 
 Rows are inserted by raw SQL, as building model instances would cost more than the database does. One thread of each
 process writes for all its event loops; entries that arrive while it writes go into its next statement.
+
+A lock that another transaction holds is waited for (decision 57). After any other failed write, the row of a call is
+committed before the call runs, and completed afterwards: only a commit shows that rows can be written.
 """
 
 import asyncio
@@ -9,13 +12,12 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import cache, partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from django.db import (
-    DatabaseError,
     IntegrityError,
     InterfaceError,
     OperationalError,
@@ -27,15 +29,19 @@ from django.db import (
 
 from django_mcp.audit.entry import Facts
 from django_mcp.conf import settings
-from django_mcp.core.concurrency import Pool, Runner, again_and_again
-from django_mcp.core.database import NOT_MIGRATED, is_temporary, is_unmigrated
+from django_mcp.core.concurrency import Pool, Runner, again_and_again, reset_after_fork
+from django_mcp.core.database import NOT_MIGRATED, has_write_lock, is_locked, is_temporary, is_unmigrated
 from django_mcp.models import RequestLog
+from django_mcp.models.fields import IdentifierField
 from django_mcp.protocol.errors import InternalError
 from django_mcp.protocol.jsonrpc import UnencodableResult, encode
 
 MAX_ROWS = 1000
 """Maximum rows of a statement."""
-PLAIN = {models.CharField, models.TextField, models.FloatField, models.IntegerField, models.PositiveIntegerField}
+PLAIN = {
+    *(models.CharField, IdentifierField, models.TextField),
+    *(models.FloatField, models.IntegerField, models.PositiveIntegerField),
+}
 """Fields whose values need no conversion: strings and numbers."""
 MAX_PARAMETERS = 5000
 """Maximum parameters of a statement if the database states no limit."""
@@ -59,13 +65,21 @@ class Statement(NamedTuple):
     most: int
 
 
+BEGUN = "How this call ended could not be recorded."
+"""Error of an entry that was written before its call ran."""
+
+
 def save(calls: Sequence[Facts]) -> None:
-    """Insert entries, one by one if they cannot be inserted together.
+    """Insert entries, one by one if they cannot be inserted together. Complete those with an ``id``, as from ``begin``.
 
     Raises:
         DatabaseError: some could not be written.
     """
     alias = router.db_for_write(RequestLog)
+    for call in calls:
+        if "id" in call:
+            calls = [call for call in calls if "id" not in call or not _complete(call, alias)]
+            break
     try:
         _insert(calls, alias)
     except IntegrityError:  # a user was deleted meanwhile
@@ -74,22 +88,49 @@ def save(calls: Sequence[Facts]) -> None:
                 _insert_alone(call, alias)
 
 
+def _alias() -> str:
+    return router.db_for_write(RequestLog)
+
+
 def is_there() -> bool:
     """Return True if the site has a database for the log."""
     return _vendor(router.db_for_write(RequestLog)) != "unknown"
 
 
-def check_writable(call: Facts) -> None:
-    """Insert an entry and roll back.
+def begin(call: Facts) -> int:
+    """Commit the entry of a call that has not run yet, and return its primary key.
+
+    A test row that is rolled back would prove nothing: SQLite meets a full disk, and PostgreSQL a deferred constraint,
+    when a transaction is committed.
 
     Raises:
         DatabaseError, InterfaceError: it cannot be written.
     """
-    alias = router.db_for_write(RequestLog)
+    alias = _alias()
     connections[alias].close_if_unusable_or_obsolete()
-    with transaction.atomic(using=alias):
-        save([call])
-        transaction.set_rollback(True, using=alias)
+    call = {**call, "outcome": str(RequestLog.Outcome.FAILED), "error": BEGUN}
+    try:
+        row = RequestLog.objects.using(alias).create(**call)
+    except IntegrityError:  # a user was deleted meanwhile
+        row = RequestLog.objects.using(alias).create(**{**call, "user_id": None})
+    key: int = row.pk
+    return key
+
+
+def _complete(call: Facts, alias: str) -> bool:
+    """Write the entry of a call that began. Return False if it was deleted meanwhile."""
+    fields = {name: value for name, value in call.items() if name != "id"}
+    row = RequestLog.objects.using(alias).filter(pk=call["id"])
+    try:
+        return bool(row.update(**fields))
+    except IntegrityError:
+        return bool(row.update(**{**fields, "user_id": None}))
+
+
+def _withdraw(begun: "asyncio.Future[int]") -> None:
+    """Delete the entry of a call that was refused or cancelled before it ran."""
+    if not begun.cancelled() and begun.exception() is None:
+        log_pool().begin(RequestLog.objects.filter(pk=begun.result()).delete)
 
 
 def _insert_alone(call: Facts, alias: str) -> None:
@@ -102,6 +143,8 @@ def _insert_alone(call: Facts, alias: str) -> None:
 
 
 def _insert(calls: Sequence[Facts], alias: str) -> None:
+    if not calls:
+        return
     statement = _statement(alias)
     is_one = len(calls) <= statement.most
     with nullcontext() if is_one else transaction.atomic(using=alias), connections[alias].cursor() as cursor:
@@ -128,11 +171,11 @@ def _vendor(alias: str) -> str:
 def _statement(alias: str) -> Statement:
     connection = connections[alias]
     quote = connection.ops.quote_name
-    fields = [each for each in RequestLog._meta.concrete_fields if not each.primary_key]  # noqa: SLF001 - documented API
+    fields = [field for field in RequestLog._meta.concrete_fields if not field.primary_key]  # noqa: SLF001 - documented API
     table = quote(RequestLog._meta.db_table)  # noqa: SLF001 - names of the model's
-    columns = ", ".join(quote(str(each.column)) for each in fields)
+    columns = ", ".join(quote(str(field.column)) for field in fields)
     head = f"INSERT INTO {table} ({columns})"
-    names = [each.attname for each in fields]
+    names = [field.attname for field in fields]
     prepare = {place: make for place, field in enumerate(fields) if (make := _prepare(field, connection))}
     if connection.vendor == "postgresql":  # psycopg spends more time on quoting each value than on all the rest
         del prepare[names.index("address")]
@@ -163,17 +206,26 @@ def _text_of(arguments: Any) -> str | None:
 
 logger = logging.getLogger("django_mcp")
 
+T = TypeVar("T")
+
 MAX_AT_ONCE = 500
 PATIENCE_SECONDS = 30.0
 """Seconds for which a task's worker retries while the database is unavailable."""
 REACH_SECONDS = 1.0
 """Seconds to wait for a database that was unavailable."""
+LOCK_SECONDS = 60.0
+"""Seconds to wait for a lock, unless a tool of this process holds it: then as long as that runs."""
+LOCK_SECONDS_INLINE = 20.0
+"""The same in a worker of the view, which gunicorn kills after 30 seconds."""
+PAUSE_SECONDS = 0.05
+"""Pause before a locked statement is repeated, in addition to the timeout of the database."""
 
 
 class NotRecorded(InternalError):
     """The call ran, but its log entry could not be written."""
 
     def __init__(self, error: Exception) -> None:
+        self.cause = error
         super().__init__(
             "The call ran, but it could not be recorded, so its result is withheld. It may have taken "
             f"effect; check before retrying.{_advice(error)}"
@@ -203,26 +255,30 @@ class Writer:
     """Writes the entries of several calls in one statement; ``is_failing`` if the last write failed."""
 
     def __init__(self) -> None:
+        self.after_fork()
+        reset_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Begin without entries: those that wait are the parent's to write."""
         self._waiting: deque[_Entry] = deque()
         self._is_called = False  # a job of the thread is queued; it takes all waiting entries
         self.is_failing = False
+        self._locked_since: float | None = None
         self._loop: asyncio.AbstractEventLoop | None = None  # the loop that queues the job at the end of its iteration
 
-    async def check(self, runner: Runner, facts: Facts) -> None:
-        """After a failed write, check that the entry of a call can be written before the call runs.
+    async def begin(self, runner: Runner, facts: Facts, *, is_task: bool) -> int:
+        """After a failed write, commit the entry of a call before the call runs, and return its primary key.
 
-        This prevents calls that take effect but whose results must be withheld.
+        This prevents calls that take effect but are not recorded, and whose results must be withheld.
 
         Raises:
             NotRecordable: it cannot be written.
         """
-        check = partial(check_writable, facts)
         try:
             if runner.is_inline:
-                check()
-            else:
-                await asyncio.wait_for(log_pool().sync(check), REACH_SECONDS)
-        except (DatabaseError, InterfaceError, TimeoutError) as error:
+                return _write_here(partial(begin, facts), PATIENCE_SECONDS if is_task else 0.0)
+            return await _begin_in_thread(facts)
+        except Exception as error:  # noqa: BLE001 - whatever it is, there is no row
             raise NotRecordable(error) from None
 
     async def write(self, facts: Facts) -> None:
@@ -246,9 +302,19 @@ class Writer:
 
     def _call(self) -> None:
         self._loop = None
-        if not self._is_called:
-            self._is_called = True
+        if self._is_called:
+            return
+        self._is_called = True
+        try:
             log_pool().begin(self._write_some)
+        except Exception as error:  # noqa: BLE001 - no thread, for example; those who wait must learn of it here
+            self._is_called = False
+            entries: list[_Entry] = []
+            with suppress(IndexError):  # another loop's thread may be here too
+                while self._waiting:
+                    entries.append(self._waiting.popleft())
+            self.failed(error)
+            _tell(entries, [error] * len(entries))
 
     def failed(self, error: Exception) -> None:
         """Note that the database rejected entries, and log the first such error."""
@@ -273,17 +339,50 @@ class Writer:
         errors: Sequence[Exception | None] = [None] * len(entries)
         try:
             save(rows)
+            self._locked_since = None
         except (OperationalError, InterfaceError) as error:  # the database is unavailable
+            if self._should_wait(error):  # callers wait for their entries, and the next ones queue up behind them
+                self._waiting.extendleft(reversed(entries))
+                time.sleep(PAUSE_SECONDS)
+                self._call()
+                return
             errors = [error] * len(entries)
         except Exception as error:  # noqa: BLE001 - raised in the callers that wait
             errors = [*map(_error_of, rows)] if len(entries) > 1 else [error]
-        if any(errors):  # maybe of a single entry; the next call then checks before it runs
-            self.failed(next(filter(None, errors)))
-        elif self.is_failing:
-            self.wrote()
-        _tell(entries, errors)
-        if self._waiting:  # as a new job, so that the pool checks the connection first
-            self._call()
+        try:
+            if any(errors):  # maybe of a single entry; the next call then checks before it runs
+                self.failed(next(filter(None, errors)))
+            elif self.is_failing:
+                self.wrote()
+        finally:  # even if Python's log fails
+            _tell(entries, errors)
+            if self._waiting:  # as a new job, so that the pool checks the connection first
+                self._call()
+
+    def _should_wait(self, error: Exception) -> bool:
+        """Return True if entries wait for a lock. It does not mean that rows cannot be written."""
+        if not is_locked(error):
+            return False
+        self._locked_since = self._locked_since or time.monotonic()
+        return _waits_for_lock(self._locked_since + LOCK_SECONDS)
+
+
+def _waits_for_lock(until: float) -> bool:
+    return time.monotonic() < until or has_write_lock(_alias())
+
+
+async def _begin_in_thread(facts: Facts) -> int:
+    begun = log_pool().submit(partial(_write_here, partial(begin, facts), 0.0))
+    try:
+        while True:
+            done, _ = await asyncio.wait([begun], timeout=REACH_SECONDS)
+            if done:
+                return begun.result()
+            if not has_write_lock(_alias()):
+                raise TimeoutError
+    except BaseException:
+        begun.add_done_callback(_withdraw)  # it may be committed later
+        raise
 
 
 def _error_of(facts: Facts) -> Exception | None:
@@ -329,7 +428,7 @@ writer = Writer()
 @cache
 def log_pool() -> Pool:
     """Return the pool of the writer's single thread, which has its own database connection."""
-    return Pool(1)
+    return Pool(1, "log")
 
 
 async def written(runner: Runner, facts: Facts, *, is_task: bool) -> None:
@@ -342,28 +441,30 @@ async def written(runner: Runner, facts: Facts, *, is_task: bool) -> None:
         if not runner.is_inline:
             await again_and_again(partial(writer.write, facts))
         else:
-            _write_here(facts, PATIENCE_SECONDS if is_task else 0.0)
-    except (DatabaseError, InterfaceError) as error:
+            _write_here(partial(save, [facts]), PATIENCE_SECONDS if is_task else 0.0)
+            if writer.is_failing:
+                writer.wrote()
+    except Exception as error:  # whatever it is, there is no row
         lost(facts, error)
         raise NotRecorded(error) from error
 
 
-def _write_here(facts: Facts, patience: float) -> None:
-    until = time.monotonic() + patience
+def _write_here(write: Callable[[], T], patience: float) -> T:
+    """Return the result of *write*, repeated for *patience* seconds while the database is unavailable."""
+    began = time.monotonic()
     while True:
         try:
-            save([facts])
-        except (DatabaseError, InterfaceError) as error:
-            writer.failed(error)
-            connection = connections[router.db_for_write(RequestLog)]
-            if connection.in_atomic_block or time.monotonic() > until or not is_temporary(error):
+            return write()
+        except Exception as error:
+            connection = connections[_alias()]
+            is_lock = is_locked(error) and _waits_for_lock(began + LOCK_SECONDS_INLINE)
+            is_away = time.monotonic() <= began + patience and is_temporary(error)
+            if not is_lock:
+                writer.failed(error)
+            if connection.in_atomic_block or not (is_lock or is_away):
                 raise
             connection.close_if_unusable_or_obsolete()
-            time.sleep(settings.POLL_INTERVAL)
-        else:
-            if writer.is_failing:
-                writer.wrote()
-            return
+            time.sleep(PAUSE_SECONDS if is_lock else settings.POLL_INTERVAL)
 
 
 def lost(facts: Facts, error: Exception) -> None:

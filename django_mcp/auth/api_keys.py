@@ -11,10 +11,9 @@ import logging
 import re
 import secrets
 import string
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import nullcontext
 from datetime import datetime, timedelta
-from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
@@ -25,7 +24,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_variables
 
 from django_mcp.auth.base import BaseAuthentication, InvalidToken, RequestHead, bearer
-from django_mcp.conf import settings
+from django_mcp.conf import APPROVALS_SCOPE, settings
 from django_mcp.core import database
 from django_mcp.core.database import Prepared
 from django_mcp.core.permissions import declared
@@ -79,6 +78,7 @@ def create_key(
     endpoints: Collection[str] | None = None,
     scopes: Collection[str] | None = None,
     days: int | None = None,
+    read_only: bool = False,
 ) -> "tuple[APIKey, str]":
     """Create an API key for a user.
 
@@ -87,6 +87,7 @@ def create_key(
         endpoints: names of endpoints; by default the default endpoint, if it accepts API keys.
         scopes: by default those that every call at the endpoints needs.
         days: lifetime, at most ``DJANGO_MCP["MAX_API_KEY_DAYS"]``; by default 90, or that if less.
+        read_only: True limits the key to tools that change nothing, resources and prompts.
 
     Returns:
         the row, and the key, which cannot be retrieved later.
@@ -109,6 +110,7 @@ def create_key(
         user=user,
         endpoints=chosen,
         scopes=sorted(_base_scopes(chosen) if scopes is None else set(scopes)),
+        read_only=read_only,
         expires=timezone.now() + timedelta(days=life),
     )
     logger.info("API key %s was created for user %s, until %s", row.prefix, user.pk, row.expires.date())
@@ -119,9 +121,10 @@ def find_problems(
     user: Any, name: str, endpoints: Sequence[str], scopes: Collection[str] | None, days: int
 ) -> dict[str, str]:
     """Return errors in the arguments of ``create_key``, by argument."""
-    served = {each.name for each in servers()}
-    foreign = [each for each in endpoints if each not in served]
-    unknown = [each for each in scopes or () if each not in declared()]
+    served = {server.name for server in servers()}
+    foreign = [endpoint for endpoint in endpoints if endpoint not in served]
+    offered = scopes_of_keys()
+    unknown = [scope for scope in scopes or () if scope not in offered]
     checks = {
         "user": (not user.is_active, _("This user is inactive. Choose an active user.")),
         "name": (not 1 <= len(name.strip()) <= 100, _("The name must have 1 to 100 characters.")),  # noqa: PLR2004
@@ -135,7 +138,7 @@ def find_problems(
         "scopes": (
             bool(unknown),
             _("There is no scope “%(wrong)s”. Available scopes: %(right)s.")
-            % {"wrong": "”, “".join(unknown), "right": ", ".join(declared())},
+            % {"wrong": "”, “".join(unknown), "right": ", ".join(offered)},
         ),
         "days": (
             not 1 <= days <= settings.MAX_API_KEY_DAYS,
@@ -143,6 +146,11 @@ def find_problems(
         ),
     }
     return {argument: words for argument, (wrong, words) in checks.items() if wrong}
+
+
+def scopes_of_keys() -> list[str]:
+    """Return the scopes that a key may have. Approvals are decided by people, and a program may hold a key."""
+    return [name for name in declared() if name != APPROVALS_SCOPE]
 
 
 def revoke_key(row: "APIKey") -> bool:
@@ -187,15 +195,15 @@ def takes_keys(server: MCPServer) -> bool:
     """Return True if an endpoint accepts API keys."""
     from django_mcp.auth.base import authenticators  # noqa: PLC0415
 
-    return any(isinstance(each, APIKeyAuthentication) for each in authenticators(server))
+    return any(isinstance(authenticator, APIKeyAuthentication) for authenticator in authenticators(server))
 
 
 def _default_endpoints() -> list[str]:
-    return [each.name for each in servers() if each.name == "default" and takes_keys(each)]
+    return [server.name for server in servers() if server.name == "default" and takes_keys(server)]
 
 
 def _base_scopes(endpoints: Collection[str]) -> set[str]:
-    return {scope for each in servers() if each.name in endpoints for scope in each.scopes}
+    return {scope for server in servers() if server.name in endpoints for scope in server.scopes}
 
 
 def _checksum(secret: str) -> str:
@@ -212,8 +220,6 @@ def _base62(number: int, length: int) -> str:
 
 PARAMETER = "api_key"
 """Name of the query parameter."""
-MAX_TOGETHER = 32
-"""Maximum number of keys per query."""
 USED_EVERY = timedelta(minutes=5)
 """Resolution of ``last_used``."""
 
@@ -224,7 +230,7 @@ class APIKeyAuthentication(BaseAuthentication):
     With ``DJANGO_MCP["API_KEYS_IN_URL"]`` also as ``?api_key=mcp_key_…``.
     """
 
-    most_together = MAX_TOGETHER
+    reads_own_tables = True  # see ``base.is_own``
 
     @sensitive_variables()
     def authenticate(self, head: RequestHead, server: MCPServer) -> Principal | None:
@@ -233,38 +239,54 @@ class APIKeyAuthentication(BaseAuthentication):
         Raises:
             InvalidToken: the key is invalid, or there are several.
         """
-        (found,) = self.authenticate_together([head], server)
-        if isinstance(found, Exception):
-            raise found
-        return found
-
-    @sensitive_variables()
-    def authenticate_together(
-        self, heads: Sequence[RequestHead], server: MCPServer
-    ) -> Sequence[Principal | Exception | None]:
-        """Look up several keys with one query."""
-        sent = [keys_in(head) for head in heads]
-        wanted = {keys[0] for keys in sent if len(keys) == 1 and is_well_formed(keys[0])}
-        rows = find_keys(wanted)
-        return [self._caller(rows.get(keys[0]) if len(keys) == 1 else None, server) if keys else None for keys in sent]
-
-    def _caller(self, row: "APIKey | None", server: MCPServer) -> Principal | InvalidToken:
-        if row is None or not row.user.is_active or server.name not in row.endpoints:
-            return InvalidToken()
+        keys = keys_in(head)
+        if not keys:
+            return None
+        row = find_key(keys[0]) if len(keys) == 1 else None
+        principal = _principal_of(row, server)
+        if row is None or principal is None:
+            raise InvalidToken
         note_use(row)
-        return Principal(
-            kind="api_key",
-            id=str(row.pk),
-            user=row.user,
-            scopes=frozenset(row.scopes),
-            credential=str(row.pk),
-            expires=row.expires,
-        )
+        return principal
+
+    def find_ended(self, principals: Sequence[Principal], server: MCPServer) -> Iterable[Principal]:
+        """Return callers whose key is gone, revoked, expired, another user's, or has other rights."""
+        from django_mcp.models import APIKey  # noqa: PLC0415 - needs the app registry
+
+        # The test client's callers have no key.
+        mine = [principal for principal in principals if principal.kind == "api_key" and principal.credential]
+        if not mine:
+            return []
+        rows = APIKey.objects.filter(pk__in={principal.credential for principal in mine}, revoked=None)
+        found = {str(row.pk): row for row in rows.filter(expires__gt=timezone.now()).select_related("user")}
+        now = [_principal_of(found.get(principal.credential), server) for principal in mine]
+        return [
+            principal
+            for principal, current in zip(mine, now, strict=True)
+            if current is None
+            or (current.user.pk, current.scopes, current.read_only)
+            != (principal.user.pk, principal.scopes, principal.read_only)
+        ]
 
     @sensitive_variables()
-    def shown(self, head: RequestHead) -> tuple[str, ...]:
+    def credential_key(self, head: RequestHead) -> tuple[str, ...]:
         """Return the keys."""
         return tuple(keys_in(head))
+
+
+def _principal_of(row: "APIKey | None", server: MCPServer) -> Principal | None:
+    """Return the caller of a valid key, or None if it does not open the endpoint."""
+    if row is None or not row.user.is_active or server.name not in row.endpoints:
+        return None
+    return Principal(
+        kind="api_key",
+        id=str(row.pk),
+        user=row.user,
+        scopes=frozenset(row.scopes),
+        credential=str(row.pk),
+        expires=row.expires,
+        read_only=row.read_only,
+    )
 
 
 def renewed(principal: Principal, server: MCPServer) -> Principal | None:
@@ -277,7 +299,7 @@ def renewed(principal: Principal, server: MCPServer) -> Principal | None:
     row = good.first()
     if row is None or server.name not in row.endpoints:
         return None
-    return dataclasses.replace(principal, scopes=frozenset(row.scopes), expires=row.expires)
+    return dataclasses.replace(principal, scopes=frozenset(row.scopes), expires=row.expires, read_only=row.read_only)
 
 
 @sensitive_variables()
@@ -300,32 +322,20 @@ def keys_in_query(query: str) -> list[str]:
 
 @sensitive_variables("key")
 def find_key(key: str) -> "APIKey | None":
-    """Return a valid key's row and user, or None. One query."""
-    return find_keys([key]).get(key)
+    """Return a valid key's row and user, or None. At most one query."""
+    if not is_well_formed(key):
+        return None
+    row: APIKey | None = _LIVE.first(key_hash=hash_of(key), now=timezone.now())
+    return row
 
 
-@sensitive_variables()
-def find_keys(keys: Collection[str]) -> "dict[str, APIKey]":
-    """Return rows and users of valid keys, by key. At most one query."""
-    if not keys:
-        return {}
-    hashes = {hash_of(key): key for key in keys}
-    given = list(hashes)
-    size = 1 << (len(given) - 1).bit_length()  # powers of two, to limit the number of prepared statements
-    given += given[-1:] * (size - len(given))
-    named = {f"hash_{place}": each for place, each in enumerate(given)}
-    return {hashes[row.key_hash]: row for row in _prepared(size).all(now=timezone.now(), **named)}
-
-
-def _live(now: datetime, **hashes: str) -> "QuerySet[APIKey]":
+def _live(key_hash: str, now: datetime) -> "QuerySet[APIKey]":
     from django_mcp.models import APIKey  # noqa: PLC0415 - needs the app registry
 
-    return APIKey.objects.filter(key_hash__in=list(hashes.values()), revoked=None, expires__gt=now)
+    return APIKey.objects.filter(key_hash=key_hash, revoked=None, expires__gt=now)
 
 
-@cache
-def _prepared(size: int) -> Prepared:
-    return Prepared(_live, related=["user"], now=datetime, **{f"hash_{place}": str for place in range(size)})
+_LIVE = Prepared(_live, related=["user"], key_hash=str, now=datetime)
 
 
 def note_use(row: "APIKey") -> None:

@@ -1,17 +1,22 @@
 """``BaseAuthentication``, the interface of authentication classes, and ``AllowAny``."""
 
 import difflib
+import logging
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
+from django.db import DatabaseError, InterfaceError
 from django.utils.module_loading import import_string
 
+from django_mcp import conf
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
+
+logger = logging.getLogger("django_mcp")
 
 PATHS = tuple(
     f"django_mcp.{name}"
@@ -74,19 +79,15 @@ class BaseAuthentication:
     Attributes:
         blocking: whether ``authenticate`` may use database or network. The ASGI application calls it in a worker thread
             then.
-        most_together: maximum number of requests for ``authenticate_together``.
     """
 
     blocking: bool = True
-    most_together: int = 1
 
     def __init_subclass__(cls, **keywords: Any) -> None:
-        """Reset ``shown`` and ``most_together``, which need not fit an overridden ``authenticate``."""
+        """Reset ``credential_key``, which need not fit an overridden ``authenticate``."""
         super().__init_subclass__(**keywords)
-        if _place(cls, "shown") > _place(cls, "authenticate"):
-            cls.shown = BaseAuthentication.shown  # type: ignore[method-assign]
-        if _place(cls, "authenticate_together") > _place(cls, "authenticate"):
-            cls.most_together = 1
+        if _place(cls, "credential_key") > _place(cls, "authenticate"):
+            cls.credential_key = BaseAuthentication.credential_key  # type: ignore[method-assign]
 
     def authenticate(self, head: RequestHead, server: MCPServer) -> Principal | None:
         """Return the caller, or None if the request has no credential for this class, so that the next one is tried.
@@ -97,7 +98,7 @@ class BaseAuthentication:
         """
         raise NotImplementedError
 
-    def shown(self, head: RequestHead) -> Hashable | None:  # noqa: ARG002
+    def credential_key(self, head: RequestHead) -> Hashable | None:  # noqa: ARG002
         """Return all that ``authenticate`` reads of a request, so that concurrent requests share one lookup.
 
         An empty value, such as ``""`` or ``()``, means no credential for this class, and ``authenticate`` is not
@@ -108,15 +109,21 @@ class BaseAuthentication:
         """
         return None
 
-    def authenticate_together(
-        self, heads: Sequence[RequestHead], server: MCPServer
-    ) -> Sequence[Principal | Exception | None]:
-        """Return, for each of several requests, the result of ``authenticate`` or its exception.
+    def find_ended(self, principals: Sequence[Principal], server: MCPServer) -> Iterable[Principal]:  # noqa: ARG002
+        """Return the callers whose credential lost access to the endpoint, or has other rights than ``Principal`` says.
 
-        Called if ``most_together`` is more than 1, with requests whose ``shown`` differ. All wait for it, so it should
-        be about as fast as one lookup.
+        Called every ``KEEP_ALIVE_INTERVAL`` with up to 500 callers who have open streams, including callers that other
+        classes authenticated. Streams of the returned callers end. It may query the database, once for all callers.
+        By default none: a credential ends at ``Principal.expires``, or when its user is deactivated or deleted.
         """
-        raise NotImplementedError
+        return ()
+
+    def require_installed(self) -> None:
+        """Check that what the class needs is installed. Called once, when an endpoint is made ready.
+
+        Raises:
+            Misconfigured: it is not, so the endpoint must not be served.
+        """
 
     def authorization_servers(self, server: MCPServer) -> Sequence[str]:  # noqa: ARG002
         """Return accepted issuers, for the protected resource metadata (RFC 9728, section 2)."""
@@ -125,7 +132,7 @@ class BaseAuthentication:
 
 def _place(kind: type, name: str) -> int:
     """Return the position in the MRO of the class with a method."""
-    return next(place for place, each in enumerate(kind.__mro__) if name in vars(each))
+    return next(place for place, owner in enumerate(kind.__mro__) if name in vars(owner))
 
 
 def bearer(headers: Mapping[str, str]) -> str | None:
@@ -143,31 +150,110 @@ def bearer(headers: Mapping[str, str]) -> str | None:
     return token
 
 
+class Misconfigured(ImproperlyConfigured):
+    """The endpoint must not be served; the system checks report the same.
+
+    Attributes:
+        hint: what to do, or None for the check's own words.
+    """
+
+    hint: str | None = None
+
+
 @cache
+def load_authenticators(server: MCPServer) -> tuple[BaseAuthentication, ...]:
+    """Return the authentication instances of an endpoint.
+
+    Raises:
+        Misconfigured: one of them cannot be made.
+    """
+    return tuple(_made(given, server) for given in server.authentication)
+
+
 def authenticators(server: MCPServer) -> tuple[BaseAuthentication, ...]:
-    """Return the authentication instances of an endpoint."""
-    return tuple(_made(each, server) for each in server.authentication)
+    """Return the authentication instances of an endpoint; none if one of them cannot be made, as it is not served."""
+    try:
+        return load_authenticators(server)
+    except Misconfigured:
+        return ()
+
+
+@cache
+def required_authenticators(server: MCPServer) -> tuple[BaseAuthentication, ...]:
+    """Return the authentication instances with which an endpoint is served.
+
+    Raises:
+        Misconfigured: there is none, one cannot be made, or ``DJANGO_MCP`` has faults.
+    """
+    if wrong := conf.faults():
+        raise Misconfigured(" ".join(wrong))
+    if not server.authentication:
+        raise Misconfigured(
+            f"{server!r} has no authentication, so it is not served. "
+            f"Set DJANGO_MCP['AUTHENTICATION'] = ['{PATHS[0]}'], or MCPServer(authentication=[…])."
+        )
+    return load_authenticators(server)
+
+
+def is_own(authenticator: BaseAuthentication) -> bool:
+    """Return True for a class that reads the package's tables only. Subclasses may do anything."""
+    return "reads_own_tables" in vars(type(authenticator))
+
+
+def asks_site(server: MCPServer) -> bool:
+    """Return True if ``find_ended`` of an endpoint may run the site's code."""
+    inherited = BaseAuthentication.find_ended  # does nothing
+    return any(
+        not is_own(authenticator) and type(authenticator).find_ended is not inherited
+        for authenticator in authenticators(server)
+    )
+
+
+def find_ended(principals: Sequence[Principal], server: MCPServer) -> list[Principal]:
+    """Return the callers whose credentials no longer open an endpoint. See ``BaseAuthentication.find_ended``."""
+    ended: list[Principal] = []
+    for authenticator in authenticators(server):
+        try:
+            ended += authenticator.find_ended(principals, server)
+        except (DatabaseError, InterfaceError):
+            raise
+        except AuthorizationServerAway:
+            logger.debug("%r cannot tell now which credentials have ended", authenticator)
+        except Exception:
+            # Fail closed: an unchecked stream would stay open. Clients that still have access reconnect.
+            logger.exception("%r.find_ended() failed; the streams of %r are ended", authenticator, server)
+            ended += principals
+    return ended
 
 
 def _made(given: Any, server: MCPServer) -> BaseAuthentication:
     loaded = _imported(given, server) if isinstance(given, str) else given
-    return loaded() if isinstance(loaded, type) else loaded  # type: ignore[no-any-return]
+    try:
+        made = loaded() if isinstance(loaded, type) else loaded
+    except Exception as error:
+        raise Misconfigured(str(error) or type(error).__name__) from error
+    if not isinstance(made, BaseAuthentication):
+        msg = f"{given!r} is not an authentication class"
+        raise Misconfigured(msg)
+    made.require_installed()
+    return made
 
 
 def _imported(path: str, server: MCPServer) -> Any:
     try:
         return import_string(path)
-    except ImportError as error:
+    except Exception as error:  # importing a module of the site may raise anything
         owner = f"{server!r}, authentication" if server.names_authentication else 'DJANGO_MCP["AUTHENTICATION"]'
         close = difflib.get_close_matches(path, PATHS, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         msg = f"{owner}: {path!r} cannot be imported ({error}).{hint}"
-        raise ImproperlyConfigured(msg) from error
+        raise Misconfigured(msg) from error
 
 
 def _forget(*, setting: str, **_: Any) -> None:
     if setting == "DJANGO_MCP":
-        authenticators.cache_clear()
+        load_authenticators.cache_clear()
+        required_authenticators.cache_clear()
 
 
 setting_changed.connect(_forget, dispatch_uid="django_mcp.auth.base")

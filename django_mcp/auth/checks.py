@@ -20,35 +20,27 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 
 from django_mcp import conf
-from django_mcp.auth.base import AllowAny, BaseAuthentication, authenticators
+from django_mcp.auth.base import AllowAny, BaseAuthentication, Misconfigured, authenticators, load_authenticators
 from django_mcp.auth.jwt import JWTAuthentication, is_safe_address
 from django_mcp.auth.oauth import OAuth2Authentication
 from django_mcp.auth.protected_resource import canonical
 from django_mcp.core.server import MCPServer, servers
 
 
-def made(server: MCPServer) -> tuple[Any, ...]:
-    """Return authentication instances, or () if one cannot be loaded, which another check reports."""
-    try:
-        return authenticators(server)
-    except Exception:  # noqa: BLE001 - a site's class may raise anything
-        return ()
-
-
 def lets_everybody_in(server: MCPServer) -> bool:
     """Return True if anonymous access is allowed."""
-    return any(isinstance(each, AllowAny) for each in made(server))
+    return any(isinstance(authenticator, AllowAny) for authenticator in authenticators(server))
 
 
 def lets_only_strangers_in(server: MCPServer) -> bool:
     """Return True if all access is anonymous."""
-    found = made(server)
-    return bool(found) and all(isinstance(each, AllowAny) for each in found)
+    found = authenticators(server)
+    return bool(found) and all(isinstance(authenticator, AllowAny) for authenticator in found)
 
 
 def takes_oauth(server: MCPServer) -> bool:
     """Return True if tokens of this site's authorization server are accepted."""
-    return any(isinstance(each, OAuth2Authentication) for each in made(server))
+    return any(isinstance(authenticator, OAuth2Authentication) for authenticator in authenticators(server))
 
 
 def uses_oauth() -> bool:
@@ -77,10 +69,10 @@ def is_loopback(host: str | None) -> bool:
 def external_issuers(server: MCPServer) -> list[Any]:
     """Return issuers other than this site."""
     found: list[Any] = []
-    for each in made(server):
-        if isinstance(each, BaseAuthentication) and not isinstance(each, OAuth2Authentication):
+    for authenticator in authenticators(server):
+        if isinstance(authenticator, BaseAuthentication) and not isinstance(authenticator, OAuth2Authentication):
             try:
-                found += each.authorization_servers(server)
+                found += authenticator.authorization_servers(server)
             except Exception:  # noqa: BLE001, S112 - a site's class may raise anything; the first request shows it
                 continue
     return found
@@ -89,7 +81,7 @@ def external_issuers(server: MCPServer) -> list[Any]:
 def check_base_url() -> Iterator[CheckMessage]:
     """Check that ``BASE_URL`` is an https origin, and present where it is needed."""
     url = conf.settings.BASE_URL
-    needing = next((each for each in servers() if takes_oauth(each) or external_issuers(each)), None)
+    needing = next((server for server in servers() if takes_oauth(server) or external_issuers(server)), None)
     if url is None and needing is None:
         return
     if not url:
@@ -162,24 +154,16 @@ def check_authenticators() -> Iterator[CheckMessage]:
     """Check that authentication classes load and are subclasses of ``BaseAuthentication``."""
     for server in servers():
         try:
-            wrong = [each for each in authenticators(server) if not isinstance(each, BaseAuthentication)]
-        except Exception as error:  # noqa: BLE001 - a site's class may raise anything
+            load_authenticators(server)
+        except Misconfigured as error:
             yield Error(
                 _("An authentication class of %(server)r cannot be loaded: %(error)s")
                 % {"server": server, "error": error},
-                hint=_(
+                hint=error.hint
+                or _(
                     "Use subclasses of django_mcp.BaseAuthentication, instances of them or dotted paths, such as "
                     "'django_mcp.OAuth2Authentication'."
                 ),
-                obj=server,
-                id="django_mcp.E006",
-            )
-            continue
-        for each in wrong:
-            yield Error(
-                _("%(each)r in the authentication of %(server)r is not an authentication class.")
-                % {"each": each, "server": server},
-                hint=_("Make its class a subclass of django_mcp.BaseAuthentication."),
                 obj=server,
                 id="django_mcp.E006",
             )
@@ -188,13 +172,13 @@ def check_authenticators() -> Iterator[CheckMessage]:
 def check_order() -> Iterator[CheckMessage]:
     """Check for authentication classes an earlier one makes unreachable."""
     for server in servers():
-        given = made(server)
-        for place, each in enumerate(given):
-            behind = [other for other in given[:place] if _answers_for(other, each)]
+        given = authenticators(server)
+        for place, authenticator in enumerate(given):
+            behind = [other for other in given[:place] if _answers_for(other, authenticator)]
             if behind:
                 yield Error(
                     _("%(behind)s of %(server)r is never used: %(first)s is listed before it and decides first.")
-                    % {"behind": type(each).__name__, "server": server, "first": type(behind[0]).__name__},
+                    % {"behind": type(authenticator).__name__, "server": server, "first": type(behind[0]).__name__},
                     hint=_("List %(first)s after it. Authentication classes are tried in order.")
                     % {"first": type(behind[0]).__name__},
                     obj=server,
@@ -274,9 +258,9 @@ def _is_for_anybody(resource: Any) -> bool:
 def check_public() -> Iterator[CheckMessage]:
     """Warn of anonymous access."""
     for server in servers():
-        if any(isinstance(each, AllowAny) for each in made(server)):
+        if any(isinstance(authenticator, AllowAny) for authenticator in authenticators(server)):
             tools = server.tools.values()
-            writing = [each for each in tools if not each.annotations.get("readOnlyHint")]
+            writing = [tool for tool in tools if not tool.annotations.get("readOnlyHint")]
             yield Warning(
                 _("%(server)r allows anonymous access to %(tools)s tools, %(writing)s of which are not read_only.")
                 % {"server": server, "tools": len(tools), "writing": len(writing)},
@@ -392,9 +376,9 @@ def _problems(name: Any, value: Any) -> Iterator[tuple[str, str]]:
     if not isinstance(implied, list | tuple | set | frozenset):
         yield _("implies %(implied)r, which is not a list") % {"implied": implied}, right
         return
-    for each in implied:
-        if not _is_declared(each):
-            yield _("implies %(each)r, which is not declared") % {"each": each}, _nearest(each)
+    for scope in implied:
+        if not _is_declared(scope):
+            yield _("implies %(each)r, which is not declared") % {"each": scope}, _nearest(scope)
 
 
 def check_needed() -> Iterator[CheckMessage]:
@@ -430,7 +414,7 @@ def _is_declared(name: Any) -> bool:
 
 
 def _nearest(name: Any) -> str:
-    known = [each for each in conf.settings.SCOPES if isinstance(each, str)]
+    known = [scope for scope in conf.settings.SCOPES if isinstance(scope, str)]
     if close := difflib.get_close_matches(str(name), known, n=1):
         return _("Did you mean %(meant)r?") % {"meant": close[0]}
     return _("Add it: 'SCOPES': {%(name)r: 'What it lets a client do'}. Declared scopes: %(known)s.") % {

@@ -15,7 +15,13 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
-from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist
+from django.core.exceptions import (
+    ImproperlyConfigured,
+    MultipleObjectsReturned,
+    ObjectDoesNotExist,
+    ValidationError,
+)
+from django.db import DataError
 from django.utils.module_loading import import_string
 from django.views.decorators.debug import sensitive_variables
 
@@ -30,6 +36,8 @@ TIMEOUT = 5.0
 """Seconds per fetch."""
 MAX_BYTES = 512 * 1024
 """Maximum size of a document."""
+MAX_KEYS = 100
+"""Maximum number of keys of an issuer: a token without ``kid`` is compared with each."""
 _THIS_MACHINE = {"localhost", "127.0.0.1", "::1"}
 
 
@@ -38,7 +46,10 @@ class Unreachable(Exception):
 
 
 class IssuerKeys:
-    """The public keys of an issuer, shared by all threads.
+    """The public keys of an issuer, shared by all threads and fetched in a thread of their own.
+
+    An unverified token, which anyone can send, must not hold worker threads: the request that starts a fetch waits for
+    it briefly, all others not at all.
 
     Args:
         jwks_url: the key set, for an issuer without metadata.
@@ -48,12 +59,17 @@ class IssuerKeys:
         stale_seconds: how much longer while the issuer is unreachable.
         retry_seconds: pause after a failed fetch.
         pause_seconds: pause between fetches for unknown key ids, which anyone can send.
+        patience_seconds: how long the request that starts a fetch waits, so that the first caller of a process, and of
+            a new key, needs no retry.
+        soon_seconds: when to retry while a fetch is running.
     """
 
     fresh_seconds: float = 60 * 60
     stale_seconds: float = 24 * 60 * 60
     retry_seconds: float = 10
     pause_seconds: float = 60
+    patience_seconds: float = 1
+    soon_seconds: float = 1
 
     def __init__(self, issuer: str, jwks_url: str | None = None) -> None:
         self.issuer = issuer
@@ -62,46 +78,69 @@ class IssuerKeys:
         self._keys: Sequence[Any] = ()
         self._fetched = self._tried = -math.inf
         self._failed = False
+        self._fetching: threading.Thread | None = None
 
     def find(self, kid: str | None, algorithm: str) -> list[Any]:
-        """Return the keys, as ``jwcrypto.jwk.JWK``, that may have signed a token.
+        """Return the keys, as ``jwcrypto.jwk.JWK``, that may have signed a token; none if no key has its id.
 
         Raises:
-            AuthorizationServerAway: the issuer is unreachable, and cached keys are too old or do not match.
+            AuthorizationServerAway: there are no keys yet, they are too old, or a newer set that may have the key is
+                being fetched or cannot be fetched. A 401 would make clients discard tokens of a new key.
         """
         if self._age() >= self.fresh_seconds:
             self._renew(self.retry_seconds, wait=not self._keys)
         if self._age() >= self.fresh_seconds + self.stale_seconds:
-            raise AuthorizationServerAway(self.retry_seconds)
+            raise self._away(self.retry_seconds)
         found = _matching(self._keys, kid, algorithm)
         if not found:
             self._renew(self.pause_seconds, wait=True)
+            is_open = self._failed or self._is_fetching()  # before the keys, which a fetch may replace now
             found = _matching(self._keys, kid, algorithm)
-            if not found and self._failed:
-                raise AuthorizationServerAway(self.pause_seconds)
+            if not found and is_open:
+                raise self._away(self.pause_seconds)
         return found
+
+    def _is_fetching(self) -> bool:
+        # A process forked during a fetch has no such thread.
+        return self._fetching is not None and self._fetching.is_alive()
 
     def _age(self) -> float:
         return time.monotonic() - self._fetched
 
+    def _away(self, pause: float) -> AuthorizationServerAway:
+        """Return an error whose ``retry_after`` is when the next fetch has ended or may begin."""
+        if self._is_fetching():
+            return AuthorizationServerAway(self.soon_seconds)
+        return AuthorizationServerAway(max(self.soon_seconds, pause - (time.monotonic() - self._tried)))
+
     def _renew(self, pause: float, *, wait: bool) -> None:
-        """Fetch the keys, at most every *pause* seconds. Without *wait*, return if another thread is fetching."""
-        if not self._lock.acquire(blocking=wait):
-            return
-        try:
-            if time.monotonic() - self._tried >= pause:
-                self._try()
-        finally:
-            self._lock.release()
+        """Start a fetch, unless one is running or has ended within *pause* seconds, and *wait* for it briefly."""
+        with self._lock:
+            if self._is_fetching() or time.monotonic() - self._tried < pause:
+                return
+            thread = threading.Thread(target=self._try, name="django_mcp-issuer-keys", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # the system has no thread left: the next request tries again
+                return
+            self._fetching = thread
+        if wait:
+            thread.join(self.patience_seconds)
 
     def _try(self) -> None:
+        keys = None
         try:
-            self._keys = self._fetch()
-            self._fetched, self._failed = time.monotonic(), False
+            keys = self._fetch()
         except Unreachable as error:
-            self._failed = True
             logger.warning("The keys of %s could not be fetched: %s", self.issuer, error)
-        self._tried = time.monotonic()
+        except Exception:
+            logger.exception("The keys of %s could not be fetched", self.issuer)
+        finally:
+            # In one step, so that no request finds an ended fetch with old keys; and not before ``_fetching`` is set.
+            with self._lock:
+                self._tried, self._failed, self._fetching = time.monotonic(), keys is None, None
+                if keys is not None:
+                    self._keys, self._fetched = keys, self._tried
 
     def _fetch(self) -> Sequence[Any]:
         keys = usable_keys(fetch_json(self.jwks_url or discovered_jwks_url(self.issuer)))
@@ -171,19 +210,22 @@ def fetch_json(url: str) -> dict[str, Any]:
 
 
 def usable_keys(document: dict[str, Any]) -> list[Any]:
-    """Return the public keys of a JWK Set, skipping unknown types (RFC 7517, section 5) and shared secrets."""
+    """Return the public keys of a JWK Set (RFC 7517), skipping unknown and malformed ones, and shared secrets."""
     from jwcrypto.common import JWException  # noqa: PLC0415 - brings a large library
     from jwcrypto.jwk import JWK  # noqa: PLC0415
 
-    found = []
+    found: list[Any] = []
     keys = document.get("keys")
-    for each in keys if isinstance(keys, list) else ():
+    for jwk in keys if isinstance(keys, list) else ():
+        if len(found) >= MAX_KEYS:
+            break
         key = JWK()
         try:
-            key.import_key(**each)
-        except (JWException, ValueError, TypeError):
+            key.import_key(**jwk)
+        except (JWException, AttributeError, LookupError, TypeError, ValueError):
             continue
-        if key.get("kty") != "oct":
+        named = (key.get(name) for name in ("kid", "alg"))
+        if key.get("kty") != "oct" and all(isinstance(name, str | None) for name in named):
             found.append(key)
     return found
 
@@ -204,6 +246,15 @@ _SHAPE = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
 _TYPES = {"", "jwt", "application/jwt", "at+jwt", "application/at+jwt"}
 _SPEAKS_OF_SOMETHING_ELSE = frozenset({"at_hash", "c_hash", "cnf"})
 """Claims of ID tokens, and of tokens bound to a client's key (RFC 7800)."""
+_EXTENSIONS = frozenset({"crit", "b64", "zip"})
+"""Header parameters that change how a token is read: none is supported (RFC 7515, section 4.1.11; RFC 7797)."""
+MAX_NAME = 255
+"""Maximum length of a claim that names a user or client, in characters. Longer ids of tokens are cut."""
+_ODD_CLAIMS = (
+    *(ArithmeticError, AttributeError, LookupError, TypeError, ValueError),
+    *(DataError, MultipleObjectsReturned, ValidationError),
+)
+"""Exceptions of a site's user lookup for unexpected claims."""
 
 
 class JWTAuthentication(BaseAuthentication):
@@ -269,15 +320,16 @@ class JWTAuthentication(BaseAuthentication):
         claims = self._verified(token, header)
         if not self._is_for(claims.get("aud"), server):
             raise InvalidToken
+        scopes = self._scopes(claims)
         user = self._user_of(claims)
-        client = next((claims[name] for name in ("client_id", "azp") if _is_text(claims.get(name))), None)
+        client = claims.get("client_id") or claims.get("azp")
         return Principal(
             kind="external",
             id=f"{user.pk}:{_digest(self.issuer, claims['sub'], client)}",
             user=user,
-            scopes=self._scopes(claims),
+            scopes=scopes,
             client_id=client,
-            credential=str(claims.get("jti") or "")[:255],
+            credential=claims.get("jti", "")[:MAX_NAME],
             expires=_moment(claims["exp"]),
             steps_up=True,
         )
@@ -321,6 +373,10 @@ class JWTAuthentication(BaseAuthentication):
             user = self._find_user(claims)
         except ObjectDoesNotExist:
             user = None
+        except _ODD_CLAIMS:
+            # A site's function need not expect every claim to be missing, of another type, or of two users.
+            logger.warning("%s found no user for a token of %s", self._user, self.issuer, exc_info=True)
+            user = None
         if user is None or not user.is_active:
             raise InvalidToken
         return user
@@ -328,10 +384,10 @@ class JWTAuthentication(BaseAuthentication):
     @sensitive_variables()
     def _verified(self, token: str, header: Claims) -> Claims:
         """Return the claims after checks of signature, times and type."""
-        algorithm, kid = header.get("alg"), header.get("kid")
-        if algorithm not in self.algorithms or str(header.get("typ") or "").lower() not in _TYPES:
+        algorithm, kid, kind = header.get("alg"), header.get("kid"), header.get("typ", "")
+        if algorithm not in self.algorithms or not isinstance(kind, str) or kind.lower() not in _TYPES:
             raise InvalidToken
-        if kid is not None and not isinstance(kid, str):
+        if not isinstance(kid, str | None) or _EXTENSIONS & header.keys():
             raise InvalidToken
         for key in self.keys.find(kid, algorithm):
             claims = _claims_if_signed(token, key, algorithm, self.leeway)
@@ -339,21 +395,21 @@ class JWTAuthentication(BaseAuthentication):
                 break
         else:
             raise InvalidToken
-        if claims.get("iss") != self.issuer or not _is_text(claims.get("sub")):
+        if claims.get("iss") != self.issuer or not _is_text(claims.get("sub")) or not _is_well_formed(claims):
             raise InvalidToken
         if _SPEAKS_OF_SOMETHING_ELSE & claims.keys():
             raise InvalidToken
         return claims
 
     def _is_for(self, given: Any, server: MCPServer) -> bool:
-        audiences = [each for each in (given if isinstance(given, list) else [given]) if _is_text(each)]
+        audiences = _texts(given)
         if self.audience is not None:
             return self.audience in audiences
-        return resource_of(server) in {_canonical_or_none(each) for each in audiences}
+        return resource_of(server) in {_canonical_or_none(audience) for audience in audiences}
 
     def _scopes(self, claims: Claims) -> frozenset[str]:
-        given = next((claims[name] for name in self.scope_claims if name in claims), ())
-        return frozenset(given.split() if isinstance(given, str) else map(str, given or ()))
+        given: Any = next((claims[name] for name in self.scope_claims if name in claims), [])
+        return frozenset(given.split() if isinstance(given, str) and _is_storable(given) else _texts(given))
 
 
 @sensitive_variables()
@@ -373,6 +429,22 @@ def _decoded(part: str) -> Claims | None:
     return found if isinstance(found, dict) else None
 
 
+def _json_object(text: str | bytes) -> Claims:
+    """Return a JSON object, without ``NaN`` and ``Infinity``, which Python reads but JSON does not have.
+
+    Raises:
+        ValueError: it is none.
+    """
+    found = json.loads(text, parse_constant=_refuse_constant)
+    if not isinstance(found, dict):
+        raise ValueError("not a JSON object")  # noqa: TRY004 - as what json.loads raises
+    return found
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
 @sensitive_variables()
 def _claims_if_signed(token: str, key: Any, algorithm: str, leeway: int) -> Claims | None:
     """Return the claims of a valid token that *key* signed, else None."""
@@ -383,17 +455,39 @@ def _claims_if_signed(token: str, key: Any, algorithm: str, leeway: int) -> Clai
     jwt.leeway = leeway
     try:
         jwt.deserialize(token, key)  # checks exp and nbf if present
-        claims: Claims = json.loads(jwt.claims)
+        claims = _json_object(jwt.claims)
+        latest = time.time() + leeway
+        if any(_moment(claims[name]).timestamp() > latest for name in ("iat", "nbf") if name in claims):
+            return None
         _moment(claims["exp"])
-    except (JWException, ValueError, TypeError, KeyError, OverflowError, OSError):
+    except (JWException, ValueError, TypeError, KeyError, ArithmeticError, OSError, RecursionError):
         return None
     return claims
 
 
 def _moment(seconds: Any) -> datetime.datetime:
+    """Return a NumericDate (RFC 7519, section 2).
+
+    Raises:
+        TypeError: it is no number.
+        ArithmeticError, OSError, ValueError: it is not a date.
+    """
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         raise TypeError("not a timestamp")
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+
+
+def _is_well_formed(claims: Claims) -> bool:
+    """Return True if the claims that name something are texts which the database and the request log can store."""
+    named = {name: claims[name] for name in ("sub", "client_id", "azp", "jti") if name in claims}
+    return all(isinstance(value, str) and _is_storable(value) for value in named.values()) and all(
+        len(value) <= MAX_NAME for name, value in named.items() if name != "jti"
+    )
+
+
+def _is_storable(text: str) -> bool:
+    """Return True for text without NUL and lone surrogates, which PostgreSQL rejects."""
+    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _canonical_or_none(uri: str) -> str | None:
@@ -404,7 +498,19 @@ def _canonical_or_none(uri: str) -> str | None:
 
 
 def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value)
+    return isinstance(value, str) and bool(value) and _is_storable(value)
+
+
+def _texts(value: Any) -> list[str]:
+    """Return the texts of a claim that is one text or a list of texts.
+
+    Raises:
+        InvalidToken: it is something else.
+    """
+    values = value if isinstance(value, list) else [value]
+    if not all(isinstance(text, str) and _is_storable(text) for text in values):
+        raise InvalidToken
+    return values
 
 
 def _digest(*parts: str | None) -> str:

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
 
 from django_mcp.conf import settings
@@ -66,11 +65,7 @@ def install() -> None:
 
 def install_where_wanted() -> None:
     """``install`` if ``API_KEYS_IN_URL`` is on."""
-    try:
-        wanted = settings.API_KEYS_IN_URL
-    except ImproperlyConfigured:  # reported by the system checks
-        return
-    if wanted:
+    if settings.API_KEYS_IN_URL:
         install()
 
 

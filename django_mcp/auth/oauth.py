@@ -7,17 +7,20 @@ registration token (``docs/decisions/0012``).
 import dataclasses
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
+from django.apps import apps
 from django.db import router
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import JSONObject
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.version import get_version_tuple
 
 from django_mcp.auth.api_keys import is_key
-from django_mcp.auth.base import BaseAuthentication, InvalidToken, RequestHead, bearer
+from django_mcp.auth.base import BaseAuthentication, InvalidToken, Misconfigured, RequestHead, bearer
 from django_mcp.auth.protected_resource import base_url, canonical, resource_of
 from django_mcp.conf import settings
 from django_mcp.core.database import Prepared
@@ -25,9 +28,51 @@ from django_mcp.core.permissions import expanded
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
 
+LEAST_TOOLKIT = "3.4.1"
+"""The oldest django-oauth-toolkit with resource indicators and client metadata documents as MCP needs them.
+
+A site that is an OAuth provider already may have an older one, and use other authentication classes.
+"""
+
+
+def outdated_toolkit() -> str | None:
+    """Return the version of django-oauth-toolkit if it is older than ``LEAST_TOOLKIT``, else None."""
+    from importlib import metadata  # noqa: PLC0415 - few sites need it to start
+
+    try:
+        found = metadata.version("django-oauth-toolkit")
+    except metadata.PackageNotFoundError:  # a check says that it must be in INSTALLED_APPS
+        return None
+    return found if get_version_tuple(found) < get_version_tuple(LEAST_TOOLKIT) else None
+
+
+def has_toolkit() -> bool:
+    """Return True if django-oauth-toolkit is in ``INSTALLED_APPS``, in a version that the package can use."""
+    return apps.is_installed("oauth2_provider") and outdated_toolkit() is None
+
 
 class OAuth2Authentication(BaseAuthentication):
     """Access tokens of django-oauth-toolkit, in the ``Authorization`` header."""
+
+    reads_own_tables = True  # see ``base.is_own``
+
+    def require_installed(self) -> None:
+        """Check the version of django-oauth-toolkit.
+
+        Raises:
+            Misconfigured: it is too old.
+        """
+        if (found := outdated_toolkit()) is not None:
+            error = Misconfigured(
+                _("OAuth2Authentication needs django-oauth-toolkit %(least)s or later, and %(found)s is installed.")
+                % {"least": LEAST_TOOLKIT, "found": found}
+            )
+            error.hint = _(
+                "Upgrade it: pip install 'django-oauth-toolkit>=%(least)s'. With the older one, use "
+                "'django_mcp.APIKeyAuthentication', 'django_mcp.SessionAuthentication' or "
+                "django_mcp.JWTAuthentication."
+            ) % {"least": LEAST_TOOLKIT}
+            raise error
 
     def authenticate(self, head: RequestHead, server: MCPServer) -> Principal | None:
         """Return user and client of a token for this endpoint.
@@ -39,29 +84,27 @@ class OAuth2Authentication(BaseAuthentication):
         if token is None or is_key(token):
             return None
         row = find_token(token)
-        if row is None or row.application is None or not is_for(row.resource, server):
+        principal = _principal_of(row, resource_of(server))
+        if principal is None or not is_usable(row.application, head):
             raise InvalidToken
-        policy = Policy(row.policy)
-        scopes = frozenset(row.scope.split())
-        if policy.blocked or registration_scope() in scopes or not is_usable(row.application, head):
-            raise InvalidToken
-        acts_for_itself = row.application.authorization_grant_type == "client-credentials"
-        if acts_for_itself and (policy.service_account is None or policy.service_account != row.user_id):
-            raise InvalidToken
-        if row.user is None or not row.user.is_active:
-            raise InvalidToken
-        return Principal(
-            kind="client" if acts_for_itself else "oauth",
-            id=f"{row.user_id}:{row.application_id}",
-            user=row.user,
-            scopes=scopes if policy.scopes is None else expanded(scopes) & expanded(policy.scopes),
-            client_id=row.application.client_id,
-            credential=str(row.pk),
-            expires=row.expires,
-            steps_up=not acts_for_itself,
-        )
+        return principal
 
-    def shown(self, head: RequestHead) -> str | None:
+    def find_ended(self, principals: Sequence[Principal], server: MCPServer) -> Iterable[Principal]:  # noqa: ARG002
+        """Return callers whose token is gone, as after a refresh, expired, or valid with other scopes."""
+        mine = [principal for principal in principals if principal.kind in KINDS and principal.credential]
+        if not mine:
+            return []
+        rows = _with_policy(pk__in={principal.credential for principal in mine}, expires__gt=timezone.now())
+        rows = rows.using(router.db_for_write(rows.model)).select_related("user", "application")
+        now = {str(row.pk): row for row in rows}
+        return [
+            principal
+            for principal in mine
+            if (current := _principal_of(now.get(principal.credential), principal.resource)) is None
+            or (current.kind, current.id, current.scopes) != (principal.kind, principal.id, principal.scopes)
+        ]
+
+    def credential_key(self, head: RequestHead) -> str | None:
         """Return the token, or None if a swapped application model reads more."""
         token = bearer(head.headers)
         if token is None or is_key(token):
@@ -71,6 +114,36 @@ class OAuth2Authentication(BaseAuthentication):
     def authorization_servers(self, server: MCPServer) -> Sequence[str]:  # noqa: ARG002
         """Return this site. A system check reports a missing ``BASE_URL`` (``django_mcp.E010``)."""
         return (base_url(),) if settings.BASE_URL else ()
+
+
+KINDS = ("oauth", "client")
+"""Kinds of principals that an application's tokens make."""
+
+
+def _principal_of(row: Any, wanted: str) -> Principal | None:
+    """Return the caller of an unexpired token, or None if it does not open the endpoint with this identifier."""
+    if row is None or row.application is None or not is_for(row.resource, wanted):
+        return None
+    policy = Policy(row.policy)
+    scopes = frozenset(row.scope.split())
+    if policy.blocked or registration_scope() in scopes:
+        return None
+    acts_for_itself = row.application.authorization_grant_type == "client-credentials"
+    if acts_for_itself and (policy.service_account is None or policy.service_account != row.user_id):
+        return None
+    if row.user is None or not row.user.is_active:
+        return None
+    return Principal(
+        kind="client" if acts_for_itself else "oauth",
+        id=f"{row.user_id}:{row.application_id}",
+        user=row.user,
+        scopes=scopes if policy.scopes is None else expanded(scopes) & expanded(policy.scopes),
+        client_id=row.application.client_id,
+        credential=str(row.pk),
+        expires=row.expires,
+        steps_up=not acts_for_itself,
+        resource=wanted,
+    )
 
 
 class Policy:
@@ -83,10 +156,11 @@ class Policy:
         self.scopes = _set(row.get("scopes"))
 
 
-def renewed(principal: Principal, server: MCPServer) -> Principal | None:  # noqa: ARG001 - see core.resources.renewers
-    """Return the principal with the client's current policy, or None if it is blocked or the user's grant was revoked.
+def renewed(principal: Principal, server: MCPServer) -> Principal | None:
+    """Return the principal with the current scopes, or None if the client is blocked or the user's grant was revoked.
 
-    Expiry is no revocation: revoked tokens are deleted (RFC 7009), and refreshed ones have a successor.
+    The scopes are those that the token had, that the user grants the client at the endpoint now, and that the client's
+    policy allows. Expiry is no revocation: revoked tokens are deleted (RFC 7009), and refreshed ones have a successor.
     """
     from django_mcp.models import ClientPolicy  # noqa: PLC0415 - needs the app registry
 
@@ -96,26 +170,34 @@ def renewed(principal: Principal, server: MCPServer) -> Principal | None:  # noq
     if (
         policy.blocked
         or (acts_for_itself and policy.service_account != principal.user.pk)
-        or not _is_granted(principal)
+        or (granted := _granted(principal, principal.resource or resource_of(server))) is None
     ):
         return None
     scopes = principal.scopes
-    if scopes is not None and policy.scopes is not None:
-        scopes = expanded(scopes) & expanded(policy.scopes)
+    for limit in (granted, policy.scopes):
+        if scopes is not None and limit is not None and not scopes <= limit:
+            scopes = expanded(scopes) & expanded(limit)
     return dataclasses.replace(principal, scopes=scopes)
 
 
-def _is_granted(principal: Principal) -> bool:
+def _granted(principal: Principal, wanted: str) -> frozenset[str] | None:
+    """Return the scopes of the token, even if expired, else of the client's valid ones for the user and endpoint.
+
+    None without any: the user's grant was revoked.
+    """
     from django_mcp.auth.toolkit import get_access_token_model, get_refresh_token_model  # noqa: PLC0415
 
     access = get_access_token_model()._default_manager  # noqa: SLF001 - swapped models have no types
     access = access.using(router.db_for_write(access.model))
-    if access.filter(pk=principal.credential).exists():
-        return True
-    theirs = {"user": principal.user.pk, "application__client_id": principal.client_id}
-    refresh = get_refresh_token_model()._default_manager  # noqa: SLF001 - likewise
-    refresh = refresh.using(router.db_for_write(refresh.model)).filter(**theirs, revoked=None)
-    return bool(access.filter(**theirs, expires__gt=timezone.now()).exists() or refresh.exists())
+    theirs = Q(user=principal.user.pk, application__client_id=principal.client_id)
+    rows = list(access.filter(pk=principal.credential))
+    if not rows:
+        refresh = get_refresh_token_model()._default_manager  # noqa: SLF001 - likewise
+        refresh = refresh.using(router.db_for_write(refresh.model))
+        renewable = refresh.filter(theirs, revoked=None).values("access_token")
+        rows = list(access.filter(theirs, Q(expires__gt=timezone.now()) | Q(pk__in=renewable)))
+    scopes = [row.scope.split() for row in rows if is_for(row.resource, wanted)]
+    return frozenset[str]().union(*scopes) if scopes else None
 
 
 def find_token(token: str) -> Any:
@@ -124,6 +206,11 @@ def find_token(token: str) -> Any:
 
 
 def _live(checksum: str, now: datetime) -> QuerySet[Any]:
+    return _with_policy(token_checksum=checksum, expires__gt=now)
+
+
+def _with_policy(**wanted: Any) -> QuerySet[Any]:
+    """Return access tokens, with the policy of the client as ``policy``."""
     from django_mcp.auth.toolkit import get_access_token_model  # noqa: PLC0415
     from django_mcp.models import ClientPolicy  # noqa: PLC0415 - needs the app registry
 
@@ -131,16 +218,15 @@ def _live(checksum: str, now: datetime) -> QuerySet[Any]:
     policy = policies.values(
         policy=JSONObject(blocked="blocked", scopes="scopes", service_account="service_account_id")
     )
-    live: QuerySet[Any] = get_access_token_model().objects.filter(token_checksum=checksum, expires__gt=now)
-    return live.annotate(policy=Subquery(policy))  # type: ignore[no-any-return] # swapped models have no types
+    tokens: QuerySet[Any] = get_access_token_model().objects.filter(**wanted)
+    return tokens.annotate(policy=Subquery(policy))  # type: ignore[no-any-return] # swapped models have no types
 
 
 _LIVE = Prepared(_live, related=["user", "application"], checksum=str, now=datetime)
 
 
-def is_for(resources: Any, server: MCPServer) -> bool:
-    """Return True for a token of this endpoint. One without resource is for none (RFC 8707, section 2)."""
-    wanted = resource_of(server)
+def is_for(resources: Any, wanted: str) -> bool:
+    """Return True for a token of the endpoint *wanted*. One without resource is for none (RFC 8707, section 2)."""
     for resource in resources if isinstance(resources, list) else ():
         try:
             if canonical(resource) == wanted:

@@ -1,15 +1,16 @@
 """Resource identifiers of endpoints (RFC 8707) and ``WWW-Authenticate`` challenges (RFC 6750, RFC 9728)."""
 
 import json
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache, wraps
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
-from django.urls import NoReverseMatch, Resolver404, get_script_prefix, resolve, reverse
+from django.urls import NoReverseMatch, Resolver404, get_script_prefix, get_urlconf, resolve, reverse
 from django.utils.encoding import iri_to_uri
+from django.utils.translation import get_language
 
 from django_mcp.auth.base import authenticators
 from django_mcp.conf import settings
@@ -60,29 +61,45 @@ def url_of(server: MCPServer) -> str:
         return ""
 
 
-@lru_cache(maxsize=256)
+def _cached(function: Callable[[MCPServer], str]) -> Callable[[MCPServer], str]:
+    """Cache by endpoint and by what a request can change: the path below which it came, URLconf and language."""
+    found = lru_cache(maxsize=256)(lambda server, _prefix, _urlconf, _language: function(server))
+    _caches.append(found)
+
+    @wraps(function)
+    def cached(server: MCPServer) -> str:
+        return found(server, get_script_prefix(), get_urlconf(), get_language())
+
+    return cached
+
+
+_caches: list[Any] = []
+
+
+@_cached
 def path_of(server: MCPServer) -> str:
     """Return an endpoint's URL path, without trailing slash."""
     name = f"django_mcp:{server.name}"
+    own = iri_to_uri(f"{get_script_prefix()}{server.path}")
     try:
         # At the root, as documented: the first reverse() of a process would read every pattern of the site.
         if resolve(f"/{server.path}").view_name == name:
-            return iri_to_uri(f"{get_script_prefix()}{server.path}")
+            return own
     except Resolver404:
         pass
     try:
         return reverse(name)
     except NoReverseMatch:
-        return f"/{server.path}"
+        return own
 
 
-@lru_cache(maxsize=256)
+@_cached
 def resource_of(server: MCPServer) -> str:
     """Return an endpoint's resource identifier (RFC 8707), its canonical URL."""
     return canonical(base_url() + path_of(server))
 
 
-@lru_cache(maxsize=256)
+@_cached
 def metadata_url_of(server: MCPServer) -> str:
     """Return the URL of protected resource metadata (RFC 9728, section 3)."""
     try:
@@ -93,8 +110,8 @@ def metadata_url_of(server: MCPServer) -> str:
 
 def _forget(*, setting: str, **_: Any) -> None:
     if setting in {"DJANGO_MCP", "ROOT_URLCONF", "FORCE_SCRIPT_NAME"}:
-        for each in (path_of, resource_of, metadata_url_of):
-            each.cache_clear()
+        for cached in _caches:
+            cached.cache_clear()
 
 
 setting_changed.connect(_forget, dispatch_uid="django_mcp.auth.identifiers")
@@ -102,6 +119,10 @@ setting_changed.connect(_forget, dispatch_uid="django_mcp.auth.identifiers")
 
 INVALID_TOKEN = "The access token is invalid, expired, or not for this endpoint."  # noqa: S105
 """For every invalid token: the reason would help attackers only."""
+UNSET_VARIABLE = (
+    "The Authorization header has the name of a variable in place of its value. Set the variable for the client."
+)
+"""For what no token looks like: a client that found no value for ``${MYSITE_MCP_KEY}``."""
 
 
 def challenge(
@@ -124,12 +145,14 @@ def challenge(
 
 def has_metadata(server: MCPServer) -> bool:
     """Return True if an authorization server issues tokens for the endpoint."""
-    return any(each.authorization_servers(server) for each in authenticators(server))
+    return any(authenticator.authorization_servers(server) for authenticator in authenticators(server))
 
 
 def issuers(server: MCPServer) -> Sequence[str]:
     """Return the issuers of tokens for the endpoint."""
-    found = [issuer for each in authenticators(server) for issuer in each.authorization_servers(server)]
+    found = [
+        issuer for authenticator in authenticators(server) for issuer in authenticator.authorization_servers(server)
+    ]
     return list(dict.fromkeys(found))
 
 

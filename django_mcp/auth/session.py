@@ -1,13 +1,16 @@
 """Authentication with the session cookie, for MCP clients on the site's own pages (origin: RFC 6454)."""
 
 import logging
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings as django_settings
+from django.core.exceptions import SuspiciousOperation
 from django.core.signals import setting_changed
+from django.db import DataError
 from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import CsrfViewMiddleware
 
@@ -97,6 +100,21 @@ class SessionAuthentication(BaseAuthentication):
             return None
         return Principal(kind="session", id=str(user.pk), user=user)
 
+    def find_ended(self, principals: Sequence[Principal], server: MCPServer) -> Iterable[Principal]:  # noqa: ARG002
+        """Return callers whose password has changed, which ends their sessions."""
+        from django.contrib.auth import get_user_model  # noqa: PLC0415 - not installed on every site
+
+        mine = [
+            principal
+            for principal in principals
+            if principal.kind == "session" and hasattr(principal.user, "get_session_auth_hash")
+        ]
+        if not mine:
+            return []
+        users = get_user_model()._default_manager.filter(pk__in={principal.user.pk for principal in mine})  # noqa: SLF001
+        now = {user.pk: user.get_session_auth_hash() for user in users}
+        return [principal for principal in mine if now.get(principal.user.pk) != principal.user.get_session_auth_hash()]
+
 
 def has_other_credential(head: RequestHead) -> bool:
     """Return True if another credential than cookies was sent."""
@@ -154,7 +172,10 @@ class _CsrfCheck(CsrfViewMiddleware):
 
 def _load(key: str) -> dict[str, Any]:
     store: Any = import_module(django_settings.SESSION_ENGINE).SessionStore(key)
-    return dict(store.load())
+    try:
+        return dict(store.load())
+    except (DataError, SuspiciousOperation, ValueError):  # no key of this site: cookies may contain NUL, as "\\000"
+        return {}
 
 
 def _never(request: HttpRequest) -> HttpResponse:

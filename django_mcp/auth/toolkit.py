@@ -3,6 +3,8 @@
 Import it after Django's setup, with ``oauth2_provider`` installed.
 """
 
+import logging
+
 from oauth2_provider.cimd import CIMDError, SafeMetadataFetcher, is_cimd_client_id
 from oauth2_provider.exceptions import FatalClientError, OAuthToolkitError
 from oauth2_provider.models import (
@@ -20,6 +22,11 @@ from oauth2_provider.scopes import get_scopes_backend
 from oauth2_provider.settings import oauth2_settings
 from oauth2_provider.validators import AllowedURIValidator
 from oauth2_provider.views.base import AuthorizationView, RevokeTokenView, TokenView
+
+# oauthlib writes codes and tokens into its debug logs. A filter of a parent would not see the records of its children.
+for _name in [*logging.root.manager.loggerDict]:
+    if _name == "oauthlib" or _name.startswith("oauthlib."):
+        logging.getLogger(_name).addFilter(lambda record: record.levelno > logging.DEBUG)
 
 __all__ = [
     "GRANT_TYPE_MAPPING",

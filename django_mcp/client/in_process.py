@@ -1,7 +1,6 @@
 """HTTP exchanges with an endpoint in this process and thread."""
 
 import json
-import logging
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from typing import Any, NamedTuple
@@ -13,7 +12,8 @@ from django_mcp.auth.protected_resource import path_of
 from django_mcp.core.channel import Channel, no_waiting
 from django_mcp.core.concurrency import INLINE, run_inline
 from django_mcp.core.context import Context
-from django_mcp.core.permissions import covers
+from django_mcp.core.failures import crash_listener, must_propagate
+from django_mcp.core.permissions import admits, covers
 from django_mcp.core.policies import policy_cache
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
@@ -22,11 +22,10 @@ from django_mcp.protocol.meta import APPS, APPS_SETTINGS
 from django_mcp.revisions.base import Event, MCPResponse
 from django_mcp.transports.authentication import find_caller, too_little
 from django_mcp.transports.base import Refusal
-from django_mcp.transports.http import Accepts, AuthenticatedRequest, Endpoint
+from django_mcp.transports.http import Accepts, AuthenticatedRequest, Endpoint, failed
 from django_mcp.transports.sse import BufferedResponse
 
 HOST = "testserver"
-logger = logging.getLogger("django_mcp")
 
 Message = dict[str, Any]
 Listen = Callable[[Message], object]
@@ -47,14 +46,6 @@ class Received(NamedTuple):
     messages: list[Message]
     last: str
     raised: BaseException | None = None
-
-
-class _Raised(logging.Handler):
-    found: BaseException | None = None
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.exc_info and record.exc_info[1] is not None:
-            self.found = record.exc_info[1]
 
 
 class _ListeningResponse(BufferedResponse):
@@ -90,20 +81,32 @@ def send(
         waits: True if the call may wait for other processes and threads, for example for an approval or a task.
     """
     policy_cache.expire()  # apply policy changes immediately
-    raised = _Raised()
-    token = no_waiting.set(not waits)
-    logger.addHandler(raised)
+    raised: list[BaseException] = []
+    outer = crash_listener.get()
+
+    def listen_for_crash(error: BaseException) -> None:
+        raised.append(error)
+        if outer is not None:
+            outer(error)
+
+    waiting, listening = no_waiting.set(not waits), crash_listener.set(listen_for_crash)
     try:
         answer, data = run_inline(
             _serve(Endpoint(server), principal, head_of(server, verb, headers, body, request), body, listen)
         )
+    except BaseException as error:
+        if must_propagate(error):
+            raise
+        answer = failed(error)
+        data = answer.body
     finally:
-        logger.removeHandler(raised)
-        no_waiting.reset(token)
+        crash_listener.reset(listening)
+        no_waiting.reset(waiting)
+    last = raised[-1] if raised else None
     found = {name.lower(): value for name, value in answer.headers}
     if not found.get("content-type", "").startswith("text/event-stream"):
-        return Received(answer.status, found, [json.loads(data)] if data else [], "", raised.found)
-    return Received(answer.status, found, *_events(data.decode()), raised.found)
+        return Received(answer.status, found, [json.loads(data)] if data else [], "", last)
+    return Received(answer.status, found, *_events(data.decode()), last)
 
 
 async def _serve(
@@ -164,9 +167,9 @@ def bring_up_to_date(server: MCPServer) -> None:
 
 def _admitted(endpoint: Endpoint, principal: Principal, head: RequestHead) -> AuthenticatedRequest | MCPResponse:
     server = endpoint.server
-    if server.user_passes_test is not None and not server.user_passes_test(principal.user):
+    if not admits(server, principal.user):
         return Refusal(401, "This user may not use the endpoint (user_passes_test).").answer()
-    if principal.scopes is not None and not covers(principal.scopes, server.scopes):
+    if not covers(principal.scopes, server.scopes):
         return too_little(server, principal, server.scopes).answer()
     return AuthenticatedRequest(endpoint, head, principal, (), Accepts(json=True, events=True), INLINE)
 

@@ -154,7 +154,7 @@ class ClientSession:
         """Send a request once. The result may be questions (2026-07-28, Multi Round-Trip Requests)."""
         number = next(self.ids)
         own = meta.fields(self.version, self.client, self.capabilities, self.level)
-        mirrors = [(each.header, each.path) for each in mirrored(schema or {}, "the tool")]
+        mirrors = [(mirror.header, mirror.path) for mirror in mirrored(schema or {}, "the tool")]
         repeated = headers.parameters(mirrors, params.get("arguments", {}))
         whole = {**params, "_meta": {**own, "progressToken": number}}
         received = self._post(method, {"id": number, "method": method, "params": whole}, repeated)

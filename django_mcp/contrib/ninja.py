@@ -4,7 +4,7 @@ import copy
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
+from django.http import HttpResponse
 from django.urls import NoReverseMatch, get_script_prefix
 from django.urls.resolvers import RoutePattern
 from ninja import NinjaAPI, Router
@@ -37,17 +38,18 @@ from django_mcp.contrib.openapi import (
     parameter_places,
     without_required,
 )
-from django_mcp.core.decorators import servers_of
+from django_mcp.core.decorators import register_at
 from django_mcp.core.server import Where
-from django_mcp.core.signatures import function, shaped
+from django_mcp.core.signatures import GIVEN, function, shaped
 from django_mcp.integrations.http import (
     FORM,
     JSON,
     MULTIPART,
+    SAFE,
     Call,
     close,
-    hints,
     media_type,
+    request_options,
     run_view,
     site_request,
     tool_result,
@@ -228,6 +230,24 @@ class Endpoint:
             response["Content-Type"] = "text/plain"  # a stream of lines is returned as text
         return tool_result(response, request, ctx=ctx)
 
+    def preview(self, ctx: Context, keywords: Mapping[str, Any]) -> None:
+        """Raise the error with which the operation would refuse the call before its function runs.
+
+        That is: by its authentication, or because arguments are invalid. Throttles count the call itself.
+        """
+        asked = copy.copy(self.published.operation)
+        vars(asked).pop("run", None)  # decorators of the site are around the original
+        asked.throttle_objects, asked.stream_format = [], None
+
+        def nothing(*_: Any, **__: Any) -> HttpResponse:
+            return HttpResponse()
+
+        async def async_nothing(*_: Any, **__: Any) -> HttpResponse:
+            return HttpResponse()
+
+        asked.view_func = async_nothing if asked.is_async else nothing
+        replace(self, published=replace(self.published, operation=asked))(ctx, keywords)
+
     def _place(self, values: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
         published = self.published
         try:
@@ -334,9 +354,8 @@ def ninja_tools(
         OperationArguments(places(each.operation, sent, label), label)
         for each, label in zip(chosen, labels, strict=True)
     ]
-    for one in servers_of(server):
-        for each, taken in zip(chosen, arguments, strict=True):
-            one.add(_tool(each, taken, sent, tags, options))
+    pairs = list(zip(chosen, arguments, strict=True))
+    register_at(server, lambda _: (_tool(each, taken, sent, tags, options) for each, taken in pairs))
 
 
 def _tool(
@@ -355,14 +374,15 @@ def _tool(
         "name": name,
         "title": operation.summary,
         "description": f"Deprecated. {words}" if operation.deprecated else words,
-        **hints(published.method),
     }
+    if published.method not in SAFE:
+        own["preview"] = function(endpoint.preview, f"preview_{name}", [GIVEN], published)
     return Tool(
         function(endpoint, name, [], published, returns),
         context_type=Context,
         arguments=arguments,
         tags=[*tags, *(operation.tags or ())],
-        **{**own, **options},
+        **request_options(published.method, options, **own),
     )
 
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
-from django.utils.functional import keep_lazy_text
 
 from django_mcp.integrations.http import JSON
 from django_mcp.model_resources.form_schema import FILE_SCHEMA, file_argument, file_note
-from django_mcp.primitives.field_schema import nullable
+from django_mcp.primitives.compatibility import property_name
+from django_mcp.primitives.field_schema import joined, nullable
 from django_mcp.primitives.function import EMPTY, Parameter
-from django_mcp.primitives.schema import ArgumentError, Arguments, property_name
+from django_mcp.primitives.schema import ArgumentError, Arguments
 from django_mcp.primitives.validation_errors import missing_argument
 
 Schema = dict[str, Any]
@@ -100,15 +100,10 @@ def _plain(word: Any) -> str:
     return str(word).casefold().replace("_", " ").replace("-", " ")
 
 
-@keep_lazy_text
-def _joined(*words: str) -> str:
-    return " ".join(map(str, words))
-
-
 def words_of(*notes: Any) -> Any:
     """Join the non-empty *notes* to one text, lazy if one of them is; None if there are none."""
     words = [each for each in notes if each]
-    return _joined(*words) if len(words) > 1 else next(iter(words), None)
+    return joined(*words) if len(words) > 1 else next(iter(words), None)
 
 
 def output_schema(responses: Mapping[Any, Any], document: Document) -> Schema | None:
@@ -139,6 +134,7 @@ class Place:
         source: ``"path"``, ``"query"``, ``"body"`` (a member of the body) or ``"whole"`` (the body itself).
         is_file: True for a file or a list of files.
         joined: True if the values of a list are joined by commas.
+        argument: the name of the argument, if the site has chosen it.
     """
 
     source: str
@@ -147,6 +143,7 @@ class Place:
     required: bool = False
     is_file: bool = False
     joined: bool = False
+    argument: str = ""
 
 
 def parameter_places(
@@ -218,7 +215,7 @@ class OperationArguments(Arguments):
             self.schema["required"] = required
 
     def _free(self, place: Place, label: str) -> str:
-        name = property_name(place.name)
+        name = place.argument or property_name(place.name)
         while place.source in {"body", "whole"} and name in self.places and self.places[name].source != "body":
             name = f"new_{name}"
         if name in self.places:
@@ -259,11 +256,19 @@ class OperationArguments(Arguments):
             elif place.source == "whole":
                 sent.body = value
             elif place.is_file and value is not None:
-                given_files = value if isinstance(value, list) else [value]
-                sent.files[place.name] = [file_argument(argument, each) for each in given_files]
+                sent.files[place.name] = (
+                    [file_argument(argument, each) for each in value]
+                    if isinstance(value, list)
+                    else file_argument(argument, value)
+                )
             else:
                 sent.body[place.name] = value
         return sent
+
+    def variable(self, name: str) -> str:
+        """Return the argument of a URL variable."""
+        found = (argument for argument, place in self.places.items() if (place.source, place.name) == ("path", name))
+        return next(found, name)
 
     def argument(self, location: Sequence[Any]) -> tuple[Any, ...] | None:
         """Translate a location in the body or query to one in the arguments; None if there is none."""
@@ -280,7 +285,7 @@ class OperationArguments(Arguments):
 
 def _named(place: Place, argument: str) -> Schema:
     name, schema = place.name, place.schema
-    if argument == name:
+    if argument in {name, place.argument}:
         return schema
     words = schema.get("description", "")
     if argument != property_name(name):

@@ -8,6 +8,7 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from html import escape, unescape
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urljoin, urlsplit
@@ -18,7 +19,8 @@ from django.db import connections
 from django.dispatch import receiver
 from django.template.autoreload import get_template_directories
 from django.template.loader import get_template
-from django.utils import translation
+from django.template.loader_tags import ExtendsNode, IncludeNode
+from django.templatetags.static import StaticNode
 from django.utils.autoreload import file_changed
 
 from django_mcp.conf import settings
@@ -39,6 +41,9 @@ PAGE = "django_mcp/app.html"
 SHELL = {"is_shell": True, "csrf_token": ""}
 """Context of the page without a result. No form can be posted to the site from a sandboxed frame, so
 ``{% csrf_token %}`` renders nothing."""
+ALWAYS_DECLARED = frozenset({"connectDomains", "resourceDomains"})
+"""Members of a policy that are there also without an origin: some hosts take a missing policy for a mistake."""
+OPENAI_CSP = "openai/widgetCSP"
 PERMISSIONS = ("camera", "microphone", "geolocation", "clipboardWrite")
 SCHEME = "ui://"
 
@@ -46,9 +51,17 @@ Permission = Literal["camera", "microphone", "geolocation", "clipboardWrite"]
 
 logger = logging.getLogger("django_mcp")
 
+_CAPITAL = re.compile("[A-Z]")
 _VIEW = re.compile(r"<!--mcp-->(.*)<!--/mcp-->", re.DOTALL)
 _WHOLE = re.compile(r"\{%-?\s*extends\b|<html\b", re.IGNORECASE)
-_ROOTED = re.compile(r"""(\s(?:src|href|poster|srcset|action)=)(["'])(/[^"']*)\2""", re.IGNORECASE)
+_ROOTED = re.compile(r"""(?:[=(,]\s*(?:["']|&[#\w]+;)?|@import\s+(?:["']|&[#\w]+;))\s*/""", re.IGNORECASE)
+"""What HTML with an address from the root has, with little else: parsing takes much longer than looking."""
+_ATTRIBUTE = re.compile(r"""[\s"'/](?P<name>[^\s"'<>/=]+)\s*=\s*(?P<value>"[^"]*"|'[^']*'|[^\s"'>][^\s>]*)""")
+_CSS_ADDRESS = re.compile(
+    r"""(?P<start>\burl\(\s*|@import\s+(?=["']))(?P<url>"[^"]*"|'[^']*'|[^"')\s]+)""", re.IGNORECASE
+)
+_CANDIDATE = re.compile(r"[\s,]*([^\s,]\S*)")
+_SIZE = re.compile(r"(?:[^,(]|\([^)]*\))*,?")
 
 
 class App(Resource):
@@ -91,16 +104,19 @@ class App(Resource):
             "baseUriDomains": self._origins("base_uri_domains", base_uri_domains),
         }
         self._ui: dict[str, Any] = {}
-        if strange := [each for each in self._listed("permissions", permissions) if each not in PERMISSIONS]:
+        if strange := [
+            permission for permission in self._listed("permissions", permissions) if permission not in PERMISSIONS
+        ]:
             msg = f"{self.label}: unknown permission {strange[0]!r}. Use {', '.join(PERMISSIONS)}."
             raise ImproperlyConfigured(msg)
         if permissions:
-            self._ui["permissions"] = {each: {} for each in permissions}
+            self._ui["permissions"] = {permission: {} for permission in permissions}
         if domain is not None:
             self._ui["domain"] = domain
         if prefers_border is not None:
             self._ui["prefersBorder"] = prefers_border
-        self.definition["_meta"] = {**self.definition.get("_meta", {}), "ui": self._meta(self._domains)}
+        self._given_meta = self.definition.get("_meta", {})
+        self.definition["_meta"] = self._meta(self._domains)
         self._is_own_page: bool | None = None
 
     @property
@@ -124,26 +140,40 @@ class App(Resource):
         return not self._is_own_page
 
     @property
+    def needs_html(self) -> bool:
+        """True if a client that shows the page without the HTML of a result shows nothing but the result's text."""
+        try:
+            return self.shows_results
+        except Exception:  # noqa: BLE001 - a system check reports the template; the tool works without it
+            return True
+
+    @property
     def uses_static(self) -> bool:
-        """True if the template has ``{% static %}``.
+        """True if the template has ``{% static %}``, or one that it extends or includes by its name.
 
         Raises:
             TemplateDoesNotExist, TemplateSyntaxError: the template is missing or invalid.
         """
-        return "static" in self._source()
+        return _has_static(get_template(self.template_name), set())
 
     def page(self, context: Context) -> ResourceContents:
         """Return the page without a result, and its security policy: what is declared, and what the page refers to."""
         name = self.template_name if self.is_whole else PAGE
-        html = self._render(context, name, SHELL)
+        html, loaded = self._render(context, name, SHELL)
         domains = {key: list(value) for key, value in self._domains.items()}
-        found = list(_references(html))
-        if self.uses_static:
-            found.append(("resourceDomains", urljoin(_base(context), django_settings.STATIC_URL or "")))
-        for key, url in found:
+        # Of static files always: those of results, and what tags and widgets of the site load, are not on this page.
+        for key, url in (*loaded, ("resourceDomains", _static(context))):
             if (origin := _origin(url)) and origin not in domains[key]:
                 domains[key].append(origin)
-        return ResourceContents(html, mime_type=APP_MIME_TYPE, meta={"ui": self._meta(domains)})
+        return ResourceContents(html, mime_type=APP_MIME_TYPE, meta=self._meta(domains))
+
+    def entry(self, context: Context) -> dict[str, Any]:
+        """Return the entry in ``resources/list``, with the policy of the page: some hosts read it there."""
+        try:
+            meta = self.page(context).meta
+        except Exception:  # noqa: BLE001 - a system check reports the template, and reading the page fails
+            return self.definition
+        return {**self.definition, "_meta": {**self.definition["_meta"], **(meta or {})}}
 
     def add_view(
         self,
@@ -182,53 +212,51 @@ class App(Resource):
         """Return the HTML for a result, of another *template* if given. *more* is added to the template's context."""
         arguments = context.params.get("arguments") or {}
         given = {**SHELL, "result": result, "arguments": arguments, "is_shell": False, **more}
-        html = self._render(context, template or self.template_name, given)
-        found = _VIEW.search(html)
-        html = found[1] if found else html
+        html, loaded = self._render(context, template or self.template_name, given)
         if django_settings.DEBUG:
-            self._tell_of_undeclared(context, html)
-        return html
+            self._tell_of_undeclared(context, loaded)
+        found = _VIEW.search(html)
+        return found[1] if found else html
 
-    def _render(self, context: Any, name: str, given: Mapping[str, Any]) -> str:
+    def _render(self, context: Any, name: str, given: Mapping[str, Any]) -> tuple[str, Sequence[tuple[str, str]]]:
+        """Return the HTML with absolute addresses, and what it loads, if that is wanted."""
+        is_read = given is SHELL or django_settings.DEBUG
         values = {"title": self.definition.get("title", self.name), "request": context.request, "user": context.user}
-        with translation.override(context.language):
-            # Without the site's context processors, which may need the session that a call does not have.
-            html = get_template(name).render({**values, **given})
-        base = _base(context)
-        return _ROOTED.sub(lambda found: f"{found[1]}{found[2]}{urljoin(base, found[3])}{found[2]}", html)
+        # Without the site's context processors, which may need the session that a call does not have.
+        html = get_template(name).render({**values, **given})
+        if not (is_read or _ROOTED.search(html)):
+            return html, ()
+        found = _Addresses(html, _base(context))
+        return found.html, found.loaded
 
     def _source(self) -> str:
-        backend: Any = get_template(self.template_name)
-        template = backend.template
-        source: str | None = getattr(template, "source", None)
-        if source is None:  # a Jinja2 template
-            source = template.environment.loader.get_source(template.environment, template.name)[0]
-        return source
+        return _source_of(get_template(self.template_name))
 
     def _meta(self, domains: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-        csp = {key: list(value) for key, value in domains.items() if value}
-        return {**self._ui, "csp": csp} if csp else dict(self._ui)
+        """Return ``_meta``. The policy is also there under the names by which ChatGPT knew it first."""
+        csp = {key: list(value) for key, value in domains.items() if value or key in ALWAYS_DECLARED}
+        theirs = {_CAPITAL.sub(lambda found: f"_{found[0].lower()}", key): value for key, value in csp.items()}
+        return {OPENAI_CSP: theirs, **self._given_meta, "ui": {**self._ui, "csp": csp}}
 
     def _origins(self, option: str, given: Sequence[str]) -> Sequence[str]:
-        for each in self._listed(option, given):
-            parts = urlsplit(each)
+        for origin in self._listed(option, given):
+            parts = urlsplit(origin)
             if parts.scheme not in {"http", "https", "ws", "wss"} or not parts.netloc or parts.path not in {"", "/"}:
-                msg = f"{self.label}: {option} takes origins, like 'https://maps.example.com', not {each!r}."
+                msg = f"{self.label}: {option} takes origins, like 'https://maps.example.com', not {origin!r}."
                 raise ImproperlyConfigured(msg)
-        return [each.rstrip("/") for each in given]
+        return [origin.rstrip("/") for origin in given]
 
     def _is_of_a_tool(self, context: Any) -> bool:
         """Return True if the caller may know of a tool with this app, or no tool has it."""
-        tools = [each for each in context.server.tools.values() if each.app is not None and each.app.uri == self.uri]
-        return not tools or any(right(context, each) for each in tools)
+        tools = [tool for tool in context.server.tools.values() if tool.app is not None and tool.app.uri == self.uri]
+        return not tools or any(right(context, tool) for tool in tools)
 
-    def _tell_of_undeclared(self, context: Any, html: str) -> None:
-        static = urljoin(_base(context), django_settings.STATIC_URL or "")
-        for key, url in _references(html):
+    def _tell_of_undeclared(self, context: Any, loaded: Sequence[tuple[str, str]]) -> None:
+        static = _origin(_static(context))
+        for key, url in loaded:
             origin = _origin(url)
-            known = {*self._domains[key], _origin(static) if self.uses_static else ""}
-            if origin and origin not in known:
-                option = "frame_domains" if key == "frameDomains" else "resource_domains"
+            if origin and origin not in {*self._domains[key], static}:
+                option = _CAPITAL.sub(lambda found: f"_{found[0].lower()}", key)
                 logger.warning("%s loads %s, which hosts block: add %r to %s", self.label, url, origin, option)
 
 
@@ -254,34 +282,138 @@ _apps: dict[str, App] = {}
 """Apps by the names of their templates, for tools that name only that."""
 
 
-class _References(HTMLParser):
-    """Collects what a page loads, as pairs of a CSP member and a URL."""
+class _Addresses(HTMLParser):
+    """Makes the addresses in HTML absolute, and collects what a page loads.
 
-    LOADING = frozenset({"stylesheet", "icon", "preload", "modulepreload", "manifest"})
+    Attributes:
+        html: the HTML, with absolute addresses.
+        loaded: what it loads, as pairs of a CSP member and a URL.
+    """
 
-    def __init__(self) -> None:
+    FRAMES = frozenset({"iframe", "frame"})
+    LINKS = frozenset({"stylesheet", "icon", "preload", "modulepreload", "manifest"})
+    """Relations of links that a page loads."""
+    LOADED = frozenset({"src", "poster", "background", "srcset", "imagesrcset", "style"})
+    """Attributes with something that a page loads; ``href`` depends on the element."""
+    PLACES = frozenset({"href", "xlink:href", "action", "formaction"})
+    RAW = frozenset({"textarea", "title"})
+    """Elements whose content is text, for versions of the parser that see tags in it."""
+
+    def __init__(self, html: str, base: str) -> None:
         super().__init__()
-        self.found: list[tuple[str, str]] = []
+        self.base, self.loaded = base, list[tuple[str, str]]()
+        self._lines = [0, *(found.end() for found in re.finditer("\n", html))]
+        self._changes: list[tuple[int, int, str]] = []
+        self._raw, self._style, self._source = "", 0, html
+        self.feed(html)
+        self.close()
+        parts, at = [], 0
+        for start, end, text in self._changes:
+            parts += [html[at:start], text]
+            at = end
+        self.html = "".join([*parts, html[at:]])
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if self._raw:
+            return
+        text, start = self.get_starttag_text() or "", self._offset()
         given = {name: value or "" for name, value in attrs}
-        key = "frameDomains" if tag == "iframe" else "resourceDomains"
-        if tag == "link" and not self.LOADING.isdisjoint(given.get("rel", "").lower().split()):
-            self.found.append((key, given.get("href", "")))
-        self.found += [(key, given[name]) for name in ("src", "poster") if given.get(name)]
-        self.found += [(key, each.split()[0]) for each in given.get("srcset", "").split(",") if each.strip()]
+        is_loading = tag in {"image", "use", "feimage"}
+        is_loading |= tag == "link" and not self.LINKS.isdisjoint(given.get("rel", "").lower().split())
+        for found in _ATTRIBUTE.finditer(text):
+            name = found["name"].lower()
+            key = "frameDomains" if tag in self.FRAMES else "baseUriDomains" if tag == "base" else "resourceDomains"
+            if name not in self.LOADED and name not in self.PLACES:
+                continue
+            before = unescape(found["value"].strip("\"'"))
+            after = self._absolute(name, before, key if is_loading or tag == "base" or name in self.LOADED else "")
+            if after != before:
+                value = f'"{escape(after)}"'
+                self._changes.append((start + found.start("value"), start + found.end("value"), value))
+        self._raw = tag if tag in self.RAW else ""
+        self._style = start + len(text) if tag == "style" else 0
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        self._raw = ""
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == self._raw:
+            self._raw = ""
+        if tag == "style" and self._style:
+            before = self._source[self._style : self._offset()]
+            after = self._absolute("style", before, "resourceDomains")
+            self._changes.append((self._style, self._offset(), after))
+
+    def _offset(self) -> int:
+        line, column = self.getpos()
+        return self._lines[line - 1] + column
+
+    def _absolute(self, name: str, value: str, key: str) -> str:
+        """Return an attribute with absolute addresses; note them if *key* is given."""
+
+        def absolute(url: str) -> str:
+            made = urljoin(self.base, url.strip()) if url.strip().startswith("/") else url
+            if key:
+                self.loaded.append((key, made))
+            return made
+
+        if name == "style":
+            return _CSS_ADDRESS.sub(lambda found: f"{found['start']}{_quoted_as(found['url'], absolute)}", value)
+        if name in {"srcset", "imagesrcset"}:
+            return ", ".join(f"{absolute(url)} {size}".strip() for url, size in _candidates(value))
+        return absolute(value)
 
 
-def _references(html: str) -> Iterator[tuple[str, str]]:
-    parser = _References()
-    parser.feed(html)
-    yield from parser.found
+def _quoted_as(text: str, change: Callable[[str], str]) -> str:
+    quote = text[0] if text[0] in "\"'" else ""
+    return f"{quote}{change(text.strip(quote) if quote else text)}{quote}"
+
+
+def _candidates(srcset: str) -> Iterator[tuple[str, str]]:
+    """Yield URL and size of each image (HTML, Parsing a srcset attribute). URLs may contain commas."""
+    at = 0
+    while found := _CANDIDATE.match(srcset, at):
+        at = found.end()
+        url = found[1].rstrip(",")
+        if url == found[1]:
+            size = _SIZE.match(srcset, at)
+            at = size.end() if size else at
+            yield url, size[0].strip().removesuffix(",").strip() if size else ""
+        else:
+            yield url, ""
 
 
 def _origin(url: str) -> str:
     """Return the origin of an absolute http(s) URL, or ""."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}" if parts.scheme in {"http", "https"} and parts.netloc else ""
+
+
+def _has_static(backend: Any, seen: set[str]) -> bool:
+    template = backend.template
+    if not hasattr(template, "nodelist"):  # a Jinja2 template
+        return "static(" in _source_of(backend)
+    if template.nodelist.get_nodes_by_type(StaticNode):
+        return True
+    nodes = template.nodelist.get_nodes_by_type((IncludeNode, ExtendsNode))
+    parts = [node.template if isinstance(node, IncludeNode) else node.parent_name for node in nodes]
+    names = {part.var for part in parts if isinstance(part.var, str) and not part.filters} - seen
+    seen |= names
+    return any(_has_static(get_template(name), seen) for name in names)
+
+
+def _source_of(backend: Any) -> str:
+    template = backend.template
+    source: str | None = getattr(template, "source", None)
+    if source is None:  # a Jinja2 template
+        source = template.environment.loader.get_source(template.environment, template.name)[0]
+    return source
+
+
+def _static(context: Any) -> str:
+    """Return the address of static files, or "" without any."""
+    return urljoin(_base(context), django_settings.STATIC_URL) if django_settings.STATIC_URL else ""
 
 
 def _base(context: Any) -> str:
@@ -297,8 +429,8 @@ def _base(context: Any) -> str:
 @receiver(file_changed, dispatch_uid="django_mcp.apps")
 def _on_file_changed(file_path: "Path", **_: Any) -> None:
     """Tell clients of changed templates with ``runserver``."""
-    if any(each in file_path.parents for each in get_template_directories()):
+    if any(directory in file_path.parents for directory in get_template_directories()):
         for server in every_server():
-            for each in server.resources.values():
-                if isinstance(each, App):
-                    server.notify_resource_updated(each.uri)
+            for resource in server.resources.values():
+                if isinstance(resource, App):
+                    server.notify_resource_updated(resource.uri)

@@ -11,7 +11,6 @@ from django_mcp.core.elicitation import Dialogue
 from django_mcp.protocol.errors import MissingClientCapability
 
 if TYPE_CHECKING:
-    from django_mcp.core.concurrency import Runner
     from django_mcp.core.elicitation import Question
     from django_mcp.primitives.markers import Mirror
     from django_mcp.protocol.jsonrpc import Result
@@ -88,12 +87,14 @@ class Channel:
         acts: key under which several attempts of a call share results of ``once``, or None.
         shares_acts: other callers may use that key too, so they do not get each other's results.
         is_task: the call runs in a task, without an open connection.
+        has_slot: it has its slot of the tool's ``concurrency_limit`` already.
         needs_approval: the call was pending approval, and must not run without it.
         takes_ttl: clients may set the TTL of their task.
         waits: the client can wait for an approver's decision, and open the page of the request.
     """
 
     is_task = False
+    has_slot = False
     needs_approval = False
     takes_ttl = True
     waits = True
@@ -150,7 +151,7 @@ class Channel:
         """Return the function's result, now or from an earlier round. Blocks."""
         raise NotImplementedError
 
-    async def aonce(self, key: str, function: Callable[[], Awaitable[T]], runner: "Runner") -> T:
+    async def aonce(self, key: str, function: Callable[[], Awaitable[T]], runner: Any) -> T:
         """``once`` for coroutine functions."""
         raise NotImplementedError
 

@@ -9,17 +9,19 @@ import asyncio
 import contextvars
 import itertools
 import logging
+import os
 import threading
 import time
 import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from concurrent.futures import Executor, Future
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import cache, partial
 from operator import attrgetter
 from queue import SimpleQueue
-from typing import Any, Protocol, TypeVar
-from weakref import WeakKeyDictionary
+from typing import Any, NamedTuple, Protocol, TypeVar
+from weakref import WeakKeyDictionary, WeakSet
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext, async_to_sync, sync_to_async
 from django.db import InterfaceError, OperationalError, connections
@@ -27,7 +29,14 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.module_loading import import_string
 
 from django_mcp.conf import settings
-from django_mcp.core.database import give_back, is_temporary, pooled_aliases, refresh_connections
+from django_mcp.core.database import (
+    end_open_transactions,
+    give_back,
+    is_temporary,
+    pooled_aliases,
+    refresh_connections,
+)
+from django_mcp.core.failures import contained, keep_language, raise_contained
 
 T = TypeVar("T")
 
@@ -38,14 +47,46 @@ AROUND_JOBS: contextvars.ContextVar[Callable[[Callable[[], Any]], Any]] = contex
 )
 """A wrapper for the jobs of a context in worker threads, which sets up thread-local state."""
 
-ESCAPING = (SystemExit, KeyboardInterrupt, GeneratorExit, StopIteration, asyncio.CancelledError)
-"""Exceptions that would end a thread, loop, generator or task instead of the call."""
 CALL_SECONDS = 0.05
 """Interval at which stopping threads are woken."""
 LOOK_SECONDS = 1.0
 """Interval at which a busy thread checks its connections. It also checks them after an error."""
 PATIENCE_SECONDS = 60.0
 """Time for which a statement is retried while the database is unavailable."""
+
+
+class Resettable(Protocol):
+    """State that a forked process must not take over."""
+
+    def after_fork(self) -> None:
+        """Forget threads, jobs and locks: they are the parent's."""
+
+
+_resettable: "WeakSet[Resettable]" = WeakSet()
+
+
+def reset_after_fork(owner: Resettable) -> None:
+    """Call ``owner.after_fork()`` in every process forked from now on."""
+    _resettable.add(owner)
+
+
+def _reset_all() -> None:
+    for owner in list(_resettable):
+        owner.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_all)
+
+
+class NoThread(RuntimeError):
+    """No thread could be started for a job, and there is none that could run it. The job will not run."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "No thread could be started. The process has reached its limit of threads or memory; see `ulimit -u` and "
+            "the container's limit of processes."
+        )
 
 
 class Runner(Protocol):
@@ -60,23 +101,18 @@ class Runner(Protocol):
     def is_overloaded(self) -> bool:
         """Return True if so many jobs are queued that requests are rejected."""
 
+    @property
+    def own(self) -> "Runner":
+        """The runner of the package's own reads and writes, which no code of the site delays."""
+
     async def sync(self, function: Callable[[], T]) -> T:
-        """Return the result of a function that may block."""
+        """Return the result of a function that may block. Raises ``contained`` exceptions."""
 
     def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> Awaitable[T]:
-        """Return the result of a coroutine function."""
+        """Return the result of a coroutine function. Raises ``contained`` exceptions."""
 
     async def later(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run a coroutine function after the response, if the transport can, else now."""
-
-
-def contained(error: BaseException) -> BaseException:
-    """Return the error for the caller instead of one of ``ESCAPING``: a tool may call ``sys.exit()``."""
-    if not isinstance(error, ESCAPING):
-        return error
-    made = RuntimeError(f"The site's code raised {error!r}.")
-    made.__cause__ = error
-    return made
 
 
 class Inline:
@@ -85,23 +121,28 @@ class Inline:
     is_inline = True
     is_overloaded = False
 
+    @property
+    def own(self) -> "Inline":
+        """Return this one."""
+        return self
+
     async def sync(self, function: Callable[[], T]) -> T:
         """Call the function."""
         try:
             return function()
-        except (SystemExit, GeneratorExit, asyncio.CancelledError) as error:
-            raise contained(error) from error
+        except BaseException as error:  # noqa: BLE001
+            raise_contained(error)
 
     async def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> T:
         """Run to completion, on the server's event loop if there is one, else on a new one."""
 
         async def run() -> T:  # asgiref warns about other kinds of awaitables
-            return await function(**keywords)
+            try:
+                return await function(**keywords)
+            except BaseException as error:  # noqa: BLE001 - here, in the task that a server may cancel
+                raise_contained(error)
 
-        try:
-            return async_to_sync(run)()
-        except SystemExit as error:
-            raise contained(error) from error
+        return async_to_sync(run)()
 
     async def later(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run it now."""
@@ -170,25 +211,44 @@ class _Nobody:
 
 
 _NOBODY = _Nobody()
-_Job = tuple[Callable[[], Any], contextvars.Context, Any, Any]
+
+
+class _Job(NamedTuple):
+    """A function to call in a context, and the mailbox and future for its result."""
+
+    function: Callable[[], Any]
+    context: contextvars.Context
+    future: Any
+    mailbox: Any
 
 
 class Pool:
     """A bounded set of threads, started on demand, with persistent database connections.
 
     asgiref would use a thread, and so a connection, per request.
+
+    Args:
+        size: maximum number of threads.
+        name: of the threads, after ``django-mcp-``.
+        keeps_transactions: True if a job may leave a transaction open for a later one.
     """
 
     is_inline = False
 
-    def __init__(self, size: int) -> None:
-        self.size = size
+    def __init__(self, size: int, name: str = "worker", *, keeps_transactions: bool = False) -> None:
+        self.size, self.name, self._keeps_transactions = size, name, keeps_transactions
+        self.after_fork()
+        reset_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Begin without threads and jobs."""
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
         # Two counters instead of one number: several threads move them, and only next() is atomic.
         self._submit = itertools.count(1).__next__
         self._finish = itertools.count(1).__next__
         self._finished = 0
+        self._is_refused = False
         self._lock = threading.Lock()
         self._mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, _Mailbox] = WeakKeyDictionary()
         self._last: tuple[Callable[[], object], _Mailbox] = (lambda: None, _Mailbox())
@@ -197,22 +257,41 @@ class Pool:
     def is_overloaded(self) -> bool:
         """Return True if more than ``DJANGO_MCP["MAX_QUEUED_CALLS"]`` jobs are queued."""
         most = settings.MAX_QUEUED_CALLS
-        return most is not None and self._jobs.qsize() > most
+        queued = self._jobs.qsize(), free_pool()._jobs.qsize(), len(async_threads().waiting)  # noqa: SLF001 - of this class
+        return most is not None and max(queued) > most
+
+    @property
+    def own(self) -> "Pool":
+        """Return ``free_pool()``."""
+        return free_pool()
 
     async def sync(self, function: Callable[[], T]) -> T:
-        """Call *function* in a worker thread, with the caller's context variables."""
+        """Call *function* in a worker thread, with the caller's context variables.
+
+        Raises:
+            NoThread: no thread could be started, and there is none.
+        """
         return await self.submit(function)
 
-    def submit(self, function: Callable[[], T]) -> "asyncio.Future[T]":
-        """Start ``sync`` without waiting. Needs a running event loop."""
+    def submit(self, function: Callable[[], T], future: "asyncio.Future[T] | None" = None) -> "asyncio.Future[T]":
+        """Start ``sync`` without waiting. Needs a running event loop.
+
+        Args:
+            function: the job.
+            future: of this loop, for the result; by default a new one.
+
+        Raises:
+            NoThread: see ``sync``.
+        """
         loop = asyncio.get_running_loop()
         last, mailbox = self._last
         if last() is not loop:
             mailbox = self._mailbox_of(loop)
-        future: asyncio.Future[T] = loop.create_future()
+        if future is None:
+            future = loop.create_future()
         if self._submit() - self._finished > len(self._threads) < self.size:
             self._start()
-        self._jobs.put((function, contextvars.copy_context(), future, mailbox))
+        self._jobs.put(_Job(function, contextvars.copy_context(), future, mailbox))
         return future
 
     def _mailbox_of(self, loop: asyncio.AbstractEventLoop) -> _Mailbox:
@@ -223,29 +302,31 @@ class Pool:
         return mailbox
 
     def begin(self, function: Callable[[], object]) -> None:
-        """Call *function* in a worker thread without a result. Thread-safe."""
+        """Call *function* in a worker thread without a result. Thread-safe.
+
+        Raises:
+            NoThread: see ``sync``.
+        """
         if self._submit() - self._finished > len(self._threads) < self.size:
             self._start()
-        self._jobs.put((function, contextvars.Context(), None, _NOBODY))
+        self._jobs.put(_Job(function, contextvars.Context(), None, _NOBODY))
 
     async def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> T:
-        """Await on the loop, with a dedicated thread for ``sync_to_async`` and the async ORM.
+        """Await on the loop, with a thread of ``async_threads()`` for ``sync_to_async`` and the async ORM.
 
-        asgiref would use one thread for all calls; Django's ASGI handler also has one per request. The thread closes
-        its connections and ends after the coroutine, which does not wait for it.
+        asgiref would start a thread, with connections of its own, for each call, as Django's ASGI handler does.
         """
-        own = ThreadSensitiveContext()
-        token = SyncToAsync.thread_sensitive_context.set(own)
+        executor, call = CallExecutor(), ThreadSensitiveContext()
+        SyncToAsync.context_to_thread_executor[call] = executor
+        token = SyncToAsync.thread_sensitive_context.set(call)
         try:
             return await function(**keywords)
-        except SystemExit as error:
-            raise contained(error) from error
+        except BaseException as error:  # noqa: BLE001
+            raise_contained(error)
         finally:
             SyncToAsync.thread_sensitive_context.reset(token)
-            executor = SyncToAsync.context_to_thread_executor.pop(own, None)
-            if executor is not None:
-                executor.submit(connections.close_all)
-                executor.shutdown(wait=False)
+            if executor.thread is not None or executor.waiting:
+                async_threads().end(executor)
 
     async def later(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Start a task that outlives the connection."""
@@ -262,39 +343,198 @@ class Pool:
 
     def _start(self) -> None:
         with self._lock:
-            if len(self._threads) < self.size:
-                name = f"django-mcp-{len(self._threads) + 1}"
-                thread = threading.Thread(target=self._work, name=name, daemon=True)
-                self._threads.append(thread)
+            if len(self._threads) >= self.size:
+                return
+            thread = threading.Thread(
+                target=self._work, name=f"django-mcp-{self.name}-{len(self._threads) + 1}", daemon=True
+            )
+            try:
                 thread.start()
+            except Exception as error:
+                if not self._threads:
+                    self._finished = self._finish()  # the job is not queued
+                    raise NoThread from error
+                if not self._is_refused:  # the jobs wait for the threads that there are; the next one tries again
+                    logger.warning("%s cannot be started: %s", thread.name, error)
+                self._is_refused = True
+            else:
+                # Counted once it has started: the pool would be smaller for ever if it had not.
+                self._threads.append(thread)
+                self._is_refused = False
+
+    def _goes_on(self) -> bool:
+        """Return False in a thread that ``close()`` ends. The lock, as a new thread may not be counted yet."""
+        with self._lock:
+            return threading.current_thread() in self._threads
 
     def _work(self) -> None:
         idle_since, looked_at, had_error = time.monotonic(), 0.0, attrgetter("errors_occurred")
         known: Sequence[BaseDatabaseWrapper] = ()
         pooled = pooled_aliases()
-        while (job := self._jobs.get()) is not None or threading.current_thread() in self._threads:
+        while (job := self._jobs.get()) is not None or self._goes_on():
             if job is None:  # meant for a stopping thread
                 continue
             function, context, future, mailbox = job
-            started = time.monotonic()
+            started, value = time.monotonic(), None
             try:
-                if not known or started - looked_at > LOOK_SECONDS or any(map(had_error, known)):
-                    known = refresh_connections(started - idle_since)
-                    looked_at = started
-                around = context.get(AROUND_JOBS)
-                value = context.run(function) if around is None else context.run(around, function)
-            except BaseException as error:  # noqa: BLE001 - raised in the caller
-                mailbox.put(future, None, error)
-            else:
-                mailbox.put(future, value, None)
-            self._finished = self._finish()
-            if pooled:
-                give_back(pooled)
+                try:
+                    if not known or started - looked_at > LOOK_SECONDS or any(map(had_error, known)):
+                        known = refresh_connections(started - idle_since)
+                        looked_at = started
+                    around = context.get(AROUND_JOBS)
+                    value = context.run(function) if around is None else context.run(around, function)
+                except BaseException as error:  # noqa: BLE001 - raised in the caller
+                    self._finished = self._finish()
+                    mailbox.put(future, None, error)
+                else:
+                    self._finished = self._finish()
+                    mailbox.put(future, value, None)
+                for connection in () if self._keeps_transactions else connections.all(initialized_only=True):
+                    if connection.in_atomic_block:
+                        end_open_transactions()
+                if pooled:
+                    give_back(pooled)
+            except BaseException:  # of the connections' pool, say; the thread goes on, as it stays counted
+                known = ()
+                with suppress(BaseException):
+                    logger.exception("a worker thread failed outside of its jobs; it continues")
             idle_since = time.monotonic()
             # Keep nothing of this job alive until the next one.
             del job, function, context, future, mailbox
             value = None
-        connections.close_all()
+        with suppress(Exception):
+            connections.close_all()
+
+
+class CallExecutor(Executor):
+    """The executor that asgiref uses as the thread of one call of an async tool.
+
+    Attributes:
+        thread: the call's, from its first job on.
+        waiting: jobs that wait for a thread.
+        has_ended: the call is over; background tasks that it started may go on.
+    """
+
+    thread: "_CallThread | None" = None
+    waiting: "Sequence[_CallJob]" = ()
+    has_ended = False
+
+    def submit(self, function: Callable[..., T], /, *args: Any, **keywords: Any) -> "Future[T]":
+        """Run a function in the call's thread."""
+        future: Future[T] = Future()
+        async_threads().run(self, _CallJob(future, partial(function, *args, **keywords)))
+        return future
+
+
+class _CallJob(NamedTuple):
+    future: "Future[Any]"
+    function: Callable[[], Any]
+
+
+class _CallThread:
+    """A thread of ``AsyncThreads``.
+
+    Attributes:
+        calls: number of calls that have it.
+        jobs: number of their jobs that wait or run.
+        is_in_transaction: the last job left a transaction open, perhaps for the next one of its call.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.pool = Pool(1, f"async-{number}", keeps_transactions=True)
+        self.calls = self.jobs = 0
+        self.is_in_transaction = False
+
+
+class AsyncThreads:
+    """A bounded number of kept threads, of which each call of an async tool has one.
+
+    A call gets its thread with its first job, and has it alone while there are as many threads as calls. Further calls
+    share. If they waited for a thread of their own, they would wait for what its call does without it, such as an HTTP
+    request, and for ever if that waits for them. A call that has none yet takes whichever thread is free first, so a
+    job that takes long delays only the calls that share its thread already.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self.after_fork()
+        reset_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Begin without calls."""
+        self._lock = threading.Lock()
+        self._threads = [_CallThread(number + 1) for number in range(self._size)]
+        self.waiting: deque[CallExecutor] = deque()
+
+    def run(self, call: CallExecutor, job: _CallJob) -> None:
+        """Run a job in the call's thread.
+
+        Raises:
+            NoThread: see ``Pool.sync``.
+        """
+        with self._lock:
+            if call.thread is not None:
+                self._begin(call.thread, job)
+                return
+            if not call.waiting:
+                for thread in sorted((thread for thread in self._threads if not thread.jobs), key=_CALLS):
+                    with suppress(NoThread):  # then one that has started already is shared
+                        self._begin(thread, job)
+                        self._give(call, thread)
+                        return
+                if not any(thread.jobs for thread in self._threads):
+                    raise NoThread
+                self.waiting.append(call)
+            call.waiting = [*call.waiting, job]
+
+    def end(self, call: CallExecutor) -> None:
+        """End a call. The thread is the next one's, but for background tasks that the call started."""
+        with self._lock:
+            call.has_ended, thread = True, call.thread
+            if thread is not None:
+                thread.calls -= 1
+                if thread.is_in_transaction and not thread.calls:
+                    thread.pool.begin(end_open_transactions)
+
+    def close(self) -> None:
+        """End the threads after the queued jobs."""
+        for thread in self._threads:
+            thread.pool.close()
+
+    def _give(self, call: CallExecutor, thread: _CallThread) -> None:
+        call.thread = thread
+        if not call.has_ended:
+            thread.calls += 1
+
+    def _begin(self, thread: _CallThread, job: _CallJob) -> None:
+        thread.pool.begin(partial(self._run, thread, job))
+        thread.jobs += 1
+
+    def _run(self, thread: _CallThread, job: _CallJob) -> None:
+        future, tell = job.future, None
+        if future.set_running_or_notify_cancel():
+            try:
+                tell = partial(future.set_result, job.function())
+            except BaseException as error:  # noqa: BLE001 - raised in the call
+                tell = partial(future.set_exception, error)
+        try:
+            with self._lock:  # before the call goes on, whose next job finds the thread free
+                thread.jobs -= 1
+                thread.is_in_transaction = any(map(_IN_ATOMIC_BLOCK, connections.all(initialized_only=True)))
+                if not thread.jobs and self.waiting:
+                    call = self.waiting.popleft()
+                    self._give(call, thread)
+                    for waiting in call.waiting:
+                        self._begin(thread, waiting)
+                    call.waiting = ()
+        finally:
+            if tell is not None:
+                tell()
+        del future, tell, job  # whose error holds this frame
+
+
+_IN_ATOMIC_BLOCK = attrgetter("in_atomic_block")
+_CALLS = attrgetter("calls")
 
 
 _detached: set[asyncio.Task[Any]] = set()
@@ -302,22 +542,42 @@ _detached: set[asyncio.Task[Any]] = set()
 
 def detached(coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
     """Start a task and keep it alive until it is done."""
-    task = asyncio.get_running_loop().create_task(coroutine)
+    try:
+        task = asyncio.get_running_loop().create_task(coroutine)
+    except BaseException:
+        coroutine.close()  # nobody else would, and Python warns of coroutines that never began
+        raise
     _detached.add(task)
     task.add_done_callback(_detached.discard)
     return task
 
 
+# Three sorts of work, so that none waits for another: see docs/decisions/0053-three-sorts-of-work.md
+
+
 @cache
 def shared_pool() -> Pool:
-    """Return the pool of this process, with ``DJANGO_MCP["WORKER_THREADS"]`` threads."""
+    """Return the ``DJANGO_MCP["WORKER_THREADS"]`` threads of the site's blocking code."""
     return Pool(settings.WORKER_THREADS)
+
+
+FREE_THREADS = 2
+"""A query takes a fraction of a millisecond; the second thread is for one that takes longer."""
 
 
 @cache
 def free_pool() -> Pool:
-    """Return a thread for work that every call may wait for. It never runs the site's code."""
-    return Pool(1)
+    """Return the threads of the package's own reads and writes, which every call or stream may wait for.
+
+    They never run the site's code, so they are as fast as the database.
+    """
+    return Pool(FREE_THREADS, "own")
+
+
+@cache
+def async_threads() -> "AsyncThreads":
+    """Return as many threads again, of the ORM and ``sync_to_async`` of async tools."""
+    return AsyncThreads(settings.WORKER_THREADS)
 
 
 def on_event_loop() -> bool:
@@ -357,7 +617,9 @@ Manager = Callable[[Any], AbstractContextManager[object]]
 
 def context_managers() -> Sequence[Manager]:
     """Return the ``CALL_CONTEXT_MANAGERS``, the outermost first."""
-    return [import_string(each) if isinstance(each, str) else each for each in settings.CALL_CONTEXT_MANAGERS]
+    return [
+        import_string(manager) if isinstance(manager, str) else manager for manager in settings.CALL_CONTEXT_MANAGERS
+    ]
 
 
 class SiteRunner:
@@ -380,6 +642,11 @@ class SiteRunner:
         """See ``Runner``."""
         return self._runner.is_overloaded
 
+    @property
+    def own(self) -> Runner:
+        """See ``Runner``. The managers are for the site's code."""
+        return self._runner.own
+
     async def sync(self, function: Callable[[], T]) -> T:
         """Call *function* inside the managers."""
         return await self._runner.sync(partial(self._within, function))
@@ -391,7 +658,11 @@ class SiteRunner:
         """
 
         async def run() -> T:
-            return await function(**keywords)
+            try:
+                return await function(**keywords)
+            except BaseException as error:  # noqa: BLE001 - here, before asgiref passes it between tasks and threads
+                keep_language(error)
+                raise_contained(error)
 
         if self.is_inline:
             with _entered(self._request):
@@ -405,7 +676,11 @@ class SiteRunner:
 
     def _within(self, function: Callable[[], T]) -> T:
         with _entered(self._request):
-            return function()
+            try:
+                return function()
+            except Exception as error:
+                keep_language(error)
+                raise
         raise _suppressed()
 
 

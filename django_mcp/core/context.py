@@ -1,7 +1,7 @@
 """``Context``: the call as tools, resources and prompts see it, with what they can do in it."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar, overload
 
@@ -165,7 +165,7 @@ class Context(RequestContext):
             msg = f"{self.method} cannot ask the client; only {', '.join(sorted(ASKING))} can"
             raise RuntimeError(msg)
         missing: dict[str, dict[str, Any]] = {}
-        values = [self._answer(question, missing) for question in questions]
+        values = [self._answer(question.bind(self), missing) for question in questions]
         if missing:
             if self.channel.dialogue.round >= MAX_ROUNDS:
                 raise ToolError(
@@ -204,9 +204,11 @@ class Context(RequestContext):
         self._seen[key] += 1
         return key if self._seen[key] == 1 else f"{key}-{self._seen[key]}"
 
-    def elicit(self, message: str, schema: Any, *, key: str | None = None) -> ElicitResult[Any]:
+    def elicit(
+        self, message: str, schema: Any, *, form_kwargs: Mapping[str, Any] | None = None, key: str | None = None
+    ) -> ElicitResult[Any]:
         """Return the person's answer to a form. See ``Elicitation`` and ``ask``."""
-        answer: ElicitResult[Any] = self.ask(Elicitation(message, schema, key=key))[0]
+        answer: ElicitResult[Any] = self.ask(Elicitation(message, schema, form_kwargs=form_kwargs, key=key))[0]
         return answer
 
     def elicit_url(self, message: str, url: str, *, key: str | None = None) -> ElicitResult[None]:

@@ -10,14 +10,23 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import cache
+from functools import cache, wraps
 from types import TracebackType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, NoReturn, ParamSpec, TypeVar
 
 from django.apps import apps
 from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.db import DEFAULT_DB_ALIAS, InterfaceError, OperationalError, connections, models, router, transaction
+from django.db import (
+    DEFAULT_DB_ALIAS,
+    Error,
+    InterfaceError,
+    OperationalError,
+    connections,
+    models,
+    router,
+    transaction,
+)
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Model
 from django.db.transaction import Atomic
@@ -31,13 +40,13 @@ KEEP_SECONDS = 600.0
 def refresh_connections(idle: float) -> Sequence[BaseDatabaseWrapper]:
     """Return this thread's connections, after closing those that are broken, too old, or dead after *idle* seconds."""
     known = connections.all(initialized_only=True)
-    for each in known:
-        if each.connection is None or each.in_atomic_block:
+    for connection in known:
+        if connection.connection is None or connection.in_atomic_block:
             continue
-        if each.errors_occurred or idle > IDLE_SECONDS or _is_old(each):
-            if _is_old(each) or not each.is_usable():
-                each.close()
-            each.errors_occurred = False
+        if connection.errors_occurred or idle > IDLE_SECONDS or _is_old(connection):
+            if _is_old(connection) or not connection.is_usable():
+                connection.close()
+            connection.errors_occurred = False
     return known
 
 
@@ -51,9 +60,28 @@ def give_back(aliases: Sequence[str]) -> None:
 
     An idle thread would otherwise withhold its connection from the site's views.
     """
-    for each in connections.all(initialized_only=True):
-        if each.alias in aliases and not each.in_atomic_block:
-            each.close()
+    for connection in connections.all(initialized_only=True):
+        if connection.alias in aliases and not connection.in_atomic_block:
+            connection.close()
+
+
+def end_open_transactions() -> None:
+    """Roll back transactions that code of the site left open in this thread, and replace their connections.
+
+    They would take in whatever the thread writes later, which nothing would commit.
+    """
+    for connection in connections.all(initialized_only=True):
+        if not connection.in_atomic_block:
+            continue
+        logger.error(
+            "A transaction on database %r was left open and is rolled back. Use transaction.atomic() as a context "
+            "manager or decorator.",
+            connection.alias,
+        )
+        if connection.connection is not None:
+            with suppress(Exception):
+                connection.connection.close()
+        del connections[connection.alias]
 
 
 def _is_old(wrapper: BaseDatabaseWrapper) -> bool:
@@ -124,7 +152,9 @@ class Prepared:
             name: ops.adapt_datetimefield_value(value) if isinstance(value, datetime.datetime) else value
             for name, value in values.items()
         }
-        parameters = [given[each.name] if type(each) is _Hole else each for each in statement.parameters]
+        parameters = [
+            given[parameter.name] if type(parameter) is _Hole else parameter for parameter in statement.parameters
+        ]
         with statement.connection.cursor() as cursor:
             cursor.execute(statement.sql, parameters)
             rows = cursor.fetchall()
@@ -163,8 +193,8 @@ class Prepared:
         queryset = queryset.values_list(*own, *theirs, *annotations)
         compiler = queryset.query.get_compiler(connection=connection)
         sql, parameters = compiler.as_sql()
-        holes = [_hole(each, stand_ins, connection) for each in parameters]
-        missing = stand_ins.keys() - {each.name for each in holes if type(each) is _Hole}
+        holes = [_hole(parameter, stand_ins, connection) for parameter in parameters]
+        missing = stand_ins.keys() - {hole.name for hole in holes if type(hole) is _Hole}
         if missing:
             msg = f"the query does not depend on {sorted(missing)}"
             raise RuntimeError(msg)
@@ -184,7 +214,7 @@ def _hole(value: Any, stand_ins: Mapping[str, Any], connection: Any) -> Any:
 
 
 def _columns(model: Any) -> list[str]:
-    return [each.attname for each in model._meta.concrete_fields]  # noqa: SLF001 - Django's documented API
+    return [field.attname for field in model._meta.concrete_fields]  # noqa: SLF001 - Django's documented API
 
 
 def _instance(values: Sequence[Any], statement: _Statement) -> Any:
@@ -250,13 +280,14 @@ class Transaction:
 
 def _run_all(functions: Iterable[Callable[[], object]]) -> None:
     """Call the functions in reverse order. Exceptions are logged, so that they do not hide the call's own error."""
-    for each in reversed([*functions]):
+    for function in reversed([*functions]):
         try:
-            each()
+            function()
         except Exception:
             logger.exception("a ctx.on_rollback function failed")
 
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -270,6 +301,13 @@ _LASTING_NUMBERS = frozenset({3, 1021, 1026, 1114, 1290, 1792, 1836, 1146, 1054}
 """MySQL error numbers for which retrying does not help."""
 _LASTING_CODES = frozenset({1, 3, 8, 11, 13, 20, 23, 26})
 """The same in SQLite: ERROR, PERM, READONLY, CORRUPT, FULL, MISMATCH, AUTH, NOTADB."""
+_LOCKED_STATES = frozenset({"40001", "40P01", "55P03", 1205, 1213})
+"""SQLSTATEs and MySQL error numbers for a lock that another transaction holds."""
+_CONFLICTS = frozenset({"40001", "40P01", 1020, 1213})
+"""SQLSTATEs and MySQL error numbers for a transaction that is to be repeated as a whole."""
+MAX_CONFLICTS = 100
+_LOCKED_CODES = frozenset({5, 6})
+"""The same in SQLite: BUSY, LOCKED."""
 
 
 @cache
@@ -297,9 +335,9 @@ def exists(alias: str) -> bool:
     return bool(connections.settings[alias]["ENGINE"] != "django.db.backends.dummy")
 
 
-def atomic(*, durable: bool = False) -> Atomic:
+def atomic(*, savepoint: bool = True, durable: bool = False) -> Atomic:
     """Return ``transaction.atomic`` on the database of the package's tables."""
-    return transaction.atomic(using=own_alias(), durable=durable)
+    return transaction.atomic(using=own_alias(), savepoint=savepoint, durable=durable)
 
 
 def on_commit(function: Callable[[], object], using: str | None = None, *, robust: bool = False) -> None:
@@ -360,6 +398,15 @@ def in_transaction(function: Callable[[], T], context: Any = None) -> T:
             context.transaction = None
 
 
+_writing: set["LateAtomic"] = set()
+"""Transactions of this process's tools that have SQLite's write lock."""
+
+
+def has_write_lock(alias: str) -> bool:
+    """Return True if a running tool of this process holds SQLite's write lock."""
+    return any(atomic.using == alias for atomic in tuple(_writing))
+
+
 class LateAtomic(Atomic):
     """``atomic()`` on SQLite that begins with the first query; other databases begin late by themselves.
 
@@ -399,6 +446,7 @@ class LateAtomic(Atomic):
             wrappers.insert(place, self._begin)  # still due: no write may run outside the transaction
             raise
         self._is_due = False
+        _writing.add(self)
         return execute(sql, params, many, context)
 
     def __exit__(
@@ -418,22 +466,34 @@ class LateAtomic(Atomic):
                 elif database.run_on_commit:
                     database.run_and_clear_commit_hooks()
                 return
-        super().__exit__(kind, error, traceback)
+        try:
+            super().__exit__(kind, error, traceback)
+        finally:
+            _writing.discard(self)
 
 
 def rolled_back(function: Callable[[], T], using: str | None = None) -> T:
     """Call *function* in a transaction (or savepoint) that is always rolled back.
 
-    *using* is an alias; by default that of the tools' database.
+    *using* is an alias; by default all databases are rolled back. One that cannot be reached now is left out, unless it
+    is that of the tools.
     """
-    using = using or tools_alias()
-    if not exists(using):
+    with ExitStack() as stack:
+        for alias in _aliases() if using is None else filter(exists, [using]):
+            try:
+                stack.enter_context(transaction.atomic(using=alias))
+            except Exception:
+                if using is not None or alias == tools_alias():
+                    raise
+                logger.warning("The database %r is not available, so nothing can be rolled back there", alias)
+                continue
+            stack.callback(transaction.set_rollback, True, using=alias)
         return function()
-    with transaction.atomic(using=using):
-        try:
-            return function()
-        finally:
-            transaction.set_rollback(True, using=using)
+
+
+def _aliases() -> list[str]:
+    """Return the aliases of all configured databases, that of the tools first."""
+    return sorted(filter(exists, connections), key=lambda alias: alias != tools_alias())
 
 
 def is_temporary(error: BaseException) -> bool:
@@ -449,6 +509,33 @@ def is_temporary(error: BaseException) -> bool:
     return not (code.startswith(_LASTING_STATES) if isinstance(code, str) else code in _LASTING_NUMBERS)
 
 
+def is_locked(error: BaseException) -> bool:
+    """Return True if another transaction holds a lock that the statement needs, so that it will succeed later."""
+    code, sqlite = _codes(error)
+    return code in _LOCKED_STATES if sqlite is None else sqlite & 0xFF in _LOCKED_CODES
+
+
+def retry_conflicts(write: Callable[P, T]) -> Callable[P, T]:
+    """Make a function, whose writes are one transaction, begin again if another transaction was faster.
+
+    With REPEATABLE READ or SERIALIZABLE that is an error wherever READ COMMITTED waits: each row that all processes
+    write, such as the sequence of events, fails as often as they meet there. One of them succeeds each time.
+    """
+
+    @wraps(write)
+    def repeated(*arguments: P.args, **keywords: P.kwargs) -> T:
+        for _ in range(MAX_CONFLICTS):
+            try:
+                return write(*arguments, **keywords)
+            except OperationalError as error:
+                # An outer transaction is lost as a whole.
+                if own_connection().in_atomic_block or _codes(error)[0] not in _CONFLICTS:
+                    raise
+        return write(*arguments, **keywords)
+
+    return repeated
+
+
 def is_unmigrated(error: BaseException) -> bool:
     """Return True if a table or column is missing, so that ``migrate`` must be run."""
     code, sqlite = _codes(error)
@@ -460,10 +547,13 @@ def is_unmigrated(error: BaseException) -> bool:
 
 def _codes(error: BaseException) -> tuple[str | int | None, int | None]:
     """Return the database's error code, and SQLite's, which is neither a SQLSTATE nor a plain number."""
+    if not isinstance(error, Error):  # ``KeyError(1146)`` has no code of a database
+        return None, None
     cause = error.__cause__ or error
-    state = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
     first = cause.args[0] if cause.args else None
-    return state or (first if isinstance(first, int) else None), getattr(cause, "sqlite_errorcode", None)
+    # MySQL's number first: its SQLSTATE, which some drivers have too, is HY000 for most.
+    state = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
+    return first if isinstance(first, int) else state, getattr(cause, "sqlite_errorcode", None)
 
 
 def keys_of(model: type[Model], texts: Iterable[str | None]) -> list[Any]:
@@ -486,7 +576,45 @@ def queries() -> Iterator[list[str]]:
         asked.append(sql)
         return execute(sql, params, many, context)
 
-    with ExitStack() as stack:
-        for each in connections.all():
-            stack.enter_context(each.execute_wrapper(note))
+    with _around_queries(note):
         yield asked
+
+
+@contextmanager
+def without_queries() -> Iterator[None]:
+    """Let queries of this thread in the block fail with an ``OperationalError``, as without a database."""
+
+    def refuse(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> NoReturn:  # noqa: ARG001
+        raise OperationalError("the database must not be queried here")
+
+    with _around_queries(refuse):
+        yield
+
+
+@contextmanager
+def without_effects() -> Iterator[None]:
+    """Roll back what this thread writes to databases in the block.
+
+    Each transaction (or savepoint) begins with the first query, so that no database is needed without one. A
+    transaction that the block itself begins before that is committed as usual.
+    """
+    outside = {connection.alias: connection.in_atomic_block for connection in connections.all()}
+
+    def begin(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
+        using, is_within = context["connection"].alias, context["connection"].in_atomic_block
+        if outside.get(using) is is_within and not sql.startswith("BEGIN"):
+            del outside[using]  # the statements that begin it are queries too
+            stack.enter_context(transaction.atomic(using=using))
+            stack.callback(transaction.set_rollback, True, using=using)
+        return execute(sql, params, many, context)
+
+    with ExitStack() as stack, _around_queries(begin):
+        yield
+
+
+@contextmanager
+def _around_queries(wrapper: Callable[..., Any]) -> Iterator[None]:
+    with ExitStack() as stack:
+        for connection in connections.all():
+            stack.enter_context(connection.execute_wrapper(wrapper))
+        yield

@@ -125,8 +125,8 @@ def stopped_at_queries(deadline: Deadline | None) -> Iterator[None]:
 
     with ExitStack() as stack:
         if deadline is not None:
-            for each in connections.all():
-                stack.enter_context(each.execute_wrapper(before_query))
+            for connection in connections.all():
+                stack.enter_context(connection.execute_wrapper(before_query))
         yield
 
 

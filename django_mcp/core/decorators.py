@@ -3,8 +3,8 @@
 """
 
 import copy
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Literal, TypeVar, overload
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -23,43 +23,77 @@ F = TypeVar("F", bound=Callable[..., Any])
 M = TypeVar("M", bound="Callable[..., Any] | classmethod[Any, ..., Any]")
 
 
+class PrimitiveOptions(TypedDict, total=False):
+    """Options of all decorators."""
+
+    name: str | None
+    title: str | None
+    description: str | None
+    icons: Sequence[Icon]
+    permission: str | Sequence[str] | None
+    groups: Sequence[str]
+    scopes: Sequence[str]
+    visible: Callable[[Context], bool] | None
+    tags: Collection[str]
+    namespace: str | None
+    meta: Mapping[str, Any] | None
+
+
+class ToolOptions(PrimitiveOptions, total=False):
+    """Options of ``@tool``."""
+
+    input_schema: Mapping[str, Any] | None
+    read_only: bool | None
+    destructive: bool | None
+    idempotent: bool | None
+    open_world: bool | None
+    atomic: bool | None
+    rate_limit: str | None
+    timeout: float | None
+    concurrency_limit: int | None
+    max_output_chars: int | None
+    idempotency_key: str | None
+    always_listed: bool
+    log_arguments: bool
+    task: Literal["optional", "required", "never"]
+    before_task: Callable[..., Any] | None
+    policy: Literal["allow", "ask", "block"] | None
+    preview: Callable[..., Any] | None
+    app: App | str | None
+    visibility: Collection[Literal["model", "app"]]
+
+
+class PromptOptions(PrimitiveOptions, total=False):
+    """Options of ``@prompt``."""
+
+    completions: Completions | None
+
+
+class ResourceOptions(PromptOptions, total=False):
+    """Options of ``@resource``."""
+
+    mime_type: str | None
+    size: int | None
+    annotations: Annotations | None
+    unchecked: Collection[str]
+
+
+class AppOptions(PrimitiveOptions, total=False):
+    """Options of ``ui``."""
+
+    connect_domains: Sequence[str]
+    resource_domains: Sequence[str]
+    frame_domains: Sequence[str]
+    base_uri_domains: Sequence[str]
+    permissions: Sequence[Permission]
+    domain: str | None
+    prefers_border: bool | None
+
+
 @overload
 def tool(call: M, /) -> M: ...
 @overload
-def tool(
-    *,
-    name: str | None = None,
-    title: str | None = None,
-    description: str | None = None,
-    icons: Sequence[Icon] = (),
-    input_schema: Mapping[str, Any] | None = None,
-    read_only: bool | None = None,
-    destructive: bool | None = None,
-    idempotent: bool | None = None,
-    open_world: bool | None = None,
-    permission: str | Sequence[str] | None = None,
-    groups: Sequence[str] = (),
-    scopes: Sequence[str] = (),
-    visible: Callable[[Context], bool] | None = None,
-    tags: Collection[str] = (),
-    namespace: str | None = None,
-    atomic: bool | None = None,
-    rate_limit: str | None = None,
-    timeout: float | None = None,
-    concurrency_limit: int | None = None,
-    max_output_chars: int | None = None,
-    idempotency_key: str | None = None,
-    always_listed: bool = False,
-    log_arguments: bool = True,
-    task: Literal["optional", "required", "never"] = "never",
-    before_task: Callable[..., Any] | None = None,
-    policy: Literal["allow", "ask", "block"] | None = None,
-    preview: Callable[..., Any] | None = None,
-    app: App | str | None = None,
-    visibility: Collection[Literal["model", "app"]] = ("model", "app"),
-    meta: Mapping[str, Any] | None = None,
-    server: Where = None,
-) -> Callable[[M], M]: ...
+def tool(*, server: Where = None, **options: Unpack[ToolOptions]) -> Callable[[M], M]: ...
 def tool(call: Any = None, /, *, server: Where = None, **options: Any) -> Any:
     """Register a function as a tool. Usable with and without arguments.
 
@@ -121,26 +155,7 @@ def tool(call: Any = None, /, *, server: Where = None, **options: Any) -> Any:
     return _decorator(lambda function: Tool(function, context_type=Context, **options), server, call)
 
 
-def resource(
-    uri: str,
-    *,
-    name: str | None = None,
-    title: str | None = None,
-    description: str | None = None,
-    mime_type: str | None = None,
-    size: int | None = None,
-    annotations: Annotations | None = None,
-    icons: Sequence[Icon] = (),
-    permission: str | Sequence[str] | None = None,
-    groups: Sequence[str] = (),
-    scopes: Sequence[str] = (),
-    visible: Callable[[Context], bool] | None = None,
-    tags: Collection[str] = (),
-    namespace: str | None = None,
-    completions: Completions | None = None,
-    meta: Mapping[str, Any] | None = None,
-    server: Where = None,
-) -> Callable[[F], F]:
+def resource(uri: str, *, server: Where = None, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
     """Register a function as the resource of a URI, or of every URI of a template such as ``travel://{city}``.
 
     The parameters are the template's variables, converted by their annotations. A URI with values that cannot be
@@ -163,52 +178,15 @@ def resource(
         tags: words by which endpoints select the resource (``MCPServer(include_tags=…)``).
         namespace: prefix of the name (not of the URI), and a tag.
         completions: completion functions for template variables; see ``prompt``.
+        unchecked: variables that may have any value. Values of others that could lead out of a folder, such as
+            ``../x``, ``/etc/passwd`` or ``C:x``, and those with control characters do not match.
         meta: ``_meta`` of the definition.
         server: endpoint or namespace, or several; by default ``django_mcp.server``.
     """
-    options: dict[str, Any] = {
-        "name": name,
-        "title": title,
-        "description": description,
-        "mime_type": mime_type,
-        "size": size,
-        "annotations": annotations,
-        "icons": icons,
-        "permission": permission,
-        "groups": groups,
-        "scopes": scopes,
-        "visible": visible,
-        "tags": tags,
-        "namespace": namespace,
-        "completions": completions,
-        "meta": meta,
-    }
     return _decorator(lambda function: Resource(function, uri, context_type=Context, **options), server, None)  # type: ignore[no-any-return]
 
 
-def ui(
-    uri: str,
-    *,
-    template: str,
-    name: str | None = None,
-    title: str | None = None,
-    description: str | None = None,
-    icons: Sequence[Icon] = (),
-    connect_domains: Sequence[str] = (),
-    resource_domains: Sequence[str] = (),
-    frame_domains: Sequence[str] = (),
-    base_uri_domains: Sequence[str] = (),
-    permissions: Sequence[Permission] = (),
-    domain: str | None = None,
-    prefers_border: bool | None = None,
-    permission: str | Sequence[str] | None = None,
-    groups: Sequence[str] = (),
-    scopes: Sequence[str] = (),
-    visible: Callable[[Context], bool] | None = None,
-    tags: Collection[str] = (),
-    meta: Mapping[str, Any] | None = None,
-    server: Where = None,
-) -> App:
+def ui(uri: str, *, template: str, server: Where = None, **options: Unpack[AppOptions]) -> App:
     """Register a template as the page of an MCP App and return it, for ``@tool(app=…)``.
 
     A template that extends ``django_mcp/app.html`` (blocks ``head``, ``content``, ``scripts``), or is only the content
@@ -242,50 +220,16 @@ def ui(
     Raises:
         ImproperlyConfigured: an option is invalid, or the URI is taken.
     """
-    options: dict[str, Any] = {
-        "name": name,
-        "title": title,
-        "description": description,
-        "icons": icons,
-        "connect_domains": connect_domains,
-        "resource_domains": resource_domains,
-        "frame_domains": frame_domains,
-        "base_uri_domains": base_uri_domains,
-        "permissions": permissions,
-        "domain": domain,
-        "prefers_border": prefers_border,
-        "permission": permission,
-        "groups": groups,
-        "scopes": scopes,
-        "visible": visible,
-        "tags": tags,
-        "meta": meta,
-    }
-    made = App(uri, template, **{key: value for key, value in options.items() if value is not None})
-    for each in servers_of(server):
-        each.add(copy.copy(made))
-    return made
+    app = App(uri, template, **{name: value for name, value in options.items() if value is not None})  # type: ignore[arg-type]
+    for owner in servers_of(server):
+        owner.add(copy.copy(app))
+    return app
 
 
 @overload
 def prompt(call: F, /) -> F: ...
 @overload
-def prompt(
-    *,
-    name: str | None = None,
-    title: str | None = None,
-    description: str | None = None,
-    icons: Sequence[Icon] = (),
-    permission: str | Sequence[str] | None = None,
-    groups: Sequence[str] = (),
-    scopes: Sequence[str] = (),
-    visible: Callable[[Context], bool] | None = None,
-    tags: Collection[str] = (),
-    namespace: str | None = None,
-    completions: Completions | None = None,
-    meta: Mapping[str, Any] | None = None,
-    server: Where = None,
-) -> Callable[[F], F]: ...
+def prompt(*, server: Where = None, **options: Unpack[PromptOptions]) -> Callable[[F], F]: ...
 def prompt(call: Callable[..., Any] | None = None, /, *, server: Where = None, **options: Any) -> Any:
     """Register a function that returns messages as a prompt. Usable with and without arguments.
 
@@ -312,11 +256,22 @@ def prompt(call: Callable[..., Any] | None = None, /, *, server: Where = None, *
 
 def _decorator(make: Callable[[Callable[..., Any]], Primitive], on: Where, call: Any) -> Any:
     def register(function: F) -> F:
-        for each in servers_of(on):
-            each.add(make(function))
+        register_at(on, lambda _: [make(function)])
         return function
 
     return register if call is None else register(call)
+
+
+def register_at(where: Where, make: Callable[[Any], Iterable[Primitive]]) -> None:
+    """Register what *make* returns for each endpoint. Copies of a tool have the first one as ``origin``."""
+    originals: list[Primitive] = []
+    for server in servers_of(where):
+        for number, primitive in enumerate(make(server)):
+            if number == len(originals):
+                originals.append(primitive)
+            if isinstance(primitive, Tool):
+                primitive.origin = originals[number]
+            server.add(primitive)
 
 
 def servers_of(given: Where) -> Sequence[MCPServer | Namespace]:
@@ -328,8 +283,8 @@ def servers_of(given: Where) -> Sequence[MCPServer | Namespace]:
     if given is None:
         return [registry.server]
     servers = [given] if isinstance(given, MCPServer | Namespace | str) else list(given)
-    for each in servers:
-        if not isinstance(each, MCPServer | Namespace):
-            msg = f"server must be an MCPServer, not {each!r}: give the object that MCPServer(…) made."
+    for server in servers:
+        if not isinstance(server, MCPServer | Namespace):
+            msg = f"server must be an MCPServer, not {server!r}: give the object that MCPServer(…) made."
             raise ImproperlyConfigured(msg)
     return servers

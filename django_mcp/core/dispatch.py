@@ -4,26 +4,36 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 from django.core.exceptions import ImproperlyConfigured, PermissionDenied
 from django.db import Error
+from django.utils import translation
 
 from django_mcp.conf import settings
 from django_mcp.core import throttling, tool_search
 from django_mcp.core.channel import Cancelled
-from django_mcp.core.concurrency import Runner
+from django_mcp.core.concurrency import AROUND_JOBS, Runner
 from django_mcp.core.context import Context
 from django_mcp.core.database import in_transaction
-from django_mcp.core.elicitation import InputRequired, merged
+from django_mcp.core.elicitation import InputRequired
 from django_mcp.core.execution import ToolExecution, execute_tool, run_to_completion, too_large
-from django_mcp.core.failures import Unknown, request_failure, tool_failure, unknown
+from django_mcp.core.failures import (
+    Escaped,
+    Unknown,
+    contained,
+    log_rate_limited,
+    raise_contained,
+    request_failure,
+    tool_failure,
+    unknown,
+)
 from django_mcp.core.permissions import find_rule, is_for_everybody, known_of, look_for, may_use
 from django_mcp.core.policies import ApprovalGrant, Decision, Rule, policy_cache
-from django_mcp.core.resources import matches, read, run
+from django_mcp.core.resources import MAX_SHORT, matches, read, run
 from django_mcp.core.server import MCPServer, ModelArgument
 from django_mcp.primitives.base import Primitive, ToolError, spoken
 from django_mcp.primitives.completions import Completer, completion
@@ -31,10 +41,11 @@ from django_mcp.primitives.output import OutputTooLarge
 from django_mcp.primitives.prompt import Prompt, strings_only
 from django_mcp.primitives.resource import Resource
 from django_mcp.primitives.schema import ArgumentError
+from django_mcp.primitives.text_values import READABLE
 from django_mcp.primitives.tool import Tool
-from django_mcp.primitives.validation_errors import kind_name
-from django_mcp.protocol.errors import InvalidParams, MethodNotFound
-from django_mcp.protocol.jsonrpc import Result
+from django_mcp.primitives.validation_errors import MOST, kind_name
+from django_mcp.protocol.errors import InternalError, InvalidParams, MethodNotFound
+from django_mcp.protocol.jsonrpc import Result, encode
 from django_mcp.protocol.meta import (
     ALWAYS_LOAD,
     IDEMPOTENCY_KEY,
@@ -64,7 +75,10 @@ async def complete(context: Context) -> Result:
         raise unknown(kind, key)
     _require(name, primitive)
     completer = primitive.completers.get(name)
-    if completer is None:
+    # A completer may list a folder: it gets no text that the resource itself would not get.
+    texts = [(name, value), *chosen.items()]
+    is_refused = isinstance(primitive, Resource) and any(primitive.refuses(*text) for text in texts)
+    if completer is None or is_refused:
         return Result({"completion": completion([])})
     try:
         return Result({"completion": await _run(context, completer, completer.keywords(context, value, chosen))})
@@ -142,6 +156,7 @@ class Observer(Protocol):
         edge: Callable[[], Any],
         message: Any,
         reason: str,
+        crash: BaseException | None = None,
     ) -> None:
         """Record a request that was rejected before dispatch.
 
@@ -150,8 +165,9 @@ class Observer(Protocol):
             principal: the caller, if known.
             runner: the transport's.
             edge: returns a Django request.
-            message: decoded, if it was read.
+            message: decoded, if it was read; of a batch the message that was refused.
             reason: the error text sent to the client.
+            crash: the unexpected exception that was the reason, if it was one.
         """
 
 
@@ -191,26 +207,33 @@ async def page_of(
     """
     server = context.server
     after = decode_cursor(context.params.get("cursor"))
-    is_limited = member == "tools" and context.principal.client_id in server.policies.limits
-    language = context.language if server.is_translated else ""
+    is_limited = member == "tools" and server.policies.limits_tools(context.principal)
+    language = await _spoken_language(context) if server.is_translated else ""
     apps = context.shows_apps
     pages = server.pages  # replaced on each change, even while a page is made
     kept = None if is_limited else pages.get((member, after, language, apps))
     if kept is not None:
         return kept
     if not apps:
-        primitives = [each for each in primitives if not each.for_apps]
+        primitives = [primitive for primitive in primitives if not primitive.for_apps]
     public = not is_limited and is_for_everybody(server, primitives)
     is_searched = member == "tools" and server.search_above > 0  # which counts all that the caller may know of
     entries = [primitive for primitive in primitives if is_searched or primitive.position > after]
     build = partial(_built, context, member, entries, after, show, language, public=public, is_searched=is_searched)
     # One thread hop for all: permissions may query, and so may late definitions.
-    is_query = not public or any(each.is_late for each in entries)
+    is_query = not public or any(entry.is_late for entry in entries)
     page, is_whole = await context.site_runner.sync(build) if is_query else build()
     # Only positions of real cursors are cached, or clients could fill the memory.
     if public and is_whole and after in {-1, *(primitive.position for primitive in primitives)}:
         pages[member, after, language, apps] = page
     return page
+
+
+async def _spoken_language(context: Context) -> str:
+    """Return the language of the call: the caller's, or the one that the site's context managers activate."""
+    if not settings.CALL_CONTEXT_MANAGERS:
+        return context.language
+    return await context.site_runner.sync(translation.get_language) or context.language
 
 
 def _built(
@@ -229,11 +252,11 @@ def _built(
     known = entries if public else known_of(context, entries)
     first, known = tool_search.offered(server, known, after) if is_searched else ((), known)
     shown = known[: max(server.page_size - len(first), 1)]
-    lacking = [each for each in shown if each in _left_out]
-    made = [entry_of(each, language, show) for each in shown]
-    if any(each not in _left_out for each in lacking):
+    lacking = [primitive for primitive in shown if primitive in _left_out]
+    made = [entry_of(primitive, language, show) for primitive in shown]
+    if any(primitive not in _left_out for primitive in lacking):
         _tell_of_more(server, member)
-    definitions = [*(spoken(first, language) if language else first), *(each for each in made if each is not None)]
+    definitions = [*(spoken(first, language) if language else first), *(entry for entry in made if entry is not None)]
     fields: dict[str, Any] = {member: definitions}
     if len(known) > len(shown):
         fields["nextCursor"] = encode_cursor(shown[-1].position)
@@ -278,12 +301,12 @@ def entry_of(
 async def list_resources(context: Context) -> Result:
     """Handle ``resources/list``: registered resources, then rows of models."""
     cursor = context.params.get("cursor")
-    rows = context.server.rows
+    rows, show = context.server.rows, methodcaller("entry", context)
     if rows is None:
-        return await page_of(context, "resources", context.server.resources.values())
+        return await page_of(context, "resources", context.server.resources.values(), show)
     if not is_cursor(cursor):
         return await context.site_runner.sync(partial(_rows, context, rows, cursor, context.server.page_size, ()))
-    page = await page_of(context, "resources", context.server.resources.values())
+    page = await page_of(context, "resources", context.server.resources.values(), show)
     if "nextCursor" in page.fields:
         return page
     own = page.fields["resources"]
@@ -305,7 +328,7 @@ def list_tools(context: Context) -> Coroutine[Any, Any, Result]:
 
 def _listed(context: Context, tool: Tool) -> dict[str, Any]:
     """Return a tool's list entry, with what the site knows of it as hints in ``_meta``. Its own ``meta`` wins."""
-    definition: dict[str, Any] = tool.app_definition if context.shows_apps else tool.definition
+    definition: dict[str, Any] = tool.app_definition if context.shows_apps else tool.text_definition
     hints: dict[str, Any] = {}
     if context.server.policies.ask_everybody(tool):
         hints[REQUIRES_USER_INTERACTION] = True
@@ -330,6 +353,7 @@ async def call_tool(context: Context) -> Result:
     policies = context.server.policies
     guarded = tool is not None and (
         tool.is_guarded
+        or context.principal.read_only  # as limits_tools, without a call
         or context.principal.client_id in policies.limits
         or tool.key in policies.blocking
         or tool.for_apps
@@ -341,14 +365,14 @@ async def call_tool(context: Context) -> Result:
     if (context.server.rate is not None or tool.rate is not None) and not context.channel.is_task:
         dialogue = context.channel.dialogue
         count = partial(throttling.count, context.server, tool, context.principal)
-        await context.runner.sync(partial(count, f"{dialogue.id} {dialogue.round}") if dialogue.round else count)
+        await context.site_runner.sync(partial(count, f"{dialogue.id} {dialogue.round}") if dialogue.round else count)
     try:
         return await _serve(context, tool)
-    except Exception as error:  # noqa: BLE001 - tool_failure decides
-        return await _failed(context, tool, error)
+    except BaseException as error:  # noqa: BLE001 - tool_failure decides
+        return await _failed(context, tool, ended_by(context, error))
 
 
-async def _serve(context: Context, tool: Tool) -> Result:
+async def _serve(context: Context, tool: Tool) -> Result:  # noqa: C901 - each further call costs every call of a tool
     """Validate the arguments, require approval if needed, and run the tool or start a task."""
     if tool.is_late:
         await context.site_runner.sync(tool.find_failure)
@@ -359,6 +383,8 @@ async def _serve(context: Context, tool: Tool) -> Result:
         arguments = _known(arguments, tool)
     if tool.mirrors and context.relay is None:
         context.channel.check_mirrors(tool.mirrors, arguments)
+    if not READABLE.isdisjoint(map(type, arguments.values())):
+        arguments = await _read_text(context, tool, arguments)
     if settings.CALL_CONTEXT_MANAGERS or context.is_large:
         keywords = await _validated(context, tool, arguments)
     else:
@@ -371,12 +397,20 @@ async def _serve(context: Context, tool: Tool) -> Result:
         keywords = tool.keywords(context, keywords)
     if tool.task_handler is not None and (answer := await _answered(context, tool, keywords)) is not None:
         return answer
-    run = _run_tool if context.spend is None else _run_resumed
     meta = context.params.get("_meta")
     is_keyed = type(meta) is dict and IDEMPOTENCY_KEY in meta
     if not (is_keyed or tool.is_conducted or settings.TOOL_TIMEOUT):
-        return Result(await run(context, tool, keywords))
-    return Result(await execute_tool(context, tool, arguments, partial(run, context, tool, keywords)))
+        return Result(await _run_tool(context, tool, keywords))
+    return Result(await execute_tool(context, tool, arguments, partial(_run_tool, context, tool, keywords)))
+
+
+async def _read_text(context: Context, tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments with values that were sent as text; the log, approvals and tasks get them too."""
+    read = partial(tool.arguments.read_text, arguments)
+    meant = await context.site_runner.sync(read) if context.is_large else read()
+    if meant is not arguments:
+        context.params = {**context.params, "arguments": {**_arguments(context.params), **meant}}
+    return meant
 
 
 async def _validated(context: Context, primitive: Tool | Prompt, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -409,7 +443,7 @@ async def _answered(context: Context, tool: Tool, keywords: dict[str, Any]) -> R
     if tool.task_handler is None or context.channel.is_task:
         return None
     if context.spend is not None:
-        await _spend(context)
+        await _spend(context, context.spend)
     return await tool.task_handler(context, tool, keywords)
 
 
@@ -427,7 +461,7 @@ async def _call_named(context: Context, relay: Tool) -> Result:
 
     An unknown name is a tool error, because it is an argument to the model. No headers mirror these arguments.
     """
-    arguments = _known(_arguments(context.params), relay)
+    arguments = relay.arguments.read_text(_known(_arguments(context.params), relay))
     try:
         meant = relay.arguments.validate(arguments)
         named = context.server.tools.get(meant["name"])
@@ -444,63 +478,85 @@ async def _call_named(context: Context, relay: Tool) -> Result:
         return tool_failure(ArgumentError([*error.problems, *tool_search.misplaced(arguments)]), context)
 
 
-async def _spend(context: Context) -> None:
+async def _spend(context: Context, spend: Callable[[], bool]) -> None:
     """Use up the client's ``requestState``, after all other checks.
 
     Raises:
         InvalidParams: it was already used.
         InternalError: the database failed. A tool result would end the call, but this request may be repeated.
     """
-    spend, context.spend = context.spend, None
-    if spend is None:
-        return
+    context.spend = None
     try:
-        is_new = await context.runner.sync(spend)
+        is_new = await context.runner.own.sync(spend)
     except Exception as error:
         raise request_failure(error, context) from error
     if not is_new:
         raise InvalidParams("This requestState was already used. Send the call again without it.")
 
 
-async def _run_resumed(
-    context: Context, tool: Tool, keywords: dict[str, Any], conduct: ToolExecution | None = None
-) -> dict[str, Any]:
-    await _spend(context)
-    return await _run_tool(context, tool, keywords, conduct)
-
-
 async def _run_tool(
-    context: Context, tool: Tool, keywords: dict[str, Any], conduct: ToolExecution | None = None
+    context: Context, tool: Tool, keywords: dict[str, Any], execution: ToolExecution | None = None
 ) -> dict[str, Any]:
-    function, grant = tool.function, context.grant
+    """Call the tool's function, on the event loop or in a worker thread."""
+    if context.spend is not None:
+        await _spend(context, context.spend)
     most = settings.MAX_OUTPUT_CHARS if tool.max_output_chars is None else tool.max_output_chars or None
     most_bytes = settings.MAX_BINARY_BYTES
     runner = context.site_runner if settings.CALL_CONTEXT_MANAGERS else context.runner
+    function = tool.function
     if function.is_async:
-        call = partial(function.call if conduct is None else conduct.in_time(function.call), **keywords)
+        call = partial(function.call if execution is None else execution.in_time(function.call), **keywords)
         return await _run_coroutine(context, tool, call, runner, most, most_bytes)
+    work = partial(_run_function, context, tool, keywords, execution, most, most_bytes)
+    if tool.atomic:
+        work = partial(in_transaction, work, context if function.context else None)
+    if context.grant is not None:
+        work = partial(_run_approved, context, context.grant, work)
+    return await runner.sync(work if execution is None else partial(execution.watch, work))
 
-    def job() -> dict[str, Any]:
-        if context.channel.cancelled:  # while it waited for a thread
-            raise Cancelled
-        if conduct is not None:
-            conduct.begin()
-        # In the same thread and transaction, because a returned queryset is read here.
-        fields = tool.output.fields(function.call(**keywords), most, most_bytes)
-        if tool.app is not None:
-            _add_view(context, tool, fields)
-        if context.channel.cancelled and tool.atomic:  # no client will get the result, so roll back
-            raise Cancelled
-        if conduct is not None:
-            conduct.settle(fields)
-        if context.channel.is_task:
-            context.channel.settle(fields)
-        return fields
 
-    work = partial(in_transaction, job, context if function.context else None) if tool.atomic else job
-    if grant is not None:
-        work = partial(grant.around, work)
-    return await runner.sync(work if conduct is None else partial(conduct.watch, work))
+def _run_function(
+    context: Context,
+    tool: Tool,
+    keywords: dict[str, Any],
+    execution: ToolExecution | None,
+    most: int | None,
+    most_bytes: int | None,
+) -> dict[str, Any]:
+    """Call a function in its thread, and in its transaction if it has one. A returned queryset is read here."""
+    if context.channel.cancelled:  # while it waited for a thread
+        raise Cancelled
+    if execution is not None:
+        execution.begin()
+    try:
+        fields = tool.output.fields(tool.function.call(**keywords), most, most_bytes)
+    except BaseExceptionGroup as group:  # what it means decides how the transaction and the approval end
+        raise_contained(group)
+    if tool.app is not None:
+        _add_view(context, tool, fields)
+    if context.channel.cancelled and tool.atomic:  # no client will get the result, so roll back
+        raise Cancelled
+    if execution is not None:
+        execution.settle(fields)
+    if context.channel.is_task:
+        context.channel.settle(fields)
+    return fields
+
+
+def _run_approved(context: Context, grant: ApprovalGrant, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    _require_client(context)
+    return grant.around(work)
+
+
+def _use(context: Context, grant: ApprovalGrant) -> None:
+    _require_client(context)
+    grant.use()
+
+
+def _require_client(context: Context) -> None:
+    """Raise ``Cancelled`` if the client left while its call waited for a thread: its approval is still good then."""
+    if context.channel.cancelled:
+        raise Cancelled
 
 
 async def _run_coroutine(
@@ -514,10 +570,44 @@ async def _run_coroutine(
     if context.grant is not None:
         fields = await _admitted(context, context.grant, call, tool, most, most_bytes)
     else:
-        fields = tool.output.fields(await runner.coroutine(call), most, most_bytes)
+        fields = await _fields_of(tool, await runner.coroutine(call), runner, most, most_bytes)
     if tool.app is not None:
         await run_to_completion(runner, partial(_add_view, context, tool, fields))
     return fields
+
+
+JSON_VALUE = 64
+"""Characters that each value counts as, towards ``MAX_SHORT``."""
+
+
+async def _fields_of(
+    tool: Tool, value: Any, runner: Runner, most: int | None, most_bytes: int | None
+) -> dict[str, Any]:
+    """Convert a coroutine function's result: in a thread, as it may be large, unless it is plain JSON and short."""
+    convert = partial(tool.output.fields, value, most, most_bytes)
+    return convert() if _is_short(value) else await run_to_completion(runner, convert)
+
+
+def _is_short(value: Any) -> bool:
+    """Return True for JSON and records of few values, for which async tools must not wait for a thread."""
+    room, parts = MAX_SHORT, [value]
+    while parts:
+        part = parts.pop()
+        kind = type(part)  # not isinstance(), for which a lazy object would be evaluated
+        room -= JSON_VALUE  # for each, or a record that contains itself would have no end
+        if issubclass(kind, str):
+            room -= len(part)
+        elif kind in {list, tuple, dict}:
+            room -= JSON_VALUE * len(part)
+            if room > 0:
+                parts += [*part.keys(), *part.values()] if kind is dict else part
+        elif hasattr(kind, "__pydantic_fields__") or hasattr(kind, "__dataclass_fields__"):
+            parts += vars(part).values() if hasattr(part, "__dict__") else [...]
+        elif part is not None and not issubclass(kind, int | float):
+            return False
+        if room <= 0:
+            return False
+    return True
 
 
 def _add_view(context: Context, tool: Tool, fields: dict[str, Any]) -> None:
@@ -539,13 +629,14 @@ async def _admitted(
     most_bytes: int | None,
 ) -> dict[str, Any]:
     """``ApprovalGrant.around`` for coroutine functions."""
-    await context.runner.sync(grant.use)
+    await context.runner.sync(partial(_use, context, grant))
     outcome = "error"
     try:
-        fields = tool.output.fields(await context.site_runner.coroutine(call), most, most_bytes)
+        value = await context.site_runner.coroutine(call)
+        fields = await _fields_of(tool, value, context.site_runner, most, most_bytes)
         outcome = "error" if fields.get("isError") else "ok"
-    except (InputRequired, BaseExceptionGroup) as ended:
-        outcome = "" if isinstance(ended, InputRequired) or merged(ended) is not None else "error"
+    except InputRequired:
+        outcome = ""
         raise
     finally:
         if outcome:
@@ -563,8 +654,23 @@ async def read_resource(context: Context) -> Result:
     uri = context.params.get("uri")
     if not isinstance(uri, str):
         raise _not_a_string("uri")
-    contents = await read(context, uri, lambda resource, value: resource.contents(uri, value), context.site_runner)
-    return Result({"contents": contents}, ttl_ms=0)
+
+    def show(resource: Resource, value: Any) -> Result:
+        contents = resource.contents(uri, value, settings.MAX_BINARY_BYTES)
+        return Result({"contents": contents}, ttl_ms=0, parts={"contents": encode(contents)})
+
+    try:
+        return await read(context, uri, show, context.site_runner)
+    except OutputTooLarge as error:
+        raise _not_sent("resource", uri, error) from None
+
+
+def _not_sent(kind: str, name: str, error: OutputTooLarge) -> InternalError:
+    """Return the error for a resource or prompt that is too large, which its site has to mend."""
+    log_rate_limited(logging.WARNING, "a %s is larger than MAX_BINARY_BYTES: %s has %s", kind, name[:200], error)
+    return InternalError(
+        f"This {kind} has {error.size:,} {error.unit}; the limit of this server is {error.limit:,}, so it was not sent."
+    )
 
 
 def list_prompts(context: Context) -> Coroutine[Any, Any, Result]:
@@ -584,13 +690,23 @@ async def get_prompt(context: Context) -> Result:
         raise unknown("prompt", name)
     arguments = _arguments(context.params)
     if wrong := strings_only(arguments):
-        raise InvalidParams(f"Arguments of a prompt must be strings. Not a string: {', '.join(map(repr, wrong))}.")
+        some = ", ".join(repr(name[:100]) for name in wrong[:MOST])
+        more = f" and {len(wrong) - MOST} more" if len(wrong) > MOST else ""
+        raise InvalidParams(f"Arguments of a prompt must be strings. Not a string: {some}{more}.")
     given = {name: value for name, value in arguments.items() if value}  # forms send empty fields
     if settings.CALL_CONTEXT_MANAGERS or context.is_large:
         checked = await _validated(context, prompt, given)
     else:
         checked = prompt.arguments.validate(given)
-    return Result(await run(context, prompt, checked, prompt.fields, context.site_runner, context.language))
+
+    def show(value: Any) -> Result:
+        fields = prompt.fields(value, settings.MAX_BINARY_BYTES)
+        return Result(fields, parts={"messages": encode(fields["messages"])})
+
+    try:
+        return await run(context, prompt, checked, show, context.site_runner)
+    except OutputTooLarge as error:
+        raise _not_sent("prompt", name, error) from None
 
 
 class Method(NamedTuple):
@@ -647,16 +763,40 @@ async def _answer(context: Context, extended: bool, begin: Callable[[], Awaitabl
         handler = method.handler
     else:
         handler = _extension_method(context, known=extended)
+    # The one place that sets the language. The site's managers, which are entered inside, may set another.
+    language = context.language
+    token = AROUND_JOBS.set(partial(_in_language, language, AROUND_JOBS.get(None)))
     try:
-        return await handler(context)
-    except BaseExceptionGroup as group:  # questions of the tasks of a TaskGroup
-        if (asked := merged(group)) is not None:
-            raise asked from None
-        if context.method == "tools/call":
-            return tool_failure(group, context)
-        raise request_failure(group, context) from None
-    except Exception as error:  # noqa: BLE001 - request_failure decides
-        raise request_failure(error, context) from None
+        with translation.override(language):
+            return await handler(context)
+    except BaseException as error:  # noqa: BLE001 - request_failure decides
+        with translation.override(language):
+            raise request_failure(ended_by(context, error), context) from None
+    finally:
+        AROUND_JOBS.reset(token)
+
+
+def _in_language(language: str, around: Callable[[Callable[[], Any]], Any] | None, job: Callable[[], Any]) -> Any:
+    """Run a job of a worker thread, which does not inherit the language."""
+    with translation.override(language):
+        return job() if around is None else around(job)
+
+
+def ended_by(context: Context, error: BaseException) -> Exception:
+    """Return the error that ended a call. Call it where *error* was caught.
+
+    Raises:
+        InputRequired, Cancelled, asyncio.CancelledError, KeyboardInterrupt: it was no error.
+    """
+    ended = contained(error)
+    if isinstance(ended, Cancelled) and not context.cancelled:
+        ended = Escaped(f"The site's code raised {type(ended).__name__} in a call that was not cancelled.")
+        ended.__cause__ = error
+    if isinstance(ended, Exception):
+        return ended
+    if ended is error:
+        raise  # noqa: PLE0704 - called in an except block
+    raise ended from error
 
 
 def _extension_method(context: Context, *, known: bool) -> Callable[[Context], Awaitable[Result]]:
@@ -681,7 +821,7 @@ def can_interact(server: MCPServer, method: str, params: Mapping[str, Any]) -> b
         case "resources/read":
             primitive = server.resources.get(str(params.get("uri")))
             if primitive is None:
-                return any(each.is_interactive for each in server.templates.values())
+                return any(template.is_interactive for template in server.templates.values())
     if primitive is None or primitive.is_interactive:
         return primitive is not None
     # A call may wait for its approver. Expired policies are reloaded only when the call is served.
@@ -715,7 +855,7 @@ def _not_a_string(key: str) -> InvalidParams:
 
 def _arguments(params: Mapping[str, Any]) -> dict[str, Any]:
     arguments = params.get("arguments")
-    if arguments is None:
+    if arguments is None or arguments == []:  # an empty object of some languages
         return {}
     if not isinstance(arguments, dict):
         hint = " Send the object itself, not a string that holds it." if isinstance(arguments, str) else ""
@@ -738,7 +878,7 @@ async def _unknown_tool(context: Context, name: str) -> Unknown:
     nearest = partial(tool_search.nearest, context, name)
     # Whatever the name: response times must not reveal hidden tools.
     is_query = any(
-        each.asks_user or each.key in context.server.policies.blocking for each in context.server.tools.values()
+        tool.asks_user or tool.key in context.server.policies.blocking for tool in context.server.tools.values()
     )
     meant = await context.site_runner.sync(nearest) if is_query else nearest()
     return error if meant is None else Unknown(f"{error.message} Did you mean {meant!r}?")

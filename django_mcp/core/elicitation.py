@@ -6,10 +6,11 @@ string that travels with the question, or in the database, depending on the prot
 
 import hashlib
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Generic, Literal, TypeVar, cast
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar, cast
 
 from django_mcp.primitives.base import FormError, ToolError, sendable
 from django_mcp.protocol.content import Content, PromptMessage, TextContent, check_uri, read_content
@@ -102,11 +103,11 @@ def merged(group: BaseExceptionGroup[Any]) -> InputRequired | None:
     requests: dict[str, dict[str, Any]] = {}
     waiting: list[BaseException] = [asking]
     while waiting:
-        each = waiting.pop(0)
-        if isinstance(each, BaseExceptionGroup):
-            waiting += each.exceptions
-        elif isinstance(each, InputRequired):
-            requests.update(each.requests)
+        error = waiting.pop(0)
+        if isinstance(error, BaseExceptionGroup):
+            waiting += error.exceptions
+        elif isinstance(error, InputRequired):
+            requests.update(error.requests)
     return InputRequired(requests)
 
 
@@ -133,6 +134,11 @@ class Question(Generic[T]):
     def params(self) -> dict[str, Any]:
         """Return the parameters of the request."""
         raise NotImplementedError
+
+    def bind(self, ctx: Any) -> Self:
+        """Return the question as the caller of *ctx* is asked it."""
+        del ctx
+        return self
 
     def read(self, answer: Mapping[str, Any]) -> T:
         """Return the value of an answer.
@@ -189,6 +195,10 @@ class ElicitResult(Generic[T]):
         return self.action == "accept"
 
 
+django_forms: list[Callable[..., Any]] = []
+"""The class that makes an elicitation form of a context, a Django form class and its keyword arguments."""
+
+
 class Elicitation(Question[ElicitResult[Any]]):
     """A form for the person at the client (2026-07-28, Elicitation, Form Mode).
 
@@ -196,19 +206,39 @@ class Elicitation(Question[ElicitResult[Any]]):
 
     Args:
         message: the reason for asking.
-        schema: a pydantic model or Django form class with flat fields, or a JSON Schema of the allowed shape.
+        schema: a pydantic model or Django form class with flat fields, or a JSON Schema of the allowed shape. The rows
+            that a Django form offers are those that the caller may see, as in ``form_tool``.
+        form_kwargs: additional arguments of a Django form class, such as ``{"user": ctx.user}``.
         key: see ``Question``.
     """
 
     method = "elicitation/create"
     needs = "elicitation"
 
-    def __init__(self, message: str, schema: Any, *, key: str | None = None) -> None:
+    def __init__(
+        self, message: str, schema: Any, *, form_kwargs: Mapping[str, Any] | None = None, key: str | None = None
+    ) -> None:
         self.message = sendable(str(message))
-        from django_mcp.primitives.elicitation_schema import form_schema  # noqa: PLC0415 - most sites ask nothing
+        # Most sites ask nothing.
+        from django.forms import BaseForm  # noqa: PLC0415
 
-        self.form = form_schema(schema)
+        from django_mcp.primitives.elicitation_schema import form_schema  # noqa: PLC0415
+
+        self._is_django = isinstance(schema, type) and issubclass(schema, BaseForm)
+        if form_kwargs is not None and not self._is_django:
+            msg = f"form_kwargs are the arguments of a Django form class; {schema!r} is none"
+            raise TypeError(msg)
+        self._given, self._kwargs = schema, form_kwargs
+        self.form: Any = None if self._is_django else form_schema(schema)  # a Django form is made for each caller
         self.key = key
+
+    def bind(self, ctx: Any) -> Self:
+        """Return the question with the choices that the caller has."""
+        if not self._is_django:
+            return self
+        bound = copy(self)
+        bound.form = django_forms[0](ctx, self._given, self._kwargs)
+        return bound
 
     @cached_property
     def params(self) -> dict[str, Any]:
@@ -325,7 +355,7 @@ class Sampling(Question[SamplingResult]):
             "temperature": temperature,
             "stopSequences": list(stop_sequences) or None,
             "modelPreferences": model_preferences,
-            "tools": [dict(each) for each in tools] or None,
+            "tools": [dict(tool) for tool in tools] or None,
             "toolChoice": tool_choice,
         }
 
@@ -333,7 +363,7 @@ class Sampling(Question[SamplingResult]):
     def params(self) -> dict[str, Any]:
         """Return the parameters without options that were not given."""
         given = {key: value for key, value in self.options.items() if value is not None}
-        return cast("dict[str, Any]", sendable({"messages": [_message(each) for each in self.messages], **given}))
+        return cast("dict[str, Any]", sendable({"messages": [_message(message) for message in self.messages], **given}))
 
     def read(self, answer: Mapping[str, Any]) -> SamplingResult:
         """Return the model's message."""
@@ -377,9 +407,9 @@ class Roots(Question[list[Root]]):
     def read(self, answer: Mapping[str, Any]) -> list[Root]:
         """Return the roots."""
         roots = answer.get("roots")
-        if not isinstance(roots, list) or not all(isinstance(each, dict) for each in roots):
+        if not isinstance(roots, list) or not all(isinstance(root, dict) for root in roots):
             raise InvalidParams('The answer to roots/list must have "roots", an array of objects.')
-        return [Root(str(each.get("uri", "")), str(each.get("name") or "")) for each in roots]
+        return [Root(str(root.get("uri", "")), str(root.get("name") or "")) for root in roots]
 
 
 def raw(key: str, answer: Any) -> Mapping[str, Any]:

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 from django_mcp.conf import settings
 from django_mcp.core.channel import Cancelled, IdempotencyRecord
-from django_mcp.core.concurrency import Runner, detached
+from django_mcp.core.concurrency import Runner, detached, reset_after_fork
 from django_mcp.core.deadline import (
     Deadline,
     DeadlineExceeded,
@@ -134,15 +134,17 @@ def _digest(value: Any) -> str:
 WAIT_SECONDS = 5.0
 """Time that a call waits for a slot, if waiting does not block a thread."""
 
-LOOK_SECONDS = 0.5
-"""Interval at which a task that waits for a slot checks for cancellation."""
-
 
 class Slots:
     """A semaphore of *most* slots with a first-in, first-out queue. A slot may be released in any thread."""
 
     def __init__(self, most: int) -> None:
         self._most = most
+        self.after_fork()
+        reset_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Begin with all slots free: those that were taken are the parent's."""
         self._taken = 0
         self._waiting: deque[Future[None]] = deque()
         self._lock = threading.Lock()
@@ -173,33 +175,17 @@ class Slots:
             raise
         return True
 
-    def wait_here(self, check: Callable[[], object]) -> None:
-        """Block this thread until a slot is free, calling *check* periodically, which may raise."""
-        turn: Future[None] = Future()
-        if self.take(turn):
-            return
-        while True:
-            try:
-                turn.result(LOOK_SECONDS)
-            except TimeoutError:
-                try:
-                    check()
-                except BaseException:
-                    if not turn.cancel():
-                        self.give_back()
-                    raise
-            else:
-                return
-
     def give_back(self) -> None:
         """Release a slot to the next waiter."""
         with self._lock:
             while self._waiting:
                 turn = self._waiting.popleft()
                 if turn.set_running_or_notify_cancel():
-                    turn.set_result(None)
-                    return
-            self._taken -= 1
+                    break
+            else:
+                self._taken -= 1
+                return
+        turn.set_result(None)  # outside of the lock: it calls back, and who is called may release the slot
 
 
 T = TypeVar("T")
@@ -217,11 +203,11 @@ async def execute_tool(
     Raises:
         ToolError: a limit of time or concurrency was exceeded, or the same call is already running.
     """
-    conduct = ToolExecution(context, tool, arguments)
+    execution = ToolExecution(context, tool, arguments)
     try:
-        return await conduct.run(partial(run, conduct))
+        return await execution.run(partial(run, execution))
     except DeadlineExceeded:
-        raise ToolError(took_too_long(conduct.seconds or 0, tool)) from None
+        raise ToolError(took_too_long(execution.seconds or 0, tool)) from None
 
 
 class ToolExecution:
@@ -234,7 +220,8 @@ class ToolExecution:
 
     def __init__(self, context: "RequestContext", tool: Tool, arguments: Mapping[str, Any]) -> None:
         self._context, self._tool = context, tool
-        self._slots = slots_of(tool)
+        self._slots = None if context.channel.has_slot else slots_of(tool)
+        self._end = threading.Lock()  # taken once and for all, by the call that leaves or by its job that starts
         self._idempotency = repeat_of(context, tool, arguments)
         # The site's default is for clients that wait; tasks have the tool's limit only.
         usual = None if context.channel.is_task else settings.TOOL_TIMEOUT
@@ -247,26 +234,44 @@ class ToolExecution:
     async def run(self, run: Callable[[], Awaitable[Fields]]) -> Fields:
         """Return the result of *run*. The slot is released when the tool itself ends, which may be later."""
         await self._take_slot()
-        if self.seconds is not None:
-            self.deadline = self._context.deadline = Deadline(self.seconds)
-        if not self._tool.function.is_async:
+        try:
+            if self.seconds is not None:
+                self.deadline = self._context.deadline = Deadline(self.seconds)
+            if self._tool.function.is_async:
+                return await self._once(run)
             in_thread = not self._context.runner.is_inline
             return await (answered_in_time(self.deadline, run) if self.deadline and in_thread else run())
-        try:
-            return await self._once(run)
         finally:
-            self._give_back_slot()
+            # A job that has started keeps the slot until it ends, as its thread goes on without this call. One that has
+            # not started will not run.
+            if self._end.acquire(blocking=False) and self._slots is not None:
+                self._slots.give_back()
 
     # Functions that may block, in their thread
 
     def watch(self, work: Callable[[], Fields]) -> Fields:
-        """Return the result of *work*, a function's whole run with its transaction."""
+        """Return the result of *work*, a function's whole run with its transaction. Takes over the call's slot."""
+        if not self._end.acquire(blocking=False):  # the call has left, and its slot is another's
+            raise Cancelled
         try:
             self._context.check_cancelled()  # while it waited for a thread
-            kept = None if self._idempotency is None else self._idempotency.begin()
+            kept = self._begin()
             return kept or self._watched(work)
         finally:
-            self._give_back_slot()
+            if self._slots is not None:
+                self._slots.give_back()
+
+    def _begin(self) -> Fields | None:
+        """Claim the idempotency key, or return the result of an earlier attempt."""
+        if self._idempotency is None:
+            return None
+        try:
+            return self._idempotency.begin()
+        except ToolError:  # the key is another attempt's
+            raise
+        except BaseException:  # it may have been committed nevertheless
+            self._idempotency.forget()
+            raise
 
     def _watched(self, work: Callable[[], Fields]) -> Fields:
         try:
@@ -314,22 +319,22 @@ class ToolExecution:
     async def _once(self, run: Callable[[], Awaitable[Fields]]) -> Fields:
         if self._idempotency is None:
             return await run()
-        began = False
+        has_begun = False
         try:
-            kept = await self._run_to_completion(self._idempotency.begin)
+            kept = await self._run_to_completion(self._begin)
             if kept is not None:
                 return kept
-            began = True
+            has_begun = True
             fields = await run()
             await self._run_to_completion(partial(self._keep, fields))
         except BaseException as error:
-            if not began or self._may_run_again(error):
+            if not has_begun or self._may_run_again(error):
                 await self._run_to_completion(self._idempotency.forget)
             raise
         return fields
 
     async def _run_to_completion(self, function: Callable[[], T]) -> T:
-        return await run_to_completion(self._context.runner, function)
+        return await run_to_completion(self._context.runner.own, function)
 
     # Both
 
@@ -342,17 +347,10 @@ class ToolExecution:
     async def _take_slot(self) -> None:
         if self._slots is None:
             return
-        if self._context.channel.is_task:  # no open connection
-            self._slots.wait_here(self._context.check_cancelled)
-            return
         # Under WSGI a waiting call would block a worker.
         taken = self._slots.take() if self._context.runner.is_inline else await self._slots.wait()
         if not taken:
             raise ToolError(busy(self._tool))
-
-    def _give_back_slot(self) -> None:
-        if self._slots is not None:
-            self._slots.give_back()
 
 
 async def run_to_completion(runner: Runner, function: Callable[[], T]) -> T:
@@ -372,8 +370,11 @@ _lock = threading.Lock()
 
 
 def slots_of(tool: Tool) -> Slots | None:
-    """Return the slots shared by all calls of a tool, or None without a limit."""
+    """Return the slots shared by all calls of a tool, at whichever endpoint, or None without a limit."""
     if tool.concurrency_limit is None:
         return None
     with _lock:
-        return _slots.setdefault(tool, Slots(tool.concurrency_limit))
+        slots = _slots.get(tool.origin)
+        if slots is None:
+            slots = _slots[tool.origin] = Slots(tool.concurrency_limit)
+        return slots

@@ -6,10 +6,13 @@ imports urllib3.
 
 import http.client
 import io
+import ipaddress
+import queue
 import socket
 import ssl
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -17,8 +20,78 @@ from urllib.request import getproxies, proxy_bypass
 
 from urllib3 import BaseHTTPResponse, HTTPConnectionPool, HTTPSConnectionPool, PoolManager, ProxyManager, make_headers
 from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.exceptions import HTTPError, LocationParseError, NewConnectionError
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    HTTPError,
+    LocationParseError,
+    NewConnectionError,
+    ProxyError,
+    SSLError,
+)
 from urllib3.exceptions import TimeoutError as LateError
+
+
+class NoConnection(ConnectionError):
+    """No connection could be made: no address, no route, no answer, or no certificate that is trusted."""
+
+
+class Resolver:
+    """DNS lookups with a deadline, which ``getaddrinfo`` lacks.
+
+    A lookup runs in a thread of its own. One that is given up keeps its place until it ends, so hosts that never answer
+    cannot pile up threads. Hosts that strangers name get a resolver of their own, so they cannot use up the places of
+    the site's webhooks and issuers.
+
+    Args:
+        most: maximum number of unfinished lookups in this process.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._places = threading.BoundedSemaphore(most)
+
+    def resolve(self, host: str, port: int, timeout: float) -> Sequence[str]:
+        """Return the IP addresses of a host, without duplicates.
+
+        Raises:
+            BlockingIOError: too many lookups are unfinished.
+            TimeoutError: no answer within *timeout* seconds.
+            OSError: it has none.
+        """
+        try:
+            return [str(ipaddress.ip_address(host.strip("[]")))]
+        except ValueError:
+            pass
+        if timeout <= 0:
+            raise TimeoutError
+        if not self._places.acquire(blocking=False):
+            raise BlockingIOError("Too many DNS lookups are unanswered.")
+        answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        thread = threading.Thread(target=self._look_up, args=(host, port, answers), name="django_mcp-dns", daemon=True)
+        try:
+            thread.start()
+        except BaseException:
+            self._places.release()
+            raise
+        try:
+            found = answers.get(timeout=timeout)
+        except queue.Empty:
+            raise TimeoutError("The DNS did not answer in time.") from None
+        if isinstance(found, Exception):
+            raise OSError(f"{host!r} has no address: {found}") from None
+        return list(dict.fromkeys(str(answer[4][0]) for answer in found))
+
+    def _look_up(self, host: str, port: int, answers: "queue.SimpleQueue[Any]") -> None:
+        try:
+            found: Any = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+        except Exception as error:  # noqa: BLE001 - raised in the thread that waits
+            found = error
+        finally:
+            self._places.release()
+        answers.put(found)
+
+
+resolver = Resolver(32)
+"""For hosts that the site configures."""
 
 
 @contextmanager
@@ -38,7 +111,7 @@ def send(
         method: HTTP method.
         url: http or https.
         headers: request headers.
-        timeout: seconds from connecting to the last byte, without DNS resolution.
+        timeout: seconds from the DNS lookup to the last byte.
         body: request body.
         address: IP address to connect to instead of resolving the host, without a proxy. The certificate must match the
             host.
@@ -46,6 +119,7 @@ def send(
 
     Raises:
         TimeoutError: no complete response in time.
+        NoConnection: there is no network to the host, or to the proxy.
         OSError: no response, an incomplete one, or not HTTP.
     """
     if timeout <= 0:
@@ -76,19 +150,25 @@ def send(
     except LocationParseError:  # its message contains the URL, which may be secret
         raise OSError("The URL is invalid.") from None
     except HTTPError as error:
-        # urllib3 derives refused connections from its timeout error.
-        if isinstance(error, LateError) and not isinstance(error, NewConnectionError):
+        if isinstance(error, ConnectTimeoutError | ProxyError | SSLError):
+            raise NoConnection(str(error)) from error
+        if isinstance(error, LateError):
             raise TimeoutError("The server did not respond in time.") from None
         raise OSError(str(error)) from error
 
 
-def _manager(parts: SplitResult, *, is_pinned: bool, ssl_context: ssl.SSLContext | None) -> PoolManager:
+def proxy_for(parts: SplitResult) -> str | None:
+    """Return the proxy that the environment (``HTTPS_PROXY``, ``NO_PROXY``) names for a URL, or None."""
     proxy = getproxies().get(parts.scheme)
+    return proxy if proxy and not proxy_bypass(parts.netloc) else None
+
+
+def _manager(parts: SplitResult, *, is_pinned: bool, ssl_context: ssl.SSLContext | None) -> PoolManager:
     if is_pinned:
         manager = PoolManager(ssl_context=ssl_context, server_hostname=parts.hostname)
-    elif proxy and not proxy_bypass(parts.netloc):
+    elif proxy := proxy_for(parts):
         proxy = proxy if "://" in proxy else f"http://{proxy}"
-        name, password = (unquote(each or "") for each in (urlsplit(proxy).username, urlsplit(proxy).password))
+        name, password = (unquote(part or "") for part in (urlsplit(proxy).username, urlsplit(proxy).password))
         login = make_headers(proxy_basic_auth=f"{name}:{password}") if name else None
         manager = ProxyManager(proxy, proxy_headers=login, ssl_context=ssl_context)
     else:
@@ -104,6 +184,29 @@ class _TimedConnection(HTTPConnection):
         self._deadline = time.monotonic() + cast("float", self.timeout)
         super().connect()
         self.sock.settimeout(_left(self._deadline))
+
+    def _new_conn(self) -> socket.socket:
+        """Connect to the first address that accepts. Certificates are still compared with the host's name."""
+        host = self._dns_host
+        try:
+            addresses = resolver.resolve(host, self.port, _left(self._deadline))
+        except TimeoutError as error:
+            raise ConnectTimeoutError(self, str(error)) from error
+        except OSError as error:
+            raise NewConnectionError(self, str(error)) from error
+        failure: HTTPError = NewConnectionError(self, "The host has no address.")
+        try:
+            for address in addresses:
+                self._dns_host, self.timeout = address, _left(self._deadline)
+                try:
+                    return super()._new_conn()
+                except (NewConnectionError, ConnectTimeoutError) as error:
+                    failure = error
+        except TimeoutError as error:
+            raise ConnectTimeoutError(self, str(failure)) from error
+        finally:
+            self._dns_host = host
+        raise failure
 
     def response_class(self, connection: socket.socket, **options: Any) -> http.client.HTTPResponse:  # type: ignore[override]
         timed = cast("socket.socket", _TimedReader(connection, self._deadline))

@@ -15,7 +15,7 @@ from django.core.signals import setting_changed
 
 from django_mcp.conf import settings
 from django_mcp.core.concurrency import Runner
-from django_mcp.core.elicitation import InputRequired
+from django_mcp.core.failures import must_propagate
 from django_mcp.core.policies import Decision, Rule
 from django_mcp.core.principal import Principal
 from django_mcp.core.request import RequestContext
@@ -64,6 +64,20 @@ def expanded(granted: frozenset[str]) -> frozenset[str]:
 def covers(granted: frozenset[str] | None, needed: frozenset[str]) -> bool:
     """Return True if *granted* includes *needed*. None, a credential without scopes, includes all."""
     return granted is None or needed <= granted or needed <= expanded(granted)
+
+
+def admits(server: "MCPServer", user: Any) -> bool:
+    """Return True if the user passes the endpoint's ``user_passes_test``. May query."""
+    return server.user_passes_test is None or bool(server.user_passes_test(user))
+
+
+def may_call(principal: Principal, server: "MCPServer") -> bool:
+    """Return True if a caller may use an endpoint at all: its ``user_passes_test`` and scopes. May query.
+
+    Requests are answered with what is missing (``transports.authentication``); whatever acts later for a caller asks
+    ``core.resources.refresh_principal``.
+    """
+    return covers(principal.scopes, server.scopes) and admits(server, principal.user)
 
 
 def in_order(scopes: Iterable[str]) -> str:
@@ -140,7 +154,7 @@ def rule_for(context: RequestContext, tool: Tool) -> Rule:
 async def find_rule(context: RequestContext, tool: Tool) -> Rule:
     """``rule_for``, in another thread if it may query."""
     if context.server.policies.needs_groups(tool):
-        return await context.runner.sync(partial(rule_for, context, tool))
+        return await context.runner.own.sync(partial(rule_for, context, tool))
     return rule_for(context, tool)
 
 
@@ -148,7 +162,7 @@ def _user_may(user: Any, primitive: Primitive) -> bool:
     """Return True if the user has all permissions and any of the groups. Superusers need the groups too."""
     if user is None:
         return not (primitive.permissions or primitive.groups)
-    if not all(user.has_perm(each) for each in primitive.permissions):
+    if not all(user.has_perm(permission) for permission in primitive.permissions):
         return False
     return not primitive.groups or not primitive.groups.isdisjoint(groups_of(user))
 
@@ -168,7 +182,9 @@ def is_visible(context: RequestContext, primitive: Primitive) -> bool:
     """Return the result of the site's ``visible`` predicate. False if it raises or would ask the client."""
     try:
         return primitive.visible is None or bool(primitive.visible(context))
-    except (Exception, SystemExit, InputRequired):
+    except BaseException as error:
+        if must_propagate(error):
+            raise
         logger.exception("%s is hidden because its visible() failed", primitive.label)
         return False
 
@@ -199,14 +215,14 @@ async def find_right(context: RequestContext, primitive: Primitive, runner: Runn
 async def look_for(context: RequestContext, others: Iterable[Primitive]) -> None:
     """Take as long for an unknown name as for a hidden one among *others*, so that response times reveal nothing."""
     blocking = context.server.policies.may_block
-    hidden = next((each for each in others if each.asks_user or blocking(each)), None)
+    hidden = next((other for other in others if other.asks_user or blocking(other)), None)
     if hidden is not None:
         await find_right(context, hidden)
 
 
 def known_of(context: RequestContext, primitives: Iterable[Primitive]) -> list[Primitive]:
     """Return the *primitives* that the caller may know of. May query."""
-    return [each for each in primitives if right(context, each)]
+    return [primitive for primitive in primitives if right(context, primitive)]
 
 
 def is_for_everybody(server: "MCPServer", primitives: Iterable[Primitive]) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from time import monotonic
 from typing import Any, NamedTuple
 
-from django_mcp.core.concurrency import Runner, free_pool
+from django_mcp.core.concurrency import Runner, reset_after_fork
 from django_mcp.core.database import NOT_MIGRATED, is_unmigrated
 from django_mcp.core.principal import Principal
 from django_mcp.primitives.base import Primitive
@@ -80,7 +80,7 @@ class Policies:
         self.asking = self._with(Decision.ASK)
 
     def _with(self, decision: Decision) -> frozenset[str]:
-        return frozenset(key for key, rules in self.rules.items() if any(each.decision is decision for each in rules))
+        return frozenset(key for key, rules in self.rules.items() if any(rule.decision is decision for rule in rules))
 
     def may_block(self, primitive: Primitive) -> bool:
         """Return True if it is blocked for some callers."""
@@ -89,11 +89,17 @@ class Policies:
     def ask_everybody(self, tool: Tool) -> bool:
         """Return True if a tool requires approval of all callers."""
         rules = self.rules.get(tool.key, ()) if tool.key in self.asking else ()
-        is_general = any(each.decision is Decision.ASK and each.is_for_everybody for each in rules)
-        return is_general and not any(each.decision is Decision.ALLOW for each in rules)
+        is_general = any(rule.decision is Decision.ASK and rule.is_for_everybody for rule in rules)
+        return is_general and not any(rule.decision is Decision.ALLOW for rule in rules)
+
+    def limits_tools(self, principal: Principal) -> bool:
+        """Return True if the caller's client or credential is limited to some tools."""
+        return principal.read_only or principal.client_id in self.limits
 
     def limit_on(self, primitive: Primitive, principal: Principal) -> Rule | None:
-        """Return the rule that blocks a tool because the caller's client is limited to others, or None."""
+        """Return the rule that blocks a tool, as the caller's client or credential is limited to others, or None."""
+        if principal.read_only and isinstance(primitive, Tool) and primitive.kind == "tool" and not primitive.read_only:
+            return READ_ONLY
         limit = self.limits.get(principal.client_id) if principal.client_id else None
         if limit is None or not isinstance(primitive, Tool) or primitive.kind != "tool":
             return None
@@ -102,7 +108,7 @@ class Policies:
 
     def needs_groups(self, tool: Tool) -> bool:
         """Return True if a rule of the tool depends on groups."""
-        return any(each.group is not None for each in self.rules.get(tool.key, ()))
+        return any(rule.group is not None for rule in self.rules.get(tool.key, ()))
 
     def of(self, tool: Tool, principal: Principal, groups: Collection[str]) -> Rule:
         """Return the strictest rule that names the caller's group or client, else the strictest general one."""
@@ -110,11 +116,12 @@ class Policies:
         if limit is not None:
             return limit
         rules = self.rules.get(tool.key, ())
-        own = [each for each in rules if not each.is_for_everybody and _is_for(each, principal, groups)]
-        return _strictest(own) or _strictest(each for each in rules if each.is_for_everybody) or ALLOWED
+        own = [rule for rule in rules if not rule.is_for_everybody and _is_for(rule, principal, groups)]
+        return _strictest(own) or _strictest(rule for rule in rules if rule.is_for_everybody) or ALLOWED
 
 
 ALLOWED = Rule(Decision.ALLOW)
+READ_ONLY = Rule(Decision.BLOCK, version="read-only")
 NONE = Policies({}, {})
 
 
@@ -171,17 +178,24 @@ class PolicyCache:
 
     Attributes:
         reload: updates all ``Policies`` and returns the seconds until the next reload. Blocks. None without policies.
+        find_unmatched: returns a sentence about each policy of an endpoint that matches nobody. Blocks.
         due: monotonic time of the next reload; 0 for before the next call.
         is_read: True after the first successful reload.
     """
 
     def __init__(self) -> None:
         self.reload: Callable[[], float] | None = None
+        self.find_unmatched: Callable[[Any], list[str]] = lambda _server: []
         self.due = NEVER
         self.is_read = False
         self._expired = 0
         self._retry = self._say_again = 0.0
         self._is_missing = False
+        self.after_fork()
+        reset_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Take a lock of its own: a thread of the parent may hold the other one for ever."""
         self._lock = threading.Lock()
 
     @property
@@ -198,7 +212,7 @@ class PolicyCache:
     async def refresh(self, runner: Runner) -> None:
         """Reload the policies if due."""
         if self.is_due:
-            await (runner if runner.is_inline else free_pool()).sync(self.bring_up_to_date)
+            await runner.own.sync(self.bring_up_to_date)
 
     def bring_up_to_date(self) -> None:
         """Reload the policies if due. Blocks; of concurrent threads, one reloads.

@@ -10,10 +10,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Protocol, Self
 from urllib.parse import parse_qsl, urlencode
 
 from django.conf import settings as django_settings
+from django.core.signals import setting_changed
 from django.utils.translation import get_language_from_request
 
 from django_mcp.conf import settings
@@ -126,6 +128,25 @@ def _cleaned(query: str) -> str:
 _VARIABLES = frozenset(f"HTTP_{name.upper().replace('-', '_')}" for name in HEADERS)
 
 
+MAX_LANGUAGES = 501
+"""Characters of ``Accept-Language`` to keep: Django reads 500, and cuts a longer one after a whole language."""
+
+
+@lru_cache(256)
+def _language(accepted: str) -> str:
+    """Return the language for an ``Accept-Language`` header. Middleware of the site has no part in it."""
+    request: Any = SimpleNamespace(META={"HTTP_ACCEPT_LANGUAGE": accepted}, COOKIES={})
+    return get_language_from_request(request)
+
+
+def _forget_languages(*, setting: str, **_: Any) -> None:
+    if setting in {"LANGUAGES", "LANGUAGE_CODE", "USE_I18N"}:
+        _language.cache_clear()
+
+
+setting_changed.connect(_forget_languages, dispatch_uid="django_mcp.core.request.languages")
+
+
 TRACE = ("traceparent", "tracestate", "baggage")
 
 
@@ -144,6 +165,7 @@ class RequestContext:
         transaction: the tool's transaction, while it runs in one.
         deadline: the running tool's time limit, or None.
         grant: the grant of an approved call.
+        crash: the unexpected exception that ended the call, for the request log; None for any other end.
         is_large: the parameters are too large to validate on the event loop.
         relay: the tool of tool search that the call came through; method and params are those of the named tool. None
             for a direct call.
@@ -153,10 +175,12 @@ class RequestContext:
     __slots__ = (
         "_client",
         "_edge",
+        "_given",
         "_request",
         "_seen",
         "capabilities",
         "channel",
+        "crash",
         "deadline",
         "grant",
         "is_large",
@@ -189,6 +213,7 @@ class RequestContext:
         self.runner = runner
         self._edge = edge
         self._request: Any = None
+        self._given: Mapping[str, Any] = {}
         self.request_id = request_id
         self.method = method
         self.params = params
@@ -198,6 +223,7 @@ class RequestContext:
         self.transaction: Transaction | None = None
         self.deadline: Deadline | None = None
         self.grant: ApprovalGrant | None = None
+        self.crash: BaseException | None = None
         self.relay: Any = None
         self.is_large = False
         self.spend: Callable[[], bool] | None = None
@@ -248,17 +274,32 @@ class RequestContext:
         if self._request is None:
             request = without_credentials(self._edge())
             set_user(request, self.user)  # never that of a session cookie
-            self._request = request
+            self._request, self._given = request, dict(vars(request))
         return self._request
 
     @property
+    def set_on_request(self) -> dict[str, Any]:
+        """The attributes that the site has set on ``request``, as its middleware does for pages.
+
+        Not those of the middleware around the Django view: they are of the request to the endpoint, with its session.
+        """
+        given, nothing = self._given, object()
+        now = {} if self._request is None else vars(self._request)
+        return {name: value for name, value in now.items() if given.get(name, nothing) is not value}
+
+    @property
     def language(self) -> str:
-        """The caller's language: the site's best match for ``Accept-Language``, or its default."""
-        return get_language_from_request(self.request)
+        """The caller's language: the site's best match for ``Accept-Language``, or its default.
+
+        It is active in the call, unless a context manager of the site activates another.
+        """
+        edge: Any = self._edge
+        meta = edge if hasattr(edge, "get") else (self._request or edge()).META
+        return _language((meta.get("HTTP_ACCEPT_LANGUAGE") or "")[:MAX_LANGUAGES])
 
     @property
     def site_runner(self) -> Runner:
-        """``runner``, with the site's ``CALL_CONTEXT_MANAGERS`` around each job."""
+        """``runner``, with the site's ``CALL_CONTEXT_MANAGERS`` around each job: for all code of the site."""
         return SiteRunner(self.runner, lambda: self.request) if settings.CALL_CONTEXT_MANAGERS else self.runner
 
     def inline(self) -> Self:

@@ -2,27 +2,27 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from functools import partial
 from typing import Any, TypeVar
 
 from django.db import models
-from django.utils import translation
 from django.utils.encoding import iri_to_uri
 
-from django_mcp.core.concurrency import INLINE, Runner, run_inline
+from django_mcp.core.concurrency import INLINE, Pool, Runner, free_pool, run_inline, shared_pool
 from django_mcp.core.failures import ABSENT
-from django_mcp.core.permissions import Right, may_use, right
+from django_mcp.core.permissions import Right, may_call, may_use, right
 from django_mcp.core.principal import Principal
 from django_mcp.core.request import RequestContext
 from django_mcp.core.server import MCPServer
-from django_mcp.primitives.base import Primitive, spoken
+from django_mcp.primitives.base import Primitive, translated
 from django_mcp.primitives.resource import Resource
 from django_mcp.protocol.content import ResourceContents, ResourceLink, check_uri
 from django_mcp.protocol.errors import ResourceNotFound
 
 AT_ONCE = 1000
 """URIs per query."""
+MAX_SHORT = 64 * 1024
+"""Characters of a text that is encoded on the event loop."""
 
 
 def matches(server: MCPServer, uri: str) -> Iterable[tuple[Resource, dict[str, Any]]]:
@@ -43,7 +43,8 @@ async def readable_uris(context: RequestContext, uris: Sequence[str]) -> list[st
 def may_query(server: MCPServer) -> bool:
     """Return True if finding out which resources are readable may query the database."""
     return any(
-        each.asks_user or each.exists is not None for each in (*server.resources.values(), *server.templates.values())
+        resource.asks_user or resource.exists is not None
+        for resource in (*server.resources.values(), *server.templates.values())
     )
 
 
@@ -56,7 +57,7 @@ def find_known(context: RequestContext, uris: Sequence[str], *, afresh: bool = F
     for uri in uris:
         for resource, arguments in matches(context.server, uri):
             found.setdefault(resource, []).append((uri, arguments))
-    if afresh and any(each.asks_user or each.exists is not None for each in found):
+    if afresh and any(resource.asks_user or resource.exists is not None for resource in found):
         principal = refresh_principal(context.principal, context.server)
         if principal is None:
             return []
@@ -84,11 +85,29 @@ renewers: dict[str, Callable[[Principal, MCPServer], Principal | None]] = {}
 """By ``Principal.kind``: return the principal with the credential's current rights, or None if it lost access."""
 
 
+credential_checks: list[Callable[[Sequence[Principal], MCPServer], Sequence[Principal]]] = []
+"""Each returns those callers of an endpoint whose credentials are no longer valid."""
+
+
+site_checks: list[Callable[[MCPServer], bool]] = []
+"""Each returns True if ``credential_checks`` of an endpoint run the site's code."""
+
+
+def checking_pool(server: MCPServer) -> Pool:
+    """Return the threads in which an endpoint's callers are looked up again.
+
+    The site's if any of its code takes part; otherwise slow tools must not delay a revocation.
+    """
+    asks_site = server.user_passes_test is not None or any(check(server) for check in site_checks)
+    return shared_pool() if asks_site else free_pool()
+
+
 def refresh_principal(principal: Principal, server: MCPServer | None) -> Principal | None:
     """Return the principal with its current rights, or None if it may no longer call the endpoint.
 
     Everything that acts for a caller after the original request must call this first: tasks, pending calls, streams. It
-    reloads the user, and checks the credential, the client's policy and the endpoint's ``user_passes_test`` again.
+    reloads the user, and checks the credential, the client's policy, and the endpoint's ``user_passes_test`` and scopes
+    again.
     Without a *server* (for the test client's callers), only the user is reloaded.
     """
     user = principal.user
@@ -101,10 +120,35 @@ def refresh_principal(principal: Principal, server: MCPServer | None) -> Princip
     if server is None:
         return principal
     renew = renewers.get(principal.kind) if principal.credential else None  # the test client's have none
-    renewed = principal if renew is None else renew(principal, server)
-    if renewed is None or (server.user_passes_test is not None and not server.user_passes_test(renewed.user)):
-        return None
-    return renewed
+    renewed: Principal | None = principal
+    if renew is not None:
+        renewed = renew(principal, server)
+    elif any(check([principal], server) for check in credential_checks):  # of a site's own authentication class
+        renewed = None
+    return renewed if renewed is not None and may_call(renewed, server) else None
+
+
+def find_ended(principals: Sequence[Principal], server: MCPServer) -> list[Principal]:
+    """Return those of *principals* whose user is gone or inactive, or whose credential no longer opens the endpoint.
+
+    For open streams, which hear of most ends by an event, but not of those in SQL. A few queries for all.
+    """
+    ended = list(_without_user(principals))
+    for check in credential_checks:
+        ended += check(principals, server)
+    return ended
+
+
+def _without_user(principals: Iterable[Principal]) -> Iterable[Principal]:
+    of_model: dict[tuple[type[models.Model], str | None], list[Principal]] = {}
+    for principal in principals:
+        user = principal.user
+        if isinstance(user, models.Model) and user.pk is not None:
+            of_model.setdefault((user.__class__, user._state.db), []).append(principal)  # noqa: SLF001 - documented
+    for (model, alias), theirs in of_model.items():
+        rows = model._default_manager.using(alias).filter(pk__in={context.user.pk for context in theirs})  # noqa: SLF001
+        active = {row.pk for row in rows if getattr(row, "is_active", True)}
+        yield from (principal for principal in theirs if principal.user.pk not in active)
 
 
 T = TypeVar("T")
@@ -116,23 +160,21 @@ async def run(
     arguments: dict[str, Any],
     show: Callable[[Any], T],
     runner: Runner,
-    language: str | None = None,
 ) -> T:
-    """Call a resource's or prompt's function and convert its result with *show* in the same thread.
-
-    *language* is active meanwhile, unless None.
-    """
+    """Call a resource's or prompt's function and convert its result with *show* in the same thread."""
     function, keywords = primitive.function, primitive.keywords(context, arguments)
-    active = nullcontext() if language is None else translation.override(language)
     if function.is_async:
-        with active:
-            return show(await runner.coroutine(function.call, **keywords))
+        value = await runner.coroutine(function.call, **keywords)
+        if isinstance(value, str) and len(value) < MAX_SHORT:
+            return show(value)
+        call = partial(_same, value)  # others are encoded in a thread
+    else:
+        call = partial(function.call, **keywords)
+    return await runner.sync(lambda: show(call()))
 
-    def job() -> T:
-        with active:  # languages are thread-local
-            return show(function.call(**keywords))
 
-    return await runner.sync(job)
+def _same(value: T) -> T:
+    return value
 
 
 async def read(context: RequestContext, uri: str, show: Callable[[Resource, Any], T], runner: Runner) -> T:
@@ -162,14 +204,14 @@ def read_here(context: RequestContext, uri: str) -> list[ResourceContents]:
     """Return the contents of *uri*, read in the calling thread. Raises as ``read`` does."""
     uri, context = _checked(uri), context.inline()
     found = run_inline(read(context, uri, lambda resource, value: resource.read(value), INLINE))
-    return [dataclasses.replace(each, uri=each.uri or uri) for each in found]
+    return [dataclasses.replace(contents, uri=contents.uri or uri) for contents in found]
 
 
 def link_here(context: RequestContext, uri: str) -> ResourceLink:
     """Return a link to *uri* with the title and description of its resource. Raises as ``read`` does."""
     uri = _checked(uri)
     resource, _ = run_inline(_find(context, uri, INLINE))
-    told = spoken(resource.definition, context.language)
+    told = translated(resource.definition)
     return ResourceLink(uri, resource.name, told.get("title"), told.get("description"), resource.mime_type)
 
 

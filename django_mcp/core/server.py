@@ -282,7 +282,7 @@ class MCPServer:
             msg = f"MCPServer {self.name!r}: scopes must be a list, like [{scopes!r}]."
             raise ImproperlyConfigured(msg)
         if connector is not None and not (
-            isinstance(connector, list | tuple) and connector and all(isinstance(each, type) for each in connector)
+            isinstance(connector, list | tuple) and connector and all(isinstance(kind, type) for kind in connector)
         ):
             msg = f"MCPServer {self.name!r}: connector must be a list of models, like [Offer], not {connector!r}."
             raise ImproperlyConfigured(msg)
@@ -393,8 +393,8 @@ class MCPServer:
     def registered(self) -> list[Primitive]:
         """Return all primitives in order of registration, except those generated for models."""
         registries: tuple[Mapping[str, Primitive], ...] = (self.tools, self.resources, self.templates, self.prompts)
-        found = (each for registry in registries for each in registry.values() if not each.is_generated)
-        return sorted(found, key=lambda each: each.position)
+        found = (primitive for registry in registries for primitive in registry.values() if not primitive.is_generated)
+        return sorted(found, key=lambda primitive: primitive.position)
 
     def add(self, primitive: Primitive) -> None:
         """Register a primitive.
@@ -417,9 +417,9 @@ class MCPServer:
         if isinstance(primitive, Tool) and primitive.app is not None:
             self._add_app(primitive.app)
         if not primitive.is_generated:  # each endpoint generates its own
-            for each in every_server():
-                if each.source is self:
-                    each._take(primitive)  # noqa: SLF001 - of the same class
+            for server in every_server():
+                if server.source is self:
+                    server._take(primitive)  # noqa: SLF001 - of the same class
 
     def _add_app(self, app: Resource) -> None:
         """Register the page of a tool's app, which other tools may have too."""
@@ -507,14 +507,18 @@ class MCPServer:
         offered = {"tools": self.tools, "resources": self.resources or self.templates, "prompts": self.prompts}
         self.capabilities = {capability: {} for capability, primitives in offered.items() if primitives}
         registries: tuple[Mapping[str, Primitive], ...] = (self.tools, self.resources, self.templates, self.prompts)
-        if any(each.is_interactive and each.function.context for registry in registries for each in registry.values()):
+        if any(
+            primitive.is_interactive and primitive.function.context
+            for registry in registries
+            for primitive in registry.values()
+        ):
             self.capabilities["logging"] = {}
         completable: tuple[Prompt | Resource, ...] = (*self.prompts.values(), *self.templates.values())
-        if any(each.completers for each in completable):
+        if any(primitive.completers for primitive in completable):
             self.capabilities["completions"] = {}
-        brought = (each.extension for registry in registries for each in registry.values())
-        self.extensions = {each.name: each for each in brought if each is not None}
-        self.is_translated = any(each.is_translated for registry in registries for each in registry.values())
+        brought = (primitive.extension for registry in registries for primitive in registry.values())
+        self.extensions = {extension.name: extension for extension in brought if extension is not None}
+        self.is_translated = any(primitive.is_translated for registry in registries for primitive in registry.values())
         self.pages = {}
         policy_cache.expire()
 
@@ -525,9 +529,9 @@ server = MCPServer("default", path="mcp")
 
 def servers() -> Iterator[MCPServer]:
     """Yield every endpoint to serve: all except an unused default endpoint next to others."""
-    for each in _servers.values():
-        if each is not server or not each.is_empty() or len(_servers) == 1:
-            yield each
+    for known in _servers.values():
+        if known is not server or not known.is_empty() or len(_servers) == 1:
+            yield known
 
 
 def every_server() -> list[MCPServer]:
@@ -551,7 +555,7 @@ def together(steps: Iterable[Callable[[], Any]]) -> None:
 
 def snapshots() -> dict[str, Snapshot]:
     """Return a snapshot of every endpoint, for ``restore_all``."""
-    return {name: each.snapshot() for name, each in _servers.items()}
+    return {name: server.snapshot() for name, server in _servers.items()}
 
 
 def restore_all(before: Mapping[str, Snapshot]) -> None:

@@ -12,6 +12,8 @@ from django_mcp.primitives.output import ToolResult
 from django_mcp.primitives.schema import json_schema
 
 CONTEXT = "ctx"
+GIVEN = Parameter("given", Any, None, None)
+"""The parameter of functions that take all arguments as one mapping, because their names are arbitrary."""
 
 
 def function(
@@ -36,11 +38,12 @@ def function(
     made.owner = owner  # type: ignore[attr-defined]
     own = Parameter(CONTEXT, Context, EMPTY, None)
     everything = [own, *parameters]
-    made.__annotations__ = {each.name: _annotation(each) for each in everything}
+    made.__annotations__ = {parameter.name: _annotation(parameter) for parameter in everything}
     if returns is not EMPTY:
         made.__annotations__["return"] = returns
     signature = [
-        inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default) for each in everything
+        inspect.Parameter(parameter.name, inspect.Parameter.KEYWORD_ONLY, default=parameter.default)
+        for parameter in everything
     ]
     made.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
     return made

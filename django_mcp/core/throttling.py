@@ -1,4 +1,4 @@
-"""Rate limits of tool calls, client registrations and client metadata documents."""
+"""Rate limits of tool calls, client registrations, client metadata documents and client secrets."""
 
 import hashlib
 import logging
@@ -47,8 +47,8 @@ class RateThrottle:
     all requests are allowed.
 
     Args:
-        scope: what is counted: ``"calls of tools"``, ``"calls of 'search'"`` for one tool, ``"registrations"`` or
-            ``"documents of clients"``.
+        scope: what is counted: ``"calls of tools"``, ``"calls of 'search'"`` for one tool, ``"registrations"``,
+            ``"documents of clients"`` or ``"failing client secrets"``.
         rate: the limit; None for none.
     """
 
@@ -61,7 +61,7 @@ class RateThrottle:
         """Return the cache key to count under, or None for no limit.
 
         Args:
-            ident: identifies a caller at an endpoint, or an IP address.
+            ident: identifies a caller at an endpoint, an IP address or network, or a user.
             principal: the caller of a tool, if any.
         """
         return f"django_mcp.rate.{_digest(f'{self.scope} {ident}')}"

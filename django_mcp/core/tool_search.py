@@ -6,7 +6,6 @@ call, with all its checks. There is one for each kind of risk, so that a client'
 Word rarity is computed among the caller's tools, so that scores do not reveal others.
 """
 
-import difflib
 import logging
 import math
 import re
@@ -14,22 +13,25 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import islice
 from typing import Annotated, Any
 from weakref import WeakKeyDictionary
 
-from django.utils import translation
 from django.utils.text import camel_case_to_spaces
 from pydantic import Field
 
 from django_mcp.core.context import Context
 from django_mcp.core.permissions import Right, known_of, right
 from django_mcp.core.server import FINDERS, MCPServer
-from django_mcp.primitives.base import Primitive, spoken
+from django_mcp.primitives.base import Primitive, translated
 from django_mcp.primitives.output import ToolResult
 from django_mcp.primitives.tool import Tool
+from django_mcp.primitives.validation_errors import close_matches
 from django_mcp.protocol.content import TextContent
 from django_mcp.protocol.meta import ALWAYS_LOAD
 
+MAX_MISPLACED = 20
+"""Arguments of a relay that are looked at for one that belongs to the tool it calls."""
 MAX_TAGS = 30
 """Tags listed in the description of ``search_tools``."""
 _CLOSE = 0.75
@@ -58,7 +60,7 @@ def find(server: MCPServer, name: Any) -> Tool | None:
     """Return ``search_tools`` or a relay by name, if the endpoint searches its tools."""
     if not (server.search_above and isinstance(name, str) and name in FINDERS):
         return None
-    return next(each for each in finders() if each.name == name)
+    return next(finder for finder in finders() if finder.name == name)
 
 
 def called_tool(server: MCPServer, params: Mapping[str, Any]) -> Tool | None:
@@ -76,7 +78,7 @@ def called_tool(server: MCPServer, params: Mapping[str, Any]) -> Tool | None:
 def misplaced(arguments: Mapping[str, Any]) -> Iterable[str]:
     """Yield a hint if arguments of the named tool were passed to a relay itself."""
     own = finders()[1].arguments.names
-    if any(each not in own and not difflib.get_close_matches(each, own, n=1) for each in arguments):
+    if any(name not in own and not close_matches(name, own) for name in islice(arguments, MAX_MISPLACED)):
         yield "Put the arguments of the tool itself into 'arguments'."
 
 
@@ -90,11 +92,11 @@ def nearest(context: Context, name: str) -> str | None:
 
     Names are compared word by word, so that ``set_price`` is never suggested for ``get_price``.
     """
-    usable = (each.name for each in context.server.tools.values() if right(context, each) is Right.USE)
-    words = {_words(each): each for each in usable if each != name}
+    usable = (tool.name for tool in context.server.tools.values() if right(context, tool) is Right.USE)
+    words = {_words(usable_name): usable_name for usable_name in usable if usable_name != name}
     wanted = _words(name[:100])
-    close = difflib.get_close_matches(wanted, words, n=5, cutoff=_CLOSE)
-    return next((words[each] for each in close if _is_alike(wanted, each)), None)
+    close = close_matches(wanted, words, n=5, cutoff=_CLOSE)
+    return next((words[key] for key in close if _is_alike(wanted, key)), None)
 
 
 def _words(name: str) -> str:
@@ -105,7 +107,7 @@ def _is_alike(wanted: str, name: str) -> bool:
     ones, others = wanted.split(), name.split()
     return "".join(ones) == "".join(others) or (
         len(ones) == len(others)
-        and all(difflib.get_close_matches(one, [other], cutoff=_CLOSE) for one, other in zip(ones, others, strict=True))
+        and all(close_matches(one, [other], cutoff=_CLOSE) for one, other in zip(ones, others, strict=True))
     )
 
 
@@ -116,19 +118,19 @@ def offered(
 
     The definitions depend on the caller if *known* does: the description of ``search_tools`` lists tags.
     """
-    listed = known if len(known) <= server.search_above else [each for each in tools_in(known) if each.always_listed]
-    behind_it = [each for each in listed if each.position > after]
+    listed = known if len(known) <= server.search_above else [tool for tool in tools_in(known) if tool.always_listed]
+    behind_it = [tool for tool in listed if tool.position > after]
     if listed is known or after >= 0:
         return (), behind_it
     search, *relays = finders()
     words = f"{search.description}\n\n{overview(tools_in(known))}"
-    return ({**search.definition, "description": words}, *(each.definition for each in relays)), behind_it
+    return ({**search.definition, "description": words}, *(relay.definition for relay in relays)), behind_it
 
 
 def overview(tools: Iterable[Tool]) -> str:
     """Return the number of tools, and their tags."""
     tools = list(tools)
-    counted = Counter(tag for each in tools for tag in each.tags)
+    counted = Counter(tag for tool in tools for tag in tool.tags)
     frequent = sorted(counted, key=lambda tag: (-counted[tag], tag))[:MAX_TAGS]
     named = ", ".join(f"{tag} ({counted[tag]})" for tag in sorted(frequent))
     number = "is 1 tool" if len(tools) == 1 else f"are {len(tools)} tools"
@@ -137,7 +139,7 @@ def overview(tools: Iterable[Tool]) -> str:
 
 def tools_in(primitives: Iterable[Primitive]) -> list[Tool]:
     """Return the tools of *primitives*."""
-    return [each for each in primitives if isinstance(each, Tool)]
+    return [primitive for primitive in primitives if isinstance(primitive, Tool)]
 
 
 NAME, TITLE, TAGS, DESCRIPTION, ARGUMENT, ABOUT_ARGUMENT = 5.0, 4.0, 4.0, 2.0, 1.5, 1.0
@@ -159,16 +161,18 @@ _words_of: WeakKeyDictionary[Tool, Mapping[str, float]] = WeakKeyDictionary()
 def words(text: str) -> list[str]:
     """Return the words of a text or name in lower case without accents. ``camelCase`` and ``snake_case`` are split."""
     apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", text)
-    plain = "".join(each for each in unicodedata.normalize("NFKD", apart) if not unicodedata.combining(each))
+    plain = "".join(
+        character for character in unicodedata.normalize("NFKD", apart) if not unicodedata.combining(character)
+    )
     return re.findall(r"[^\W_]+", plain.casefold())
 
 
 def best(tools: Sequence[Tool], query: str) -> list[Tool]:
     """Return the *tools* that match a word of *query*, best first; ties keep their order."""
     wanted = list(dict.fromkeys(words(query)))[:MAX_WORDS]
-    hits = [{each: _hit(weights, each) for each in wanted} for weights in map(_weights, tools)]
-    rarity = {each: _rarity(sum(hit[each] > 0 for hit in hits), len(tools)) for each in wanted}
-    scores = [sum(rarity[each] * found / (found + SATURATION) for each, found in hit.items()) for hit in hits]
+    hits = [{word: _hit(weights, word) for word in wanted} for weights in map(_weights, tools)]
+    rarity = {word: _rarity(sum(hit[word] > 0 for hit in hits), len(tools)) for word in wanted}
+    scores = [sum(rarity[word] * found / (found + SATURATION) for word, found in hit.items()) for hit in hits]
     order = sorted(range(len(tools)), key=lambda place: -scores[place])
     return [tools[place] for place in order if scores[place] > 0]
 
@@ -241,12 +245,10 @@ def search_tools(
         limit: Maximum number of tools to return.
     """
     known = tools_in(known_of(ctx, ctx.server.tools.values()))
-    tools = [each for each in known if is_for_model(ctx, each) and each.find_failure() is None]
-    language = ctx.language if ctx.server.is_translated else None
-    with translation.override(language):
-        found = best(tools, query)
-        shown = [_shown(each) for each in found[:limit]]
-    data: dict[str, Any] = {"tools": spoken(shown, language) if language else shown, "total": len(found)}
+    tools = [tool for tool in known if is_for_model(ctx, tool) and tool.find_failure() is None]
+    found = best(tools, query)
+    shown = [_shown(tool) for tool in found[:limit]]
+    data: dict[str, Any] = {"tools": translated(shown) if ctx.server.is_translated else shown, "total": len(found)}
     if found:
         return ToolResult(data)
     hint = f"No tool matches any of these words. {overview(tools)}"

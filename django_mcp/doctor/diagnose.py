@@ -17,6 +17,7 @@ from django.db import connections, router
 from django.db.migrations.executor import MigrationExecutor
 
 from django_mcp.conf import settings
+from django_mcp.core.policies import policy_cache
 from django_mcp.doctor import probes
 from django_mcp.doctor.http import Visit
 from django_mcp.doctor.messages import Checked, Severity, Stop
@@ -45,7 +46,7 @@ def migrations(visit: Visit) -> str:
     alias = router.db_for_write(Session) or "default"
     executor = MigrationExecutor(connections[alias])
     planned = executor.migration_plan(executor.loader.graph.leaf_nodes())
-    pending = [f"{each.app_label}.{each.name}" for each, _ in planned if each.app_label in OURS]
+    pending = [f"{migration.app_label}.{migration.name}" for migration, _ in planned if migration.app_label in OURS]
     if pending:
         visit.found("migrations.pending", alias=alias, names=", ".join(pending))
     return "all are applied"
@@ -53,10 +54,10 @@ def migrations(visit: Visit) -> str:
 
 def system_checks(visit: Visit) -> str:
     """Run ``manage.py check --deploy --database default``, limited to django_mcp."""
-    for each in checks.run_checks(include_deployment_checks=True, databases=["default"]):
-        if str(each.id).startswith("django_mcp.") and not each.is_silenced() and each.level >= checks.WARNING:
-            kind = "check.error" if each.level >= checks.ERROR else "check.warning"
-            visit.found(kind, id=each.id, message=each.msg, hint=each.hint or "See docs/checks.md.")
+    for message in checks.run_checks(include_deployment_checks=True, databases=["default"]):
+        if str(message.id).startswith("django_mcp.") and not message.is_silenced() and message.level >= checks.WARNING:
+            kind = "check.error" if message.level >= checks.ERROR else "check.warning"
+            visit.found(kind, id=message.id, message=message.msg, hint=message.hint or "See docs/checks.md.")
     return "no problems of django_mcp"
 
 
@@ -124,6 +125,18 @@ class Check(NamedTuple):
     calls: bool = False
 
 
+MAX_NAMED = 5
+"""Maximum policies that a finding names."""
+
+
+def policies(visit: Visit) -> str:
+    """Look for policies that match nobody: a control that was meant to restrict, and does not."""
+    if unmatched := policy_cache.find_unmatched(visit.server):
+        more = f"; and {len(unmatched) - MAX_NAMED} more" if len(unmatched) > MAX_NAMED else ""
+        raise Stop("policies.unmatched", evidence="; ".join(unmatched[:MAX_NAMED]) + more)
+    return "every policy names tools, clients and groups that exist"
+
+
 CHECKS = (
     Check("database", "Database", database),
     Check("migrations", "Migrations", migrations, ("database",)),
@@ -134,6 +147,9 @@ CHECKS = (
     Check("reach", "Reachable", probes.reach),
     Check("answer", "Answers", probes.answer, ("reach",)),
     Check("challenge", "OAuth discovery", probes.challenge, ("answer",)),
+    Check("documents", "Client documents", probes.documents),
+    Check("login", "Login page", probes.login, ("answer", "database")),
+    Check("policies", "Policies", policies, ("database", "migrations")),
     Check("credential", "Credential", probes.credential, ("answer",)),
     Check("pages", "Browser clients", probes.pages, ("answer",)),
     Check("modern", "Modern protocol", probes.modern, ("answer",), calls=True),
@@ -154,7 +170,7 @@ def run(visit: Visit) -> Iterator[Checked]:
     try:
         for check in CHECKS:
             checked = Checked(check.name, check.title)
-            if missing := [each for each in check.needs if each in failed]:
+            if missing := [need for need in check.needs if need in failed]:
                 failed.add(check.name)
                 checked.skipped = f"skipped because of “{title_of(missing[0])}”"
             elif check.calls and not visit.is_open:
@@ -182,4 +198,4 @@ def make(check: Check, visit: Visit, checked: Checked) -> None:
 
 def title_of(name: str) -> str:
     """Return the title of a check."""
-    return next(each.title for each in CHECKS if each.name == name)
+    return next(check.title for check in CHECKS if check.name == name)

@@ -263,6 +263,7 @@ class Visit:
 
     Attributes:
         key: bearer token to send.
+        user: whose temporary key it is, or None.
         is_ours: True if this process's database has the key.
         is_open: True if calls are allowed, with the credential or without.
         row: row of the legacy session in this process's database, if found.
@@ -273,6 +274,7 @@ class Visit:
     server: MCPServer
     path: str
     key: str | None = None
+    user: Any = None
     is_ours: bool = False
     is_open: bool = False
     by_other_header: bool = False

@@ -133,6 +133,34 @@ CLIENTS: Mapping[str, tuple[str, str, str]] = {
         "{name} of {issuer} is {url}, which is not https.",
         "`DJANGO_MCP['BASE_URL'] = 'https://…'`",
     ),
+    "documents.unreachable": (
+        "warning",
+        (
+            "This site cannot fetch {url}: {why}. Claude Code, Codex and others that a document describes cannot sign "
+            "in."
+        ),
+        (
+            "Allow https to claude.ai, chatgpt.com and vscode.dev, directly or by `HTTPS_PROXY`; or "
+            "`DJANGO_MCP['CLIENT_DOCUMENTS'] = False`, so that these clients register themselves."
+        ),
+    ),
+    "login.next": (
+        "warning",
+        (
+            "A user who signs in at {login} is sent to {location} instead of the consent page {next}, as `next` says: "
+            "OAuth clients wait in vain."
+        ),
+        (
+            "Let the login view follow `next` to this page: if it has a list of URL names or paths, add "
+            "`oauth2_provider:authorize`."
+        ),
+    ),
+    # Policies
+    "policies.unmatched": (
+        "warning",
+        "Policies match nobody, so what they should restrict is allowed: {evidence}.",
+        "Correct or remove them in the admin, on the pages *Tools* and *Client policies*.",
+    ),
     # Origin and CORS
     "origin.unchecked": (
         "warning",
@@ -147,7 +175,7 @@ CLIENTS: Mapping[str, tuple[str, str, str]] = {
     "cors.preflight": (
         "error",
         "The preflight request of a page of {origin} returned {status} and {evidence}.",
-        "Let the proxy pass OPTIONS to the endpoint, without a login and without its own response.",
+        "Let the proxy, or a CORS middleware, pass OPTIONS to the endpoint, without a login or its own response.",
     ),
     "cors.exposed": (
         "error",
@@ -282,8 +310,11 @@ SITE: Mapping[str, tuple[str, str, str]] = {
     ),
     "bell.slow": (
         "warning",
-        "A stream received an event of this process only after {seconds} s: the channel layer is not shared.",
-        "Give the server and this process the same `CHANNEL_LAYERS` (host, database number and `prefix`).",
+        "A stream received an event of this process after {seconds} s, by polling: the channel layer is not shared.",
+        (
+            "Give the server and this process the same `CHANNEL_LAYERS` (host, database number and `prefix`). Look for "
+            "warnings about the channel layer in the server's log."
+        ),
     ),
     "bell.unheard": (
         "error",
@@ -483,12 +514,12 @@ class Checked:
     @property
     def severity(self) -> Severity:
         """The highest severity of the findings."""
-        return max((each.severity for each in self.findings), default=Severity.OK)
+        return max((finding.severity for finding in self.findings), default=Severity.OK)
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON value. Without findings it has one finding for success."""
         fine = [] if self.skipped else [Finding(f"{self.name}.ok", Severity.OK, self.seen, "").to_json()]
-        findings = [each.to_json() for each in self.findings] or fine
+        findings = [finding.to_json() for finding in self.findings] or fine
         return {"name": self.name, "severity": self.severity.word, "skipped": self.skipped, "findings": findings}
 
 
@@ -526,14 +557,14 @@ def marks_for(encoding: str | None) -> dict[Severity, str]:
 def shown(checked: Checked, marks: dict[Severity, str]) -> str:
     """Return the text of one check."""
     mark = "-" if checked.skipped else marks[checked.severity]
-    worst = max(checked.findings, key=lambda each: each.severity, default=None)
+    worst = max(checked.findings, key=lambda finding: finding.severity, default=None)
     words = checked.skipped or checked.seen if worst is None else f"{worst.severity.word}: {worst.id}"
     if worst is not None and worst.severity is Severity.HINT and checked.seen:
         words = checked.seen
     line = f"{mark:<2} {checked.title:<{_TITLES}}{words}".rstrip()
-    text = "\n".join([line, *(told(each) for each in checked.findings)])
+    text = "\n".join([line, *(told(finding) for finding in checked.findings)])
     # Text from servers may contain terminal control characters.
-    text = "".join(each if each.isprintable() or each == "\n" else "?" for each in text)
+    text = "".join(character if character.isprintable() or character == "\n" else "?" for character in text)
     return text.translate(_LETTERS).encode("ascii", "replace").decode() if marks is _PLAIN else text
 
 
@@ -554,7 +585,7 @@ def told(finding: Finding) -> str:
 
 def summary(all_checked: Iterable[Checked]) -> str:
     """Return the number of findings by severity."""
-    found = [each.severity for checked in all_checked for each in checked.findings]
+    found = [finding.severity for checked in all_checked for finding in checked.findings]
     count = {kind: found.count(kind) for kind in (Severity.ERROR, Severity.WARNING, Severity.HINT)}
     told = [f"{number} {kind.word}{'' if number == 1 else 's'}" for kind, number in count.items() if number]
     return ", ".join(told) + "." if told else "No problems found."

@@ -7,16 +7,22 @@ import re
 import secrets
 import ssl
 import time
+from collections.abc import Iterator
 from email.utils import parsedate_to_datetime
+from importlib import import_module
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlencode, urljoin, urlsplit
 
+from django.apps import apps
 from django.conf import settings as django_settings
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, REDIRECT_FIELD_NAME, SESSION_KEY
 from django.db import Error as DatabaseError
 from django.shortcuts import resolve_url
-from django.urls import NoReverseMatch
+from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 
+from django_mcp.auth.base import authenticators
+from django_mcp.auth.oauth import OAuth2Authentication
 from django_mcp.auth.protected_resource import canonical, has_metadata
 from django_mcp.conf import settings
 from django_mcp.doctor.http import OLDER, HTTPResponse, Stream, Visit, place
@@ -24,7 +30,8 @@ from django_mcp.doctor.messages import Stop
 from django_mcp.models import Session
 from django_mcp.protocol import headers
 from django_mcp.pubsub.follower import SAFETY_SECONDS
-from django_mcp.pubsub.notify import shared_layer
+from django_mcp.pubsub.notify import layer_is_away, shared_layer
+from django_mcp.pubsub.publish import list_changed_method, publish, revocation_topic, topic
 from django_mcp.revisions.legacy.sessions import end_session
 
 MAX_SECONDS = 30
@@ -135,7 +142,7 @@ def preflight(visit: Visit, origin: str) -> None:
     reply = visit.web.send("OPTIONS", asked)
     if reply.status == 403 and reply.error:  # noqa: PLR2004
         raise Stop("cors.refused", origin=origin)
-    given = {each.strip().lower() for each in reply.headers.get("access-control-allow-headers", "").split(",")}
+    given = {header.strip().lower() for header in reply.headers.get("access-control-allow-headers", "").split(",")}
     lacking = sorted(set(_WANTED.split(", ")) - given)
     allowed = reply.headers.get("access-control-allow-origin")
     if not 200 <= reply.status < 300 or allowed is None or lacking:  # noqa: PLR2004
@@ -351,14 +358,14 @@ def find_row(visit: Visit) -> Session | None:
     """Return the session's row in this process's database, or None."""
     try:
         newest = Session.objects.filter(server=visit.server.name).order_by("-pk")[:50]
-        return next((each for each in newest if each.client.get("name") == visit.name), None)
+        return next((session for session in newest if session.client.get("name") == visit.name), None)
     except DatabaseError:
         return None
 
 
 SLOW_SECONDS = 2.0
-SOON_SECONDS = 0.25
-"""Notifications through a shared channel layer arrive in milliseconds."""
+POLLED = 0.8
+"""Part of ``POLL_INTERVAL`` that a notification takes at least, right after the server has polled."""
 SETTLE_SECONDS = 0.5
 """Wait after opening a stream, when the server reads the event log anyway, which would look like a notification."""
 
@@ -375,22 +382,28 @@ def deployment(visit: Visit) -> str:
 def bell(visit: Visit) -> str:
     """End this run's session from this process, and measure how soon the server ends its stream.
 
-    A slow first result is measured again: a server that only polls may have polled just then.
+    A slow result is measured again: a server that is busy may be slow once.
     """
     if visit.session is None or visit.row is None or not visit.holds_streams:
         return "not measured, because there is no stream or session"
-    took = ring(visit)
-    if took > SOON_SECONDS and shared_layer() is not None:
+    took, polled = ring(visit), POLLED * settings.POLL_INTERVAL
+    if shared_layer() is None or layer_is_away():  # which has a check of its own
+        return f"a stream received an event of this process after {took * 1000:.0f} ms, by polling"
+    if took >= polled:
         greet(visit)
-        took = ring(visit)
-        if took > SLOW_SECONDS:
+        if (took := ring(visit)) >= polled:
             visit.found("bell.slow", seconds=f"{took:.1f}")
     return f"a stream received an event of this process after {took * 1000:.0f} ms"
 
 
 def ring(visit: Visit) -> float:
-    """Open the session's stream, end the session, and return the seconds until the stream ends."""
+    """Open the session's stream, end the session, and return the seconds until the stream ends.
+
+    The session ends when the stream has just received another event. A server that polls has polled then, so its next
+    look is a whole interval away; through a channel layer both arrive in milliseconds.
+    """
     assert visit.row is not None  # noqa: S101
+    server, caller = visit.server, revocation_topic(visit.row.principal_kind, visit.row.principal_id)
     asked = {**visit.named(visit.session), **visit.credential, "Accept": "text/event-stream"}
     stream = visit.web.open("GET", asked)
     if stream is None or stream.status != 200:  # noqa: PLR2004
@@ -398,11 +411,17 @@ def ring(visit: Visit) -> float:
     try:
         stream.line(SLOW_SECONDS)
         time.sleep(SETTLE_SECONDS)
-        began = time.monotonic()
+        began, within = time.monotonic(), SAFETY_SECONDS + SLOW_SECONDS
+        # For the streams of this run's caller alone. Those of other clients with its credential list the tools again.
+        message = {"method": list_changed_method("tools"), "params": {}, "for": [caller]}
+        publish([(topic(server), message)])
+        while (line := stream.line(max(0.0, began + within - time.monotonic()))) and "list_changed" not in line:
+            pass
+        if line:
+            began = time.monotonic()
         end_session(visit.row)
         visit.session = visit.row = None
-        within = SAFETY_SECONDS + SLOW_SECONDS
-        while (line := stream.line(max(0.0, began + within - time.monotonic()))) is not None and line:
+        while line and (line := stream.line(max(0.0, began + within - time.monotonic()))):
             pass
     finally:
         stream.close()
@@ -521,8 +540,8 @@ def resource(visit: Visit, url: str) -> str:
     named = document.get("authorization_servers") or ()
     if not named:
         raise Stop("metadata.no-issuer")
-    for each in named:
-        issuer(visit, str(each))
+    for address in named:
+        issuer(visit, str(address))
     return f"a 401 leads to {' and '.join(map(str, named))}"
 
 
@@ -573,3 +592,69 @@ def issuer(visit: Visit, name: str) -> None:
         parts = urlsplit(str(document.get(endpoint) or ""))
         if parts.scheme == "http" and parts.hostname not in THIS_MACHINE:
             visit.found("issuer.http", name=endpoint, issuer=name, url=document[endpoint])
+
+
+def login(visit: Visit) -> str:
+    """Check that the login page sends a user who is signed in on to the consent page, with a session of ``--as``."""
+    if not _takes_own_tokens(visit):
+        return "not used, because the endpoint takes no tokens of this site"
+    if visit.user is None:
+        return "not checked: pass --as USERNAME"
+    if not apps.is_installed("django.contrib.sessions"):
+        return "not checked, because the site has no sessions of Django"
+    try:
+        consent = reverse("oauth2_provider:authorize")
+        page = urljoin(visit.web.url, resolve_url(django_settings.LOGIN_URL))
+    except NoReverseMatch:  # system checks report both
+        return "not checked, because the site has no login page or no authorization page"
+    asked = f"{consent}?{urlencode({'client_id': visit.name})}"
+    with _session(visit.user) as key:
+        cookie = {"Cookie": f"{django_settings.SESSION_COOKIE_NAME}={key}", "Accept": "text/html"}
+        separator = "&" if urlsplit(page).query else "?"
+        reply = visit.web.send("GET", cookie, url=f"{page}{separator}{urlencode({REDIRECT_FIELD_NAME: asked})}")
+    location = urljoin(page, reply.headers.get("location", ""))
+    if reply.status not in _REDIRECTS or urlsplit(location).path == urlsplit(page).path:
+        return "the login page does not redirect users who are signed in, so what becomes of `next` is unknown"
+    if urlsplit(location).path.rstrip("/") != consent.rstrip("/"):
+        visit.found("login.next", login=page, location=location, next=consent)
+    return "the login page leads to the consent page"
+
+
+@contextlib.contextmanager
+def _session(user: Any) -> Iterator[str]:
+    """Return the key of a session in which a user is signed in, for the time of the block."""
+    session = import_module(django_settings.SESSION_ENGINE).SessionStore()
+    session[SESSION_KEY] = user._meta.pk.value_to_string(user)  # noqa: SLF001 - as login() does
+    session[BACKEND_SESSION_KEY] = django_settings.AUTHENTICATION_BACKENDS[0]
+    session[HASH_SESSION_KEY] = user.get_session_auth_hash() if hasattr(user, "get_session_auth_hash") else ""
+    session.set_expiry(60)
+    session.save()
+    try:
+        yield session.session_key
+    finally:
+        session.delete()
+
+
+def _takes_own_tokens(visit: Visit) -> bool:
+    return apps.is_installed("oauth2_provider") and any(
+        isinstance(authenticator, OAuth2Authentication) for authenticator in authenticators(visit.server)
+    )
+
+
+DOCUMENT = "https://claude.ai/oauth/claude-code-client-metadata"
+"""The document of Claude Code."""
+
+
+def documents(visit: Visit) -> str:
+    """Fetch a metadata document of a widespread client, as this site does when a user signs in there."""
+    if not _takes_own_tokens(visit):
+        return "not used, because the endpoint takes no tokens of this site"
+    from django_mcp.auth.toolkit import CIMDError, oauth2_settings  # noqa: PLC0415 - only with an authorization server
+
+    if not (settings.CLIENT_DOCUMENTS and oauth2_settings.CIMD_ENABLED):
+        return "disabled"
+    try:
+        oauth2_settings.CIMD_METADATA_FETCHER().fetch(DOCUMENT)
+    except CIMDError as error:
+        raise Stop("documents.unreachable", url=DOCUMENT, why=error) from None
+    return f"{urlsplit(DOCUMENT).hostname} can be reached"

@@ -5,8 +5,8 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import Error as DatabaseError
 from django.utils.translation import gettext as _
 
+from django_mcp.core.late_tools import LateTool
 from django_mcp.core.server import every_server
-from django_mcp.integrations.late_tools import LateTool
 
 
 def check_view_tools() -> list[CheckMessage]:

@@ -4,6 +4,7 @@ import inspect
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any, TypeVar, overload
 
 from django import forms
@@ -15,38 +16,48 @@ from django.db.models import Model
 from django.dispatch import receiver
 from django.forms.utils import pretty_name
 from django.http import Http404
-from django.utils import translation
 from django.utils.text import capfirst
 from pydantic_core import to_json
 
 from django_mcp.core.context import Context
 from django_mcp.core.database import rolled_back
-from django_mcp.core.decorators import servers_of
-from django_mcp.core.permissions import Right, covers, right
+from django_mcp.core.decorators import register_at
+from django_mcp.core.late_tools import LateTool
+from django_mcp.core.permissions import Right, right
 from django_mcp.core.request import require_same
 from django_mcp.core.server import Where
 from django_mcp.core.signals import primitive_added
-from django_mcp.core.signatures import function
-from django_mcp.integrations.late_tools import LateTool
-from django_mcp.model_resources.access import RowAccess
+from django_mcp.core.signatures import GIVEN, function
+from django_mcp.model_resources.access import RowAccess, locked_again
 from django_mcp.model_resources.bound_resource import rules_at
 from django_mcp.model_resources.form_app import FormApp
 from django_mcp.model_resources.form_binding import (
-    GIVEN,
+    NOTHING_TO_UPDATE,
     FormArguments,
     FormSetSource,
     FormSource,
     InvalidForm,
     Lookup,
+    commit_sets,
     with_lookup,
+    without_hidden,
     words_of,
 )
 from django_mcp.model_resources.form_schema import asked, foreign_column
 from django_mcp.model_resources.options import ACTIONS, DEFAULT
 from django_mcp.model_resources.pagination import show_row
-from django_mcp.model_resources.previews import changes_of, unless_secret
+from django_mcp.model_resources.previews import MAX_ROWS, changes_of, unless_secret
 from django_mcp.model_resources.schema import column_value, to_json_value
-from django_mcp.model_resources.writes import check_at_once, in_database, require_change, stored
+from django_mcp.model_resources.serializers import serialize_link
+from django_mcp.model_resources.writes import (
+    ADDED,
+    CHANGED,
+    MAY_NOT_UPDATE,
+    check_at_once,
+    in_database,
+    note,
+    stored,
+)
 from django_mcp.primitives.base import Primitive, ToolError, check_options, phrase
 from django_mcp.primitives.function import EMPTY, underlying
 from django_mcp.primitives.markers import MAX_BYTES
@@ -56,20 +67,22 @@ from django_mcp.primitives.tool import Tool
 from django_mcp.primitives.validation_errors import missing_argument
 
 
-def accepted(ctx: Context, done: Any, filled: Iterable[forms.BaseForm], *, change: bool) -> Any:
+def accepted(ctx: Context, done: Any, source: FormSource | FormSetSource, form: Any, *, change: bool) -> Any:
     """Return the tool's result after a form was handled.
 
     Args:
         done: the handler's result. Rows are returned as their ModelResource shows them, other values unchanged.
-        filled: the valid form, or the forms of a formset.
+        source: the form's class.
+        form: the valid form or formset.
         change: True if an existing row was changed.
     """
+    filled = source.forms(form)
     verb = "changed" if change else "created"
     if isinstance(done, models.Model):
         words = f"The {done._meta.verbose_name} was {verb}."  # noqa: SLF001 - Django's documented API
-        return _told(words, _row(ctx, done, next(iter(filled))))
+        return _told(words, _row(ctx, done, filled[0], source))
     if isinstance(done, list) and any(isinstance(each, models.Model) for each in done):
-        rows = [_row(ctx, obj, form) for obj, form in zip(done, filled, strict=False)]
+        rows = [_row(ctx, obj, each, source) for obj, each in zip(done, filled, strict=False)]
         options = done[0]._meta  # noqa: SLF001 - Django's documented API
         words = f"1 {options.verbose_name} was" if len(done) == 1 else f"{len(done)} {options.verbose_name_plural} were"
         return _told(f"{words} {verb}.", {"rows": [row for row in rows if row is not None]})
@@ -82,16 +95,18 @@ def _told(words: str, data: dict[str, Any] | None) -> Any:
     return words if data is None else ToolResult(data, text=f"{words}\n{to_json(data).decode()}")
 
 
-def _row(ctx: Context, obj: Any, form: forms.BaseForm) -> dict[str, Any] | None:
+def _row(ctx: Context, obj: Any, form: Any, source: FormSource | FormSetSource) -> dict[str, Any] | None:
     """Return a row as its ModelResource shows it (None if hidden from the caller), or its key and submitted values."""
     bound = ctx.server.model_resources.get(type(obj))
     if bound is None:
-        return {"pk": to_json_value(obj.pk), **given_values(form)}
+        return {"pk": to_json_value(obj.pk), **given_values(form, source.names(form))}
     access = RowAccess(ctx)
     return show_row(bound, access, access.get_queryset(bound).using(obj._state.db).filter(pk=obj.pk))  # noqa: SLF001
 
 
-def filled_in(verb: str, name: str, filled: Sequence[tuple[forms.BaseForm, Mapping[str, Any]]]) -> dict[str, Any]:
+def filled_in(
+    ctx: Context, verb: str, name: str, filled: Sequence[tuple[forms.BaseForm, Mapping[str, Any]]]
+) -> dict[str, Any]:
     """Return a preview of the submitted values with their labels.
 
     Stored values are added by ``changes_of``, if a ModelResource lets the caller view them.
@@ -103,7 +118,7 @@ def filled_in(verb: str, name: str, filled: Sequence[tuple[forms.BaseForm, Mappi
     changes = []
     for place, (form, given) in enumerate(filled, 1):
         fields, numbered = asked(form), f" ({place})" if len(filled) > 1 else ""
-        for field, value in given_values(form).items():
+        for field, value in _with_titles(ctx, form, fields).items():
             if field in given:
                 label = capfirst(str(fields[field].label or pretty_name(field)))
                 entry = {"field": field, "label": label + numbered, "after": unless_secret(field, value)}
@@ -111,17 +126,43 @@ def filled_in(verb: str, name: str, filled: Sequence[tuple[forms.BaseForm, Mappi
     return {"verb": verb, "object": capfirst(name), "changes": changes}
 
 
-def given_values(form: forms.BaseForm) -> dict[str, Any]:
-    """Return the cleaned values that callers can set, without passwords. Rows are represented by argument or key."""
+def _with_titles(ctx: Context, form: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Return ``given_values`` with links in place of the keys of rows, as far as a ModelResource shows them."""
+    values = given_values(form, names)
+    for name in values:
+        value = without_hidden(form, name)
+        is_many = isinstance(value, models.QuerySet | list) and value and isinstance(value[0], models.Model)
+        if is_many:
+            values[name] = _links(ctx, value[:MAX_ROWS])
+        elif isinstance(value, models.Model):
+            (values[name],) = _links(ctx, [value])
+    return values
+
+
+def _links(ctx: Context, rows: Iterable[Any]) -> list[Any]:
+    """Return a link for each row of one model, or its key if no registered class shows it to the caller."""
+    rows, access = list(rows), RowAccess(ctx)
+    declared = access.as_declared(rules_at(ctx.server, type(rows[0])), rows)
+    links = []
+    for row in rows:
+        bound, shown = declared.get(row.pk, (None, None))
+        link = serialize_link(bound, shown, access) if bound is not None and bound.is_sound else None
+        links.append(to_json_value(row) if link is None else link)
+    return links
+
+
+def given_values(form: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Return the cleaned values of some fields, without passwords. Rows are represented by argument or key."""
+    fields = {name: form.fields[name] for name in names}
     return {
         name: field.mcp_given if hasattr(field, "mcp_given") else _plain(form, name)
-        for name, field in asked(form).items()
+        for name, field in fields.items()
         if name in form.cleaned_data and getattr(field.widget, "input_type", None) != "password"
     }
 
 
 def _plain(form: Any, name: str) -> Any:
-    value = form.cleaned_data[name]
+    value = without_hidden(form, name)
     if (column := foreign_column(form, name)) is not None:
         return column_value(column, value)
     return value.name if isinstance(value, UploadedFile) else to_json_value(value)
@@ -210,10 +251,7 @@ def form_tool(form_class: Any = None, /, *, server: Where = None, **options: Any
     """
 
     def register(made: F) -> F:
-        for each in servers_of(server):
-            declared = DeclaredForm(made, getattr(each, "server", each), **options)
-            for made_tool in declared.tools:
-                each.add(made_tool)
+        register_at(server, lambda each: DeclaredForm(made, getattr(each, "server", each), **options).tools)
         return made
 
     return register if form_class is None else register(form_class)
@@ -245,9 +283,8 @@ class WritePermission:
         if not _allows(ctx, type(obj), "create" if is_new else "update"):
             words = f"add {options.verbose_name_plural}" if is_new else f"update this {options.verbose_name}"
             raise ToolError(f"You do not have permission to {words}.")
-        bound = rules_at(ctx.server, type(obj))
-        if bound is not None and not is_new:
-            require_change(bound, ctx, obj)
+        if not is_new and not RowAccess(ctx).permits(rules_at(ctx.server, type(obj)), "update", obj):
+            raise ToolError(MAY_NOT_UPDATE.format(options.verbose_name))
 
     @property
     def words(self) -> str:
@@ -261,12 +298,10 @@ def is_predicate(given: object) -> bool:
 
 
 def _allows(ctx: Context, model: type[Model], verb: str) -> bool:
-    bound = rules_at(ctx.server, model)
-    if bound is None:
-        return ctx.user is not None and bool(ctx.user.has_perm(_permission(model, verb)))
-    resource = bound.resource
-    scopes = frozenset((*resource.scopes, *resource.write_scopes))
-    return covers(ctx.principal.scopes, scopes) and bool(resource.allows(ctx, verb))
+    rules = rules_at(ctx.server, model)
+    if rules.own is None and (ctx.user is None or not ctx.user.has_perm(_permission(model, verb))):
+        return False
+    return RowAccess(ctx).permits(rules, verb)
 
 
 def _permission(model: type[Model], verb: str) -> str:
@@ -307,8 +342,9 @@ class DeclaredForm:
             else FormSource(form_class, form_kwargs, max_file_bytes, self._label, changes=changes)
         )
         self._written = getattr(form_class, "model", None) if self._is_set else self._source.model
-        self._changes = changes and not self._is_set
+        self._changes, self._saves = changes and not self._is_set, handle is None
         self._handle, self._result, self._instance = self._handling(form_class, handle), result, instance
+        self._is_saved = handle is None or handle == "save"
         self._check_instance(changes, queryset, lookup)
         self._lookup = None if lookup is None else self._looking(server, lookup, queryset)
         call = self.function(_returns(result, handle))
@@ -341,7 +377,7 @@ class DeclaredForm:
             return {}
         if self._changes:
             return {"read_only": False, "destructive": True, **({"idempotent": True} if handle is None else {})}
-        return {"read_only": False, "destructive": False, "idempotent": False} if handle is None else {}
+        return {"read_only": False, **({"destructive": False, "idempotent": False} if handle is None else {})}
 
     def _permitted(self, permission: Any) -> "WritePermission | None":
         if permission != DEFAULT or self._written is None:
@@ -457,30 +493,52 @@ class DeclaredForm:
 
     def _run(self, ctx: Context, keywords: dict[str, Any]) -> Any:
         given = dict(keywords["given"])  # a copy: the lookup argument is removed from it below
-        with translation.override(ctx.language), self._database(), stored(self._label):
+        with self._database(), stored(self._label):
             obj, form = self._filled(ctx, given)
-            is_change = self._changes and not obj._state.adding  # noqa: SLF001 - Django's documented API
+            is_change = not self._is_set and self._written is not None and not _is_new(form)
             done = self._handle(ctx, form)
             if self._written is not None:
+                written: list[Any] = self._source.forms(form) if self._is_saved else []
+                for each in written:
+                    commit_sets(each.instance)
                 check_at_once(self._written)
+                self._note(ctx, obj, form, done, change=is_change)
             if self._result is not None:
                 return self._result(ctx, done)
-            return accepted(ctx, done, self._source.forms(form), change=is_change)
+            return accepted(ctx, done, self._source, form, change=is_change)
+
+    def _note(self, ctx: Context, obj: Any, form: Any, done: Any, *, change: bool) -> None:
+        """Add what was saved to the admin's history.
+
+        What a handler of the site saves is known by the row that it returns, or by a row that is new no more.
+        """
+        if self.tool.read_only:
+            return
+        if self._is_set:
+            saved = [each for each in self._source.forms(form) if not _is_new(each)]
+            if obj is not None and saved:
+                note(ctx, obj, CHANGED, formset=form)
+            added: list[Any] = saved if obj is None else []
+            for each in added:
+                note(ctx, each.instance, ADDED, each)
+        elif change and (self._saves or done is form.instance):
+            note(ctx, form.instance, CHANGED, form)
+        elif not change and not _is_new(form):
+            note(ctx, form.instance, ADDED, form)
 
     def _preview(self, ctx: Context, keywords: dict[str, Any]) -> dict[str, Any]:
         """Return the submitted values for the approver. Raises the errors of an invalid form."""
         given = dict(keywords["given"])  # a copy: the lookup argument is removed from it below
-        with translation.override(ctx.language), self._database(), stored(self._label):
-            obj, form = self._filled(ctx, given)
-            is_change = self._changes and not obj._state.adding  # noqa: SLF001 - Django's documented API
+        with self._database(), stored(self._label):
+            _, form = self._filled(ctx, given)
             filled = self._source.filled(form, given)
             if self._written is None:
-                return filled_in("submit", words_of(self.form_class), filled)
+                return filled_in(ctx, "submit", words_of(self.form_class), filled)
             options = self._written._meta  # noqa: SLF001 - Django's documented API
-            if not is_change:
+            if self._is_set or _is_new(form):
                 name = options.verbose_name_plural if self._is_set else options.verbose_name
-                return filled_in("create", str(name), filled)
-            shown = filled_in("update", f"{options.verbose_name} {obj.pk}", filled)
+                return filled_in(ctx, "create", str(name), filled)
+            shown = filled_in(ctx, "update", f"{options.verbose_name} {form.instance.pk}", filled)
             if (bound := ctx.server.model_resources.get(self._written)) is not None:
                 shown["changes"] = changes_of(bound, ctx, form, given, shown["changes"])
             return shown
@@ -546,14 +604,19 @@ class DeclaredForm:
             require_same(ctx, self._lookup.name, obj)
             return obj
         try:
-            obj = None if self._instance is None else self._instance(ctx)
+            obj = None if self._instance is None else locked_again(partial(self._instance, ctx))
         except (ObjectDoesNotExist, Http404):
             obj = None
         if obj is None and self._instance is not None:
-            raise ToolError("There is nothing to update for this user.")
+            raise ToolError(NOTHING_TO_UPDATE)
         if obj is not None and obj.pk is not None:
             require_same(ctx, "", obj)
         return obj
+
+
+def _is_new(form: Any) -> bool:
+    is_new: bool = form.instance._state.adding  # noqa: SLF001 - Django's documented API
+    return is_new
 
 
 class FormTool(LateTool):

@@ -1,43 +1,54 @@
 """In-process requests to the site's views, and conversion of their responses to tool results."""
 
+import copy
 import io
 import json
 import logging
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial, wraps
 from http import HTTPStatus
+from types import CellType, FunctionType
 from typing import Any
 from urllib.parse import SplitResult, parse_qs, quote, unquote_to_bytes, urlencode, urljoin, urlsplit
 
-from asgiref.sync import async_to_sync, iscoroutinefunction
+from asgiref.sync import async_to_sync, iscoroutinefunction, sync_to_async
 from django.conf import settings
+from django.contrib.auth import REDIRECT_FIELD_NAME
 from django.contrib.messages import get_messages
 from django.contrib.messages.storage.base import BaseStorage, Message
 from django.contrib.sessions.backends.base import SessionBase
-from django.core.exceptions import NON_FIELD_ERRORS, BadRequest, PermissionDenied, SuspiciousOperation
+from django.core.exceptions import (
+    NON_FIELD_ERRORS,
+    BadRequest,
+    MiddlewareNotUsed,
+    PermissionDenied,
+    SuspiciousOperation,
+)
 from django.core.files.uploadedfile import UploadedFile
 from django.core.handlers.base import BaseHandler
 from django.core.handlers.wsgi import WSGIRequest
 from django.core.serializers.json import DjangoJSONEncoder
+from django.db import connections
 from django.forms import BaseForm
 from django.forms.formsets import BaseFormSet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotFound
 from django.http.multipartparser import MultiPartParserError
 from django.http.response import HttpResponseBase
 from django.shortcuts import resolve_url
-from django.urls import Resolver404, get_script_prefix, resolve, set_script_prefix
-from django.utils import translation
+from django.urls import NoReverseMatch, Resolver404, get_script_prefix, resolve, set_script_prefix
+from django.utils import timezone, translation
 from django.utils.crypto import get_random_string, salted_hmac
 from django.utils.http import parse_header_parameters
 from django.utils.log import log_response
 from django.utils.module_loading import import_string
 from pydantic_core import from_json, to_jsonable_python
 
+from django_mcp.conf import settings as settings_of_package
 from django_mcp.core.context import Context
-from django_mcp.core.database import in_transaction
+from django_mcp.core.database import in_transaction, tools_alias
 from django_mcp.core.request import set_user
 from django_mcp.primitives.base import ToolError
 from django_mcp.primitives.output import ToolResult
@@ -49,13 +60,51 @@ SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 WITHOUT_BODY = SAFE | {"DELETE"}
 
 
-def hints(method: str) -> dict[str, bool]:
-    """Return the ``tool`` options (read-only, destructive, idempotent) that fit an HTTP method."""
-    if method in SAFE:
-        return {"read_only": True}
-    if method == "DELETE":
-        return {"read_only": False, "destructive": True, "idempotent": True}
-    return {"read_only": False, "idempotent": True} if method == "PUT" else {"read_only": False}
+_HINTS: Mapping[str, Mapping[str, bool]] = {
+    **{method: {"read_only": True} for method in SAFE},
+    "DELETE": {"read_only": False, "destructive": True, "idempotent": True},
+    "PUT": {"read_only": False, "destructive": True, "idempotent": True},
+    "PATCH": {"read_only": False, "destructive": True},
+    "POST": {"read_only": False},
+}
+
+
+def request_options(method: str, options: Mapping[str, Any], **own: Any) -> dict[str, Any]:
+    """Return the options of a tool that sends requests.
+
+    They have the hints that fit the HTTP method (RFC 9110, section 9.2), and no transaction: the view has one if it has
+    one at its URL.
+
+    Args:
+        options: those of the site, which take precedence unless they are None.
+        own: further defaults.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    hints = {} if given.get("read_only") else _HINTS[method]
+    return {"atomic": False, **hints, **own, **given}
+
+
+def row_preview(verb: str, name: str, changes: Iterable[tuple[str, str, Mapping[str, Any]]]) -> dict[str, Any]:
+    """Return the preview of what a request does to a row, as the approver sees it, without redacted values.
+
+    Args:
+        verb: ``"create"``, ``"update"`` or ``"delete"``.
+        name: of the row.
+        changes: field, label, and the values ``"before"`` and ``"after"`` as far as they are known, with ``"computed"``
+            if a change of the first does not mean that the row has changed.
+    """
+    from django_mcp.model_resources.previews import unless_secret  # noqa: PLC0415 - few calls are previewed
+
+    shown = [
+        {
+            "field": field,
+            "label": label,
+            **{side: unless_secret(field, sides[side]) for side in ("before", "after") if side in sides},
+            **({"computed": True} if sides.get("computed") else {}),
+        }
+        for field, label, sides in changes
+    ]
+    return {"verb": verb, "object": name, "changes": shown}
 
 
 MAX_CHARACTERS = 4000
@@ -316,16 +365,24 @@ def _caller(ctx: Context) -> str:
 
 def _completed(request: SiteRequest, ctx: Context) -> HttpRequest:
     made: Any = request
+    own = vars(request).keys() | _OF_BODY
     set_user(request, ctx.user)
     made.session = EmptySession()
     made._messages = Messages(request)  # noqa: SLF001 - where django.contrib.messages looks
     made._dont_enforce_csrf_checks = True  # noqa: SLF001 - not authenticated by a browser's cookie
-    made.LANGUAGE_CODE = translation.get_language_from_request(request)
+    made.LANGUAGE_CODE = translation.get_language()
     try:
         made.resolver_match = resolve(request.path_info)
     except Resolver404:
         made.resolver_match = None
+    for name, value in ctx.set_on_request.items():  # by context managers, in place of the site's middleware
+        if name not in own and not hasattr(SiteRequest, name):
+            setattr(made, name, value)
     return request
+
+
+_OF_BODY = frozenset({"_body", "_files", "_post", "_post_parse_error", "_upload_handlers", "auser", "scope", "user"})
+"""Attributes of a request that are not for another one: its body, once read, and its caller."""
 
 
 def query_string(query: Mapping[str, Any]) -> str:
@@ -391,40 +448,182 @@ def _quoted(text: str) -> str:
 
 
 def run_view(
-    view: Callable[..., Any], request: HttpRequest, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    view: Callable[..., Any],
+    request: HttpRequest,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    instead: Callable[..., Any] | None = None,
 ) -> HttpResponseBase:
-    """Return the response of a view, as Django's handler would without middleware.
+    """Return the response of a view, as Django's handler would with ``VIEW_MIDDLEWARE`` alone.
 
     The view may be async; call this from synchronous code. ``ATOMIC_REQUESTS`` and an installed
     ``LoginRequiredMiddleware`` are respected. ``Http404``, ``PermissionDenied``, ``SuspiciousOperation`` and
     ``BadRequest`` become empty responses; other exceptions propagate.
+
+    Args:
+        view: the view.
+        request: made by ``site_request``.
+        args: of the view.
+        kwargs: likewise.
+        instead: is called in place of the view, for which middleware takes it.
     """
-    keywords = kwargs or {}
-    error: Exception | None = None
-    response: Any
-    with surroundings(request):
-        try:
-            response = _kept_out(view, request, args, keywords) or _respond(view, request, args, keywords)
-        except (Http404, PermissionDenied, SuspiciousOperation, BadRequest, MultiPartParserError) as raised:
-            # Without the error's message, which Django does not show to clients either.
-            response, error = HttpResponse(status=_status(raised)), raised
+    serving = _Serving(view, args, kwargs or {}, instead or view)
+    with script_prefix(request), timezone.override(timezone.get_current_timezone()):
+        # A time zone that middleware activates must not outlast the request: the next call in the thread may have none.
+
+        response = _middleware(settings_of_package.VIEW_MIDDLEWARE).respond(request, serving)
     if response.status_code >= HTTPStatus.BAD_REQUEST:
+        error = serving.error
         words = f"{response.reason_phrase}: {error}" if error else response.reason_phrase
         trace = None if isinstance(error, Http404) else error
         log_response("%s: %s", words, request.path, response=response, request=request, exception=trace)
     return response  # type: ignore[no-any-return]
 
 
-def _respond(view: Any, request: HttpRequest, args: Sequence[Any], keywords: Mapping[str, Any]) -> HttpResponseBase:
-    handler = BaseHandler()
-    atomic: Any = handler.make_view_atomic(view)
-    call = async_to_sync(atomic) if iscoroutinefunction(atomic) else atomic
-    response: Any = call(request, *args, **keywords)
-    handler.check_response(response, view)
-    return response if getattr(response, "is_rendered", True) else response.render()  # type: ignore[no-any-return]
+def redecorated(outer: Any, replace: Callable[[Any], Any]) -> Any:
+    """Return a copy of a decorated function with another one inside of the same decorators.
+
+    A decorator is known if it holds what it decorates in a closure, as those of Django do, in a ``partial``, or in an
+    attribute of a callable object. Closures share everything else with the original.
+
+    Args:
+        replace: returns what stands in place of a function, or None if that is not the one to replace.
+
+    Returns:
+        None if there is no such function inside.
+    """
+    return _redecorated(outer, replace, set())
 
 
-def _kept_out(view: Any, request: HttpRequest, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+def _redecorated(outer: Any, replace: Callable[[Any], Any], seen: set[int]) -> Any:
+    if id(outer) in seen or isinstance(outer, type) or not callable(outer):
+        return None
+    seen.add(id(outer))
+    if (found := replace(outer)) is not None:
+        return found
+    if isinstance(outer, partial):
+        inner = _redecorated(outer.func, replace, seen)
+        return None if inner is None else partial(inner, *outer.args, **outer.keywords)
+    if isinstance(outer, FunctionType):
+        return _with_cells(outer, replace, seen)
+    for name, value in getattr(outer, "__dict__", {}).items():
+        if (inner := _redecorated(value, replace, seen)) is not None:
+            made = copy.copy(outer)
+            setattr(made, name, inner)
+            return made
+    return None
+
+
+def _with_cells(outer: FunctionType, replace: Callable[[Any], Any], seen: set[int]) -> Any:
+    cells, is_found = [*(outer.__closure__ or ())], False
+    for place, cell in enumerate(cells):
+        with suppress(ValueError):  # the cell is still empty
+            if (inner := _redecorated(cell.cell_contents, replace, seen)) is not None:
+                cells[place], is_found = CellType(inner), True
+    if not is_found:
+        return None
+    made = FunctionType(outer.__code__, outer.__globals__, outer.__name__, outer.__defaults__, tuple(cells))
+    made.__kwdefaults__ = outer.__kwdefaults__
+    made.__dict__.update(outer.__dict__)
+    return made
+
+
+@dataclass
+class _Serving:
+    """A view, its arguments, what is called for it, and the exception in place of its response."""
+
+    view: Callable[..., Any]
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    called: Callable[..., Any]
+    error: Exception | None = None
+
+
+_EXPECTED = (Http404, PermissionDenied, SuspiciousOperation, BadRequest, MultiPartParserError)
+
+
+class _Middleware:
+    """A chain of middleware around the views that tools call, as ``BaseHandler`` has it."""
+
+    def __init__(self, middleware: Sequence[Any]) -> None:
+        self._handler = BaseHandler()
+        self._of_view: list[Any] = []
+        self._of_template: list[Any] = []
+        self._of_exception: list[Any] = []
+        self._chain = self._answering(self._innermost)
+        for given in reversed(middleware):
+            factory = import_string(given) if isinstance(given, str) else given
+            is_async = not getattr(factory, "sync_capable", True)
+            try:
+                made = factory(sync_to_async(self._chain) if is_async else self._chain)
+            except MiddlewareNotUsed:
+                continue
+            self._chain = self._answering(async_to_sync(made) if is_async else made)
+            if hasattr(made, "process_view"):
+                self._of_view.insert(0, _sync(made.process_view))
+            if hasattr(made, "process_template_response"):
+                self._of_template.append(_sync(made.process_template_response))
+            if hasattr(made, "process_exception"):
+                self._of_exception.append(_sync(made.process_exception))
+
+    def respond(self, request: HttpRequest, serving: _Serving) -> Any:
+        """Return the response. Raise an unexpected exception once all middleware has seen a response."""
+        made: Any = request
+        made._mcp_serving = serving  # noqa: SLF001 - the chain is shared by all requests
+        response = self._chain(request)
+        if serving.error is not None and not isinstance(serving.error, _EXPECTED):
+            raise serving.error
+        return response
+
+    def _answering(self, get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
+        """Return a function that responds to exceptions, so that middleware outside of it gets a response."""
+
+        @wraps(get_response, updated=())
+        def respond(request: HttpRequest) -> Any:
+            serving: _Serving = request._mcp_serving  # type: ignore[attr-defined] # noqa: SLF001 - of this module
+            serving.error = None  # of an earlier try: middleware may ask again
+            try:
+                return get_response(request)
+            except Exception as error:  # noqa: BLE001 - respond() raises it
+                serving.error = error
+                # Without the error's message, which Django does not show to clients either.
+                return HttpResponse(status=_status(error))
+
+        return respond
+
+    def _innermost(self, request: HttpRequest) -> Any:
+        serving: _Serving = request._mcp_serving  # type: ignore[attr-defined] # noqa: SLF001 - of this module
+        view, args, keywords = serving.view, serving.args, serving.kwargs
+        for hook in (*self._of_view, _kept_out):
+            if (response := hook(request, view, args, keywords)) is not None:
+                return response
+        atomic: Any = self._handler.make_view_atomic(serving.called)
+        call = async_to_sync(atomic) if iscoroutinefunction(atomic) else atomic
+        try:
+            response = call(request, *args, **keywords)
+        except Exception as error:
+            response = next(filter(None, (hook(request, error) for hook in self._of_exception)), None)
+            if response is None:
+                raise
+        self._handler.check_response(response, view)
+        if not callable(getattr(response, "render", None)):
+            return response
+        for hook in self._of_template:
+            response = hook(request, response)
+        return response if response.is_rendered else response.render()
+
+
+def _sync(hook: Any) -> Any:
+    return async_to_sync(hook) if iscoroutinefunction(hook) else hook
+
+
+@lru_cache(8)
+def _middleware(given: Sequence[Any]) -> _Middleware:
+    return _Middleware(given)
+
+
+def _kept_out(request: HttpRequest, view: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     from django.contrib.auth.middleware import LoginRequiredMiddleware  # noqa: PLC0415 - needs settings
 
     for each in map(import_string, settings.MIDDLEWARE):
@@ -434,19 +633,20 @@ def _kept_out(view: Any, request: HttpRequest, args: Sequence[Any], keywords: Ma
 
 
 def _status(error: Exception) -> int:
+    if not isinstance(error, _EXPECTED):
+        return HTTPStatus.INTERNAL_SERVER_ERROR
     if isinstance(error, Http404):
         return HTTPStatus.NOT_FOUND
     return HTTPStatus.FORBIDDEN if isinstance(error, PermissionDenied) else HTTPStatus.BAD_REQUEST
 
 
 @contextmanager
-def surroundings(request: HttpRequest) -> Iterator[None]:
-    """Set the language and script prefix for a request, as middleware and handler would."""
+def script_prefix(request: HttpRequest) -> Iterator[None]:
+    """Set the script prefix for a request, as Django's handler does. The call has set the language."""
     before = get_script_prefix()
     set_script_prefix(f"{request.META.get('SCRIPT_NAME', '')}/")
     try:
-        with translation.override(translation.get_language_from_request(request)):
-            yield
+        yield
     finally:
         set_script_prefix(before)
 
@@ -468,23 +668,39 @@ def target(response: HttpResponseBase, request: HttpRequest) -> str | None:
 
 
 def require_no_login(url: str, request: Any) -> None:
-    """Raise ToolError if a redirect leads to the login page.
+    """Raise ToolError if a redirect leads to the login page, as that of ``login_required`` does.
 
-    That is: *url* has the current URL as a query parameter, or the user is anonymous and *url* is the login page.
+    That is: *url* is ``LOGIN_URL`` or a ``LoginView`` and has the current URL as a query parameter, or any page that
+    has it as ``next``. For anonymous users ``LOGIN_URL`` is enough. Other pages may have the current URL in a parameter
+    too, such as the next step of a wizard, or a payment provider, which leads back to it.
     """
     parts = _split(url)
     own = {request.get_full_path(), request.build_absolute_uri()}
-    leads_back = any(value in own for values in parse_qs(parts.query).values() for value in values)
+    back = {name for name, values in parse_qs(parts.query).items() if own.intersection(values)}
+    is_login = _is_login(parts, request)
+    if REDIRECT_FIELD_NAME not in back and not (is_login and (back or not request.user.is_authenticated)):
+        return
     if request.user.is_authenticated:
-        if leads_back:
-            raise ToolError("You do not have permission to do this.")
-    elif leads_back or parts.path == _login_path(request):
-        raise ToolError("Authentication is required for this.")
+        raise ToolError("You do not have permission to do this.")
+    raise ToolError("Authentication is required for this.")
 
 
-def _login_path(request: HttpRequest) -> str:
-    with surroundings(request):
-        return urlsplit(resolve_url(settings.LOGIN_URL)).path
+def _is_login(parts: SplitResult, request: HttpRequest) -> bool:
+    """Return True if a URL is ``LOGIN_URL``, or leads to a ``LoginView`` of this site."""
+    with script_prefix(request), suppress(NoReverseMatch):  # the site may have no login page
+        login = _split(urljoin(request.build_absolute_uri(), resolve_url(settings.LOGIN_URL)))
+        if (parts.netloc, parts.path) == (login.netloc, login.path):
+            return True
+    if parts.netloc != request.get_host():
+        return False
+    try:
+        view = resolve(parts.path.removeprefix(request.META.get("SCRIPT_NAME", ""))).func
+    except Resolver404:
+        return False
+    from django.contrib.auth.views import LoginView  # noqa: PLC0415 - imports forms and models
+
+    cls = getattr(view, "view_class", None)
+    return isinstance(cls, type) and issubclass(cls, LoginView)
 
 
 def next_call(url: str, response: HttpResponseBase, request: HttpRequest) -> Call | None:
@@ -543,7 +759,7 @@ def tool_result(
                 return ToolResult(text=_with_messages(request, f"Redirects to {url}"))
             close(response)
             return _after(request, ctx, call, partial(_follow, request, ctx, call, max_bytes, redirects))
-        with surroundings(request):  # the language of messages and form errors
+        with script_prefix(request):
             body = _read(response, max_bytes)
             if response.status_code >= HTTPStatus.BAD_REQUEST:
                 raise refused(response, body, request)
@@ -578,7 +794,8 @@ def _after(request: HttpRequest, ctx: Context, call: Call, follow: Callable[[], 
     if request.method in SAFE:
         return follow()
     try:
-        return in_transaction(follow)
+        # In a savepoint if the tool has a transaction, which a failed query would end; else as at its URL.
+        return in_transaction(follow) if connections[tools_alias()].in_atomic_block else follow()
     except Exception as error:  # noqa: BLE001 - the tool itself has succeeded
         logger.warning("%s of %s redirects to %s, which failed", request.method, ctx.params.get("name"), call.path)
         told = f" {error}" if isinstance(error, ToolError) else ""

@@ -11,7 +11,6 @@ from uuid import UUID
 from django.core.exceptions import ImproperlyConfigured
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.signals import setting_changed
-from django.db import DEFAULT_DB_ALIAS
 from django.dispatch import receiver
 from django.http import HttpRequest, HttpResponseNotFound
 from django.urls import (
@@ -32,24 +31,24 @@ from django.utils.text import camel_case_to_spaces
 from pydantic import Field, TypeAdapter, WithJsonSchema
 
 from django_mcp.core.context import Context
-from django_mcp.core.decorators import servers_of
+from django_mcp.core.decorators import register_at
+from django_mcp.core.late_tools import LateTool
 from django_mcp.core.server import Where, every_server
 from django_mcp.core.signatures import function, optional, shaped
 from django_mcp.integrations.http import (
     FORM,
     MAX_RESPONSE_BYTES,
     METHODS,
-    SAFE,
     WITHOUT_BODY,
     Call,
+    request_options,
     run_view,
+    script_prefix,
     site_request,
-    surroundings,
     tool_result,
 )
-from django_mcp.integrations.late_tools import LateTool
 from django_mcp.primitives.base import Primitive, check_options
-from django_mcp.primitives.function import EMPTY, Parameter
+from django_mcp.primitives.function import EMPTY, Parameter, own_docstring
 from django_mcp.primitives.output import ToolResult
 from django_mcp.primitives.schema import ArgumentError, json_schema, with_one_type
 from django_mcp.primitives.tool import Tool
@@ -368,21 +367,16 @@ class Published:
         callback = self.route.callback
         cls = getattr(callback, "view_class", None)
         if cls is None:
-            return inspect.getdoc(callback) or ""
+            return own_docstring(callback)
         own = cls.__doc__ if cls.__doc__ and cls.__doc__ is not _inherited(cls) else None
         return inspect.cleandoc(own or "")
-
-    @property
-    def is_atomic(self) -> bool:
-        """False if the view is marked ``non_atomic_requests``."""
-        return DEFAULT_DB_ALIAS not in getattr(self.route.callback, "_non_atomic_requests", ())
 
     def __call__(self, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
         """Send a request with these arguments to the view."""
         values = {name: value for name, value in given.items() if value is not None}
         variables = self.route.variables
         others = {name: value for name, value in values.items() if name not in variables}
-        with surroundings(ctx.request):  # translated paths resolve only in their own language
+        with script_prefix(ctx.request):
             path = self.route.path({name: value for name, value in values.items() if name in variables})
             request = site_request(ctx, self._call(path, others))
             found = self.route.match(request)
@@ -430,10 +424,7 @@ class ViewTool(LateTool):
         """Return the complete tool."""
         published = self._published
         words = self._function(published.parameters(), published.words)
-        options = self._options
-        if not published.is_atomic:
-            options = {"atomic": False, **{name: value for name, value in options.items() if value is not None}}
-        return Tool(words, context_type=Context, **options)
+        return Tool(words, context_type=Context, **self._options)
 
 
 @receiver(setting_changed)
@@ -500,9 +491,8 @@ def view_tool(
         view, path, method.upper(), dict(arguments or {}), frozenset(query), content_type, follow, max_response_bytes
     )
     output = None if output_schema is None else _schema_of(output_schema)
-    options.setdefault("read_only", True if published.method in SAFE else None)
-    for each in servers_of(server):
-        each.add(ViewTool(published, output, name=named, description=description, **options))
+    options = request_options(published.method, options)
+    register_at(server, lambda _: [ViewTool(published, output, name=named, description=description, **options)])
 
 
 def _name(view: Any) -> str:

@@ -104,7 +104,7 @@ def _described(server: MCPServer, *, for_registry: bool) -> dict[str, Any]:
         "description": info.get("description") or _title(server),
         "version": info["version"],
         "websiteUrl": info.get("websiteUrl"),
-        "icons": [each for each in info.get("icons", ()) if not for_registry or _is_for_registry(each)],
+        "icons": [icon for icon in info.get("icons", ()) if not for_registry or _is_for_registry(icon)],
     }
     return {key: value for key, value in found.items() if value}
 
@@ -123,7 +123,7 @@ def _title(server: MCPServer) -> str:
 
 def _remote(server: MCPServer) -> dict[str, Any]:
     remote: dict[str, Any] = {"type": "streamable-http", "url": base_url() + path_of(server)}
-    is_public = any(isinstance(each, AllowAny) for each in authenticators(server))
+    is_public = any(isinstance(authenticator, AllowAny) for authenticator in authenticators(server))
     if takes_keys(server) and not is_public and not has_metadata(server):
         header = {"name": "Authorization", "value": "Bearer {api_key}", "isRequired": True, "isSecret": True}
         remote["headers"] = [{**header, "variables": {"api_key": {"isRequired": True, "isSecret": True}}}]

@@ -18,11 +18,12 @@ from django_mcp.auth.api_keys import takes_keys
 from django_mcp.auth.base import AllowAny, authenticators
 from django_mcp.auth.protected_resource import has_metadata, url_of
 from django_mcp.conf import settings
+from django_mcp.core.apps import App
 from django_mcp.core.server import MCPServer
 from django_mcp.integrations.http import METHODS, SAFE
 from django_mcp.listing.documents import MAX_DESCRIPTION, MAX_TITLE, NAME, registry_name
 from django_mcp.primitives.base import spoken
-from django_mcp.primitives.schema import problems
+from django_mcp.primitives.compatibility import breaks, problems
 from django_mcp.version import __version__
 
 DIRECTORIES = {
@@ -41,8 +42,10 @@ SUBMISSION = "developers.openai.com/plugins/deploy/submission"
 OPENAI_AUTH = "developers.openai.com/plugins/build/auth"
 OPENAI_TOOLS = "developers.openai.com/plugins/plan/tools"
 OPENAI_FORM = "developers.openai.com/apps-sdk/schemas/chatgpt-app-submission.v1.json"
+OPENAI_APPS = "developers.openai.com/apps-sdk/reference"
 CODEX = "developers.openai.com/codex/mcp"
 COPILOT = "learn.microsoft.com/microsoft-copilot-studio/mcp-troubleshooting"
+COPILOT_HINTS = "github.com/Azure/data-api-builder/issues/3798"
 COPILOT_SERVER = "learn.microsoft.com/microsoft-copilot-studio/mcp-add-existing-server-to-agent"
 APP_MANIFEST = "learn.microsoft.com/microsoft-365/extensibility/schema/root"
 REGISTRY_SCHEMA = "static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
@@ -96,7 +99,7 @@ class Finding(NamedTuple):
 def findings(directory: str, server: MCPServer) -> list[Finding]:
     """Return what a directory would refuse or advises, refusals first. May query the database."""
     found = [Finding(rule, list(rule.find(server))) for rule in RULES if directory in rule.source]
-    return sorted((each for each in found if each.where), key=lambda each: not each.rule.refuses)
+    return sorted((finding for finding in found if finding.where), key=lambda finding: not finding.rule.refuses)
 
 
 # What the rules look at
@@ -119,33 +122,33 @@ def described(server: MCPServer) -> Iterator[Described]:
 def same_titles(server: MCPServer) -> dict[str, list[str]]:
     """Return the titles that several tools of an endpoint have, each with the names of the tools."""
     found: dict[str, list[str]] = defaultdict(list)
-    for each in described(server):
-        if title := each.definition.get("title"):
-            found[title].append(each.name)
+    for tool in described(server):
+        if title := tool.definition.get("title"):
+            found[title].append(tool.name)
     return {title: names for title, names in found.items() if len(names) > 1}
 
 
 def schemas(schema: Any, where: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield a JSON Schema and all within it, each with its place."""
     if isinstance(schema, list):
-        for each in schema:
-            yield from schemas(each, where)
+        for part in schema:
+            yield from schemas(part, where)
     if not isinstance(schema, Mapping):
         return
     yield where, schema
     for key, value in schema.items():
         if key in {"properties", "$defs", "patternProperties"} and isinstance(value, Mapping):
-            for name, each in value.items():
-                yield from schemas(each, f"{where}.{name}")
+            for name, part in value.items():
+                yield from schemas(part, f"{where}.{name}")
         elif key in {"items", "prefixItems", "additionalProperties", "anyOf", "oneOf", "allOf", "not"}:
             yield from schemas(value, where)
 
 
 def inputs(server: MCPServer, is_wrong: Callable[[Mapping[str, Any]], bool], *, keys: Collection[str]) -> Iterator[str]:
     """Yield the places in the schemas *keys* of tools for which *is_wrong* returns True."""
-    for each in described(server):
+    for tool in described(server):
         for key in keys:
-            places = (place for place, schema in schemas(each.definition.get(key), each.name) if is_wrong(schema))
+            places = (place for place, schema in schemas(tool.definition.get(key), tool.name) if is_wrong(schema))
             yield from dict.fromkeys(places)
 
 
@@ -153,36 +156,46 @@ def inputs(server: MCPServer, is_wrong: Callable[[Mapping[str, Any]], bool], *, 
 
 
 def _without_title(server: MCPServer) -> Iterator[str]:
-    return (each.name for each in described(server) if not each.definition.get("title"))
+    return (tool.name for tool in described(server) if not tool.definition.get("title"))
 
 
 def _without_description(server: MCPServer) -> Iterator[str]:
-    return (each.name for each in described(server) if not each.definition.get("description"))
+    return (tool.name for tool in described(server) if not tool.definition.get("description"))
 
 
 def _without_fitting_hint(server: MCPServer) -> Iterator[str]:
-    for each in described(server):
-        hints = each.definition.get("annotations", {})
+    for tool in described(server):
+        hints = tool.definition.get("annotations", {})
         if not hints.get("readOnlyHint") and "destructiveHint" not in hints:
-            yield each.name
+            yield tool.name
+
+
+def _without_read_only_hint(server: MCPServer) -> Iterator[str]:
+    return (tool.name for tool in described(server) if "readOnlyHint" not in tool.definition.get("annotations", {}))
 
 
 def _writing_without_destructive_hint(server: MCPServer) -> Iterator[str]:
-    for each in described(server):
-        hints = each.definition.get("annotations", {})
+    for tool in described(server):
+        hints = tool.definition.get("annotations", {})
         if not hints.get("readOnlyHint") and hints.get("destructiveHint") is False:
-            yield each.name
+            yield tool.name
 
 
 def _without_all_hints(server: MCPServer) -> Iterator[str]:
-    for each in described(server):
-        if missing := [hint for hint in HINTS if hint not in each.definition.get("annotations", {})]:
-            yield f"{each.name}: {', '.join(missing)}"
+    for tool in described(server):
+        if missing := [hint for hint in HINTS if hint not in tool.definition.get("annotations", {})]:
+            yield f"{tool.name}: {', '.join(missing)}"
+
+
+def _apps_without_domain(server: MCPServer) -> Iterator[str]:
+    for resource in server.resources.values():
+        if isinstance(resource, App) and "domain" not in resource.definition["_meta"]["ui"]:
+            yield resource.uri
 
 
 def _of_reads_and_writes(server: MCPServer) -> Iterator[str]:
     def is_mixed(schema: Mapping[str, Any]) -> bool:
-        methods = {str(each).upper() for each in schema.get("enum", ())} & METHODS
+        methods = {str(value).upper() for value in schema.get("enum", ())} & METHODS
         return bool(methods & SAFE) and bool(methods - SAFE)
 
     return inputs(server, is_mixed, keys=["inputSchema"])
@@ -218,11 +231,11 @@ def _without_copilots_authentication(server: MCPServer) -> Iterator[str]:
 
 
 def _is_open(server: MCPServer) -> bool:
-    return any(isinstance(each, AllowAny) for each in authenticators(server))
+    return any(isinstance(authenticator, AllowAny) for authenticator in authenticators(server))
 
 
 def _authentication(server: MCPServer) -> str:
-    return ", ".join(type(each).__name__ for each in authenticators(server)) or "no authentication"
+    return ", ".join(type(authenticator).__name__ for authenticator in authenticators(server)) or "no authentication"
 
 
 def _without_privacy_policy(server: MCPServer) -> Iterator[str]:  # noqa: ARG001
@@ -250,22 +263,19 @@ def _long_title(server: MCPServer) -> Iterator[str]:
 
 
 def _with_problems(server: MCPServer) -> Iterator[str]:
-    return (f"{each.name}: {problem}" for each in described(server) for problem in problems(each.definition))
+    return (f"{tool.name}: {problem}" for tool in described(server) for problem in problems(tool.definition))
 
 
 def _with_references(server: MCPServer) -> Iterator[str]:
-    return inputs(server, lambda schema: "$ref" in schema, keys=["inputSchema", "outputSchema"])
+    return inputs(server, breaks("reference"), keys=["inputSchema", "outputSchema"])
 
 
 def _of_several_types(server: MCPServer) -> Iterator[str]:
-    return inputs(server, lambda schema: isinstance(schema.get("type"), list), keys=["inputSchema"])
+    return inputs(server, breaks("type-list"), keys=["inputSchema"])
 
 
 def _above_a_number(server: MCPServer) -> Iterator[str]:
-    def is_number(schema: Mapping[str, Any]) -> bool:
-        return not isinstance(schema.get("exclusiveMinimum", True), bool)
-
-    return inputs(server, is_number, keys=["inputSchema"])
+    return inputs(server, breaks("exclusive"), keys=["inputSchema"])
 
 
 def _too_many(server: MCPServer) -> Iterator[str]:
@@ -349,7 +359,7 @@ RULES = (
         {"claude": CRITERIA},
         refuses=True,
         what="Every tool needs a title.",
-        correction="Set title='…' of @tool.",
+        correction="Set title='…' where the tool is declared: @tool, form_tool, view_tool, or the ModelResource.",
         find=_without_title,
     ),
     Rule(
@@ -375,6 +385,22 @@ RULES = (
         what="Every tool needs readOnlyHint, destructiveHint and openWorldHint.",
         correction="Set read_only, destructive and open_world of @tool. read_only=True implies destructive=False.",
         find=_without_all_hints,
+    ),
+    Rule(
+        "tool-hints",
+        {"copilot": COPILOT_HINTS},
+        refuses=False,  # by a report; Microsoft's own pages do not say it
+        what="Microsoft 365 is reported to leave out tools without readOnlyHint.",
+        correction="Set read_only=True if the tool only reads, else False.",
+        find=_without_read_only_hint,
+    ),
+    Rule(
+        "app-domain",
+        {"chatgpt": OPENAI_APPS},
+        refuses=False,
+        what="The submission of an app with pages asks for an origin of their own for each page.",
+        correction="Set domain= of ui(…) to an https origin. For app=True, give ui(…) with our template instead.",
+        find=_apps_without_domain,
     ),
     Rule(
         "tool-methods",

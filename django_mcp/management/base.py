@@ -7,6 +7,7 @@ from typing import Any, TextIO
 from django.core.management.base import CommandError, CommandParser
 
 from django_mcp.auth.base import AllowAny, authenticators
+from django_mcp.core.permissions import admits
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer, servers
 
@@ -25,14 +26,30 @@ def find_server(name: str) -> MCPServer:
 
 
 def find_user(name: str, option: str = "--user") -> Any:
-    """Return the user with this username, active or not. *option* is named in errors."""
+    """Return the user with this username, else the only one with this e-mail address, active or not.
+
+    *option* is named in errors.
+    """
     from django.contrib.auth import get_user_model  # noqa: PLC0415 - needs the app
 
     model = get_user_model()
     try:
         return model._default_manager.get_by_natural_key(name)  # noqa: SLF001 - documented API
     except model.DoesNotExist:
-        raise CommandError(f"There is no user {name!r}; {option} takes a username.") from None
+        found = _by_email(model, name)
+    if len(found) > 1:
+        raise CommandError(f"{len(found)} users have the e-mail address {name!r}; {option} takes a username.")
+    if not found:
+        raise CommandError(f"There is no user {name!r}; {option} takes a username or an e-mail address.")
+    return found[0]
+
+
+def _by_email(model: Any, address: str) -> list[Any]:
+    """Return the users with this e-mail address. A site's own user model may keep addresses elsewhere."""
+    column = model.get_email_field_name()
+    if not address or column not in {each.name for each in model._meta.concrete_fields}:  # noqa: SLF001 - documented API
+        return []
+    return list(model._default_manager.filter(**{f"{column}__iexact": address})[:100])  # noqa: SLF001 - documented API
 
 
 def find_principal(name: str, option: str = "--user") -> Principal:
@@ -54,7 +71,7 @@ def everybody(server: MCPServer, option: str = "--user") -> Principal:
 def caller_of(server: MCPServer, name: str | None, option: str = "--user") -> Principal:
     """Return a user, or the anonymous caller if *name* is None, who may use the endpoint."""
     principal = everybody(server, option) if name is None else find_principal(name, option)
-    if server.user_passes_test is not None and not server.user_passes_test(principal.user):
+    if not admits(server, principal.user):
         raise CommandError(f"This user may not use the endpoint {server.name!r}.")
     return principal
 

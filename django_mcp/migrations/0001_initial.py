@@ -21,7 +21,7 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 (
                     "key",
-                    models.CharField(
+                    django_mcp.models.fields.IdentifierField(
                         help_text="Identifies its stream in event ids.", max_length=32, unique=True, verbose_name="key"
                     ),
                 ),
@@ -72,11 +72,13 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 (
                     "key_hash",
-                    models.CharField(help_text="SHA-256 of the key.", max_length=64, unique=True, verbose_name="hash"),
+                    django_mcp.models.fields.IdentifierField(
+                        help_text="SHA-256 of the key.", max_length=64, unique=True, verbose_name="hash"
+                    ),
                 ),
                 (
                     "prefix",
-                    models.CharField(
+                    django_mcp.models.fields.IdentifierField(
                         db_index=True, help_text="First characters of the key.", max_length=32, verbose_name="prefix"
                     ),
                 ),
@@ -91,6 +93,14 @@ class Migration(migrations.Migration):
                     "scopes",
                     django_mcp.models.fields.JSONTextField(
                         default=list, help_text="Scopes of the key.", verbose_name="scopes"
+                    ),
+                ),
+                (
+                    "read_only",
+                    models.BooleanField(
+                        default=False,
+                        help_text="The key opens only read-only tools, resources and prompts.",
+                        verbose_name="only tools that change nothing",
                     ),
                 ),
                 ("created", models.DateTimeField(auto_now_add=True, verbose_name="created")),
@@ -116,12 +126,20 @@ class Migration(migrations.Migration):
             name="Approval",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("public_id", models.CharField(max_length=32, unique=True, verbose_name="approval request")),
-                ("server", models.CharField(max_length=64, verbose_name="endpoint")),
-                ("tool", models.CharField(max_length=128, verbose_name="tool")),
-                ("principal_kind", models.CharField(max_length=32, verbose_name="caller type")),
-                ("principal_id", models.CharField(max_length=255, verbose_name="caller")),
-                ("client_id", models.CharField(blank=True, max_length=255, verbose_name="OAuth client")),
+                (
+                    "public_id",
+                    django_mcp.models.fields.IdentifierField(
+                        max_length=32, unique=True, verbose_name="approval request"
+                    ),
+                ),
+                ("server", django_mcp.models.fields.IdentifierField(max_length=64, verbose_name="endpoint")),
+                ("tool", django_mcp.models.fields.IdentifierField(max_length=128, verbose_name="tool")),
+                ("principal_kind", django_mcp.models.fields.IdentifierField(max_length=32, verbose_name="caller type")),
+                ("principal_id", django_mcp.models.fields.IdentifierField(max_length=255, verbose_name="caller")),
+                (
+                    "client_id",
+                    django_mcp.models.fields.IdentifierField(blank=True, max_length=255, verbose_name="OAuth client"),
+                ),
                 (
                     "client",
                     django_mcp.models.fields.JSONTextField(
@@ -142,7 +160,7 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "digest",
-                    models.CharField(
+                    django_mcp.models.fields.IdentifierField(
                         help_text="Digest of caller, tool and arguments.", max_length=64, verbose_name="digest"
                     ),
                 ),
@@ -154,7 +172,7 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "version",
-                    models.CharField(
+                    django_mcp.models.fields.IdentifierField(
                         help_text="Version of the tool and its policy.", max_length=64, verbose_name="version"
                     ),
                 ),
@@ -164,7 +182,10 @@ class Migration(migrations.Migration):
                         default=None, help_text="Changes that the call would make.", null=True, verbose_name="preview"
                     ),
                 ),
-                ("preview_digest", models.CharField(blank=True, max_length=64, verbose_name="preview digest")),
+                (
+                    "preview_digest",
+                    django_mcp.models.fields.IdentifierField(blank=True, max_length=64, verbose_name="preview digest"),
+                ),
                 (
                     "state",
                     models.CharField(
@@ -187,7 +208,7 @@ class Migration(migrations.Migration):
                 ("consumed", models.DateTimeField(default=None, null=True, verbose_name="used")),
                 (
                     "run",
-                    models.CharField(
+                    django_mcp.models.fields.IdentifierField(
                         blank=True, help_text="Id of the dialogue that used it.", max_length=64, verbose_name="run"
                     ),
                 ),
@@ -196,6 +217,10 @@ class Migration(migrations.Migration):
                     models.PositiveIntegerField(default=0, help_text="Number of rounds run.", verbose_name="rounds"),
                 ),
                 ("outcome", models.CharField(blank=True, max_length=16, verbose_name="outcome")),
+                (
+                    "unique_key",
+                    django_mcp.models.fields.UniqueKeyField(editable=False, max_length=64, null=True, unique=True),
+                ),
                 (
                     "decided_by",
                     models.ForeignKey(
@@ -276,11 +301,14 @@ class Migration(migrations.Migration):
             name="AutoApprovalRule",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("server", models.CharField(max_length=64, verbose_name="endpoint")),
-                ("tool", models.CharField(max_length=128, verbose_name="tool")),
-                ("principal_kind", models.CharField(max_length=32, verbose_name="caller type")),
-                ("principal_id", models.CharField(max_length=255, verbose_name="caller")),
-                ("client_id", models.CharField(blank=True, max_length=255, verbose_name="OAuth client")),
+                ("server", django_mcp.models.fields.IdentifierField(max_length=64, verbose_name="endpoint")),
+                ("tool", django_mcp.models.fields.IdentifierField(max_length=128, verbose_name="tool")),
+                ("principal_kind", django_mcp.models.fields.IdentifierField(max_length=32, verbose_name="caller type")),
+                ("principal_id", django_mcp.models.fields.IdentifierField(max_length=255, verbose_name="caller")),
+                (
+                    "client_id",
+                    django_mcp.models.fields.IdentifierField(blank=True, max_length=255, verbose_name="OAuth client"),
+                ),
                 (
                     "arguments",
                     django_mcp.models.fields.JSONTextField(
@@ -297,7 +325,7 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "version",
-                    models.CharField(
+                    django_mcp.models.fields.IdentifierField(
                         help_text="Version of the tool and its policy.", max_length=64, verbose_name="version"
                     ),
                 ),
@@ -348,7 +376,10 @@ class Migration(migrations.Migration):
             name="ClientPolicy",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("client_id", models.CharField(max_length=255, unique=True, verbose_name="client id")),
+                (
+                    "client_id",
+                    django_mcp.models.fields.IdentifierField(max_length=255, unique=True, verbose_name="client id"),
+                ),
                 (
                     "blocked",
                     models.BooleanField(default=False, help_text="Rejects all of its tokens.", verbose_name="blocked"),
@@ -364,13 +395,23 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
+                    "tools",
+                    django_mcp.models.fields.JSONTextField(
+                        blank=True,
+                        default=None,
+                        help_text="Tools that the client may use, as endpoint.tool. Empty: no limit.",
+                        null=True,
+                        verbose_name="tools",
+                    ),
+                ),
+                (
                     "service_account",
                     models.ForeignKey(
                         blank=True,
                         default=None,
                         help_text="User whose permissions the client has when it acts for itself (client credentials grant).",
                         null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
+                        on_delete=django.db.models.deletion.SET_NULL,
                         related_name="mcp_clients",
                         to=settings.AUTH_USER_MODEL,
                         verbose_name="service account",
@@ -399,15 +440,35 @@ class Migration(migrations.Migration):
             name="Event",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("topic", models.CharField(max_length=100, verbose_name="topic")),
+                ("topic", django_mcp.models.fields.IdentifierField(max_length=100, verbose_name="topic")),
                 ("data", models.TextField(blank=True, verbose_name="data")),
+                (
+                    "position",
+                    models.BigIntegerField(
+                        help_text="Empty until a reader assigns it.", null=True, verbose_name="position"
+                    ),
+                ),
                 ("created", models.DateTimeField(verbose_name="created")),
                 ("expires", models.DateTimeField(db_index=True, verbose_name="expires")),
             ],
             options={
                 "verbose_name": "event",
                 "verbose_name_plural": "events",
-                "indexes": [models.Index(fields=["topic", "id"], name="django_mcp_event_topic")],
+                "indexes": [
+                    models.Index(fields=["topic", "position"], name="django_mcp_event_topic"),
+                    models.Index(fields=["position", "id"], name="django_mcp_event_position"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="EventSequence",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("last", models.BigIntegerField(verbose_name="last position")),
+            ],
+            options={
+                "verbose_name": "event sequence",
+                "verbose_name_plural": "event sequences",
             },
         ),
         migrations.CreateModel(
@@ -444,10 +505,13 @@ class Migration(migrations.Migration):
             name="PendingRequest",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("request_id", models.CharField(max_length=32, unique=True, verbose_name="request id")),
+                (
+                    "request_id",
+                    django_mcp.models.fields.IdentifierField(max_length=32, unique=True, verbose_name="request id"),
+                ),
                 (
                     "key",
-                    models.CharField(
+                    django_mcp.models.fields.IdentifierField(
                         help_text="Identifies the question within its call.", max_length=255, verbose_name="key"
                     ),
                 ),
@@ -473,11 +537,11 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("started_at", models.DateTimeField(db_index=True, verbose_name="time")),
-                ("server", models.CharField(max_length=64, verbose_name="endpoint")),
-                ("method", models.CharField(max_length=64, verbose_name="method")),
+                ("server", django_mcp.models.fields.IdentifierField(max_length=64, verbose_name="endpoint")),
+                ("method", django_mcp.models.fields.IdentifierField(max_length=64, verbose_name="method")),
                 (
                     "name",
-                    models.CharField(
+                    django_mcp.models.fields.IdentifierField(
                         blank=True, help_text="The tool, prompt or resource.", max_length=255, verbose_name="name"
                     ),
                 ),
@@ -485,9 +549,11 @@ class Migration(migrations.Migration):
                     "outcome",
                     models.CharField(
                         choices=[
-                            ("ok", "OK"),
+                            ("ok", "succeeded"),
                             ("error", "tool error"),
                             ("failed", "protocol error"),
+                            ("crashed", "crashed"),
+                            ("rejected", "rejected"),
                             ("denied", "denied"),
                             ("waiting", "pending approval"),
                             ("asked", "input requested"),
@@ -503,16 +569,40 @@ class Migration(migrations.Migration):
                     "error",
                     models.TextField(blank=True, help_text="The message sent to the client.", verbose_name="error"),
                 ),
-                ("principal_kind", models.CharField(max_length=32, verbose_name="caller type")),
-                ("principal_id", models.CharField(max_length=255, verbose_name="caller id")),
+                (
+                    "exception_type",
+                    models.CharField(
+                        blank=True,
+                        help_text="Of a crash: class of the exception.",
+                        max_length=255,
+                        verbose_name="exception",
+                    ),
+                ),
+                (
+                    "exception_place",
+                    models.CharField(
+                        blank=True,
+                        help_text="Of a crash: file and line in the site's code.",
+                        max_length=255,
+                        verbose_name="raised at",
+                    ),
+                ),
+                ("principal_kind", django_mcp.models.fields.IdentifierField(max_length=32, verbose_name="caller type")),
+                ("principal_id", django_mcp.models.fields.IdentifierField(max_length=255, verbose_name="caller id")),
                 (
                     "caller",
                     models.CharField(
                         blank=True, help_text="Username at that time.", max_length=255, verbose_name="caller"
                     ),
                 ),
-                ("credential", models.CharField(blank=True, max_length=64, verbose_name="credential")),
-                ("client_id", models.CharField(blank=True, max_length=255, verbose_name="OAuth client")),
+                (
+                    "credential",
+                    django_mcp.models.fields.IdentifierField(blank=True, max_length=64, verbose_name="credential"),
+                ),
+                (
+                    "client_id",
+                    django_mcp.models.fields.IdentifierField(blank=True, max_length=255, verbose_name="OAuth client"),
+                ),
                 (
                     "client_name",
                     models.CharField(blank=True, help_text="Self-reported.", max_length=100, verbose_name="client"),
@@ -535,12 +625,18 @@ class Migration(migrations.Migration):
                 ("queries", models.PositiveIntegerField(null=True, verbose_name="queries")),
                 (
                     "approval",
-                    models.CharField(
+                    django_mcp.models.fields.IdentifierField(
                         blank=True, help_text="The approval request.", max_length=32, verbose_name="approval"
                     ),
                 ),
-                ("task_id", models.CharField(blank=True, max_length=64, verbose_name="task id")),
-                ("trace_id", models.CharField(blank=True, max_length=32, verbose_name="trace id")),
+                (
+                    "task_id",
+                    django_mcp.models.fields.IdentifierField(blank=True, max_length=64, verbose_name="task id"),
+                ),
+                (
+                    "trace_id",
+                    django_mcp.models.fields.IdentifierField(blank=True, max_length=32, verbose_name="trace id"),
+                ),
                 (
                     "user",
                     models.ForeignKey(
@@ -591,13 +687,13 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 (
                     "key",
-                    models.CharField(
+                    django_mcp.models.fields.IdentifierField(
                         help_text="SHA-256 of the session id.", max_length=64, unique=True, verbose_name="key"
                     ),
                 ),
-                ("server", models.CharField(max_length=64, verbose_name="endpoint")),
-                ("principal_kind", models.CharField(max_length=32, verbose_name="caller type")),
-                ("principal_id", models.CharField(max_length=255, verbose_name="caller")),
+                ("server", django_mcp.models.fields.IdentifierField(max_length=64, verbose_name="endpoint")),
+                ("principal_kind", django_mcp.models.fields.IdentifierField(max_length=32, verbose_name="caller type")),
+                ("principal_id", django_mcp.models.fields.IdentifierField(max_length=255, verbose_name="caller")),
                 ("version", models.CharField(max_length=32, verbose_name="protocol version")),
                 ("client", django_mcp.models.fields.JSONTextField(default=dict, verbose_name="client")),
                 (
@@ -609,6 +705,12 @@ class Migration(migrations.Migration):
                     "subscriptions",
                     django_mcp.models.fields.JSONTextField(
                         default=list, help_text="Resource URIs.", verbose_name="subscriptions"
+                    ),
+                ),
+                (
+                    "last_event",
+                    models.BigIntegerField(
+                        default=0, help_text="Position of the newest event of its topic.", verbose_name="last event"
                     ),
                 ),
                 ("created", models.DateTimeField(auto_now_add=True, verbose_name="created")),
@@ -638,8 +740,8 @@ class Migration(migrations.Migration):
             name="Step",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("call", models.CharField(max_length=64, verbose_name="call")),
-                ("key", models.CharField(max_length=255, verbose_name="key")),
+                ("call", django_mcp.models.fields.IdentifierField(max_length=64, verbose_name="call")),
+                ("key", django_mcp.models.fields.IdentifierField(max_length=255, verbose_name="key")),
                 ("done", models.BooleanField(default=False, verbose_name="done")),
                 ("value", django_mcp.models.fields.JSONTextField(default=None, null=True, verbose_name="value")),
                 ("created", models.DateTimeField(auto_now_add=True, verbose_name="created")),
@@ -655,11 +757,14 @@ class Migration(migrations.Migration):
             name="Task",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("task_id", models.CharField(max_length=64, unique=True, verbose_name="task id")),
-                ("server", models.CharField(max_length=64, verbose_name="endpoint")),
-                ("tool", models.CharField(max_length=64, verbose_name="tool")),
-                ("principal_kind", models.CharField(max_length=32, verbose_name="caller type")),
-                ("principal_id", models.CharField(max_length=255, verbose_name="caller")),
+                (
+                    "task_id",
+                    django_mcp.models.fields.IdentifierField(max_length=64, unique=True, verbose_name="task id"),
+                ),
+                ("server", django_mcp.models.fields.IdentifierField(max_length=64, verbose_name="endpoint")),
+                ("tool", django_mcp.models.fields.IdentifierField(max_length=64, verbose_name="tool")),
+                ("principal_kind", django_mcp.models.fields.IdentifierField(max_length=32, verbose_name="caller type")),
+                ("principal_id", django_mcp.models.fields.IdentifierField(max_length=255, verbose_name="caller")),
                 (
                     "caller",
                     django_mcp.models.fields.JSONTextField(
@@ -706,10 +811,20 @@ class Migration(migrations.Migration):
                         default=None, help_text="JSON-RPC error object.", null=True, verbose_name="error"
                     ),
                 ),
-                ("backend", models.CharField(help_text="Backend that runs it.", max_length=64, verbose_name="backend")),
+                (
+                    "backend",
+                    django_mcp.models.fields.IdentifierField(
+                        help_text="Backend that runs it.", max_length=64, verbose_name="backend"
+                    ),
+                ),
                 ("needs_approval", models.BooleanField(default=False, verbose_name="needs approval")),
                 ("attempts", models.PositiveIntegerField(default=0, verbose_name="attempts")),
-                ("worker", models.CharField(blank=True, default="", max_length=128, verbose_name="worker")),
+                (
+                    "worker",
+                    django_mcp.models.fields.IdentifierField(
+                        blank=True, default="", max_length=128, verbose_name="worker"
+                    ),
+                ),
                 (
                     "lease",
                     models.DateTimeField(
@@ -753,10 +868,15 @@ class Migration(migrations.Migration):
             name="TaskInput",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("key", models.CharField(help_text="Identifies it to the client.", max_length=255, verbose_name="key")),
+                (
+                    "key",
+                    django_mcp.models.fields.IdentifierField(
+                        help_text="Identifies it to the client.", max_length=255, verbose_name="key"
+                    ),
+                ),
                 (
                     "name",
-                    models.CharField(
+                    django_mcp.models.fields.IdentifierField(
                         help_text="Identifies the question within its call.", max_length=255, verbose_name="name"
                     ),
                 ),
@@ -782,19 +902,11 @@ class Migration(migrations.Migration):
             name="ToolPolicy",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("server", models.CharField(blank=True, max_length=64, verbose_name="endpoint")),
-                (
-                    "tool",
-                    models.CharField(
-                        blank=True,
-                        help_text="Empty: all tools without a policy for the client.",
-                        max_length=128,
-                        verbose_name="tool",
-                    ),
-                ),
+                ("server", django_mcp.models.fields.IdentifierField(max_length=64, verbose_name="endpoint")),
+                ("tool", django_mcp.models.fields.IdentifierField(max_length=128, verbose_name="tool")),
                 (
                     "client_id",
-                    models.CharField(
+                    django_mcp.models.fields.IdentifierField(
                         blank=True,
                         default="",
                         help_text="Client it applies to. Empty: all clients.",
@@ -805,12 +917,7 @@ class Migration(migrations.Migration):
                 (
                     "decision",
                     models.CharField(
-                        choices=[
-                            ("allow", "allow"),
-                            ("ask", "require approval"),
-                            ("block", "block"),
-                            ("general", "general policy"),
-                        ],
+                        choices=[("allow", "allow"), ("ask", "require approval"), ("block", "block")],
                         max_length=8,
                         verbose_name="decision",
                     ),
@@ -826,6 +933,10 @@ class Migration(migrations.Migration):
                         to=settings.AUTH_USER_MODEL,
                         verbose_name="changed by",
                     ),
+                ),
+                (
+                    "unique_key",
+                    django_mcp.models.fields.UniqueKeyField(editable=False, max_length=64, null=True, unique=True),
                 ),
                 (
                     "group",
@@ -863,8 +974,8 @@ class Migration(migrations.Migration):
             name="ToolSnapshot",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("server", models.CharField(max_length=64, verbose_name="endpoint")),
-                ("tool", models.CharField(max_length=128, verbose_name="tool")),
+                ("server", django_mcp.models.fields.IdentifierField(max_length=64, verbose_name="endpoint")),
+                ("tool", django_mcp.models.fields.IdentifierField(max_length=128, verbose_name="tool")),
                 (
                     "definition",
                     django_mcp.models.fields.JSONTextField(
@@ -873,7 +984,9 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "digest",
-                    models.CharField(help_text="SHA-256 of the definition.", max_length=64, verbose_name="digest"),
+                    django_mcp.models.fields.IdentifierField(
+                        help_text="SHA-256 of the definition.", max_length=64, verbose_name="digest"
+                    ),
                 ),
                 ("accepted", models.DateTimeField(verbose_name="approved")),
                 (
@@ -900,11 +1013,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name="notice",
-            index=models.Index(
-                condition=models.Q(("next_attempt__isnull", False)),
-                fields=["next_attempt"],
-                name="django_mcp_notice_due",
-            ),
+            index=models.Index(fields=["next_attempt"], name="django_mcp_notice_due"),
         ),
         migrations.AddIndex(
             model_name="requestlog",
@@ -978,58 +1087,18 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name="approval",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("state__in", ["pending", "approved"])),
-                fields=("digest",),
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("state__in", ["pending", "approved"]), ("unique_key__isnull", False)),
+                    models.Q(models.Q(("state__in", ["pending", "approved"]), _negated=True), ("unique_key", None)),
+                    _connector="OR",
+                ),
                 name="django_mcp_approval_live",
             ),
         ),
         migrations.AddConstraint(
             model_name="taskinput",
             constraint=models.UniqueConstraint(fields=("task", "key"), name="django_mcp_taskinput_key"),
-        ),
-        migrations.AddConstraint(
-            model_name="toolpolicy",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("group", None)),
-                fields=("server", "tool", "client_id"),
-                name="django_mcp_toolpolicy_client",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="toolpolicy",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("group__isnull", False)),
-                fields=("server", "tool", "group", "client_id"),
-                name="django_mcp_toolpolicy_group",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="toolpolicy",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(("tool", ""), _negated=True),
-                    models.Q(
-                        ("decision", "block"),
-                        ("group", None),
-                        ("server", ""),
-                        models.Q(("client_id", ""), _negated=True),
-                    ),
-                    _connector="OR",
-                ),
-                name="django_mcp_toolpolicy_limit",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="toolpolicy",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(("decision", "general"), _negated=True),
-                    models.Q(("group", None), models.Q(("client_id", ""), _negated=True)),
-                    _connector="OR",
-                ),
-                name="django_mcp_toolpolicy_general",
-            ),
         ),
         migrations.AddConstraint(
             model_name="toolsnapshot",

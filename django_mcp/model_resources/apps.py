@@ -1,14 +1,17 @@
 """Rows in clients with MCP Apps: a search and aggregates as a table, one row as a card.
 
-All values come from the structured content of the result, so a page shows nothing that its caller may not read.
+All values come from the structured content of the result, and titles of filters from rows that the caller may see, so a
+page shows nothing that its caller may not read.
 """
 
 import datetime
 import inspect
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
+from html.parser import HTMLParser
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
@@ -16,20 +19,32 @@ from urllib.parse import unquote
 from django.db import models
 from django.db.models.constants import LOOKUP_SEP
 from django.template.defaultfilters import filesizeformat, yesno
-from django.utils import translation
 from django.utils.dateparse import parse_date, parse_datetime, parse_duration, parse_time
+from django.utils.dates import MONTHS
 from django.utils.formats import localize
 from django.utils.text import Truncator, capfirst
 from django.utils.timesince import timesince
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.utils.translation.trans_null import gettext_noop  # the usual one reads settings
 
 from django_mcp.core.apps import App, app_of
 from django_mcp.core.context import Context
 from django_mcp.core.permissions import Right, right
-from django_mcp.model_resources.bound_resource import BoundResource, Dimension, Filter, Measure, OutputField
+from django_mcp.model_resources.access import RowAccess
+from django_mcp.model_resources.bound_resource import (
+    MAX_VALUES,
+    BoundResource,
+    Dimension,
+    Filter,
+    Measure,
+    OutputField,
+    Path,
+    rules_at,
+)
 from django_mcp.model_resources.queryset import COUNT
 from django_mcp.model_resources.schema import choices_of, json_type, labels_of, target_field, to_json_value
-from django_mcp.model_resources.serializers import BytesColumn, FileColumn, LinkColumn, SetColumn, column_of
+from django_mcp.model_resources.serializers import BytesColumn, FileColumn, LinkColumn, SetColumn, column_of, title_of
 from django_mcp.primitives.schema import DECIMAL, DURATION
 
 TABLE: Final = "django_mcp/apps/table.html"
@@ -41,7 +56,8 @@ MAX_CELL_ITEMS = 5
 MAX_FIELD_CHARACTERS = 100
 """A longer text has a section of its own on a card."""
 MAX_SELECT_CHOICES = 50
-SIGNS = {"gt": ">", "gte": "≥", "lt": "<", "lte": "≤"}
+COMPARED = frozenset({"exact", "in", "gt", "gte", "lt", "lte"})
+"""Lookups whose values are those of the column."""
 
 
 def is_app_option(declared: Any) -> bool:
@@ -66,8 +82,7 @@ def view_context(bound: BoundResource, tool: str) -> Callable[[Context, Any], di
 def _view_context(
     bound: BoundResource, make: Callable[["_Viewer", Any], dict[str, Any]], ctx: Context, result: Any
 ) -> dict[str, Any]:
-    with translation.override(ctx.language):
-        return make(_Viewer(bound, ctx), result)
+    return make(_Viewer(bound, ctx), result)
 
 
 # Values
@@ -167,6 +182,59 @@ def _text(value: str, schema: Mapping[str, Any], field: Any) -> Value:
     return Value("text", value)
 
 
+class _Text(HTMLParser):
+    """The text of HTML, with a line for each block."""
+
+    BLOCKS = frozenset(
+        {*"address article aside blockquote dd div dl dt fieldset figcaption figure footer form header hr".split()}  # noqa: SIM905
+        | {*"h1 h2 h3 h4 h5 h6 main nav ol p pre section table tr ul".split()}  # noqa: SIM905
+    )
+    SILENT = frozenset({"script", "style", "template", "head", "title"})
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self._parts: list[str] = []
+        self._silent: list[str] = []
+        self.feed(html)
+        self.close()
+        lines = re.sub(r" ?\n ?", "\n", re.sub(r"[ \t\r\f\v]+", " ", "".join(self._parts)))
+        self.text = re.sub(r"\n{3,}", "\n\n", lines).strip()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "body" or tag in self.BLOCKS:  # which end a head whose end tag is omitted
+            self._silent = [each for each in self._silent if each != "head"]
+        if tag in self.SILENT:
+            self._silent.append(tag)
+        parts = {"br": "\n", "li": "\n• ", "td": " ", "th": " ", "img": dict(attrs).get("alt") or ""}
+        self._say("\n\n" if tag in self.BLOCKS else parts.get(tag, ""))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self._silent:
+            del self._silent[self._silent.index(tag) :]
+        self._say("\n\n" if tag in self.BLOCKS else "")
+
+    def handle_data(self, data: str) -> None:
+        self._say(re.sub(r"\s+", " ", data))
+
+    def _say(self, text: str) -> None:
+        if not self._silent:
+            self._parts.append(text)
+
+
+_RICH = re.compile(r"\s*<(?:p|div|h[1-6]|ul|ol|table|blockquote|section|article|figure)\b[^<]*>.*>\s*", re.DOTALL)
+"""What editors of rich text save."""
+
+
+def readable(value: str, media: str | None = None) -> str:
+    """Return the text of HTML, other texts as they are.
+
+    Args:
+        media: the declared media type; without one, HTML is what begins with a block and ends with a tag.
+    """
+    is_html = media == "text/html" or (media is None and _RICH.fullmatch(value) is not None)
+    return _Text(value).text if is_html else value
+
+
 def _yes_or_no(*, is_yes: bool) -> str:
     return capfirst(str(yesno(is_yes)))
 
@@ -228,6 +296,16 @@ class _Viewer:
         key = target.address(unquote(value["uri"].removeprefix(f"{target.base}/")))
         return self.row(target, value["title"], to_json_value(key))
 
+    def titles(self, path: Path, keys: Sequence[Any]) -> dict[str, str]:
+        """Return the titles of related rows that the caller may see, by their keys as text."""
+        bound = rules_at(self.ctx.server, path.hops[-1].related_model).own
+        if bound is None:
+            return {}
+        access, lookup = RowAccess(self.ctx), path.field
+        rows = access.get_queryset(bound).filter(**{f"{lookup.name}__in": keys})[:MAX_VALUES]
+        seen = [row for row in rows if access.can_view(bound, row)]
+        return {str(getattr(row, lookup.attname)): title_of(bound, row, access) for row in seen}
+
     def read(self, column: OutputField) -> Callable[[Any], Value]:
         """Return what converts the values of a column."""
         if isinstance(column, FileColumn | BytesColumn):
@@ -239,7 +317,11 @@ class _Viewer:
             return partial(self.link, target)
         if target is not None and is_of_rows and isinstance(column, SetColumn):
             return lambda value: Value("list", items=[self.link(target, each) for each in value]) if value else NOTHING
-        return reader_of(column.schema, field)
+        read = reader_of(column.schema, field)
+        if getattr(field, "choices", None):
+            return read
+        media = self.bound.resource.content_fields.get(column.name)
+        return lambda value: read(readable(value, media) if isinstance(value, str) else value)
 
     def fields(self, columns: Sequence[OutputField], rows: Sequence[Mapping[str, Any]]) -> Iterator[Shown]:
         """Yield the columns that the rows have. The title of a linked row is not repeated."""
@@ -289,7 +371,11 @@ def _words(name: str) -> str:
 
 def path_label(path: Any) -> str:
     """Return the verbose names along a path: "Hotel city name"."""
-    return capfirst(" ".join(_verbose(each) for each in (*path.hops, path.field)))
+    return _label_of((*path.hops, path.field))
+
+
+def _label_of(fields: Sequence[Any]) -> str:
+    return capfirst(" ".join(map(_verbose, fields)))
 
 
 def _verbose(field: Any) -> str:
@@ -336,12 +422,21 @@ def _table(viewer: _Viewer, result: Mapping[str, Any]) -> dict[str, Any]:
             ],
             "count": len(rows),
             "total": result["total"],
+            "counted": _counted(bound, len(rows), result["total"]),
             "search": _search(viewer),
             "filters": list(_active_filters(viewer)),
             "first": viewer.call() if viewer.arguments.get("cursor") else "",
             "next": viewer.call(cursor=cursor) if cursor else "",
         }
     }
+
+
+def _counted(bound: BoundResource, count: int, total: int | None) -> str:
+    """Return "8 hotels" or "8 of 20 hotels"."""
+    is_part = total is not None and total != count
+    name = bound.one if (total if is_part else count) == 1 else str(bound.options.verbose_name_plural)
+    values = {"count": localize(count), "total": localize(total), "name": name}
+    return (_("%(count)s of %(total)s %(name)s") if is_part else _("%(count)s %(name)s")) % values
 
 
 def _cell(value: Value) -> Value:
@@ -391,19 +486,52 @@ def _active_filters(viewer: _Viewer) -> Iterator[dict[str, str]]:
         value = viewer.arguments.get(each.argument)
         if value is None or _select(each, viewer.arguments) is not None:
             continue
-        yield {"text": _filter_text(each, value), "arguments": viewer.call(**{each.argument: None})}
+        yield {"text": _filter_text(viewer, each, value), "arguments": viewer.call(**{each.argument: None})}
 
 
-def _filter_text(each: Filter, value: Any) -> str:
-    label = capfirst(_words(each.declared))
+FILTER_WORDS: Mapping[str, str] = {
+    "exact": "%(field)s: %(value)s",
+    "in": "%(field)s: %(value)s",
+    "iexact": "%(field)s: %(value)s",
+    "gt": "%(field)s > %(value)s",
+    "gte": "%(field)s ≥ %(value)s",
+    "lt": "%(field)s < %(value)s",
+    "lte": "%(field)s ≤ %(value)s",
+    "isnull": "%(field)s: %(value)s",
+    "contains": gettext_noop("%(field)s contains “%(value)s”"),
+    "icontains": gettext_noop("%(field)s contains “%(value)s”"),
+    "startswith": gettext_noop("%(field)s begins with “%(value)s”"),
+    "istartswith": gettext_noop("%(field)s begins with “%(value)s”"),
+    "endswith": gettext_noop("%(field)s ends with “%(value)s”"),
+    "iendswith": gettext_noop("%(field)s ends with “%(value)s”"),
+    "date": "%(field)s: %(value)s",
+    "year": gettext_noop("%(field)s, year: %(value)s"),
+    "month": gettext_noop("%(field)s, month: %(value)s"),
+    "day": gettext_noop("%(field)s, day: %(value)s"),
+}
+"""Words of filters for people, by lookup. Those for models are ``bound_resource.WORDS``."""
+
+
+def _filter_text(viewer: _Viewer, each: Filter, value: Any) -> str:
+    words = FILTER_WORDS.get(each.lookup, f"%(field)s, {_words(each.lookup)}: %(value)s")
+    path = each.path
+    field = _label_of(path.hops) if each.leads_to_row else path_label(path)
+    return _(words) % {"field": field, "value": _filter_value(viewer, each, value)}
+
+
+def _filter_value(viewer: _Viewer, each: Filter, value: Any) -> str:
     if each.lookup == "isnull":
-        return f"{label}: {_('empty') if value else _('not empty')}"
-    if each.lookup not in {"exact", "in", *SIGNS}:
-        return f"{label}, {_words(each.lookup)}: {value}"
-    schema = json_type(each.path.end)
-    shown = reader_of({"items": schema} if each.lookup == "in" else schema, target_field(each.path.field))(value)
-    text = ", ".join(item.text for item in shown.items) if shown.kind == "list" else shown.text
-    return f"{label} {SIGNS[each.lookup]} {text}" if each.lookup in SIGNS else f"{label}: {text}"
+        return _("empty") if value else _("not empty")
+    if each.lookup == "month":
+        return str(MONTHS.get(value, value))
+    if each.lookup == "date":
+        return value_of(value, {"type": "string", "format": "date"}).text
+    if each.lookup not in COMPARED:
+        return str(value)
+    read = reader_of(json_type(each.path.end), target_field(each.path.field))
+    values = value if each.lookup == "in" else [value]
+    titles = viewer.titles(each.path, values) if each.leads_to_row else {}
+    return ", ".join(titles.get(str(one)) or read(one).text for one in values)
 
 
 def _card(viewer: _Viewer, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -432,6 +560,7 @@ def _groups(viewer: _Viewer, result: Mapping[str, Any]) -> dict[str, Any]:
         *(_measure(name, bound.measures.get(name)) for name in names if name not in first),
     ]
     rows = [[(each, _cell(each.read(group.get(each.name)))) for each in columns] for group in groups]
+    counted = ngettext("%(count)s group", "%(count)s groups", len(groups)) % {"count": len(groups)}
     return {
         "table": {
             "title": bound.title,
@@ -440,6 +569,7 @@ def _groups(viewer: _Viewer, result: Mapping[str, Any]) -> dict[str, Any]:
             "rows": [{"cells": cells} for cells in rows],
             "count": len(groups),
             "total": None,
+            "counted": counted if first else "",
             "search": None,
             "filters": list(_active_filters(viewer)),
         }

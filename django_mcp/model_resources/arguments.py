@@ -20,12 +20,12 @@ from django_mcp.core.context import Context
 from django_mcp.core.permissions import is_blocked
 from django_mcp.core.request import require_same
 from django_mcp.core.server import MCPServer
-from django_mcp.model_resources.access import RowAccess, each_once, on_writer
-from django_mcp.model_resources.bound_resource import BoundResource, address_in, is_composite
+from django_mcp.model_resources.access import RowAccess, on_writer
+from django_mcp.model_resources.bound_resource import BoundResource, address_in, each_once, is_composite
 from django_mcp.model_resources.pagination import TEXT_IN_LISTS, show_row, whole_row, with_columns
 from django_mcp.model_resources.queryset import load_sets
 from django_mcp.model_resources.schema import input_type
-from django_mcp.model_resources.serializers import SerializerContext, row_schema, serialize_row
+from django_mcp.model_resources.serializers import SerializerContext, row_schema, serialize_row, title_of
 from django_mcp.primitives.base import ToolError
 from django_mcp.primitives.function import (
     COLLECTIONS,
@@ -161,13 +161,15 @@ class Argument:
             return self._found([value], access)[0]
         return type(value)(self._found(list(value), access))
 
-    def named(self, rows: Any) -> str:
+    def named(self, rows: Any, access: RowAccess) -> str:
         """Return one line with the titles of *rows*, or "" if the model is not registered."""
         if self._bound is None or rows is None:
             return ""
         each_row = [rows] if isinstance(rows, models.Model) else rows
         # A title must not start a new line, which would read as another argument.
-        titles = [" ".join(self._bound.title_of(row).split()) for row in each_row if isinstance(row, models.Model)]
+        titles = [
+            " ".join(title_of(self._bound, row, access).split()) for row in each_row if isinstance(row, models.Model)
+        ]
         return f"{self.parameter.name}: {capfirst(self.one)} {', '.join(titles)}" if titles else ""
 
     def _found(self, values: list[Any], access: RowAccess) -> list[Any]:
@@ -450,8 +452,11 @@ def _naming(tool: Tool, arguments: dict[str, Argument]) -> Function:
     """
 
     def name_rows(**keywords: Any) -> str | None:
-        found = resolved(arguments, keywords, RowAccess(keywords[HIDDEN_CONTEXT]))
-        return "\n".join(filter(None, (each.named(found.get(name)) for name, each in arguments.items()))) or None
+        access = RowAccess(keywords[HIDDEN_CONTEXT])
+        found = resolved(arguments, keywords, access)
+        return (
+            "\n".join(filter(None, (each.named(found.get(name), access) for name, each in arguments.items()))) or None
+        )
 
     parameters = tuple(each.parameter for each in arguments.values())
     return Function(

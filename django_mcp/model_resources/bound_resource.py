@@ -2,7 +2,7 @@
 
 import datetime
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple, cast
 from urllib.parse import quote
@@ -18,11 +18,13 @@ from django.utils.translation import gettext_lazy as _
 from pydantic import Field, TypeAdapter, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic import ValidationError as PydanticError
 
+from django_mcp.core.context import Context
 from django_mcp.core.server import MCPServer
 from django_mcp.core.signatures import list_of, optional
-from django_mcp.model_resources.options import ModelResource
-from django_mcp.model_resources.schema import input_type, json_type, to_json_value, value_field
+from django_mcp.model_resources.options import ModelResource, is_plain
+from django_mcp.model_resources.schema import input_type, json_type, labels_in_words, value_field
 from django_mcp.primitives.base import ToolError, untranslated
+from django_mcp.primitives.compatibility import LARGEST
 from django_mcp.primitives.field_schema import nullable
 from django_mcp.primitives.function import Parameter, read_docstring
 from django_mcp.primitives.schema import json_schema
@@ -94,6 +96,20 @@ class Path(NamedTuple):
     def is_nullable(self) -> bool:
         """True if there may be no value."""
         return any(getattr(each, "null", True) for each in (*self.hops, self.field))
+
+
+def is_unique(field: Any) -> bool:
+    """Return True if no two rows have the same value of the column *field*, by a constraint or by itself."""
+    options = field.model._meta  # noqa: SLF001 - Django's documented API
+    alone = [tuple(each.fields) for each in options.total_unique_constraints]
+    return bool(field.unique) or (field.name,) in {*alone, *map(tuple, options.unique_together)}
+
+
+def example_path(source: str, model: Any) -> str:
+    """Return a path from *source*, a relation to *model*, to a column that *model* has, for hints."""
+    columns = model._meta.concrete_fields  # noqa: SLF001 - Django's documented API
+    texts = (each.name for each in columns if isinstance(each, models.CharField | models.TextField))
+    return f"{source}{LOOKUP_SEP}{next(texts, 'pk')}"
 
 
 def is_composite(field: Any) -> bool:
@@ -279,13 +295,14 @@ class Filter(NamedTuple):
         return _ANNOTATIONS.get(self.lookup, one)
 
     @property
-    def _leads_to_row(self) -> bool:
+    def leads_to_row(self) -> bool:
+        """True if the path ends at the lookup field of a related row."""
         return self.path.source != self.declared
 
     @property
     def _one(self) -> Any:
         field = self.path.field
-        if not self._leads_to_row:
+        if not self.leads_to_row:
             return input_type(field)
         wanted = f"must be the {_called(field)} of {with_article(str(field.model._meta.verbose_name))}"  # noqa: SLF001
 
@@ -301,8 +318,9 @@ class Filter(NamedTuple):
     def _words(self) -> str:
         what = self.declared.replace(LOOKUP_SEP, " ").replace("_", " ")
         # The column's help text is left out: it addresses people who fill in a form ("Required.").
-        if not self._leads_to_row:
-            return f"Filter: {what} {WORDS[self.lookup]}."
+        if not self.leads_to_row:
+            labels = labels_in_words(self.path.field) if self.lookup in {"exact", "in"} else ""
+            return f"Filter: {what} {WORDS[self.lookup]}. {labels}".strip()
         key = _called(self.path.field)
         return f"Filter: {what}, by {key}: {WORDS[self.lookup]}."
 
@@ -392,8 +410,10 @@ class BoundResource:
     Attributes:
         is_taken: True if it is registered at the endpoint that this one selects from.
         name, plural: the words in names of tools.
-        titles: the plural for display; may be a lazy translation.
+        singular, titles: the singular and plural for display; may be lazy translations.
         base: URI of the resource that lists rows.
+        add_titles: ``queryset.titled``, which needs this module.
+        title_column: the field whose value is the title, if it is not a column of the model.
         columns, list_columns: the fields of a single row and of each row in a list.
         contents: fields with resources of their own.
         sortings: the orderings that callers may choose; ``""`` is the default.
@@ -409,11 +429,16 @@ class BoundResource:
         self.options = resource.options
         self.name = resource.name or _identifier(self.options.verbose_name) or str(self.options.model_name)
         self.plural = resource.plural or _identifier(self.options.verbose_name_plural) or f"{self.name}s"
-        self.titles: Any = resource.title or capfirst(self.options.verbose_name_plural)
+        self.singular: Any = _display(resource.name, self.options.verbose_name)
+        self.titles: Any = resource.title or capfirst(_display(resource.plural, self.options.verbose_name_plural))
         scheme = self.options.app_label.replace("_", "-")
         self.base = (resource.uri or f"{scheme}://{self.options.model_name}").rstrip("/")
         self.problems: list[Any] | None = None
+        self._rules: dict[Any, TableRules] = {}
+        self._relatives: tuple[Relative, ...] | None = None
         self.annotations: Mapping[str, Annotation] = {}
+        self.title_column: OutputField | None = None
+        self.add_titles: Callable[[Any, Any, Any], Any] | None = None
         self.columns: tuple[OutputField, ...] = ()
         self.list_columns: tuple[OutputField, ...] = ()
         self.contents: Mapping[str, Content] = {}
@@ -433,8 +458,8 @@ class BoundResource:
 
     @property
     def one(self) -> str:
-        """The model's verbose name, in the current language."""
-        return str(self.options.verbose_name)
+        """The singular for display, in the current language."""
+        return str(self.singular)
 
     @property
     def is_sound(self) -> bool:
@@ -456,9 +481,42 @@ class BoundResource:
         """Return the bound resource of *model* at this endpoint, or None."""
         return self.server.model_resources.get(model)
 
-    def rules_of(self, model: Any) -> "BoundResource | None":
+    def rules_of(self, model: Any) -> "TableRules":
         """See ``rules_at``."""
-        return rules_at(self.server, model)
+        if model not in self._rules:
+            self._rules[model] = rules_at(self.server, model)
+        return self._rules[model]
+
+    @property
+    def relatives(self) -> "tuple[Relative, ...]":
+        """Registered parents, children and proxied classes that hide rows, which this declaration leaves out as well.
+
+        A declaration that overrides ``get_queryset`` or ``has_view_permission`` decides for itself instead.
+        """
+        if self._relatives is None:
+            known = _registered_at(self.server)
+            self._relatives = tuple(_relatives(known, self.model, is_whole=False))
+        return self._relatives
+
+    def forget_rules(self) -> None:
+        """Look up the rules of other models again, as their registrations changed."""
+        self._rules, self._relatives = {}, None
+
+    def declared_rows(self, ctx: Context) -> models.QuerySet[Any]:
+        """Return the rows of the declaration's ``get_queryset``, each once."""
+        return each_once(self.resource.get_queryset(ctx))
+
+    @property
+    def checks_each_row(self) -> bool:
+        """True if a ``has_view_permission`` is called for each row."""
+        if self.resource.checks_each_row:
+            return True
+        return any(relative.checks_each_row for relative in self.relatives)
+
+    @property
+    def has_plain_rows(self) -> bool:
+        """True if every caller who may view the model may view all of its rows."""
+        return self.resource.has_plain_rows and not self.relatives
 
     def path(self, source: str) -> Path:
         """Resolve *source*, a path from the model or the name of an annotation."""
@@ -494,32 +552,197 @@ class BoundResource:
 
     def missing(self, value: object) -> ToolError:
         """Return the error for a row that is missing or hidden."""
-        return ToolError(f"No {self.one} with {self.lookup_name} {str(value)[:80]!r} found.")
+        words = f"No {self.one} with {self.lookup_name} {str(value)[:80]!r} found."
+        if isinstance(value, int) and abs(value) > LARGEST:
+            words += " Some clients round numbers of over 15 digits: send it as text."
+        return ToolError(words)
 
     def uri_of(self, obj: Any) -> str:
         """Return the URI of a row."""
         return f"{self.base}/{quote(str(getattr(obj, self.lookup.attname)), safe='')}"
-
-    def title_of(self, obj: Any) -> str:
-        """Return a row's title, from ``title_field``; not ``str(obj)``, which could reveal undeclared fields."""
-        named = getattr(obj, self.resource.title_field) if self.resource.title_field else None
-        return str(to_json_value(named) or getattr(obj, self.lookup.attname))[:TITLE_CHARACTERS]
 
     def address(self, value: str) -> Any:
         """Return *value* as a value of the lookup field, or None if invalid."""
         return address_in(self.lookup, value)
 
 
-def rules_at(server: MCPServer | None, model: Any) -> BoundResource | None:
-    """Return the bound resource with the access rules of a model, or None.
+def _display(name: str | None, verbose: Any) -> Any:
+    """Return the words for display: those of a name that the declaration sets, unless the model's are translated."""
+    return name.replace("_", " ") if name and not isinstance(verbose, Promise) else verbose
 
-    It is the one at *server*, or else at the endpoint that *server* selects from.
+
+def each_once(rows: models.QuerySet[Any]) -> models.QuerySet[Any]:
+    """Return *rows* without duplicates, as a queryset that can be filtered and ordered further.
+
+    A site's ``get_queryset`` may contain duplicates (``filter(members__in=…)``), be sliced or combine querysets.
     """
+    query = rows.query
+    if query.is_sliced or query.combinator or query.distinct_fields:
+        every: models.QuerySet[Any] = rows.model._base_manager.using(rows.db)  # noqa: SLF001 - documented API
+        return every.filter(pk__in=rows.values("pk"))
+    return rows if query.distinct or query.group_by is not None or not _joins_sets(query) else rows.distinct()
+
+
+def _joins_sets(query: Any) -> bool:
+    fields = [
+        getattr(join, "join_field", None) for alias, join in query.alias_map.items() if query.alias_refcount[alias]
+    ]
+    return any(field is not None and (field.one_to_many or field.many_to_many) for field in fields)
+
+
+class Relative(NamedTuple):
+    """Registered models with rows that are also rows of another model: its parents, proxies and multi-table children.
+
+    Attributes:
+        bounds: bound resources of one table. A row is visible if any of them shows it.
+        path: the path between the two rows: from the other model's row to that of *bounds* or, if *is_below*, back.
+        is_below: True for multi-table children. Only some rows of the model have a row there.
+        is_whole: True if the caller also needs the permission to view the model of one of *bounds*; False if only the
+            rows that they hide count.
+    """
+
+    bounds: tuple[BoundResource, ...]
+    path: str
+    is_below: bool
+    is_whole: bool
+
+    @property
+    def checks_each_row(self) -> bool:
+        """True if ``has_view_permission`` of one of *bounds* is called for each row."""
+        return any(bound.checks_each_row if self.is_whole else bound.resource.checks_each_row for bound in self.bounds)
+
+    @property
+    def has_plain_rows(self) -> bool:
+        """True if no row is hidden from callers who may view the models."""
+        return any(bound.has_plain_rows if self.is_whole else bound.resource.has_plain_rows for bound in self.bounds)
+
+
+class TableRules(NamedTuple):
+    """The access rules of a model's rows at an endpoint.
+
+    They follow the tables: without a registered class of its own, a model has the rules of its registered parents,
+    proxies and multi-table children.
+
+    Attributes:
+        own: the bound resource of the model itself, or None.
+        relatives: those whose rules hold if *own* is None.
+    """
+
+    model: Any
+    own: BoundResource | None
+    relatives: tuple[Relative, ...] = ()
+
+    @property
+    def exist(self) -> bool:
+        """True if a registered class decides which rows a caller may see."""
+        return self.own is not None or bool(self.relatives)
+
+    @property
+    def checks_each_row(self) -> bool:
+        """True if ``has_view_permission`` is called for each row."""
+        if self.own is not None:
+            return self.own.checks_each_row
+        return any(relative.checks_each_row for relative in self.relatives)
+
+    @property
+    def has_plain_rows(self) -> bool:
+        """True if every caller who may view the model may view all of its rows."""
+        if self.own is not None:
+            return self.own.has_plain_rows
+        is_all = is_plain(self.model._default_manager)  # noqa: SLF001 - Django's documented API
+        return is_all and all(relative.has_plain_rows for relative in self.relatives)
+
+    @property
+    def resources(self) -> list[ModelResource]:
+        """The declarations that decide."""
+        if self.own is not None:
+            return [self.own.resource]
+        return [bound.resource for relative in self.relatives for bound in relative.bounds]
+
+    @property
+    def declarations(self) -> list[tuple[BoundResource, ...]]:
+        """The bound resources of each table that also hold for an instance of the model, so not those of children."""
+        if self.own is not None:
+            return [(self.own,)]
+        return [relative.bounds for relative in self.relatives if not relative.is_below]
+
+    def key_as(self, bound: BoundResource, row: Any) -> Any:
+        """Return the primary key that *row* has in the table of *bound*, one of ``declarations``."""
+        path = next((each.path for each in self.relatives if bound in each.bounds), "pk")
+        return row.pk if path == "pk" else getattr(row, row._meta.get_field(path).attname)  # noqa: SLF001
+
+
+def rules_at(server: MCPServer | None, model: Any) -> TableRules:
+    """Return the access rules of a model: those at *server*, or else at the endpoint that *server* selects from."""
+    known = _registered_at(server)
+    own = known.get(model)
+    return TableRules(model, own, () if own is not None else tuple(_relatives(known, model, is_whole=True)))
+
+
+def _registered_at(server: MCPServer | None) -> dict[Any, BoundResource]:
+    known: dict[Any, BoundResource] = {}
     while server is not None:
-        if (found := server.model_resources.get(model)) is not None:
-            return cast("BoundResource", found)
+        known = {**cast("dict[Any, BoundResource]", server.model_resources), **known}
         server = server.source
-    return None
+    return known
+
+
+def _relatives(known: Mapping[Any, BoundResource], model: Any, *, is_whole: bool) -> Iterator[Relative]:
+    """Yield the nearest registered relatives of *model*, apart from itself.
+
+    Args:
+        is_whole: False for a registered *model*, which has permissions of its own: only relatives that hide rows count.
+    """
+    own = _table(model)
+    if own is None:
+        return
+    nearest: list[Any] = []
+    # Parent classes of a table stand behind it, and nearer ones before others.
+    for table, path in {own: "pk", **parent_links(own)}.items():
+        if any(issubclass(nearer, table) for nearer in nearest):
+            continue
+        if bounds := _deciding(known, model, table, is_whole=is_whole):
+            nearest.append(table)
+            yield Relative(bounds, path, is_below=False, is_whole=is_whole)
+    if own not in nearest:
+        yield from _children(known, own, is_whole=is_whole)
+
+
+def _deciding(
+    known: Mapping[Any, BoundResource], model: Any, table: Any, *, is_whole: bool
+) -> tuple[BoundResource, ...]:
+    """Return the bound resources that decide on the part of a row of *model* that is in *table*."""
+    there = [bound for kind, bound in known.items() if kind is not model and _table(kind) is table]
+    bases = [bound for kind in model.__mro__ for bound in there if bound.model is kind]
+    if bases:  # a class decides for its proxies and children
+        return tuple(bound for bound in bases if is_whole or not bound.resource.has_plain_rows)[:1]
+    if not is_whole and (table is _table(model) or any(bound.resource.has_plain_rows for bound in there)):
+        return ()
+    return tuple(there)  # proxies, of which any may show a row
+
+
+def _children(known: Mapping[Any, BoundResource], own: Any, *, is_whole: bool) -> Iterator[Relative]:
+    below: dict[Any, list[BoundResource]] = {}
+    for kind, bound in known.items():
+        if _table(kind) is not own and issubclass(kind, own) and (is_whole or not bound.resource.has_plain_rows):
+            below.setdefault(_table(kind), []).append(bound)
+    for table, bounds in below.items():
+        if not any(nearer is not table and issubclass(table, nearer) for nearer in below):
+            yield Relative(tuple(bounds), parent_links(table)[own], is_below=True, is_whole=is_whole)
+
+
+def parent_links(table: Any) -> dict[Any, str]:
+    """Return the link to each parent table, nearer ones first. Links of parents are inherited fields."""
+    links: dict[Any, str] = {}
+    for parent, link in table._meta.parents.items():  # noqa: SLF001 - Django's documented API
+        if link is not None:
+            links = {_table(parent): link.name, **parent_links(_table(parent)), **links}
+    return {parent: links[parent] for parent in table.__mro__ if parent in links}
+
+
+def _table(model: Any) -> Any:
+    """Return the model that has the table of *model*; None for an abstract one."""
+    return model._meta.concrete_model  # noqa: SLF001 - Django's documented API
 
 
 def address_in(field: Any, value: object) -> Any:

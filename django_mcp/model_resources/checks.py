@@ -1,10 +1,7 @@
 """System checks of ``ModelResource`` declarations."""
 
 import difflib
-import dis
-import inspect
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django.core.checks import CheckMessage, Error, Warning  # noqa: A004
@@ -14,11 +11,14 @@ from django.utils.translation import gettext as _
 
 from django_mcp.core.server import every_server
 from django_mcp.model_resources.apps import is_app_option
-from django_mcp.model_resources.bound_resource import BoundResource, Path, PathError, is_composite
+from django_mcp.model_resources.bound_resource import BoundResource, Path, PathError, is_composite, is_unique
 from django_mcp.model_resources.compile import compile_declaration, declared_names
-from django_mcp.model_resources.options import ACTIONS, READ_TOOLS, ModelResource, is_plain
+from django_mcp.model_resources.options import ACTIONS, READ_TOOLS, ModelResource
+from django_mcp.model_resources.queryset import COUNT
 from django_mcp.model_resources.schema import has_default
+from django_mcp.model_resources.serializers import FunctionColumn, LinkColumn, SetColumn, ValueColumn
 from django_mcp.model_resources.tools import RESERVED, writing_problems
+from django_mcp.secret_names import FIELDS, match
 
 _CUTOFF = 0.85
 _OWN_PACKAGE = __name__.partition(".")[0]
@@ -38,10 +38,6 @@ def misspelt(resource: ModelResource) -> Iterator[tuple[str, str]]:
             yield name, close[0]
 
 
-_WORDS = "password|passwd|passphrase|pwd|secret|token|key|hash|salt|digest|credential|otp|pin|cvv|cvc"
-_SECRET = re.compile(
-    rf"(?:^|_)(?:{_WORDS})(?:s|es)?(?:_|$)|password|passwd|secret|apikey|token|credential", re.IGNORECASE
-)
 _FILES: Any = (models.FileField, models.BinaryField)
 _LISTS = (
     *(
@@ -77,7 +73,14 @@ def problems(bound: BoundResource) -> list[Error]:
                 id="django_mcp.E022",
             )
         ]
-    found = [*_shape(bound), *_connector(bound), *_secrets(bound), *_undeclared(bound), *_per_row(bound)]
+    found = [
+        *_shape(bound),
+        *_groups(bound),
+        *_connector(bound),
+        *_secrets(bound),
+        *_undeclared(bound),
+        *_per_row(bound),
+    ]
     for text, hint in writing_problems(bound):
         text = _("%(resource)r: %(text)s.") % {"resource": resource, "text": text}  # noqa: PLW2901 - of this resource
         found.append(Error(text, hint=hint, id="django_mcp.E027"))
@@ -142,18 +145,7 @@ def _unread(bound: BoundResource) -> Iterator[Error]:
             "automatically."
         )
         yield Error(text, hint=hint, id="django_mcp.E022")
-    for name in _LISTS:
-        if isinstance(value := getattr(resource, name), str):
-            text = _("%(resource)r: %(name)s is %(value)r, a string instead of a list.") % {
-                "resource": resource,
-                "name": name,
-                "value": value,
-            }
-            yield Error(
-                text,
-                hint=_("Use a list: %(name)s = [%(value)r].") % {"name": name, "value": value},
-                id="django_mcp.E022",
-            )
+    yield from _lists(resource)
     if not is_app_option(resource.app):
         text = _("%(resource)r: app is %(app)r, which is not valid.") % {"resource": resource, "app": resource.app}
         hint = _("Use True, or a dict from %(known)s to True, the name of a template or what ui(…) returns.")
@@ -184,10 +176,43 @@ def _unread(bound: BoundResource) -> Iterator[Error]:
         yield Error(text, hint=_("Set aggregates = {} to allow counts only."), id="django_mcp.E022")
 
 
+def _lists(resource: ModelResource) -> Iterator[Error]:
+    """Yield lists of names that are not lists, or have something else in them."""
+    for name in _LISTS:
+        if isinstance(value := getattr(resource, name), str):
+            text = _("%(resource)r: %(name)s is %(value)r, a string instead of a list.") % {
+                "resource": resource,
+                "name": name,
+                "value": value,
+            }
+            yield Error(
+                text,
+                hint=_("Use a list: %(name)s = [%(value)r].") % {"name": name, "value": value},
+                id="django_mcp.E022",
+            )
+    for name in _LISTS:
+        if (value := getattr(resource, name)) and not isinstance(value, str | Mapping):
+            others = [each for each in value if not isinstance(each, str)]
+            if others and name != "ordering":
+                text = _("%(resource)r: %(name)s has %(value)r, which is not a name.") % {
+                    "resource": resource,
+                    "name": name,
+                    "value": others[0],
+                }
+                yield Error(text, hint=_("Use names of fields or paths, as strings."), id="django_mcp.E022")
+    for each in resource.fields:
+        if not (isinstance(each, str) or (callable(each) and hasattr(each, "__name__"))):
+            text = _("%(resource)r: fields has %(value)r, which is not a name or a function.") % {
+                "resource": resource,
+                "value": each,
+            }
+            yield Error(text, hint=_("Use a string, or a function with a name."), id="django_mcp.E022")
+
+
 def _shape(bound: BoundResource) -> Iterator[Error]:
     resource = bound.resource
     lookup = bound.lookup
-    if not lookup.unique or (lookup.is_relation and lookup is not bound.options.pk):
+    if not is_unique(lookup) or (lookup.is_relation and lookup is not bound.options.pk):
         text = _("%(resource)r: lookup_field %(name)r is not unique, so it does not identify a row.") % {
             "resource": resource,
             "name": bound.lookup_name,
@@ -205,21 +230,8 @@ def _shape(bound: BoundResource) -> Iterator[Error]:
             hint=_("Use a field that is never null, or remove lookup_field to use the primary key."),
             id="django_mcp.E025",
         )
+    yield from _plain_fields(bound)
     names = {column.name for column in bound.columns}
-    # A method may show less than the column of the same name, so it does not count as shown.
-    own = {column.name: column.path.field for column in bound.columns if column.path and not column.path.hops}
-    own = {name: field for name, field in own.items() if name not in bound.annotations}
-    own[bound.lookup_name] = lookup
-    for attribute, kind in (("title_field", models.Field), ("modified_field", models.DateField)):
-        name = getattr(resource, attribute)
-        field = own.get(name)
-        if name is not None and (not isinstance(field, kind) or field.is_relation or isinstance(field, _FILES)):
-            what = _("date or datetime") if kind is models.DateField else _("plain value")
-            text = _(
-                "%(resource)r: %(attribute)s %(name)r must be a column of the model, be listed in fields and "
-                "hold a %(what)s."
-            ) % {"resource": resource, "attribute": attribute, "name": name, "what": what}
-            yield Error(text, hint=_("Use such a column, or add the column to fields."), id="django_mcp.E022")
     for each in bound.filters:
         if each.argument in RESERVED:
             text = _("%(resource)r: a filter cannot have the name %(argument)r, which is that of another argument.") % {
@@ -250,6 +262,43 @@ def _shape(bound: BoundResource) -> Iterator[Error]:
                 hint=_("Use a list with any of %(known)s.") % {"known": ", ".join(map(repr, known))},
                 id="django_mcp.E022",
             )
+
+
+def _plain_fields(bound: BoundResource) -> Iterator[Error]:
+    """Yield a title or time of a change that is not one value of the row."""
+    resource = bound.resource
+    # A method may show less than the column of the same name, so it does not count as shown.
+    own = {column.name: column.path.field for column in bound.columns if column.path and not column.path.hops}
+    own = {name: field for name, field in own.items() if name not in bound.annotations}
+    own[bound.lookup_name] = bound.lookup
+    for attribute, kind in (("title_field", models.Field), ("modified_field", models.DateField)):
+        name = getattr(resource, attribute)
+        field = own.get(name)
+        if attribute == "title_field" and _is_title(bound.title_column):
+            continue
+        if name is not None and (not isinstance(field, kind) or field.is_relation or isinstance(field, _FILES)):
+            what = _("date or datetime") if kind is models.DateField else _("plain value")
+            text = _(
+                "%(resource)r: %(attribute)s %(name)r must be a column of the model, be listed in fields and "
+                "hold a %(what)s."
+            ) % {"resource": resource, "attribute": attribute, "name": name, "what": what}
+            yield Error(text, hint=_("Use such a column, or add the column to fields."), id="django_mcp.E022")
+
+
+def _is_title(column: Any) -> bool:
+    """Return True for a method, an annotation or a path to one plain value."""
+    return isinstance(column, FunctionColumn) or (isinstance(column, ValueColumn) and not column.path.field.is_relation)
+
+
+def _groups(bound: BoundResource) -> Iterator[Error]:
+    resource = bound.resource
+    taken = {COUNT, *bound.measures}
+    for name in [name for name in bound.dimensions if name in taken]:
+        text = _("%(resource)r: %(name)r in group_by_fields is also the name of an aggregate.") % {
+            "resource": resource,
+            "name": name,
+        }
+        yield Error(text, hint=_("Remove it. The column can still be filtered by."), id="django_mcp.E022")
 
 
 def _connector(bound: BoundResource) -> Iterator[Error]:
@@ -285,7 +334,7 @@ def _secrets(bound: BoundResource) -> Iterator[Error]:
     paths = [(attribute, source) for attribute, source, _path in _compared(bound)]
     lookup = [("lookup_field", bound.lookup_name)]
     for attribute, source in dict.fromkeys([*shown, *paths, *written, *lookup]):
-        if source not in resource.secret_fields and any(map(_SECRET.search, source.split(LOOKUP_SEP))):
+        if source not in resource.secret_fields and any(match(part, FIELDS) for part in source.split(LOOKUP_SEP)):
             text = _("%(resource)r: %(source)r in %(attribute)s looks like a secret.") % {
                 "resource": resource,
                 "source": source,
@@ -302,6 +351,11 @@ def _undeclared(bound: BoundResource) -> Iterator[Error]:
     # A method may show less than the column of the same name.
     shown = {column.name for column in bound.columns if column.path is not None}
     shown |= {"pk", bound.lookup_name, bound.options.pk.name}
+    # A link shows the title and the key of its row.
+    for column in bound.columns:
+        if isinstance(column, LinkColumn | SetColumn) and column.target is not None:
+            names = (column.target.resource.title_field, column.target.lookup_name)
+            shown |= {f"{column.name}{LOOKUP_SEP}{name}" for name in names if name}
     for attribute, source in dict.fromkeys((attribute, source) for attribute, source, _path in _compared(bound)):
         if source not in shown and source not in resource.filter_only_fields:
             text = _(
@@ -317,11 +371,11 @@ def _undeclared(bound: BoundResource) -> Iterator[Error]:
 def _per_row(bound: BoundResource) -> Iterator[Error]:
     """Yield aggregates, annotations and paths that would reveal hidden rows."""
     resource = bound.resource
-    if resource.checks_each_row and resource.aggregates is not None:
+    if bound.checks_each_row and resource.aggregates is not None:
         text = _("%(resource)r: aggregates would count rows that has_view_permission hides.") % {"resource": resource}
         yield Error(text, hint=_("Remove aggregates, or restrict rows in get_queryset instead."), id="django_mcp.E026")
     for name, annotation in bound.annotations.items():
-        if hiding := [each for each in annotation.relations if not _has_plain_rows(bound, each.related_model)]:
+        if hiding := [each for each in annotation.relations if not bound.rules_of(each.related_model).has_plain_rows]:
             text = _("%(resource)r: %(name)r in annotations would reveal hidden rows of %(model)s.") % {
                 "resource": resource,
                 "name": name,
@@ -334,38 +388,27 @@ def _per_row(bound: BoundResource) -> Iterator[Error]:
             yield Error(text, hint=hint, id="django_mcp.E026")
     for attribute, source, path in _compared(bound):
         for _prefix, relation in path.prefixes:
-            target = bound.rules_of(relation.related_model)
-            if target is not None and target.resource.checks_each_row:
+            if path.source == "pk" and bound.options.pk.is_relation:  # a child's key is the link to its own parent row
+                continue
+            rules = bound.rules_of(relation.related_model)
+            if rules.checks_each_row:
                 text = _("%(resource)r: %(source)r in %(attribute)s would reveal rows that %(target)r hides.") % {
                     "resource": resource,
                     "source": source,
                     "attribute": attribute,
-                    "target": target.resource,
+                    "target": rules.resources[0],
                 }
                 hint = _("Remove it, or restrict the rows of that model in get_queryset instead.")
                 yield Error(text, hint=hint, id="django_mcp.E026")
                 break
 
 
-def _has_plain_rows(bound: BoundResource, model: Any) -> bool:
-    target = bound.rules_of(model)
-    if target is not None:
-        return target.resource.has_plain_rows
-    return is_plain(model._default_manager)  # noqa: SLF001 - Django's documented API
-
-
-_SETTING = ("__init__", "clean", "clean_fields", "full_clean", "save", "save_base", "_post_clean")
-"""Methods of models and forms that run when a row is created."""
-_LOADING = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"})
-"""Instructions with which a method looks up another one."""
-
-
 def check_required_columns() -> Iterator[CheckMessage]:
-    """Warn about models whose rows cannot be created because nothing sets a required column."""
+    """Warn about models whose rows need a column that no argument, default or ``save_model`` sets."""
     for bound in (each for server in every_server() for each in server.model_resources.values() if each.is_sound):
         if names := _unset(bound):
             yield Warning(
-                _("%(resource)r: create_%(name)s does not set %(columns)s, which %(model)s requires.")
+                _("%(resource)r: no argument of create_%(name)s and no default sets %(columns)s, needed by %(model)s.")
                 % {
                     "resource": bound.resource,
                     "name": bound.name,
@@ -373,22 +416,23 @@ def check_required_columns() -> Iterator[CheckMessage]:
                     "model": bound.options.label,
                 },
                 hint=_(
-                    "Set them in save_model; a row of a tree is also added to its parent there. If a signal or "
-                    "the model sets them, override save_model and call super() to silence this warning."
+                    "Set them in save_model; a row of a tree is also added to its parent there. If the model, its form "
+                    "or a signal sets them, override save_model and call super() to say so."
                 ),
                 id="django_mcp.W043",
             )
 
 
 def _unset(bound: BoundResource) -> list[str]:
-    """Return the required columns that neither callers nor, as far as its code shows, the site sets in a new row."""
+    """Return the required columns that no argument and no default sets, unless the site has its own ``save_model``.
+
+    Code of the model, of its form and of signals is not read: what it sets cannot be known.
+    """
     resource = bound.resource
     if "create" not in resource.actions or type(resource).save_model is not ModelResource.save_model:
         return []
     given = declared_names(bound)
-    needed = [each for each in bound.options.concrete_fields if each.name not in given and _must_be_set(each)]
-    assigned = _assigned(bound.model, resource.form) if needed else frozenset()
-    return [each.name for each in needed if not {each.name, each.attname} & assigned]
+    return [each.name for each in bound.options.concrete_fields if each.name not in given and _must_be_set(each)]
 
 
 def _must_be_set(field: Any) -> bool:
@@ -400,26 +444,6 @@ def _must_be_set(field: Any) -> bool:
     is_link = field.remote_field is not None and field.remote_field.parent_link
     is_made = getattr(field, "generated", False) or isinstance(field, models.AutoField) or is_link
     return field.editable and not (field.null or field.blank or has_default(field) or is_made or sets_itself)
-
-
-def _assigned(*classes: Any) -> frozenset[str]:
-    """Return the attributes assigned in methods that run when a row is created, and in methods that those call."""
-    parents = [
-        cls for each in classes for cls in getattr(each, "__mro__", ()) if not cls.__module__.startswith("django.")
-    ]
-    assigned: set[str] = set()
-    seen: set[str] = set()
-    waiting = {*_SETTING}
-    while waiting:
-        seen.add(name := waiting.pop())
-        for method in (vars(cls).get(name) for cls in parents):
-            code = getattr(inspect.unwrap(method), "__code__", None) if callable(method) else None
-            for step in () if code is None else dis.get_instructions(code):
-                if step.opname == "STORE_ATTR":
-                    assigned.add(step.argval)
-                elif step.opname in _LOADING and step.argval not in seen:
-                    waiting.add(step.argval)
-    return frozenset(assigned)
 
 
 ALWAYS = (found_problems, check_required_columns)

@@ -2,15 +2,16 @@
 
 import inspect
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any
 
 from django import forms
 from django.core.exceptions import FieldError
 from django.db import models
-from django.db.models import Value
+from django.db.models import F, Value
 from django.db.models.constants import LOOKUP_SEP
+from django.db.models.expressions import OrderBy
 from django.db.models.fields import related_descriptors
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -37,10 +38,11 @@ from django_mcp.model_resources.bound_resource import (
     Path,
     PathError,
     SearchField,
+    example_path,
     is_composite,
     read_path,
 )
-from django_mcp.model_resources.options import ModelResource
+from django_mcp.model_resources.queryset import titled
 from django_mcp.model_resources.schema import (
     AnyDecimalField,
     is_array,
@@ -50,7 +52,9 @@ from django_mcp.model_resources.schema import (
 )
 from django_mcp.model_resources.serializers import ANY_TYPE, SetColumn, ValueColumn, column_of, function_column
 from django_mcp.primitives.field_schema import custom_type
+from django_mcp.primitives.function import own_docstring
 
+_OWN_PACKAGE = __name__.partition(".")[0]
 ADD_IT = gettext_lazy("Correct the name, or add it to fields.")
 REMOVE_IT = gettext_lazy("Remove it.")
 
@@ -72,8 +76,11 @@ def compile_declaration(bound: BoundResource) -> None:
         bound.list_columns = tuple(column for column in bound.columns if not isinstance(column, SetColumn))
     else:
         bound.list_columns = tuple(by_name[name] for name in _declared(listed, by_name, bound.lookup_name))
+    title = by_name.get(resource.title_field or "")
+    is_own = title is None or (title.path is not None and not title.path.hops and title.name not in bound.annotations)
+    bound.title_column, bound.add_titles = None if is_own else title, titled
     bound.search_fields = [_search_field(bound, each) for each in resource.search_fields]
-    bound.filters = [_filter(bound, path, lookup) for path, lookup in _pairs(resource.filterset_fields)]
+    bound.filters = [_filter(bound, path, lookup) for path, lookup in _pairs(bound, resource.filterset_fields)]
     bound.sortings = _sortings(bound)
     bound.measures = dict(_measures(bound))
     bound.dimensions = {each: _dimension(bound, each) for each in resource.group_by_fields}
@@ -190,18 +197,23 @@ def _column(bound: BoundResource, declared: str | Callable[..., Any]) -> OutputF
         raise PathError(
             gettext_lazy(
                 "%(declared)r is a set of %(model)s, which is not registered at this endpoint; register it, or "
-                "use a path such as '%(declared)s__name'"
+                "use a path such as %(example)r"
             ),
             gettext_lazy("Register the model, or use a path to one of its values."),
             declared=declared,
+            example=example_path(declared, path.field.related_model),
             model=path.field.related_model._meta.label,  # noqa: SLF001
         )
     return column_of(declared, path, target)
 
 
 def _method(bound: BoundResource, name: Any) -> Any:
-    own = inspect.getattr_static(bound.resource, name, None) if isinstance(name, str) else None
-    return own if callable(own) and not hasattr(ModelResource, name) else None
+    """Return the method of the site's class with that name, or None. Attributes of ours may be columns of a model."""
+    kinds: Any = type(bound.resource).__mro__
+    own = next((vars(kind)[name] for kind in kinds if isinstance(name, str) and name in vars(kind)), None)
+    is_ours = any(name in vars(kind) for kind in kinds if kind.__module__.partition(".")[0] == _OWN_PACKAGE)
+    own = getattr(own, "__func__", own) if isinstance(own, staticmethod | classmethod) else own
+    return own if callable(own) and not isinstance(own, type) and not is_ours else None
 
 
 def _is_of_database(model: type[models.Model], name: str, attribute: Any) -> bool:
@@ -246,7 +258,7 @@ def _function(name: str, call: Callable[[Any], Any], written: Any) -> OutputFiel
     written = inspect.unwrap(getattr(written, "__func__", written))
     try:
         returns = typing.get_type_hints(written, include_extras=True).get("return") if callable(written) else None
-        return function_column(name, call, returns, inspect.getdoc(written) if callable(written) else None)
+        return function_column(name, call, returns, (own_docstring(written) or None) if callable(written) else None)
     except (NameError, TypeError, PydanticUserError) as error:
         raise PathError(
             gettext_lazy("the return annotation of %(name)r has no JSON Schema: %(error)s"),
@@ -262,10 +274,11 @@ def _search_field(bound: BoundResource, declared: str) -> SearchField:
     if path.field.is_relation:
         raise PathError(
             gettext_lazy(
-                "search_fields: %(declared)r is a relation; use a text of the related row, such as '%(declared)s__name'"
+                "search_fields: %(declared)r is a relation; use a text of the related row, such as %(example)r"
             ),
             gettext_lazy("Use a text of the related row."),
             declared=declared,
+            example=example_path(path.source, path.field.related_model),
         )
     if isinstance(path.value_field, models.FileField | models.BinaryField):
         raise PathError(
@@ -277,7 +290,22 @@ def _search_field(bound: BoundResource, declared: str) -> SearchField:
     return SearchField(path, "search" if is_vector else lookup, is_vector=is_vector)
 
 
-def _pairs(declared: Sequence[str] | Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
+def _split(bound: BoundResource, declared: str, suffixes: Container[str]) -> tuple[str, str]:
+    """Return the path that *declared* names, and its suffix, one of *suffixes* or empty.
+
+    As in queries, a column of a related row comes first, also if it has the name of a lookup: ``hours__day``.
+    """
+    source, _sep, suffix = declared.rpartition(LOOKUP_SEP)
+    if not source or suffix not in suffixes:
+        return declared, ""
+    try:
+        bound.path(declared)
+    except PathError:
+        return source, suffix
+    return declared, ""
+
+
+def _pairs(bound: BoundResource, declared: Sequence[str] | Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
     if isinstance(declared, Mapping):
         for source, lookups in declared.items():
             if isinstance(lookups, str):
@@ -290,8 +318,8 @@ def _pairs(declared: Sequence[str] | Mapping[str, Sequence[str]]) -> Iterator[tu
             yield from ((source, lookup) for lookup in lookups)
         return
     for each in declared:
-        source, _sep, lookup = each.rpartition(LOOKUP_SEP)
-        yield (source, lookup) if source and lookup in FILTER_LOOKUPS else (each, "exact")
+        source, lookup = _split(bound, each, FILTER_LOOKUPS)
+        yield source, lookup or "exact"
 
 
 def _filter(bound: BoundResource, source: str, lookup: str) -> Filter:
@@ -348,15 +376,37 @@ def _require_comparable(path: Path, lookup: str) -> None:
 
 def _sortings(bound: BoundResource) -> dict[str, Sequence[Key]]:
     pk = read_path(bound.model, "pk")
-    own = [_key(bound, each) for each in bound.resource.ordering or _default_ordering(bound)]
+    ordering = [_order_of(each) for each in bound.resource.ordering]
+    own = [_key(bound, each) for each in ordering or _default_ordering(bound)]
     # The primary key follows the direction of the last key, so that one index serves both.
     sortings: dict[str, Sequence[Key]] = {"": [*own, Key(pk, bool(own) and own[-1].is_descending)]}
-    for name in (*bound.resource.ordering, *bound.resource.ordering_fields):
+    for name in (*ordering, *bound.resource.ordering_fields):
         name = name.removeprefix("-")  # noqa: PLW2901 - both ways are offered
         for way in (name, f"-{name}"):
             key = _key(bound, way)
             sortings[way] = [key, Key(pk, key.is_descending)]
     return sortings
+
+
+def _order_of(declared: Any) -> str:
+    """Return an entry of ``ordering``, a path or an ``F`` expression, as a path."""
+    order = declared.asc() if isinstance(declared, F) else declared
+    if isinstance(order, str):
+        return order
+    if isinstance(order, OrderBy) and isinstance(order.expression, F):
+        path: Any = order.expression
+        if not (order.nulls_first if not order.descending else order.nulls_last):
+            return f"{'-' if order.descending else ''}{path.name}"
+        raise PathError(
+            gettext_lazy("ordering: %(declared)s is not supported: nulls sort last, and in descending order first"),
+            gettext_lazy("Remove nulls_first and nulls_last."),
+            declared=str(declared),
+        )
+    raise PathError(
+        gettext_lazy("ordering: rows cannot be sorted by the expression %(declared)s"),
+        gettext_lazy("Add it to annotations, and sort by its name."),
+        declared=str(declared),
+    )
 
 
 def _default_ordering(bound: BoundResource) -> Sequence[str]:
@@ -426,9 +476,7 @@ def _require_adding_up(path: Path, function: str) -> None:
 
 
 def _dimension(bound: BoundResource, declared: str) -> Dimension:
-    source, _sep, part = declared.rpartition(LOOKUP_SEP)
-    if not source or part not in PARTS:
-        source, part = declared, ""
+    source, part = _split(bound, declared, PARTS)
     path = read_path(bound.model, source)
     if path.is_many:
         relation = (*path.hops, path.field)[0]

@@ -19,8 +19,8 @@ from django_mcp.core.signatures import function, shaped
 from django_mcp.model_resources.access import RowAccess, find_row
 from django_mcp.model_resources.bound_resource import BoundResource
 from django_mcp.model_resources.pagination import Sorting, objects, read_row, with_columns
-from django_mcp.model_resources.queryset import searched
-from django_mcp.model_resources.serializers import to_markdown
+from django_mcp.model_resources.queryset import searched, titled
+from django_mcp.model_resources.serializers import title_of, to_markdown
 from django_mcp.model_resources.tools import readable_errors
 from django_mcp.primitives.base import ToolError
 from django_mcp.primitives.function import EMPTY, Parameter
@@ -148,18 +148,19 @@ class Connector:
             raise ToolError(f"There is no record with the id {given['id'][:80]!r}. Use an id that search returned.")
         obj, row = found
         metadata = {"type": bound.one, "uri": bound.uri_of(obj)}
-        return ToolResult({**_result(bound, ctx, obj), "text": to_markdown(bound, row), "metadata": metadata})
+        return ToolResult({**_result(bound, access, obj), "text": to_markdown(bound, row), "metadata": metadata})
 
 
 def _found(bound: BoundResource, access: RowAccess, query: str) -> list[dict[str, str]]:
     rows = with_columns(bound, access, searched(access.get_queryset(bound), query, access, bound), [])
+    rows = titled(rows, bound, access)
     found = objects(bound, access, rows, Sorting(bound.sortings[""], access, bound), MAX_RESULTS, None)
-    return [_result(bound, access.ctx, obj) for obj in found.objects]
+    return [_result(bound, access, obj) for obj in found.objects]
 
 
-def _result(bound: BoundResource, ctx: Context, obj: Any) -> dict[str, str]:
+def _result(bound: BoundResource, access: RowAccess, obj: Any) -> dict[str, str]:
     key = f"{bound.options.label_lower}:{getattr(obj, bound.lookup.attname)}"
-    return {"id": key, "title": bound.title_of(obj), "url": _url(bound, ctx, obj)}
+    return {"id": key, "title": title_of(bound, obj, access), "url": _url(bound, access.ctx, obj)}
 
 
 def _url(bound: BoundResource, ctx: Context, obj: Any) -> str:

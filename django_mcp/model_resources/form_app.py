@@ -17,7 +17,6 @@ from django.core.exceptions import NON_FIELD_ERRORS
 from django.db import models
 from django.forms.utils import ErrorDict, ErrorList, pretty_name, to_current_timezone
 from django.forms.widgets import ChoiceWidget, MultipleHiddenInput
-from django.utils import translation
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from pydantic_core import to_json
@@ -27,7 +26,7 @@ from django_mcp.core.context import Context
 from django_mcp.core.permissions import rule_for
 from django_mcp.core.policies import Decision
 from django_mcp.model_resources.access import RowAccess, on_writer
-from django_mcp.model_resources.bound_resource import BoundResource, address_in, rules_at
+from django_mcp.model_resources.bound_resource import address_in, rules_at
 from django_mcp.model_resources.compile import own_fields
 from django_mcp.model_resources.form_binding import (
     RULE,
@@ -39,10 +38,12 @@ from django_mcp.model_resources.form_binding import (
     declared,
     is_about_others,
     plain,
+    written_by,
 )
-from django_mcp.model_resources.form_schema import NOTHING, asked, form_schema, key_column
+from django_mcp.model_resources.form_schema import NOTHING, asked, form_schema, initial_value, key_column
 from django_mcp.model_resources.previews import Fields
 from django_mcp.primitives.base import ToolError
+from django_mcp.primitives.field_schema import joined
 from django_mcp.primitives.output import ToolResult
 from django_mcp.primitives.tool import Tool
 from django_mcp.primitives.validation_errors import size
@@ -189,40 +190,41 @@ def page_form(
     Raises:
         ArgumentError: an argument is unknown, or its value is not one of the field.
     """
-    with translation.override(ctx.language):
-        own = source.by_field(given)
-        if invalid is None:
-            values = source.prefilled(ctx, given, obj)
-        else:
-            values = {**_raw(invalid.form, own), **cleaned(invalid.form, own)[0]}
-        form: Any = source.made(ctx, own, obj)
-        arguments = source.arguments(form)
-        form.is_bound, form.data, form.files, form.prefix, form._bound_fields_cache = False, {}, {}, None, {}  # noqa: SLF001
-        form.add_prefix, form.label_suffix = lambda name: arguments.get(name, name), ""
-        access = RowAccess(ctx)
-        unreadable = _unreadable(form, access) - own.keys()
-        form.fields = {name: field for name, field in asked(form).items() if name not in unreadable}
-        before = {name: form.get_initial_for_field(field, name) for name, field in form.fields.items()}
-        form.initial = {**form.initial, **values}
-        choices = choices_of(form, ctx.server)
-        keys = {name: key_column(form.fields[name]) for name in choices}  # form_schema replaces them
-        schemas = form_schema(form, form.fields, source.most_bytes, declared(choices))["properties"]
-        for name, field in list(form.fields.items()):
-            is_kept = False
-            if name in choices:
-                initial = form.get_initial_for_field(field, name)
-                form.initial[name] = _narrow(field, choices[name], access, keys[name], initial)
-                is_kept = initial not in field.empty_values and not form.initial[name] and name not in own
-            if is_kept and isinstance(field, forms.ModelMultipleChoiceField):
-                del form.fields[name]  # an empty set would replace the rows
-                continue
-            if is_kept:
-                field.required = False
-                _add_help(field, _("Leave empty to keep the present value."))
-            is_empty = is_kept or (not source.changes and before[name] in field.empty_values)
-            _prepare(field, schemas[name], source.most_bytes, is_empty=is_empty)
-        form._errors = ErrorDict(renderer=form.renderer) if invalid is None else _errors(invalid, form, arguments)  # noqa: SLF001
-        return form  # type: ignore[no-any-return]
+    own = source.by_field(given)
+    if invalid is None:
+        values = source.prefilled(ctx, given, obj)
+    else:
+        values = {**_raw(invalid.form, own), **cleaned(invalid.form, own)[0]}
+    form: Any = source.made(ctx, own, obj)
+    arguments = source.arguments(form)
+    form.is_bound, form.data, form.files, form.prefix, form._bound_fields_cache = False, {}, {}, None, {}  # noqa: SLF001
+    form.add_prefix, form.label_suffix = lambda name: arguments.get(name, name), ""
+    access = RowAccess(ctx)
+    unreadable = unreadable_fields(form, access) - own.keys()
+    form.fields = {name: field for name, field in asked(form).items() if name not in unreadable}
+    before = {name: initial_value(form, name) for name in form.fields}
+    form.initial = {**form.initial, **before, **values}
+    choices = choices_of(form, ctx.server)
+    keys = {name: key_column(form.fields[name]) for name in choices}  # form_schema replaces them
+    schemas = form_schema(form, form.fields, source.most_bytes, declared(choices))["properties"]
+    for name, field in list(form.fields.items()):
+        is_kept = False
+        if name in choices:
+            initial = form.get_initial_for_field(field, name)
+            more = _("Only the first %(count)s are listed. To choose another one, name it in the conversation.")
+            # One of a field's own may leave only the chosen row, for a script to load the others.
+            field.get_bound_field = partial(forms.Field.get_bound_field, field)
+            form.initial[name] = list_rows(field, choices[name], access, keys[name], initial, more)
+            is_hidden = not form.initial[name] and has_hidden_rows(form, name, choices[name], keys[name], initial)
+            is_kept = is_hidden and name not in own
+        if is_kept:
+            leave_hidden_rows(form, name)
+        if name not in form.fields:
+            continue
+        is_empty = is_kept or (not source.changes and before[name] in field.empty_values)
+        _prepare(field, schemas[name], source.most_bytes, is_empty=is_empty)
+    form._errors = ErrorDict(renderer=form.renderer) if invalid is None else _errors(invalid, form, arguments)  # noqa: SLF001
+    return form  # type: ignore[no-any-return]
 
 
 def _raw(form: Any, own: Mapping[str, Any]) -> dict[str, Any]:
@@ -256,62 +258,93 @@ def _errors(invalid: InvalidForm, form: Any, arguments: Mapping[str, str]) -> Er
     return made
 
 
-def _unreadable(form: Any, access: RowAccess) -> set[str]:
+def unreadable_fields(form: Any, access: RowAccess) -> set[str]:
     """Return the fields of a stored row whose values the caller may not read."""
     row = getattr(form, "instance", None)
-    if row is None or row._state.adding or (bound := rules_at(access.ctx.server, type(row))) is None:  # noqa: SLF001
+    if not isinstance(row, models.Model) or row._state.adding:  # noqa: SLF001 - Django's documented API
         return set()
-    found = on_writer(access.get_queryset(bound)).filter(pk=row.pk).first()
-    is_seen = found is not None and access.can_view(bound, found)
-    shown, own = Fields(bound, access), own_fields(bound)
-    return {name for name in form.fields if name in own and not (is_seen and shown.shows(own[name]))}
+    rules = rules_at(access.ctx.server, type(row))
+    rows = access.visible_rows(rules) if rules.exist else None
+    if rows is not None:
+        row = on_writer(rows).filter(pk=row.pk).first()
+    columns = {each.name for each in (*rules.model._meta.concrete_fields, *rules.model._meta.many_to_many)}  # noqa: SLF001
+    if row is None or not access.can_view_row(rules, row):
+        return {name for name in form.fields if name in columns}
+    unreadable: set[str] = set()
+    for bounds in rules.declarations:
+        shown = [(Fields(bound, access), own_fields(bound)) for bound in bounds]
+        unreadable |= {
+            name
+            for name in form.fields
+            if any(name in own for _, own in shown)
+            and not any(name in own and fields.shows(own[name]) for fields, own in shown)
+        }
+    return unreadable
 
 
 def _add_help(field: Any, words: str) -> None:
-    field.help_text = f"{field.help_text} {words}".strip()
+    field.help_text = joined(field.help_text, words) if field.help_text else words
 
 
-def _narrow(field: Any, choice: Choice, access: RowAccess, key: Any, initial: Any) -> Any:
-    """Limit a field to rows that the caller may see, and to ``MAX_CHOICES``.
+def has_hidden_rows(form: Any, name: str, choice: Choice, key: Any, initial: Any) -> bool:
+    """Return True if rows of *initial*, of which none is shown, stay if the field is not given."""
+    keys = _initial_keys(form.fields[name], key, initial)
+    if not keys:
+        return False
+    is_change = isinstance(form, forms.ModelForm) and not form.instance._state.adding  # noqa: SLF001 - Django's documented API
+    is_stored = is_change and name in written_by(form)
+    # Others are those of the form, which accepts none that are gone.
+    return is_stored or len(keys) > MAX_CHOICES or choice.rows.filter(**{f"{key.attname}__in": keys}).exists()
+
+
+def leave_hidden_rows(form: Any, name: str) -> None:
+    """Let people leave a field empty that has an initial row which is hidden from them."""
+    field = form.fields[name]
+    if isinstance(field, forms.ModelMultipleChoiceField):
+        del form.fields[name]  # an empty set would replace the rows
+        return
+    field.required = False
+    _add_help(field, _("Leave empty to keep the present value."))
+
+
+def _initial_keys(field: Any, key: Any, initial: Any) -> list[Any]:
+    is_many = isinstance(field, forms.ModelMultipleChoiceField)
+    first = list(initial) if is_many and initial is not None else [initial]
+    wanted = [each.serializable_value(key.attname) if hasattr(each, "_meta") else each for each in first]
+    found = [address_in(key, each) for each in wanted if each not in field.empty_values]
+    return [each for each in found if each is not None]
+
+
+def list_rows(field: Any, choice: Choice, access: RowAccess, key: Any, initial: Any, more: str) -> Any:
+    """Limit a field to rows that the caller may see, and to ``MAX_CHOICES``, labelled for them.
+
+    Args:
+        key: the column of the field's own values.
+        more: help text if there are more rows, with ``%(count)s``.
 
     Returns:
         The rows of *initial*, or None if they are hidden from the caller, or too many.
     """
-    rows = on_writer(field.queryset)
-    if choice.bound is not None:
-        if type(field).label_from_instance is forms.ModelChoiceField.label_from_instance:
-            field.label_from_instance = partial(_title, choice.bound)
-        rows = rows.filter(pk__in=on_writer(access.get_queryset(choice.bound)).order_by().values("pk"))
+    rows = choice.offered(access)
 
     def seen(found: Any) -> list[Any]:
-        return [row for row in found if choice.bound is None or access.can_view(choice.bound, row)]
+        return [row for row in found if access.can_view_row(choice.rules, row)]
 
     is_many = isinstance(field, forms.ModelMultipleChoiceField)
-    first = list(initial) if is_many and initial is not None else [initial]
-    wanted = [each.serializable_value(key.attname) if hasattr(each, "_meta") else each for each in first]
-    addresses = [address_in(key, each) for each in wanted if each not in field.empty_values]
-    known = [each for each in addresses if each is not None] if len(wanted) <= MAX_CHOICES else []
-    chosen = seen(rows.filter(**{f"{key.attname}__in": known})) if known else []
+    wanted = _initial_keys(field, key, initial)
+    is_listed = 0 < len(wanted) <= MAX_CHOICES
+    chosen = seen(rows.filter(**{f"{key.attname}__in": wanted})) if is_listed else []
     listed = list(rows[: MAX_CHOICES + 1])
     if len(listed) > MAX_CHOICES:
-        words = _("Only the first %(count)s are listed. To choose another one, name it in the conversation.")
-        _add_help(field, words % {"count": MAX_CHOICES})
+        _add_help(field, more % {"count": MAX_CHOICES})
     shown = [*seen(listed[:MAX_CHOICES]), *chosen]
     if not is_many and not chosen and field.empty_label is None:
         field.empty_label = "---------"
+    field.label_from_instance = choice.label(field, access, shown)
     field.queryset = field.queryset.filter(pk__in=[row.pk for row in shown])
     if is_many:
         return chosen
     return chosen[0] if chosen else None
-
-
-def _title(bound: BoundResource, row: Any) -> str:
-    """Return a row's title or first declared text; not ``str(row)``, which could reveal undeclared fields."""
-    own = (each.path.field for each in bound.columns if each.path is not None and not each.path.hops)
-    text = next((each for each in own if isinstance(each, models.CharField)), None)
-    if bound.resource.title_field or text is None:
-        return bound.title_of(row)
-    return str(getattr(row, text.attname)) or bound.title_of(row)
 
 
 def _prepare(field: Any, schema: Mapping[str, Any], most_bytes: int, *, is_empty: bool) -> None:
@@ -395,18 +428,28 @@ def _usual(field: Any) -> Any:
         return forms.FileInput({name: value for name, value in widget.attrs.items() if name != "type"})
     if getattr(field, "queryset", field) is None:  # the form sets it only when it is submitted
         return forms.TextInput(widget.attrs)
-    if widget.is_hidden or _is_of_forms(widget):
+    if widget.is_hidden or _is_of_forms(field, widget):
         return widget
     usual = forms.PasswordInput if getattr(widget, "input_type", "") == "password" else type(field).widget
     usual = usual(widget.attrs) if isinstance(usual, type) else deepcopy(usual)
-    return usual if _is_of_forms(usual) else forms.TextInput(widget.attrs)
+    if _is_of_forms(field, usual):
+        return usual
+    if isinstance(field, forms.ModelMultipleChoiceField | forms.MultipleChoiceField):
+        return forms.SelectMultiple(widget.attrs)
+    is_choice = isinstance(field, forms.ModelChoiceField | forms.ChoiceField)
+    return (forms.Select if is_choice else forms.TextInput)(widget.attrs)
 
 
-def _is_of_forms(widget: Any) -> bool:
+def _is_of_forms(field: Any, widget: Any) -> bool:
     """Return True for widgets of ``django.forms``, and others that read the same input and need no scripts.
 
-    A list that makes its options itself, as those of django-select2 do, gets them with a script.
+    A list that makes its options itself, as those of django-select2 do, gets them with a script, and so may one of rows
+    with a template or a script of its own.
     """
+    if isinstance(field, forms.ModelChoiceField) and (
+        widget.media._js or not str(widget.template_name).startswith("django/forms/widgets/")  # noqa: SLF001
+    ):
+        return False
     own = [type(widget).value_from_datadict, getattr(type(widget), "optgroups", forms.Select.optgroups)]
     is_usual = all(each.__module__.startswith("django.forms.") for each in own)
     return is_usual and not type(widget).__module__.startswith("django.contrib.")

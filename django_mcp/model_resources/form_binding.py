@@ -1,10 +1,11 @@
 """Forms and formsets as the arguments of a tool: schema, binding, choices of rows, errors."""
 
-import difflib
 import html
+import inspect
 import json
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from copy import copy, deepcopy
 from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
@@ -24,18 +25,35 @@ from django.utils.text import camel_case_to_spaces, capfirst, slugify
 from django_mcp.core.context import Context
 from django_mcp.core.database import queries
 from django_mcp.core.request import require_same
-from django_mcp.model_resources.access import RowAccess, linked, locked, on_writer
+from django_mcp.model_resources.access import RowAccess, linked, locked, locked_again, on_writer
 from django_mcp.model_resources.arguments import finding_hint
-from django_mcp.model_resources.bound_resource import BoundResource, address_in, is_composite, rules_at
-from django_mcp.model_resources.form_schema import NOTHING, asked, foreign_column, form_schema, key_column, read
-from django_mcp.model_resources.schema import MAX_VALUES, form_value, json_type, storable
+from django_mcp.model_resources.bound_resource import (
+    BoundResource,
+    TableRules,
+    address_in,
+    is_composite,
+    is_unique,
+    rules_at,
+)
+from django_mcp.model_resources.form_schema import (
+    NOTHING,
+    asked,
+    foreign_column,
+    form_schema,
+    initial_value,
+    key_column,
+    read,
+)
+from django_mcp.model_resources.schema import MAX_VALUES, form_value, json_type, named_choices, storable
+from django_mcp.model_resources.serializers import title_of
 from django_mcp.primitives.base import ToolError
 from django_mcp.primitives.field_schema import field_type
-from django_mcp.primitives.function import Parameter
 from django_mcp.primitives.schema import ArgumentError, Arguments, misfits
 from django_mcp.primitives.validation_errors import (
+    MOST,
     about_argument,
     abridged,
+    close_matches,
     kind_name,
     missing_argument,
     sentence,
@@ -48,6 +66,10 @@ from django_mcp.protocol.json_schema import alternatives, takes_null
 Data = MultiValueDict[str, Any]
 
 _MAX_NAMED = 20
+_MAX_NEAR = 5
+_MAX_COMPARED = 500
+"""Rows whose labels are compared with a value that is no key."""
+_MAX_LABEL = 60
 
 
 def put(data: Data, key: str, value: Any) -> None:
@@ -90,9 +112,10 @@ def fill(form: Any, given: Mapping[str, Any], most_bytes: int) -> None:
                 value is None and isinstance(field, forms.FileField) and form.get_initial_for_field(field, name)
             )
             form.data[key] = False if is_clearing else value  # as the "clear" checkbox of a file does
-    for field in form.fields.values():
+    for name, field in form.fields.items():
         field.show_hidden_initial = False  # there is no earlier page to compare with
-        if _is_of_django(field.widget):
+        # A widget of another package may fail without its inputs, which changed_data asks of disabled fields too.
+        if _is_of_django(field.widget) or field.disabled or not _is_readable(form, name, field):
             kind = getattr(field.widget, "input_type", None)
             field.widget = Given()
             field.widget.input_type = kind  # rendering a form leaves passwords out
@@ -100,8 +123,8 @@ def fill(form: Any, given: Mapping[str, Any], most_bytes: int) -> None:
 
 def _at_first(form: Any, name: str, field: forms.Field) -> Any:
     """Return what a page would show initially, or None for nothing or a database default."""
-    initial = form.get_initial_for_field(field, name)
-    for value in (initial, vars(getattr(form, "instance", form)).get(name)):
+    initial, row = initial_value(form, name), getattr(form, "instance", None)
+    for value in (initial, vars(row).get(name) if isinstance(row, models.Model) else None):
         if isinstance(value, DatabaseDefault):
             fix(field, value)
             return None
@@ -163,6 +186,15 @@ def _initial(field: Any, initial: Any) -> Any:
 def _is_of_django(widget: forms.Widget) -> bool:
     """Return False for a custom widget, which may convert values to something that its field expects."""
     return type(widget).value_from_datadict.__module__.startswith("django.")
+
+
+def _is_readable(form: Any, name: str, field: forms.Field) -> bool:
+    """Return False if a custom widget requires inputs that the data lacks."""
+    try:
+        field.widget.value_from_datadict(form.data, form.files, form.add_prefix(name))
+    except LookupError:
+        return False
+    return True
 
 
 class Given(forms.Widget):
@@ -245,10 +277,12 @@ def cleaned(form: Any, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[s
     return values, errors
 
 
-def unknown(given: Iterable[str], known: Iterable[str], *where: str) -> Iterator[str]:
-    """Yield an error for each unknown argument."""
+def unknown(given: Iterable[str], known: Iterable[str], *where: str, room: int = MOST) -> tuple[list[str], int]:
+    """Return errors for the first unknown arguments, at most *room*, and how many more there are."""
     names = list(known)
-    return (unknown_argument([*where, name], names) for name in given if name not in names)
+    others = [name for name in given if name not in names]
+    told = [unknown_argument([*where, name], names) for name in others[: max(room, 0)]]
+    return told, len(others) - len(told)
 
 
 RULE = (
@@ -258,13 +292,20 @@ RULE = (
 """Replaces messages that would name a constraint, or columns that callers cannot set."""
 
 
-def problems(form: Any, given: Container[str], arguments: Mapping[str, str], where: str = "") -> Iterator[str]:
+About = Callable[[Sequence[Any], str], str]
+"""Returns the sentence about an argument, such as ``about_argument``."""
+
+
+def problems(
+    form: Any, given: Container[str], arguments: Mapping[str, str], where: str = "", about: About = about_argument
+) -> Iterator[str]:
     """Yield an error for each problem of a bound form, with its argument.
 
     Args:
         given: names of the given fields.
         arguments: argument names by field.
         where: the argument that contains the form, such as ``"passengers[2]"``.
+        about: returns the sentence about an argument.
     """
     model = getattr(getattr(form, "_meta", None), "model", None)
     for name, errors in form.errors.as_data().items():
@@ -273,7 +314,7 @@ def problems(form: Any, given: Container[str], arguments: Mapping[str, str], whe
                 yield RULE
             elif name in arguments:
                 argument = f"{where}.{arguments[name]}" if where else arguments[name]
-                yield _of_field(form.fields[name], error, argument, is_given=name in given)
+                yield _of_field(form.fields[name], error, argument, is_given=name in given, about=about)
             else:
                 yield in_words(error, where)
 
@@ -297,26 +338,30 @@ def in_words(error: ValidationError, where: str = "") -> str:
     return about_argument([where], words) if where else words
 
 
-def _of_field(field: Any, error: ValidationError, where: str, *, is_given: bool) -> str:
+def _of_field(field: Any, error: ValidationError, where: str, *, is_given: bool, about: About = about_argument) -> str:
     is_plain = error.code == "required" and error.message == forms.Field.default_error_messages["required"]
     if is_plain and not is_given:
         return missing_argument([where])
-    return f"{about_argument([where], plain(error))}{_hint(field, error)}"
+    return f"{about([where], plain(error))}{_hint(field, error)}"
 
 
 def _hint(field: Any, error: ValidationError) -> str:
     if error.code == "required" and isinstance(field, forms.BooleanField):
         return " It must be true."
-    if error.code == "invalid_choice" and not isinstance(field, forms.ModelChoiceField):
-        return _offer(field, str((error.params or {}).get("value", "")))
+    params = error.params if isinstance(error.params, dict) else {}
+    if isinstance(field, forms.ModelChoiceField):
+        offer = getattr(field, "mcp_offer", None) if error.code in {"invalid_choice", "invalid_pk_value"} else None
+        return "" if offer is None else str(offer(str(params.get("value", params.get("pk", "")))))
+    if error.code == "invalid_choice":
+        return _offer(field, str(params.get("value", "")))
     example = getattr(field_type(field), "example", None)
     return f" Example: {example}." if error.code == "invalid" and example else ""
 
 
 def _offer(field: Any, value: str) -> str:
-    choices = [str(each) for each, _ in flatten_choices(getattr(field, "choices", ())) if each not in (None, "")]
-    close = choices if len(choices) <= _MAX_NAMED else difflib.get_close_matches(value[:100], choices, _MAX_NAMED)
-    named = close or choices[:_MAX_NAMED]
+    every: Any = flatten_choices(getattr(field, "choices", ()))
+    choices = [(str(each), str(label)) for each, label in every if each not in (None, "")]
+    named = named_choices(value, choices, _MAX_NAMED)
     if not named:
         return ""
     return f" {'Choose one of:' if len(named) == len(choices) else 'The choices include:'} {', '.join(named)}."
@@ -356,7 +401,7 @@ class Lookup:
         if is_composite(self.field):
             msg = f"{label}: {options.label} has a composite primary key, so no single value identifies a row."
             raise ImproperlyConfigured(msg)
-        if not getattr(self.field, "unique", False):
+        if not (self.field.concrete and is_unique(self.field)):
             msg = f"{label}: lookup {name!r} is not unique, so it does not identify a row; use 'pk' or a unique field."
             raise ImproperlyConfigured(msg)
         self.model, self.name, self._rows = model, name, rows
@@ -393,12 +438,12 @@ class Choice(NamedTuple):
 
     Attributes:
         column: the column whose value identifies a row.
-        bound: the bound resource with the model's access rules, or None.
-        is_declared: True if *column* is the lookup field of *bound* instead of the field's own column.
+        rules: the model's access rules.
+        is_declared: True if *column* is the lookup field of the model's ``ModelResource``, not the field's own column.
     """
 
     column: Any
-    bound: BoundResource | None
+    rules: TableRules
     rows: "QuerySet[Any]"
     is_declared: bool
 
@@ -410,10 +455,68 @@ class Choice(NamedTuple):
     def among(self, access: RowAccess, value: Any) -> dict[Any, Any]:
         """Return the visible rows that a value or a list of values identifies, by column value."""
         keys = [address_in(self.column, each) for each in _each(value)[:MAX_VALUES]]
-        rows = on_writer(self.rows.all() if self.bound is None else access.get_queryset(self.bound)).order_by()
-        found = rows.filter(**{f"{self.column.attname}__in": [key for key in keys if key is not None]})
         name = self.column.attname
-        return {getattr(row, name): row for row in found if self.bound is None or access.can_view(self.bound, row)}
+        named = {f"{name}__in": [key for key in keys if key is not None]}
+        return {getattr(row, name): row for row in visible(self.rules, self.rows.all(), access, **named)}
+
+    def offered(self, access: RowAccess) -> "QuerySet[Any]":
+        """Return the rows of the field that the caller may see, before ``RowAccess.can_view_row``."""
+        rows = on_writer(self.rows.all())
+        shown = access.visible_rows(self.rules) if self.rules.exist else None
+        return rows if shown is None else rows.filter(pk__in=on_writer(shown).order_by().values("pk"))
+
+    def label(self, field: Any, access: RowAccess, rows: Iterable[Any]) -> Callable[[Any], str]:
+        """Return the function for the label of a row, one of *rows*.
+
+        That of the site's own field class; otherwise, of a model with access rules, not ``str(row)``, which could
+        reveal undeclared fields.
+        """
+        is_usual = type(field).label_from_instance is forms.ModelChoiceField.label_from_instance
+        usual: Callable[[Any], str] = field.label_from_instance
+        if not self.rules.exist or not is_usual:
+            return usual
+        declared = access.as_declared(self.rules, rows)
+
+        def label(row: Any) -> str:
+            if row.pk in declared:
+                return _title(*declared[row.pk], access)
+            # Of a model of which only multi-table children are registered, this row is none of those.
+            return str(row.pk) if self.rules.declarations else usual(row)
+
+        return label
+
+
+def _offer_rows(choice: Choice, access: RowAccess, field: Any, value: str) -> str:
+    """Return sentences that name the keys and labels of rows, the nearest if there are many, and the search tool."""
+    offered = choice.offered(access)[: _MAX_COMPARED + 1]
+    rows = [row for row in offered if access.can_view_row(choice.rules, row)]
+    label, column = choice.label(field, access, rows[:_MAX_COMPARED]), choice.column.attname
+    named = [(shortened(str(label(row)), _MAX_LABEL), row) for row in rows[:_MAX_COMPARED]]
+    is_whole = len(rows) <= _MAX_NAMED
+    if not is_whole:
+        folded = {words.casefold(): (words, row) for words, row in named}
+        named = [folded[words] for words in close_matches(value.casefold(), folded, _MAX_NEAR)]
+    shown = [f"{getattr(row, column)} ({words})" for words, row in named]
+    offer = f" {'Choose one of:' if is_whole else 'The nearest are:'} {', '.join(shown)}." if shown else ""
+    search = finding_hint(access.ctx.server.model_resources.get(choice.rows.model), access)
+    return offer + search
+
+
+def _title(bound: BoundResource, row: Any, access: RowAccess) -> str:
+    """Return a row's title or first declared text."""
+    own = (each.path.field for each in bound.columns if each.path is not None and not each.path.hops)
+    text = next((each for each in own if isinstance(each, models.CharField)), None)
+    if bound.resource.title_field or text is None:
+        return title_of(bound, row, access)
+    return str(getattr(row, text.attname)) or title_of(bound, row, access)
+
+
+def visible(rules: TableRules, every: "QuerySet[Any]", access: RowAccess, **named: Any) -> list[Any]:
+    """Return the rows with the values *named* that the caller may see; those of *every* if the model has no rules."""
+    rows = access.visible_rows(rules) if rules.exist else every
+    if rows is None:
+        rows = rules.model._default_manager.all()  # noqa: SLF001 - Django's documented API
+    return [row for row in on_writer(rows).order_by().filter(**named) if access.can_view_row(rules, row)]
 
 
 def choices_of(form: Any, server: Any) -> dict[str, Choice]:
@@ -424,9 +527,10 @@ def choices_of(form: Any, server: Any) -> dict[str, Choice]:
 def _choice(field: Any, server: Any) -> Choice | None:
     if not isinstance(field, forms.ModelChoiceField) or field.disabled or field.queryset is None:
         return None
-    bound, own = rules_at(server, field.queryset.model), key_column(field)
+    rules, own = rules_at(server, field.queryset.model), key_column(field)
+    bound = rules.own
     is_declared = bound is not None and bound.is_sound and own.primary_key and not bound.lookup.primary_key
-    return Choice(bound.lookup if is_declared else own, bound, field.queryset, is_declared)  # type: ignore[union-attr]
+    return Choice(bound.lookup if is_declared else own, rules, field.queryset, is_declared)  # type: ignore[union-attr]
 
 
 def declared(choices: Mapping[str, Choice]) -> dict[str, Any]:
@@ -458,9 +562,12 @@ def narrow(
     taken, found = dict(given), {}
     for name, choice in choices_of(form, access.ctx.server).items():
         is_bound = choice.may_move and access.ctx.grant is not None
-        if name not in given or (choice.bound is None and not is_bound):
+        if name not in given:
             continue
         field: Any = form.fields[name]
+        field.mcp_offer = partial(_offer_rows, choice, access, copy(field))  # for the error, before it is narrowed
+        if not choice.rules.exist and not is_bound:
+            continue
         rows = choice.among(access, given[name])
         if choice.may_move:
             found[name] = set(rows.values())
@@ -509,17 +616,44 @@ def keep_hidden(form: Any, obj: Any, given: Mapping[str, Any], access: RowAccess
     """Keep rows that the caller may not see in many-to-many sets that are replaced."""
     for name in written_by(form):
         field = obj._meta.get_field(name)  # noqa: SLF001 - Django's documented API
-        bound = rules_at(access.ctx.server, field.related_model) if field.many_to_many else None
-        if bound is None or name not in given:
+        rules = rules_at(access.ctx.server, field.related_model) if field.many_to_many else None
+        if rules is None or not rules.exist or name not in given:
             continue
         there = list(linked(obj, field))
-        rows = on_writer(access.get_queryset(bound)).order_by().filter(pk__in=there)
-        seen = {row.pk for row in rows if access.can_view(bound, row)}
-        form.cleaned_data[name] = [*form.cleaned_data[name], *(key for key in there if key not in seen)]
+        seen = {row.pk for row in visible(rules, field.related_model._base_manager.all(), access, pk__in=there)}  # noqa: SLF001
+        hidden: list[Any] = [key for key in there if key not in seen]
+        form.fields[name].mcp_hidden = frozenset(hidden)
+        if is_kept_in_memory(field):  # it takes instances alone
+            hidden = list(field.related_model._base_manager.filter(pk__in=hidden))  # noqa: SLF001 - documented API
+        form.cleaned_data[name] = [*form.cleaned_data[name], *hidden]
 
 
-GIVEN = Parameter("given", Any, None, None)
+def without_hidden(form: Any, name: str) -> Any:
+    """Return the cleaned value of a field, without the rows that ``keep_hidden`` adds."""
+    value, hidden = form.cleaned_data[name], getattr(form.fields.get(name), "mcp_hidden", ())
+    return [each for each in value if getattr(each, "pk", each) not in hidden] if hidden else value
 
+
+def is_kept_in_memory(field: Any) -> bool:
+    """Return True for a set of django-modelcluster, whose rows are stored when the row that has them is saved."""
+    return bool(getattr(field, "_need_commit_after_assignment", False))
+
+
+def assign_sets(form: Any) -> None:
+    """Put such sets on a form's row, which is saved next, as modelcluster's ``ClusterForm`` does."""
+    for field in form.instance._meta.get_fields():  # noqa: SLF001 - Django's documented API
+        if is_kept_in_memory(field) and field.name in form.cleaned_data:
+            field.save_form_data(form.instance, form.cleaned_data[field.name])
+
+
+def commit_sets(obj: Any) -> None:
+    """Store such sets of a saved row, which ``save_m2m`` of a plain ``ModelForm`` leaves in memory."""
+    for field in obj._meta.get_fields():  # noqa: SLF001 - Django's documented API
+        if is_kept_in_memory(field) and obj.pk is not None:
+            getattr(obj, field.name).commit()
+
+
+NOTHING_TO_UPDATE = "There is nothing to update for this user."
 
 _NOT_NULL = {
     "string": "string_type",
@@ -605,6 +739,7 @@ class FormSource:
         self._class, self._kwargs, self.most_bytes = form_class, form_kwargs, most_bytes
         self._label, self.changes, self._renamed, self._is_bare = label, changes, renamed, is_bare
         self._choices: dict[Any, Mapping[str, Choice]] = {}
+        self._of_view = of_view(form_class)
         self.model = getattr(getattr(form_class, "_meta", None), "model", None)
 
     def schema(self, server: Any) -> dict[str, Any]:
@@ -617,7 +752,8 @@ class FormSource:
         if self._is_bare:
             form = bare(self._class)
         else:
-            form = unbound(self._class, self._label, has_arguments=self._kwargs is not None)
+            has_arguments = self._kwargs is not None
+            form = unbound(self._class, self._label, self._of_view, has_arguments=has_arguments, has_row=self.changes)
         choices = self._choices[server] = choices_of(form, server)
         schema = form_schema(form, asked(form), self.most_bytes, declared(choices))
         if self.changes and self.model is not None:
@@ -646,10 +782,10 @@ class FormSource:
             ToolError: the call was approved for other rows than those chosen now.
         """
         form = self.made(ctx, self.by_field(given), obj)
-        wrong = list(unknown(given, self.arguments(form).values()))
-        found = dict.fromkeys([*wrong, *self._problems(ctx, form, self.by_field(given))])
+        wrong, more = unknown(given, self.arguments(form).values())
+        found = dict.fromkeys([*wrong, *self.check(ctx, form, self.by_field(given))])
         if found:
-            raise InvalidForm(abridged([*found]), form, wrong)
+            raise InvalidForm(abridged([*found], more), form, abridged(wrong, more))
         return form
 
     def prefilled(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> dict[str, Any]:
@@ -662,39 +798,59 @@ class FormSource:
         form = self.made(ctx, own, obj)
         mine = self.arguments(form)
         names = [mine[name] for name, field in asked(form).items() if may_prefill(field)]
-        found = list(unknown(given, names))
+        found, more = unknown(given, names)
         taken, _ = narrow(form, own, RowAccess(ctx))
         fill(form, taken, self.most_bytes)
         values, errors = cleaned(form, own)
         found += [_of_field(form.fields[name], error, mine[name], is_given=True) for name, error in errors.items()]
         if found:
-            raise ArgumentError(abridged(found))
+            raise ArgumentError(abridged(found, more))
         return values
 
     def made(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> forms.BaseForm:
         """Return the form of a call, which is bound but not validated."""
-        options = {} if self._kwargs is None else dict(self._kwargs(ctx))
+        options: dict[str, Any] = {**deepcopy(self._of_view)}
+
+        def read() -> Any:
+            options.update({} if self._kwargs is None else self._kwargs(ctx))
+            return options.get("instance")
+
+        instance = locked_again(read) if obj is None else read()
+        if instance is None and options.get("instance") is not None:
+            raise ToolError(NOTHING_TO_UPDATE)
         data: Data = Data()
-        prefix = options.get("prefix", self._class.prefix)
+        prefix = self._class.prefix if options.get("prefix") is None else options["prefix"]
         sent = as_sent(self._choices_at(ctx.server), given, RowAccess(ctx))
         for name, value in sent.items():  # some forms read the submitted data to create their fields
             put(data, f"{prefix}-{name}" if prefix else name, value)
         if obj is not None:
             options["instance"] = obj
-        form: forms.BaseForm = self._class(data=data, files=Data(), **options)
+        form: forms.BaseForm = _made(partial(self._class, data=data, files=Data()), options, self._of_view)
         return form
 
-    def _problems(self, ctx: Context, form: Any, given: Mapping[str, Any]) -> Iterable[str]:
+    def check(
+        self, ctx: Context, form: Any, given: Mapping[str, Any], *, about: About = about_argument, of_call: bool = True
+    ) -> list[str]:
+        """Fill in and validate a form that was made with the same values; return its errors.
+
+        Args:
+            given: values by field name.
+            about: returns the sentence about an argument.
+            of_call: the values are arguments of the call, so that an approval holds for the rows that they choose.
+
+        Raises:
+            ToolError: the call was approved for other rows than those chosen now.
+        """
         access = RowAccess(ctx)
         is_change = self.model is not None and not form.instance._state.adding  # noqa: SLF001 - Django's documented API
         mine = self.arguments(form)
         taken, rows = narrow(form, given, access)
-        for name, each in rows.items():
+        for name, each in rows.items() if of_call else ():
             require_same(ctx, mine[name], each)
         if is_change:
             keep(form, form.instance, given)
         fill(form, taken, self.most_bytes)
-        found = list(problems(form, given, mine))
+        found = list(problems(form, given, mine, about=about))
         if is_change and not found:
             keep_hidden(form, form.instance, given, access)
         return found
@@ -715,13 +871,51 @@ class FormSource:
         """Return the bound forms."""
         return [form]
 
+    def names(self, form: Any) -> list[str]:
+        """Return the names of the fields of a bound form that callers set."""
+        return [*asked(form)]
+
     def filled(self, form: Any, given: Mapping[str, Any]) -> Filled:
         """Return the bound forms, each with its arguments."""
         return [(form, given)]
 
 
-def unbound(form_class: Any, label: str, *, has_arguments: bool) -> Any:
-    """Return an unbound form to read fields from. A class that takes arguments is not called.
+def of_view(form_class: Any) -> Mapping[str, Any]:
+    """Return the arguments that Django's ``FormMixin`` passes to every form, as far as the class takes them."""
+    taken = inspect.signature(form_class).parameters.values()
+    takes_all = any(each.kind is each.VAR_KEYWORD for each in taken)
+    names = {each.name for each in taken}
+    return {name: value for name, value in (("initial", {}), ("prefix", None)) if takes_all or name in names}
+
+
+def _made(form_class: Callable[..., Any], options: Mapping[str, Any], usual: Collection[str]) -> Any:
+    """Return a form, without those of the *usual* arguments that its class sets itself.
+
+    Such as ``super().__init__(*args, initial={…}, **kwargs)``, which works in a site's own view.
+    """
+    failed: TypeError
+    try:
+        return form_class(**options)
+    except TypeError as error:
+        failed = error
+    own = [
+        name for name in usual if name in options and f"multiple values for keyword argument {name!r}" in str(failed)
+    ]
+    if not own:
+        raise failed
+    # Outside of the handler, in which Python words a second such error differently.
+    return _made(form_class, {name: each for name, each in options.items() if name not in own}, usual)
+
+
+def unbound(
+    form_class: Any, label: str, given: Mapping[str, Any], *, has_arguments: bool, has_row: bool = False
+) -> Any:
+    """Return an unbound form to read fields from. A class that needs further arguments, or its row, is not called.
+
+    Args:
+        given: the keyword arguments that every form gets.
+        has_arguments: calls give further ones.
+        has_row: calls give the row to change.
 
     Raises:
         ImproperlyConfigured: it cannot be instantiated.
@@ -729,11 +923,11 @@ def unbound(form_class: Any, label: str, *, has_arguments: bool) -> Any:
     """
     with queries() as asked:
         try:
-            form = form_class()
+            form = _made(form_class, deepcopy(given), given)
         except Error:
             raise
         except Exception as error:
-            if not has_arguments:
+            if not has_arguments and not (has_row and _takes_row(form_class, given)):
                 msg = f"{label}: the form cannot be created without arguments ({error!r}); pass them with form_kwargs."
                 raise ImproperlyConfigured(msg) from error
         else:
@@ -743,10 +937,21 @@ def unbound(form_class: Any, label: str, *, has_arguments: bool) -> Any:
     return bare(form_class)
 
 
+def _takes_row(form_class: Any, given: Mapping[str, Any]) -> bool:
+    """Return True if the class can be called with data and a row and needs nothing else."""
+    try:
+        inspect.signature(form_class).bind(**given, data=None, files=None, instance=None)
+    except TypeError:
+        return False
+    return True
+
+
 def bare(form_class: Any) -> Any:
-    """Return an unbound form without calling the ``__init__`` of its class."""
-    base = forms.BaseModelForm if issubclass(form_class, forms.BaseModelForm) else forms.BaseForm
-    return type(form_class)("Bare", (form_class,), {"__init__": base.__init__})()
+    """Return an unbound form without calling the ``__init__`` of its class, or making a row of its model.
+
+    The latter calls the defaults of all columns, which may query the database or change rows.
+    """
+    return type(form_class)("Bare", (form_class,), {"__init__": forms.BaseForm.__init__})()
 
 
 def _leave_rows_open(form: Any, declared: Mapping[str, forms.Field]) -> None:
@@ -809,15 +1014,17 @@ class FormSetSource:
 
     def schema(self, server: Any) -> dict[str, Any]:
         """See ``FormSource.schema``."""
-        form = unbound(self._class.form, self._label, has_arguments=self._kwargs is not None)
+        prefix = {"prefix": f"{self._class.get_default_prefix()}-0"}
+        form = unbound(self._class.form, self._label, prefix, has_arguments=self._kwargs is not None)
         self._class().add_fields(form, None)
         choices = self._choices[server] = choices_of(form, server)
-        item = form_schema(form, self._names(form), self._most_bytes, declared(choices))
+        item = form_schema(form, self.names(form), self._most_bytes, declared(choices))
         array = {"type": "array", "items": item, "minItems": self._least, "maxItems": self._most}
         schema: dict[str, Any] = {"type": "object", "properties": {self.argument: array}}
         return {**schema, "required": [self.argument], "additionalProperties": False}
 
-    def _names(self, form: Any) -> list[str]:
+    def names(self, form: Any) -> list[str]:
+        """Return the names of the fields of a bound form that callers set, without those that the set adds."""
         added = {DELETION_FIELD_NAME, ORDERING_FIELD_NAME}
         if issubclass(self._class, forms.BaseModelFormSet):
             added.add(self._class.model._meta.pk.name)  # noqa: SLF001 - Django's documented API
@@ -828,12 +1035,13 @@ class FormSetSource:
     def bind_form(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> Any:
         """See ``FormSource.bind_form``."""
         items: Any = given.get(self.argument)
-        found = [*unknown(given, [self.argument]), *self._misfits(items, self.argument in given)]
+        found, more = unknown(given, [self.argument])
+        found += self._misfits(items, self.argument in given)
         if self._fits(items):
             formset = self._filled(ctx, items, obj)
-            found += self._problems(formset, items)
+            more += self._add_problems(found, formset, items)
         if found:
-            raise ArgumentError(abridged(found))
+            raise ArgumentError(abridged(found, more))
         return formset
 
     def _misfits(self, items: Any, is_given: bool) -> Iterator[str]:
@@ -852,7 +1060,8 @@ class FormSetSource:
         return isinstance(items, list) and len(items) <= self._most and all(isinstance(each, dict) for each in items)
 
     def _own(self, form: Any, item: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in item.items() if name in self._names(form)}
+        names = self.names(form)
+        return {name: value for name, value in item.items() if name in names}
 
     def _place(self, place: int) -> str:
         return f"{self.argument}[{place}]"
@@ -889,12 +1098,16 @@ class FormSetSource:
             require_same(ctx, self.argument, chosen_rows)
         return formset
 
-    def _problems(self, formset: Any, items: Sequence[Mapping[str, Any]]) -> Iterable[str]:
+    def _add_problems(self, found: list[str], formset: Any, items: Sequence[Mapping[str, Any]]) -> int:
+        """Add the errors of the forms to *found*; return how many more there are."""
+        others = 0
         for place, (form, item) in enumerate(zip(formset.forms, items, strict=True)):
-            names = {name: name for name in self._names(form)}
-            yield from unknown(item, names, self._place(place))
-            yield from problems(form, item, names, self._place(place))
-        yield from (in_words(error, self.argument) for error in formset.non_form_errors().as_data())
+            names = {name: name for name in self.names(form)}
+            wrong, more = unknown(item, names, self._place(place), room=MOST - len(found))
+            found += [*wrong, *problems(form, item, names, self._place(place))]
+            others += more
+        found += (in_words(error, self.argument) for error in formset.non_form_errors().as_data())
+        return others
 
     def _choices_at(self, server: Any) -> Mapping[str, Choice]:
         if server not in self._choices:

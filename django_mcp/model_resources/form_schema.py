@@ -39,7 +39,9 @@ from django_mcp.model_resources.schema import (
     storable,
     to_json_value,
     without_nul,
+    written_value,
 )
+from django_mcp.primitives.compatibility import portable
 from django_mcp.primitives.field_schema import (
     choice_schema,
     choice_words,
@@ -51,7 +53,7 @@ from django_mcp.primitives.field_schema import (
     schema_of,
 )
 from django_mcp.primitives.markers import MAX_BYTES, Upload
-from django_mcp.primitives.schema import ArgumentError, portable
+from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.validation_errors import about_argument, kind_name, size
 
 FILE_SCHEMA: dict[str, Any] = {
@@ -348,9 +350,25 @@ def _columns(form: Any) -> Mapping[str, Any]:
     return {each.name: each for each in options.model._meta.fields if each.name not in form.declared_fields}  # noqa: SLF001
 
 
+def column_of(form: Any, name: str) -> Any:
+    """Return the model column that an undeclared field of a form is written to, or None."""
+    return _columns(form).get(name)
+
+
+def initial_value(form: Any, name: str) -> Any:
+    """Return the initial value of a field, that of a text as it is written."""
+    field = form.fields[name]
+    initial = form.get_initial_for_field(field, name)
+    if not isinstance(form, forms.ModelForm) or not isinstance(field, forms.CharField):
+        return initial
+    options = form._meta.model._meta  # noqa: SLF001 - Django's documented API
+    column = next((each for each in options.concrete_fields if each.name == name), None)
+    return initial if column is None or isinstance(field, forms.JSONField) else written_value(column, initial)
+
+
 def foreign_column(form: Any, name: str) -> Any:
     """Return the column of a package's own class that parses the values of a form field, or None."""
-    column = _columns(form).get(name)
+    column = column_of(form, name)
     return column if _is_read_by(column, form.fields[name]) else None
 
 
@@ -376,8 +394,11 @@ def described(name: str, field: forms.Field, column: Any, most_bytes: int) -> di
     return schema
 
 
-def field_schema(field: Any, column: Any = None) -> dict[str, Any]:
-    """Return the JSON Schema of a field's values, without descriptions. The limits of *column* apply as well."""
+def field_schema(field: Any, column: Any = None, *, call: bool = False) -> dict[str, Any]:
+    """Return the JSON Schema of a field's values, without descriptions. The limits of *column* apply as well.
+
+    *call* evaluates callable limits, which are otherwise left out.
+    """
     if _is_read_by(column, field):
         return schema_of(column) or json_type(column)
     if custom_type(field) is not None:
@@ -392,7 +413,7 @@ def field_schema(field: Any, column: Any = None) -> dict[str, Any]:
         if isinstance(field, classes):
             return shape(field)
     checks = [*field.validators, *(column.validators if column is not None else ())]
-    return {**schema, **limits(schema, checks, is_required=field.required)}
+    return {**schema, **limits(schema, checks, is_required=field.required, call=call)}
 
 
 _UNKNOWN = {"type": ["string", "number", "boolean"]}
@@ -460,6 +481,11 @@ def _notes(field: Any, schema: Mapping[str, Any]) -> Iterable[Any]:
         yield "The choices are known only at call time. An invalid value returns an error that lists them."
     elif isinstance(field, forms.ChoiceField):
         yield choice_words(form_choices(field))
+    yield from limit_notes(field, schema)
+
+
+def limit_notes(field: Any, schema: Mapping[str, Any]) -> Iterable[Any]:
+    """Yield descriptions of the limits of a value that JSON Schema cannot express."""
     yield from digit_words(field)
     step = getattr(field, "step_size", None)
     if step is not None and "multipleOf" not in schema:

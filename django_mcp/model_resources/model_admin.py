@@ -117,6 +117,18 @@ class AdminResource(ModelResource):
             return False
         return bool(getattr(self.model_admin, name)(ctx.request, *(() if action == "add" else (obj,))))
 
+    def knows_related(self, model: type[models.Model]) -> bool:
+        """Return True for a model of the same admin site, unless this declaration replaces the admin's permissions."""
+        return self.delete_permission == DEFAULT and bool(self.model_admin.admin_site.is_registered(model))
+
+    def may_delete_related(self, ctx: Context, obj: Any) -> bool:
+        """Return what the admin of *obj* says."""
+        site = self.model_admin.admin_site
+        related = site.get_model_admin(type(obj))
+        if ctx.user is None or (_overrides(related, "has_delete_permission") and not site.has_permission(ctx.request)):
+            return False
+        return bool(related.has_delete_permission(ctx.request, obj))
+
 
 class AdminRows(AdminResource):
     """The same for a ``ModelAdmin`` that overrides ``get_queryset``."""

@@ -18,7 +18,7 @@ from django_mcp.core.concurrency import on_event_loop
 from django_mcp.core.database import on_commit
 from django_mcp.core.server import MCPServer, every_server
 from django_mcp.core.signals import Change, rows_changed
-from django_mcp.model_resources.bound_resource import BoundResource
+from django_mcp.model_resources.bound_resource import BoundResource, parent_links
 
 MAX_ROWS = 1000
 """Maximum number of rows of a model to report individually per transaction; beyond it only their list is."""
@@ -85,6 +85,21 @@ def _is_kind_of(model: Any, bound: BoundResource) -> bool:
     return issubclass(model._meta.concrete_model, kinds)  # noqa: SLF001 - Django's documented API
 
 
+def _as_parents(row: models.Model) -> Iterator[tuple[BoundResource, models.Model]]:
+    yield from ((bound, row) for bound in exposures(type(row)))
+
+
+def _as_children(row: models.Model) -> Iterator[tuple[BoundResource, models.Model]]:
+    """Yield the row of each multi-table child that is registered, as the values of its parent are its own."""
+    own: Any = row._meta.concrete_model  # noqa: SLF001 - Django's documented API
+    for server in every_server():
+        for bound in server.model_resources.values():
+            links = parent_links(bound.options.concrete_model)
+            if own in links and bound.is_sound and bound.resource.notify_changes and not on_event_loop():
+                rows = bound.model._base_manager.using(row._state.db)  # noqa: SLF001 - Django's documented API
+                yield from ((bound, child) for child in rows.filter(**{links[own]: row.pk}))
+
+
 # Changes of a transaction
 
 
@@ -137,9 +152,9 @@ class _Changed:
 
         If rows are restricted, deleted ones are left out: it is no longer known who could see them.
         """
-        if self.is_whole or (rows and self.bound.resource.has_plain_rows):
+        if self.is_whole or (rows and self.bound.has_plain_rows):
             return [self.bound.base]
-        return [] if self.bound.resource.has_plain_rows else [uri for uri, exists in rows.items() if exists]
+        return [] if self.bound.has_plain_rows else [uri for uri, exists in rows.items() if exists]
 
 
 class _Batch:
@@ -160,9 +175,10 @@ class _Batch:
         server: MCPServer | None = None,
     ) -> None:
         """Add a saved or deleted row. *fields* are the saved fields, None for all."""
-        for bound in exposures(type(row)):
+        is_stored = not (is_listed or is_deleted)  # the row of a child is created later, and deleted by itself
+        for bound, each in (*_as_parents(row), *(_as_children(row) if is_stored else ())):
             if bound.resource.notify_changes and server in {None, bound.server}:
-                uri = bound.uri_of(row)
+                uri = bound.uri_of(each)
                 self.of(bound).add(uri, fields, is_listed=is_listed, is_deleted=is_deleted)
 
     def add_model(self, model: type[models.Model], server: MCPServer | None) -> None:
@@ -238,6 +254,8 @@ def connect(bound: BoundResource) -> None:
         if _is_kind_of(model, bound):
             post_save.connect(_saved, sender=model, weak=False, dispatch_uid=UID)
             post_delete.connect(_deleted, sender=model, weak=False, dispatch_uid=UID)
+        elif issubclass(bound.model, model._meta.concrete_model or model):  # noqa: SLF001 - Django's documented API
+            post_save.connect(_saved, sender=model, weak=False, dispatch_uid=UID)
     for field in bound.options.get_fields(include_hidden=True):
         if field.many_to_many and (through := getattr(field, "through", None) or _through(field)) is not None:
             m2m_changed.connect(_linked, sender=through, weak=False, dispatch_uid=UID)

@@ -34,15 +34,17 @@ class ModelResource:
             ``get_queryset`` adds.
         list_fields: the fields of each row in a list; by default all ``fields`` except sets of rows.
         lookup_field: the unique field that identifies a row in its URI and in arguments.
-        title_field: the field, one of ``fields``, whose value is a row's title in links and lists.
+        title_field: the field, one of ``fields``, whose value is a row's title in links and lists: a column, a path, an
+            annotation or a method.
         modified_field: the date or datetime field that holds the time of a row's last change.
         search_fields: paths to search, with the prefixes of the admin: ``"^path"`` matches the beginning, ``"=path"``
             the whole value, ``"@path"`` uses full-text search on PostgreSQL. A ``SearchVectorField`` is supported too.
         search_config: the text search configuration of ``"@path"``, such as ``"english"``.
         filterset_fields: paths to filter by, such as ``"stars"``, or ``"price__lte"`` with a lookup; or a dict that
             maps paths to lists of lookups.
-        ordering: the default ordering, such as ``["-starts"]``; callers may also sort by these paths. Without it, the
-            model's ``Meta.ordering`` applies if it only has columns in ``fields``, else the primary key.
+        ordering: the default ordering, such as ``["-starts"]`` or ``[F("starts").desc()]``; callers may also sort by
+            these paths. Without it, the model's ``Meta.ordering`` applies if it only has columns in ``fields``, else
+            the primary key.
         ordering_fields: further paths that callers may sort by.
         aggregates: paths and their aggregates: ``{"price": ["min", "max", "avg", "sum"]}``; an empty dict allows counts
             only, None disables the tool.
@@ -69,7 +71,8 @@ class ModelResource:
             Needs ``search_fields``. The URL of a row is its ``get_absolute_url()``, otherwise its URI.
         tags: tags by which endpoints select the model (``MCPServer(include_tags=…)``) and callers find its tools.
         uri: the URI of the list resource, such as ``"travel://cities"``. URIs of rows start with it.
-        name, plural: the words in names of tools, as in ``get_city`` and ``search_cities``.
+        name, plural: the words in names of tools, as in ``get_city`` and ``search_cities``, and in their titles and
+            errors unless the model's ``verbose_name`` is translated.
         title: the plural for display; by default the model's ``verbose_name_plural``.
         description: the description that models read; by default the docstring of the class.
         icons: icons for display.
@@ -95,7 +98,7 @@ class ModelResource:
     search_fields: ClassVar[Sequence[str]] = ()
     search_config: ClassVar[str | None] = None
     filterset_fields: ClassVar[Sequence[str] | Mapping[str, Sequence[str]]] = ()
-    ordering: ClassVar[Sequence[str]] = ()
+    ordering: ClassVar[Sequence[Any]] = ()
     ordering_fields: ClassVar[Sequence[str]] = ()
     aggregates: ClassVar[Mapping[str, Sequence[str]] | None] = None
     group_by_fields: ClassVar[Sequence[str]] = ()
@@ -140,9 +143,24 @@ class ModelResource:
 
     # Hooks for sites. Each takes the Context, as those of ModelAdmin take the request.
 
-    def get_queryset(self, ctx: Context) -> models.QuerySet[Any]:  # noqa: ARG002 - used by overrides
-        """Return the rows that the caller may read and write."""
-        return self.model._default_manager.all()  # noqa: SLF001 - Django's documented API
+    def get_queryset(self, ctx: Context) -> models.QuerySet[Any]:
+        """Return the rows that the caller may read and write.
+
+        By default, those of the default manager. Of a proxy or a multi-table child, rows that the ``ModelResource`` of
+        a parent at the same endpoint hides are left out; an override that does not call this method decides alone.
+        """
+        rows = self.model._default_manager.all()  # noqa: SLF001 - Django's documented API
+        bound = self.server.model_resources.get(self.model)
+        if bound is None or bound.resource is not self:
+            return rows
+        for relative in bound.relatives:
+            if not relative.is_below:
+                # The parent's own permission is not required, as in the admin.
+                shown = models.Q()
+                for parent in relative.bounds:
+                    shown |= models.Q(**{f"{relative.path}__in": parent.declared_rows(ctx).order_by().values("pk")})
+                rows = rows.filter(shown)
+        return rows
 
     def has_view_permission(self, ctx: Context, obj: Any = None) -> bool:
         """Return True if the caller may view rows at all, or the row *obj*. An override is called for each row."""
@@ -198,10 +216,15 @@ class ModelResource:
         return self.object_permissions or self.has_own_rule("view")
 
     @property
+    def has_own_rows(self) -> bool:
+        """True if the site overrides ``get_queryset``."""
+        return type(self).get_queryset is not ModelResource.get_queryset
+
+    @property
     def has_plain_rows(self) -> bool:
-        """True if every caller who may view the model may view all of its rows."""
+        """True if this class hides no row from callers who may view the model."""
         return (
-            type(self).get_queryset is ModelResource.get_queryset
+            not self.has_own_rows
             and is_plain(self.model._default_manager)  # noqa: SLF001 - Django's documented API
             and not self.checks_each_row
         )

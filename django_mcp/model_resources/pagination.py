@@ -20,7 +20,6 @@ from django.db import connections, models
 from django.db.models import F, Func, Q, QuerySet, Value, prefetch_related_objects
 from django.db.models.expressions import OrderBy
 from django.db.models.functions import Cast, Left
-from django.db.models.lookups import Exact, GreaterThan, IsNull, LessThan
 from django.utils.crypto import salted_hmac
 from pydantic_core import from_json, to_json
 
@@ -201,9 +200,15 @@ class Sorting:
         vendor = connections[rows.db].vendor
         ends = zip(found, self._ends, strict=True)
         values = [None if value is None else as_value(value, end, vendor) for value, end in ends]
-        return [rows.filter(behind) for behind in self._behind(values, vendor)]
+        return [
+            rows.filter(equal & beyond)
+            if isinstance(beyond, Q)
+            # By name, since querysets of packages such as django-polymorphic know no expressions in filters.
+            else rows.alias(mcp_beyond=beyond).filter(equal, mcp_beyond=True)
+            for equal, beyond in self._behind(values, vendor)
+        ]
 
-    def _behind(self, values: Sequence[Any], vendor: str) -> Iterator[Q]:
+    def _behind(self, values: Sequence[Any], vendor: str) -> Iterator[tuple[Q, Any]]:
         """Yield for each key, last to first, the condition of being equal up to it and beyond the place in it."""
         # SQLite uses only the first value of a row comparison for an index lookup, and a second query is cheap there.
         last = len(values) - 1 if vendor == "sqlite" else self._compared_at_once(values)
@@ -211,7 +216,7 @@ class Sorting:
             equal = Q(*(self._same(key, values[key]) for key in range(at)))
             end = len(values) if at == last else at + 1
             for beyond in self._beyond(at, values[at:end]):
-                yield equal & beyond
+                yield equal, beyond
 
     def _compared_at_once(self, values: Sequence[Any]) -> int:
         """Return the first key from which on all are compared as one row: same direction and no nulls."""
@@ -226,25 +231,27 @@ class Sorting:
         return at
 
     def _same(self, at: int, value: Any) -> Q:
-        name = F(self._names[at])
-        return Q(IsNull(name, True)) if value is None else Q(Exact(name, value))
+        name = self._names[at]
+        return Q(**{f"{name}__isnull": True}) if value is None else Q(**{name: value})
 
-    def _beyond(self, at: int, values: Sequence[Any]) -> Iterator[Q]:
-        names, descending = [F(name) for name in self._names[at : at + len(values)]], self._keys[at].is_descending
+    def _beyond(self, at: int, values: Sequence[Any]) -> Iterator[Any]:
+        names, descending = self._names[at : at + len(values)], self._keys[at].is_descending
         if values[0] is not None:
-            yield Q(_beyond(names, values, "<" if descending else ">"))
+            yield _beyond(names, values, is_descending=descending)
             if self._nullable[at] and not descending:
-                yield Q(IsNull(names[0], True))
+                yield Q(**{f"{names[0]}__isnull": True})
         elif descending:
-            yield Q(IsNull(names[0], False))
+            yield Q(**{f"{names[0]}__isnull": False})
 
 
-def _beyond(names: Sequence[Any], values: Sequence[Any], sign: str) -> Any:
+def _beyond(names: Sequence[str], values: Sequence[Any], *, is_descending: bool) -> Any:
     """Return the row comparison ``(a, b) > (1, 2)``, a single range of an index over *names*."""
     if len(names) == 1:
-        return LessThan(names[0], values[0]) if sign == "<" else GreaterThan(names[0], values[0])
+        return Q(**{f"{names[0]}__{'lt' if is_descending else 'gt'}": values[0]})
     # The field is a placeholder: a row has no type of its own.
-    sides = [Func(*side, template="(%(expressions)s)", output_field=models.Field()) for side in (names, values)]
+    both = (map(F, names), values)
+    sides = [Func(*side, template="(%(expressions)s)", output_field=models.Field()) for side in both]
+    sign = "<" if is_descending else ">"
     return Func(*sides, template="%(expressions)s", arg_joiner=f" {sign} ", output_field=models.BooleanField())
 
 
@@ -372,7 +379,7 @@ def objects(
 ) -> Found:
     """Return at most *limit* visible objects after *place*."""
     ordered = sorting.sorted(rows)
-    if not bound.resource.checks_each_row:
+    if not bound.checks_each_row:
         found = _first(limit + 1, [ordered] if place is None else sorting.after(ordered, place))
         more = len(found) > limit
         return Found(found[:limit], sorting.place(found[limit - 1]) if more else None)
@@ -404,7 +411,7 @@ def _first(most: int, parts: Sequence[QuerySet[Any]]) -> list[Any]:
 
 def count(bound: BoundResource, rows: QuerySet[Any]) -> int | None:
     """Return the number of rows, or None if there are too many or they are checked one by one."""
-    if bound.resource.checks_each_row:
+    if bound.checks_each_row:
         return None
     counted = rows.order_by()[: COUNTED + 1].count()
     return counted if counted <= COUNTED else None

@@ -12,7 +12,6 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from django.db import models, router
-from django.db.models.deletion import Collector
 from django.db.models.expressions import DatabaseDefault
 from django.utils.text import capfirst
 
@@ -23,7 +22,7 @@ from django_mcp.core.redaction import HIDDEN, is_hidden
 from django_mcp.model_resources.access import RowAccess, find_row, linked, on_writer
 from django_mcp.model_resources.bound_resource import BoundResource, OutputField
 from django_mcp.model_resources.compile import own_fields
-from django_mcp.model_resources.options import ModelResource
+from django_mcp.model_resources.form_binding import without_hidden
 from django_mcp.model_resources.pagination import TEXT_IN_LISTS, whole_row, with_columns
 from django_mcp.model_resources.queryset import load_sets
 from django_mcp.model_resources.schema import column_value, is_json, to_json_value
@@ -33,9 +32,12 @@ from django_mcp.model_resources.serializers import (
     SerializerContext,
     SetColumn,
     serialize_link,
+    title_of,
 )
 from django_mcp.model_resources.writes import (
     Writer,
+    deleted_with,
+    deletes_its_own_way,
     readable,
     require_change,
     require_delete,
@@ -223,9 +225,7 @@ def differences(
     for name, field in _comparable(bound, form).items():
         if field.many_to_many:
             if name in given or (row is None and name in form.cleaned_data):
-                # Rows that are kept because the caller may not see them are primary keys here.
-                rows = [each for each in form.cleaned_data[name] if isinstance(each, models.Model)]
-                entry = fields.set_change(field, obj, rows, is_new=row is None)
+                entry = fields.set_change(field, obj, without_hidden(form, name), is_new=row is None)
                 if entry is not None:
                     yield entry
             continue
@@ -300,7 +300,7 @@ def preview_create(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Ro
         ToolError: the values are invalid.
     """
     bound = writer.bound
-    return _looking(ctx, bound, writer.arguments, lambda: _create(writer, ctx, given))
+    return _looking(bound, writer.arguments, lambda: _create(writer, ctx, given))
 
 
 def _create(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Row:
@@ -319,7 +319,7 @@ def preview_update(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Ro
         ToolError: the values are invalid, or the row does not exist for the caller or may not be changed.
     """
     bound = writer.bound
-    return _looking(ctx, bound, writer.arguments, lambda: _update(writer, ctx, given))
+    return _looking(bound, writer.arguments, lambda: _update(writer, ctx, given))
 
 
 def _update(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Row:
@@ -331,7 +331,7 @@ def _update(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Row:
     old = _stored(obj)
     form = writer.bind_form(ctx, obj, values)
     changes = differences(bound, access, row, old, form, writer.source.by_field(values))
-    return {"verb": "update", **_named(bound, row), "changes": [*changes]}
+    return {"verb": "update", **_named(bound, access, row), "changes": [*changes]}
 
 
 def rows_of(bound: BoundResource, writer: Writer | None, ctx: Context, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -349,7 +349,7 @@ def rows_of(bound: BoundResource, writer: Writer | None, ctx: Context, given: Ma
         found = writer.source.chosen(ctx, values, None)
         return {name: _row(bound, access, value, ()), **found} if writer.change else found
 
-    return _looking(ctx, bound, {} if writer is None else writer.arguments, look)
+    return _looking(bound, {} if writer is None else writer.arguments, look)
 
 
 def preview_delete(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> Row:
@@ -358,7 +358,7 @@ def preview_delete(bound: BoundResource, ctx: Context, given: Mapping[str, Any])
     Raises:
         ToolError: see ``writes.run_delete``.
     """
-    return _looking(ctx, bound, {}, lambda: _delete(bound, ctx, given))
+    return _looking(bound, {}, lambda: _delete(bound, ctx, given))
 
 
 def _delete(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> Row:
@@ -368,16 +368,21 @@ def _delete(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> Row
     require_delete(bound, ctx, obj)
     shown = whole_row(bound, row, bound.columns, SerializerContext(access, bound, TEXT_IN_LISTS))
     changes = [
-        {"field": each.name, "label": _label(each), "before": unless_secret(each.name, shown[each.name])}
+        {
+            "field": each.name,
+            "label": _label(each),
+            "before": unless_secret(each.name, shown[each.name]),
+            **({"computed": True} if isinstance(each, FunctionColumn) else {}),
+        }
         for each in bound.columns
     ]
-    return {"verb": "delete", **_named(bound, row), "changes": changes, "also": _also(bound, obj)}
+    return {"verb": "delete", **_named(bound, access, row), "changes": changes, "also": _also(bound, obj)}
 
 
-def _looking(ctx: Context, bound: BoundResource, arguments: Mapping[str, str], look: Callable[[], Row]) -> Row:
+def _looking(bound: BoundResource, arguments: Mapping[str, str], look: Callable[[], Row]) -> Row:
     """Run *look* and roll back its changes. On the default database its caller does that."""
     alias = router.db_for_write(bound.model)
-    with readable(ctx, bound, arguments):
+    with readable(bound, arguments):
         return look() if alias == tools_alias() else rolled_back(look, alias)
 
 
@@ -411,8 +416,8 @@ def _stored_value(bound: BoundResource, row: Any) -> Any:
     return found
 
 
-def _named(bound: BoundResource, row: Any) -> Row:
-    return {"object": f"{capfirst(bound.one)} {bound.title_of(row)}", "uri": bound.uri_of(row)}
+def _named(bound: BoundResource, access: RowAccess, row: Any) -> Row:
+    return {"object": f"{capfirst(bound.one)} {title_of(bound, row, access)}", "uri": bound.uri_of(row)}
 
 
 def _label(column: OutputField) -> str:
@@ -428,15 +433,13 @@ def _also(bound: BoundResource, obj: Any) -> list[Row] | None:
     Raises:
         ProtectedError, RestrictedError: protected rows refer to it.
     """
-    if _deletes_its_own_way(bound):
+    if deletes_its_own_way(bound):
         return None
-    collector = Collector(using=obj._state.db, origin=obj)  # noqa: SLF001 - Django's documented API
-    collector.collect([obj])
     counts: Counter[Any] = Counter()
-    for model, rows in collector.data.items():
-        counts[model] += sum(not (isinstance(obj, model) and row.pk == obj.pk) for row in rows)
-    for each in collector.fast_deletes:
-        counts[each.model] += each.count()
+    for rows in deleted_with(obj):
+        if isinstance(obj, rows.model):  # its own row in the table of a parent
+            rows = rows.exclude(pk=getattr(obj, rows.model._meta.pk.attname))  # noqa: PLW2901, SLF001 - the others
+        counts[rows.model] += rows.count()
     found = {_words(model, count): count for model, count in counts.items() if count}
     return [{"what": what, "count": count} for what, count in sorted(found.items())]
 
@@ -444,8 +447,3 @@ def _also(bound: BoundResource, obj: Any) -> list[Row] | None:
 def _words(model: Any, count: int) -> str:
     options = model._meta  # noqa: SLF001 - Django's documented API
     return str(options.verbose_name if count == 1 else options.verbose_name_plural)
-
-
-def _deletes_its_own_way(bound: BoundResource) -> bool:
-    is_usual = type(bound.resource).delete_model is ModelResource.delete_model
-    return not is_usual or bound.model.delete is not models.Model.delete

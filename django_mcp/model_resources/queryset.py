@@ -24,7 +24,14 @@ from django_mcp.model_resources.bound_resource import (
     SearchField,
 )
 from django_mcp.model_resources.schema import as_decimal, is_json, to_json_value, value_field, with_places
-from django_mcp.model_resources.serializers import FunctionColumn, LinkColumn, SetColumn, rows_attribute, serialize_link
+from django_mcp.model_resources.serializers import (
+    TITLED,
+    FunctionColumn,
+    LinkColumn,
+    SetColumn,
+    rows_attribute,
+    serialize_link,
+)
 from django_mcp.primitives.base import ToolError
 
 MAX_DIMENSIONS = 3
@@ -40,7 +47,7 @@ def aggregated(
     bound: BoundResource,
 ) -> list[dict[str, Any]]:
     """Return a dict per group of *rows*, ordered by dimension: up to *most*, plus one if there are more."""
-    if rows.query.annotations or not bound.resource.has_plain_rows:
+    if rows.query.annotations or not bound.has_plain_rows:
         # Start from primary keys, so that joins and annotations of the site's queryset do not affect the result.
         rows = bound.model._base_manager.using(rows.db).filter(pk__in=rows.order_by().values("pk"))  # noqa: SLF001
     names = {f"mcp_by_{at}": name for at, name in enumerate(dimensions)}
@@ -60,7 +67,7 @@ def aggregated(
 
 
 def _links(target: BoundResource, keys: Sequence[Any], access: RowAccess) -> dict[Any, Any]:
-    rows = access.get_queryset(target).filter(pk__in={key for key in keys if key is not None})
+    rows = titled(access.get_queryset(target).filter(pk__in={key for key in keys if key is not None}), target, access)
     return {row.pk: serialize_link(target, row, access) for row in rows.order_by()}
 
 
@@ -123,14 +130,14 @@ def with_relations(
             continue
         behind = access.related_queryset(relation, bound)
         parent = prefix.rpartition(LOOKUP_SEP)[0]
-        if behind is None and (not parent or parent in joined):
+        if behind is None and (not parent or parent in joined) and not _needs_titles(relation, bound):
             if prefix not in bound.resource.select_related:
                 unread += [f"{prefix}{LOOKUP_SEP}{name}" for name in names]
             joined.append(prefix)
             continue
         if behind is None:
             behind = relation.related_model._base_manager.all()  # noqa: SLF001 - Django's documented API
-        apart[where] = Prefetch(where, queryset=_alone(behind).defer(*names))
+        apart[where] = Prefetch(where, queryset=_as_titled(_alone(behind).defer(*names), relation, bound, access))
         ours |= {prefix, where}
     rows = _without(rows, ours) if ours else rows
     if joined := [each for each in joined if not _leads_over(each, ours)]:
@@ -141,10 +148,32 @@ def with_relations(
     return rows.prefetch_related(*declared, *apart.values())
 
 
+def titled(rows: QuerySet[Any], bound: BoundResource, access: RowAccess) -> QuerySet[Any]:
+    """Return *rows*, of which the titles are shown, with all that those need."""
+    if bound.title_column is None or bound.title_column.path is None:
+        return rows
+    columns = [bound.title_column]
+    rows = annotated(rows, [bound.title_column.path.source], access, bound)
+    found: QuerySet[Any] = with_relations(rows, columns, bound, access).annotate(**{TITLED: Value(1)})
+    return found
+
+
+def _as_titled(rows: QuerySet[Any], relation: Any, bound: BoundResource, access: RowAccess) -> QuerySet[Any]:
+    target = bound.on_server(relation.related_model)
+    return rows if target is None else titled(rows, target, access)
+
+
+def _needs_titles(relation: Any, bound: BoundResource) -> bool:
+    target = bound.on_server(relation.related_model)
+    return target is not None and target.title_column is not None and target.title_column.path is not None
+
+
 def _unread(prefix: str, relation: Any, columns: Sequence[OutputField], bound: BoundResource) -> list[str]:
     """Return the columns of related rows to defer, since nothing shows them."""
-    target = bound.rules_of(relation.related_model)
-    if target is not None and target.resource.checks_each_row:
+    rules = bound.rules_of(relation.related_model)
+    target = rules.own
+    is_method = target is not None and target.title_column is not None and target.title_column.path is None
+    if rules.checks_each_row or is_method:
         return []  # a site's own code may look at anything
     if any(isinstance(column, FunctionColumn) for column in bound.columns):
         return []
@@ -193,7 +222,7 @@ def without_weight(rows: QuerySet[Any], columns: Iterable[OutputField], bound: B
     """Return *rows* with long columns deferred that *columns* do not show."""
     shown = {column.path.source for column in columns if column.path}
     shown |= {bound.lookup.name, bound.resource.title_field, bound.resource.modified_field}
-    if bound.resource.checks_each_row or any(isinstance(column, FunctionColumn) for column in bound.columns):
+    if bound.checks_each_row or any(isinstance(column, FunctionColumn) for column in bound.columns):
         return rows  # the site's code may use any column
     heavy = [
         each.name
@@ -288,13 +317,11 @@ def _rows_of(relation: Any, bound: BoundResource, access: RowAccess) -> QuerySet
     rows = access.related_queryset(relation, bound)
     if rows is None:
         rows = relation.related_model._default_manager.all()  # noqa: SLF001 - Django's documented API
-    return _alone(rows)
+    return _as_titled(_alone(rows), relation, bound, access)
 
 
 def _most_of(relation: Any, bound: BoundResource) -> int:
-    target = bound.rules_of(relation.related_model)
-    each_is_asked_about = target is not None and target.resource.checks_each_row
-    return MORE_OF_A_SET if each_is_asked_about else bound.resource.max_related
+    return MORE_OF_A_SET if bound.rules_of(relation.related_model).checks_each_row else bound.resource.max_related
 
 
 def _set(name: str, relation: Any, bound: BoundResource, access: RowAccess, unread: Sequence[str]) -> "Prefetch[Any]":

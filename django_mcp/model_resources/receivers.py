@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Any
 
+from django_mcp.core import elicitation
 from django_mcp.core import server as core_server
 from django_mcp.core.server import MCPServer, every_server, together
 from django_mcp.core.signals import primitive_added, server_made
@@ -14,6 +15,7 @@ def connect() -> None:
     """Connect the receivers."""
     server_made.connect(_build_late, dispatch_uid="django_mcp.model_resources.registration")
     primitive_added.connect(_settle_late, dispatch_uid="django_mcp.model_resources.registration")
+    elicitation.django_forms[:] = [_elicited_form]
 
 
 def start() -> None:
@@ -46,6 +48,12 @@ def settle(server: MCPServer, tool: Tool) -> None:
         from django_mcp.model_resources import arguments  # noqa: PLC0415 - most tools take and give no rows
 
         arguments.settle(server, tool)
+
+
+def _elicited_form(*arguments: Any) -> Any:
+    from django_mcp.model_resources.elicited_forms import ElicitedForm  # noqa: PLC0415 - most sites ask nothing
+
+    return ElicitedForm(*arguments)
 
 
 def _has_models(server: MCPServer) -> bool:

@@ -134,6 +134,8 @@ def build(server: MCPServer) -> None:
     _take_models(server)
     require_models(server)
     for bound in server.model_resources.values():
+        bound.forget_rules()
+    for bound in server.model_resources.values():
         bound.problems = problems(bound)
     made = _made_without_clashes(server)
     for bound in server.model_resources.values():

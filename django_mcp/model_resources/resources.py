@@ -33,11 +33,12 @@ from django_mcp.model_resources.pagination import (
     show_row,
     with_columns,
 )
-from django_mcp.model_resources.queryset import without_weight
-from django_mcp.model_resources.schema import choices_of, to_json_value, value_field
-from django_mcp.model_resources.serializers import SetColumn, media_type, read_file, to_markdown
+from django_mcp.model_resources.queryset import titled, without_weight
+from django_mcp.model_resources.schema import choices_of, column_value, to_json_value, value_field
+from django_mcp.model_resources.serializers import SetColumn, media_type, read_file, title_of, to_markdown
 from django_mcp.primitives.base import phrase
 from django_mcp.primitives.completions import MAX_VALUES
+from django_mcp.primitives.field_schema import plain_text
 from django_mcp.primitives.function import EMPTY, Parameter
 from django_mcp.primitives.resource import Resource
 from django_mcp.protocol.content import ResourceContents
@@ -62,7 +63,7 @@ def complete_lookup(bound: BoundResource) -> Callable[..., Iterable[str]]:
 
 def _values(bound: BoundResource, access: RowAccess, rows: QuerySet[Any]) -> list[str]:
     name = bound.lookup.attname
-    if not bound.resource.checks_each_row:
+    if not bound.checks_each_row:
         return list(map(str, rows.values_list(name, flat=True)[: MAX_VALUES + 1]))
     seen = (obj for obj in rows[:MAX_LOOKED_AT] if access.can_view(bound, obj))
     return [str(getattr(obj, name)) for obj in islice(seen, MAX_VALUES + 1)]
@@ -141,7 +142,7 @@ def _column(bound: BoundResource, column: OutputField, access: RowAccess) -> dic
     if title := str(getattr(end, "verbose_name", "") or ""):
         described["title"] = title
     if help_text := str(getattr(end, "help_text", "") or ""):
-        described["help_text"] = help_text
+        described["help_text"] = plain_text(help_text)
     if choices := choices_of(end):
         described["choices"] = [{"value": value, "label": label} for value, label in choices]
     target = bound.on_server(end.related_model) if end.is_relation else None
@@ -204,7 +205,7 @@ def _entries(
     """Return the entries of one model and the position of the next ones, or nothing if reading fails."""
     try:
         found = _rows(bound, access, place, room, before)
-        return [entry(bound, obj) for obj in found.objects], found.place
+        return [entry(bound, obj, access) for obj in found.objects], found.place
     except ProtocolError:  # the client's cursor is wrong
         raise
     except Exception:
@@ -240,15 +241,16 @@ def _rows(bound: BoundResource, access: RowAccess, place: Any, room: int, before
     if limit <= 0:
         return Found([], None)
     sorting = Sorting([Key(read_path(bound.model, "pk"))], access, bound)
-    found = objects(bound, access, with_columns(bound, access, access.get_queryset(bound), []), sorting, limit, place)
+    rows = titled(with_columns(bound, access, access.get_queryset(bound), []), bound, access)
+    found = objects(bound, access, rows, sorting, limit, place)
     is_enough = most is not None and before + len(found.objects) >= most
     return Found(found.objects, None if is_enough else found.place)
 
 
-def entry(bound: BoundResource, obj: Any) -> dict[str, Any]:
+def entry(bound: BoundResource, obj: Any, access: RowAccess) -> dict[str, Any]:
     """Return a row as an entry of ``resources/list`` (2026-07-28, Resources, Resource)."""
     name = f"{bound.name}-{getattr(obj, bound.lookup.attname)}"
-    made: dict[str, Any] = {"uri": bound.uri_of(obj), "name": name, "title": bound.title_of(obj)}
+    made: dict[str, Any] = {"uri": bound.uri_of(obj), "name": name, "title": title_of(bound, obj, access)}
     made["mimeType"] = "application/json"
     if bound.resource.icons:
         made["icons"] = [icon.to_wire() for icon in bound.resource.icons]
@@ -269,7 +271,7 @@ FORMAT = Parameter("format", Literal["json", "markdown"], "json", None)
 
 def resources(bound: BoundResource) -> Iterator[Resource]:
     """Yield all resources and templates of a model."""
-    one, many = bound.options.verbose_name, bound.titles
+    one, many = bound.singular, bound.titles
     later = Parameter("cursor", Annotated[str, Field(max_length=4096)], "", None)
     yield _resource(bound, bound.base, bound.plural, many, partial(_list, bound), [])
     yield _resource(
@@ -338,10 +340,10 @@ def _resource(
         icons=bound.resource.icons,
         scopes=bound.resource.scopes,
         visible=Permitted(bound.resource),
+        unchecked=[parameter.name for parameter in parameters],  # only compared with columns and names
         **options,
     )
     resource.is_interactive = False
-    resource.template.is_lookup = True
     return resource
 
 
@@ -386,7 +388,9 @@ def _field(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> Reso
     access, content = RowAccess(ctx), bound.contents[given["field"]]
     for obj in find_row(bound, access, given[bound.lookup_name])[:1]:
         if access.can_view(bound, obj):
-            return _contents(content, getattr(obj, content.field.attname))
+            value = getattr(obj, content.field.attname)
+            is_text = isinstance(value_field(content.field), models.TextField)
+            return _contents(content, column_value(content.field, value) if is_text else value)
     raise Http404
 
 

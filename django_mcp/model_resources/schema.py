@@ -4,10 +4,12 @@ import datetime
 import json
 import logging
 import math
+import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from decimal import Decimal, localcontext
+from types import SimpleNamespace
 from typing import Annotated, Any, Literal
 
 from django import forms
@@ -15,12 +17,14 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import connection, models
+from django.db.models.expressions import DatabaseDefault
 from django.db.models.fields.files import FieldFile
 from django.utils import timezone
 from django.utils.choices import BaseChoiceIterator, BlankChoiceIterator, flatten_choices
 from django.utils.duration import duration_iso_string
 from django.utils.text import capfirst
-from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, Field, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
+from pydantic import ValidationError as PydanticError
 from pydantic_core import to_json
 
 from django_mcp.primitives.field_schema import (
@@ -29,7 +33,7 @@ from django_mcp.primitives.field_schema import (
     output_schema_of,
     schema_of,
 )
-from django_mcp.primitives.validation_errors import shortened, with_article
+from django_mcp.primitives.validation_errors import close_matches, shortened, with_article
 
 MAX_CHARACTERS = 200
 """Maximum characters of a text filter, unless the column is longer."""
@@ -58,7 +62,28 @@ def column_value(field: Any, value: Any) -> Any:
     if value is not None and is_foreign_json(field):
         value = _stored_json(field, value)
     value = as_decimal(field, value)
+    if not (value is None or isinstance(value, _KNOWN)):
+        value = _fixture_value(field, value)
     return to_json_value(with_places(value, field.shown_places) if isinstance(field, AnyDecimalField) else value)
+
+
+def written_value(field: Any, value: Any) -> Any:
+    """Return a value of a package's own class as the text that is written to the column *field*, others unchanged."""
+    if value is None or isinstance(value, (*_KNOWN, DatabaseDefault)) or field.is_relation:
+        return value
+    written = None if isinstance(field, models.FileField) else _fixture_value(field, value)
+    return written if isinstance(written, str) else value
+
+
+def _fixture_value(field: Any, value: Any) -> Any:
+    """Return a value of a package's own class as in a fixture, since that is what can be written.
+
+    ``str()`` may be something else, such as the HTML of a text with markup.
+    """
+    try:
+        return field.value_to_string(SimpleNamespace(**{field.attname: value, field.name: value}))
+    except Exception:  # noqa: BLE001 - it needs a row of the model
+        return value
 
 
 def _stored_json(field: Any, value: Any) -> Any:
@@ -139,6 +164,9 @@ _CONVERSIONS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
 )
 
 
+_KNOWN = tuple(kind for kinds, _ in _CONVERSIONS for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
+
+
 def input_type(field: Any) -> Any:
     """Return the annotation of an argument that is compared to a column or written to it."""
     if (annotation := known_type(field)) is not None:
@@ -151,7 +179,9 @@ def known_type(field: Any) -> Any:
     """Return the annotation for a column with choices or of a known type, or None for one that takes text."""
     field = target_field(field)
     if choices := choices_of(field):
-        return Literal[tuple(value for value, _ in choices)]
+        chosen: Any = Literal[tuple(value for value, _ in choices)]
+        is_labelled = any(_is_telling(value, label) for value, label in choices)
+        return _labelled(chosen, choices) if is_labelled else chosen
     custom, annotation = custom_type(field), None
     if custom is not None and custom.from_json is not None:
         annotation = Annotated[Any, AfterValidator(_reader(custom.from_json))]
@@ -242,6 +272,48 @@ def choices_of(field: Any) -> list[tuple[Any, str]]:
     """Return the values and labels of a column's choices, or nothing if there are too many."""
     known = labels_of(field)
     return list(known.items()) if len(known) <= MAX_CHOICES else []
+
+
+LABELLED = 20
+"""Maximum number of labels in a description."""
+
+
+def labels_in_words(field: Any) -> str:
+    """Return the labels of a column's values, like ``Values: w (waiting), o (open).``, unless values say the same."""
+    choices = choices_of(target_field(field)) if isinstance(field, models.Field) else []
+    telling = [(value, label) for value, label in choices if _is_telling(value, label)]
+    if not telling or len(choices) > LABELLED:
+        return ""
+    return f"Values: {', '.join(f'{value} ({label})' for value, label in choices)}."
+
+
+def _is_telling(value: Any, label: str) -> bool:
+    return re.sub(r"[\W_]+", "", str(value)).casefold() != re.sub(r"[\W_]+", "", label).casefold()
+
+
+def named_choices(value: Any, choices: Sequence[tuple[Any, str]], most: int) -> list[str]:
+    """Return the choices closest to *value* by their values or labels, or the first ones, each with its label."""
+    if len(choices) > most:
+        word = str(value).casefold()
+        # One after the other: of very many words only the first are compared.
+        tables = ({str(each[part]).casefold(): each for each in choices} for part in (0, 1))
+        close = [table[found] for table in tables for found in close_matches(word, table, most)]
+        choices = list(dict.fromkeys(close))[:most] or choices[:most]
+    return [f"{each} ({label})" if _is_telling(each, label) else str(each) for each, label in choices]
+
+
+def _labelled(annotation: Any, choices: Sequence[tuple[Any, str]]) -> Any:
+    """Return *annotation* with errors that name the labels of its values."""
+
+    def read(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            return handler(value)
+        except PydanticError:
+            named = named_choices(value, choices, LABELLED)
+            more = "one of" if len(named) == len(choices) else "one of the choices, such as"
+            raise ValueError(f"must be {more}: {', '.join(named)}") from None
+
+    return Annotated[annotation, WrapValidator(read)]
 
 
 def without_nul(text: str) -> str:

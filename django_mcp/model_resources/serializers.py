@@ -13,10 +13,10 @@ from pydantic import TypeAdapter
 from pydantic_core import to_json, to_jsonable_python
 
 from django_mcp.model_resources.access import RowAccess
-from django_mcp.model_resources.bound_resource import LINK_SCHEMA, BoundResource, OutputField, Path
-from django_mcp.model_resources.schema import column_value, is_foreign_json, json_type, to_json_value
+from django_mcp.model_resources.bound_resource import LINK_SCHEMA, TITLE_CHARACTERS, BoundResource, OutputField, Path
+from django_mcp.model_resources.schema import column_value, is_foreign_json, json_type, labels_in_words, to_json_value
 from django_mcp.primitives.base import ToolError
-from django_mcp.primitives.field_schema import nullable
+from django_mcp.primitives.field_schema import nullable, plain_text
 from django_mcp.primitives.schema import json_schema
 
 FILE_SCHEMA = {
@@ -246,8 +246,9 @@ def column_of(name: str, path: Path, target: BoundResource | None) -> OutputFiel
 def _words(end: Any) -> dict[str, Any]:
     name, help_text = str(getattr(end, "verbose_name", "") or ""), str(getattr(end, "help_text", "") or "")
     plain = str(getattr(end, "name", "")).replace("_", " ")
-    words = [each for each in (name if name.lower() != plain.lower() else "", help_text) if each]
-    return {"description": ". ".join(words)} if words else {}
+    words = [name if name.lower() != plain.lower() else "", help_text, labels_in_words(end)]
+    words = [each.rstrip(".") if at < len(words) - 1 else each for at, each in enumerate(words) if each]
+    return {"description": plain_text(". ".join(words))} if words else {}
 
 
 def serialize_row(
@@ -275,7 +276,25 @@ def row_schema(bound: BoundResource, columns: Iterable[OutputField]) -> dict[str
 
 def serialize_link(bound: BoundResource, obj: Any, access: RowAccess) -> dict[str, Any] | None:
     """Return the URI and title of a row, or None if the caller may not view it."""
-    return {"uri": bound.uri_of(obj), "title": bound.title_of(obj)} if access.can_view(bound, obj) else None
+    return {"uri": bound.uri_of(obj), "title": title_of(bound, obj, access)} if access.can_view(bound, obj) else None
+
+
+TITLED = "mcp_titled"
+"""Annotation of rows that were read with all that their titles need."""
+
+
+def title_of(bound: BoundResource, obj: Any, access: RowAccess) -> str:
+    """Return a row's title, from ``title_field``; not ``str(obj)``, which could reveal undeclared fields."""
+    column, name = bound.title_column, bound.resource.title_field
+    if column is not None:
+        if column.path is not None and not hasattr(obj, TITLED):
+            rows = access.get_queryset(bound).using(obj._state.db).filter(pk=obj.pk)  # noqa: SLF001
+            obj = access.titled(bound, rows).first() or obj
+        is_read = column.path is None or hasattr(obj, TITLED)
+        named = column.value(obj, SerializerContext(access, bound, TITLE_CHARACTERS)) if is_read else None
+    else:
+        named = getattr(obj, name) if name else None
+    return str(to_json_value(named) or getattr(obj, bound.lookup.attname))[:TITLE_CHARACTERS]
 
 
 def to_markdown(bound: BoundResource, row: dict[str, Any]) -> str:

@@ -11,13 +11,14 @@ from django.utils.translation import gettext as _
 from pydantic import Field
 
 from django_mcp.core.context import Context
-from django_mcp.core.signatures import function, list_of, one_of, optional, shaped
+from django_mcp.core.late_tools import LateTool
+from django_mcp.core.signatures import GIVEN, function, list_of, one_of, optional, shaped
 from django_mcp.model_resources import pagination
 from django_mcp.model_resources.access import RowAccess, find_row
 from django_mcp.model_resources.apps import app_for, view_context
 from django_mcp.model_resources.bound_resource import BoundResource
 from django_mcp.model_resources.compile import field_problems
-from django_mcp.model_resources.form_binding import GIVEN, FormArguments
+from django_mcp.model_resources.form_binding import FormArguments
 from django_mcp.model_resources.options import ModelResource, Permitted
 from django_mcp.model_resources.pagination import COUNTED, Page, Sorting, count, read_page, show_row
 from django_mcp.model_resources.previews import preview_create, preview_delete, preview_update, rows_of
@@ -51,7 +52,7 @@ def read_tools(bound: BoundResource) -> Iterator[Tool]:
         yield _read_tool(bound, "search", f"search_{bound.plural}", title, words, run_search, parameters, schema)
     if "get" in wanted:
         words = "Returns one row with all its fields."
-        title, schema = phrase("Get {}", bound.options.verbose_name), row_schema(bound, bound.columns)
+        title, schema = phrase("Get {}", bound.singular), row_schema(bound, bound.columns)
         yield _read_tool(bound, "get", f"get_{bound.name}", title, words, run_get, get_parameters(bound), schema)
     if "aggregate" in wanted and bound.resource.aggregates is not None:
         words = _aggregate_description(bound)
@@ -285,12 +286,11 @@ def _write_tool(
     idempotent: bool = True,
 ) -> Tool:
     resource, name = bound.resource, f"{verb}_{bound.name}"
-    tool = Tool(
+    make = partial(Tool, context_type=Context) if writer is None else partial(WriteTool, writer)
+    tool: Tool = make(
         function(call, name, parameters, resource, returns),
-        context_type=Context,
-        arguments=None if writer is None else FormArguments(writer.schema(), is_strict=True),
         name=name,
-        title=phrase(f"{verb.capitalize()} {{}}", bound.options.verbose_name),
+        title=phrase(f"{verb.capitalize()} {{}}", bound.singular),
         description=f"{bound.description}\n\n{words}",
         icons=resource.icons,
         read_only=False,
@@ -308,6 +308,25 @@ def _write_tool(
     hook = "delete_model" if verb == "delete" else "save_model"
     tool.is_interactive = getattr(type(resource), hook) is not getattr(ModelResource, hook)
     return tool
+
+
+class WriteTool(LateTool):
+    """A tool that writes rows through a form, completed when first listed or called.
+
+    Forms, default managers and choices of columns may query the database.
+    """
+
+    reads_database = True
+
+    def __init__(self, writer: Writer, call: Any, **options: Any) -> None:
+        self._writer, self._call, self._options = writer, call, options
+        super().__init__(call, **options)
+        self.complete_now()
+
+    def made(self) -> Tool:
+        """Return the complete tool."""
+        arguments = FormArguments(self._writer.schema(), is_strict=True)
+        return Tool(self._call, context_type=Context, arguments=arguments, **self._options)
 
 
 # Checks

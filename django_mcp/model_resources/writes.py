@@ -2,19 +2,19 @@
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
-from functools import partial
-from typing import Any
+from functools import cache, cached_property, partial
+from typing import Any, cast
 
 from django import forms
 from django.apps import apps
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
-from django.db import DEFAULT_DB_ALIAS, DataError, IntegrityError, connections, router, transaction
-from django.db.models import Model, ProtectedError, RestrictedError
+from django.db import DEFAULT_DB_ALIAS, DataError, IntegrityError, connection, connections, router, transaction
+from django.db.models import Model, ProtectedError, QuerySet, RestrictedError
+from django.db.models.deletion import Collector
 from django.db.models.expressions import DatabaseDefault
-from django.utils import translation
 from django.utils.text import format_lazy
 
 from django_mcp.core.context import Context
@@ -22,7 +22,17 @@ from django_mcp.core.request import require_same
 from django_mcp.model_resources.access import RowAccess, find_row, locked, on_writer
 from django_mcp.model_resources.bound_resource import BoundResource
 from django_mcp.model_resources.compile import written_arguments
-from django_mcp.model_resources.form_binding import RULE, FormSource, is_about_others, plain, with_lookup
+from django_mcp.model_resources.form_binding import (
+    RULE,
+    FormSource,
+    assign_sets,
+    commit_sets,
+    is_about_others,
+    plain,
+    with_lookup,
+)
+from django_mcp.model_resources.model_admin import AdminResource
+from django_mcp.model_resources.options import ModelResource
 from django_mcp.model_resources.pagination import show_row
 from django_mcp.model_resources.schema import has_default, json_type
 from django_mcp.primitives.base import ToolError
@@ -31,17 +41,20 @@ from django_mcp.primitives.output import ToolResult
 from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.validation_errors import about_argument, missing_argument
 
+logger = logging.getLogger("django_mcp")
+
 ADDED, CHANGED, DELETED = 1, 2, 3
 """As in ``django.contrib.admin.models``, which requires the admin to be installed."""
 
 
-def note(ctx: Context, obj: Model, action: int, form: Any = None) -> None:
+def note(ctx: Context, obj: Model, action: int, form: Any = None, *, formset: Any = None) -> None:
     """Add a ``LogEntry`` to the admin's history, if the admin is installed and the caller is a user.
 
     Args:
         obj: the row; before it is deleted.
         action: ``ADDED``, ``CHANGED`` or ``DELETED``.
-        form: the form it was saved with; None for a deletion.
+        form: the form it was saved with; None for a deletion or a formset.
+        formset: the inline formset that added rows to it.
     """
     if not ctx.user.is_authenticated or not apps.is_installed("django.contrib.admin"):
         return
@@ -51,7 +64,10 @@ def note(ctx: Context, obj: Model, action: int, form: Any = None) -> None:
 
     if router.db_for_write(LogEntry) != DEFAULT_DB_ALIAS:  # the transaction of a tool is on that database
         return
-    message = [] if form is None else construct_change_message(form, (), action == ADDED)
+    if not has_history():
+        return
+    formsets = [formset] if hasattr(formset, "new_objects") else []  # as ``save`` of a formset sets it
+    message = [] if action == DELETED else construct_change_message(form or forms.Form(), formsets, action == ADDED)
     LogEntry.objects.create(
         user_id=ctx.user.pk,
         content_type_id=ContentType.objects.get_for_model(obj, for_concrete_model=False).pk,
@@ -60,6 +76,25 @@ def note(ctx: Context, obj: Model, action: int, form: Any = None) -> None:
         action_flag=action,
         change_message=json.dumps(message) if message else "",
     )
+
+
+def has_history() -> bool:
+    """Return True if the table of the admin's history exists. NetBox, which had no admin, has dropped it."""
+    from django.contrib.admin.models import LogEntry  # noqa: PLC0415 - the admin is optional
+
+    return _has_table(LogEntry._meta.db_table)  # noqa: SLF001 - Django's documented API
+
+
+@cache  # one query in a process
+def _has_table(table: str) -> bool:
+    found = table in connection.introspection.table_names()
+    if not found:
+        logger.warning(
+            "The history of the admin is not written: its table %s does not exist. Run: manage.py migrate admin zero "
+            "--fake, then manage.py migrate admin.",
+            table,
+        )
+    return found
 
 
 def lock_row(bound: BoundResource, ctx: Context, value: object) -> Any:
@@ -83,8 +118,6 @@ def _look(bound: BoundResource, ctx: Context, value: object) -> Any:
     return None
 
 
-logger = logging.getLogger("django_mcp")
-
 NOT_SET = (
     "A required value is missing that no argument of this tool sets. Do not retry: the site's operator must fix "
     "this. The site's log names the field."
@@ -95,18 +128,21 @@ NOT_CREATED = "The {} was not created: its values would make it invisible to you
 NOT_UPDATED = "The {} was not updated: the new values would make it invisible to you. Change them and retry."
 MAY_NOT_UPDATE = "You do not have permission to update this {}."
 MAY_NOT_DELETE = "You do not have permission to delete this {}."
+MAY_NOT_DELETE_OTHERS = (
+    "This {} cannot be deleted: {} would be deleted with it, which you do not have permission to delete."
+)
 _LACKING = frozenset({"blank", "null", "required"})
 
 
 @contextmanager
-def readable(ctx: Context, bound: BoundResource, arguments: Mapping[str, str]) -> Iterator[None]:
-    """Raise errors of writing a row as ``ToolError``, in the caller's language and without details they may not see.
+def readable(bound: BoundResource, arguments: Mapping[str, str]) -> Iterator[None]:
+    """Raise errors of writing a row as ``ToolError``, without details that the caller may not see.
 
     Args:
         arguments: the argument name of each writable field.
     """
     try:
-        with translation.override(ctx.language), stored(bound.options.label):
+        with stored(bound.options.label):
             yield
     except ValidationError as error:
         if others := _others(error, arguments):
@@ -238,15 +274,18 @@ class Writer:
 
     Attributes:
         arguments: the argument name of each form field.
-        source: the form.
     """
 
     def __init__(self, bound: BoundResource, *, change: bool) -> None:
         self.bound, self.change = bound, change
         self.arguments = written_arguments(bound, change=change)
+
+    @cached_property
+    def source(self) -> FormSource:
+        """The form. Making it may query the database, as default managers of related models do."""
         renamed = {name: argument for name, argument in self.arguments.items() if name != argument}
-        label, made = bound.options.label, row_form(bound)
-        self.source = FormSource(made, None, MAX_BYTES, label, changes=change, renamed=renamed, is_bare=True)
+        label, made = self.bound.options.label, row_form(self.bound)
+        return FormSource(made, None, MAX_BYTES, label, changes=self.change, renamed=renamed, is_bare=True)
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema of the arguments."""
@@ -262,7 +301,7 @@ class Writer:
         Raises:
             ArgumentError, ToolError: the values are invalid.
         """
-        with in_database(self.bound.model), readable(ctx, self.bound, self.arguments):
+        with in_database(self.bound.model), readable(self.bound, self.arguments):
             form = self._save(ctx, self.bound.model(), keywords["given"])
             shown = self._shown(ctx, form.instance, NOT_CREATED.format(self.bound.one))
             note(ctx, form.instance, ADDED, form)
@@ -276,7 +315,7 @@ class Writer:
                 changed.
         """
         value, given = self.apart(keywords)
-        with in_database(self.bound.model), readable(ctx, self.bound, self.arguments):
+        with in_database(self.bound.model), readable(self.bound, self.arguments):
             obj = lock_row(self.bound, ctx, value)
             require_change(self.bound, ctx, obj)
             form = self._save(ctx, obj, given)
@@ -306,14 +345,17 @@ class Writer:
 
     def _save(self, ctx: Context, obj: Any, given: Mapping[str, Any]) -> Any:
         form = self.bind_form(ctx, obj, given)
-        self.bound.resource.save_model(ctx, form.save(commit=False), self.change)
-        if not self.change:
-            self._require_key(form.instance)
-        else:
+        obj = form.save(commit=False)
+        if self.change:
             sets = {each.name for each in self.bound.options.many_to_many}
             for name in sets - self.source.by_field(given).keys():
                 form.cleaned_data.pop(name, None)
+        assign_sets(form)
+        self.bound.resource.save_model(ctx, obj, self.change)
+        if not self.change:
+            self._require_key(form.instance)
         form.save_m2m()
+        commit_sets(form.instance)
         check_at_once(self.bound.model)
         return form
 
@@ -346,13 +388,16 @@ def run_delete(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> 
     Raises:
         ToolError: the row does not exist for the caller, may not be deleted, or is referred to by protected rows.
     """
-    with in_database(bound.model), readable(ctx, bound, {}):
+    with in_database(bound.model), readable(bound, {}):
         obj = lock_row(bound, ctx, given[bound.lookup_name])
-        require_delete(bound, ctx, obj)
+        refused = require_delete(bound, ctx, obj)
         uri = bound.uri_of(obj)
         note(ctx, obj, DELETED)
         bound.resource.delete_model(ctx, obj)
         check_at_once(bound.model)
+        for rows, count in refused:
+            if rows.count() < count:
+                raise ToolError(_may_not_delete_others(bound, ()))
         return ToolResult({"deleted": uri})
 
 
@@ -362,10 +407,93 @@ def require_change(bound: BoundResource, ctx: Context, obj: Any) -> None:
         raise ToolError(MAY_NOT_UPDATE.format(bound.one))
 
 
-def require_delete(bound: BoundResource, ctx: Context, obj: Any) -> None:
-    """Raise ``ToolError`` unless the caller may delete *obj*."""
+def require_delete(bound: BoundResource, ctx: Context, obj: Any) -> list[tuple[QuerySet[Any], int]]:
+    """Raise ``ToolError`` unless the caller may delete *obj* and, as in Django's admin, what is deleted with it.
+
+    Returns:
+        Rows with their number that the caller may not delete, if the site overrides the deletion, such as with a soft
+        delete: whether it deletes them is only known once it has run.
+    """
     if not bound.resource.has_delete_permission(ctx, obj):
         raise ToolError(MAY_NOT_DELETE.format(bound.one))
+    access, is_own_way = RowAccess(ctx), deletes_its_own_way(bound)
+    refused: list[tuple[QuerySet[Any], int]] = []
+    try:
+        refused += ((rows, count) for rows in deleted_with(obj) if (count := _refused(bound, access, rows)))
+    except (ProtectedError, RestrictedError):
+        if not is_own_way:
+            raise
+    if refused and not is_own_way:
+        seen = [rows.model for rows, _ in refused if _is_partly_visible(bound, access, rows)]
+        raise ToolError(_may_not_delete_others(bound, seen))
+    return refused
+
+
+def deletes_its_own_way(bound: BoundResource) -> bool:
+    """Return True if the site overrides how rows are deleted."""
+    is_usual = type(bound.resource).delete_model is ModelResource.delete_model
+    return not is_usual or bound.model.delete is not Model.delete
+
+
+def deleted_with(obj: Any) -> Iterator[QuerySet[Any]]:
+    """Yield the rows that Django deletes with *obj*, by model; among them the rows of its parents.
+
+    Raises:
+        ProtectedError, RestrictedError: protected rows refer to it.
+    """
+    alias = obj._state.db  # noqa: SLF001 - Django's documented API
+    collector = Collector(using=alias, origin=obj)
+    collector.collect([obj])
+    for model, rows in collector.data.items():
+        keys = [row.pk for row in rows if not (type(obj) is model and row.pk == obj.pk)]
+        for start in range(0, len(keys), _KEYS):
+            yield model._base_manager.using(alias).filter(pk__in=keys[start : start + _KEYS])  # noqa: SLF001
+    for queryset in collector.fast_deletes:
+        yield cast("QuerySet[Any]", queryset).all()
+
+
+_KEYS = 500
+"""Primary keys in one query."""
+
+
+def _refused(bound: BoundResource, access: RowAccess, rows: QuerySet[Any]) -> int:
+    """Return the number of *rows* if the caller may not delete all of them, else 0."""
+    rules, resource = bound.rules_of(rows.model), bound.resource
+    if not rules.exist:
+        if not isinstance(resource, AdminResource) or not resource.knows_related(rows.model):
+            return 0
+        return 0 if all(resource.may_delete_related(access.ctx, row) for row in rows) else rows.count()
+    count = rows.count()
+    if not count:
+        return 0
+    visible = access.visible_rows(rules)
+    if not access.permits(rules, "delete") or (
+        visible is not None and visible.using(rows.db).filter(pk__in=rows.values("pk")).count() < count
+    ):
+        return count
+    is_each_asked = rules.checks_each_row or any(
+        each.object_permissions or each.has_own_rule("delete") for each in rules.resources
+    )
+    if is_each_asked and not all(
+        access.can_view_row(rules, row) and access.permits(rules, "delete", row) for row in rows
+    ):
+        return count
+    return 0
+
+
+def _is_partly_visible(bound: BoundResource, access: RowAccess, rows: QuerySet[Any]) -> bool:
+    """Return True if the caller may see one of *rows*, so that their model can be named."""
+    rules = bound.rules_of(rows.model)
+    if not rules.exist:
+        return False
+    visible = access.visible_rows(rules)
+    found = rows if visible is None else visible.using(rows.db).filter(pk__in=rows.values("pk"))
+    return any(access.can_view_row(rules, row) for row in found[:_KEYS])
+
+
+def _may_not_delete_others(bound: BoundResource, kinds: Sequence[Any]) -> str:
+    names = dict.fromkeys(str(kind._meta.verbose_name_plural) for kind in kinds)  # noqa: SLF001
+    return MAY_NOT_DELETE_OTHERS.format(bound.one, ", ".join(names) or "other rows")
 
 
 def in_database(model: type[Model]) -> AbstractContextManager[None]:

@@ -16,6 +16,7 @@ from django_mcp.models.request_log import Playground as Playground
 from django_mcp.models.request_log import RequestLog as RequestLog
 from django_mcp.models.streams import Call as Call
 from django_mcp.models.streams import Event as Event
+from django_mcp.models.streams import EventSequence as EventSequence
 from django_mcp.models.streams import PendingRequest as PendingRequest
 from django_mcp.models.streams import Session as Session
 from django_mcp.models.streams import Step as Step

@@ -1,12 +1,15 @@
 """Models of tool policies, approvals and notices, with their admin proxies."""
 
+import hashlib
+import json
+
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp.models.base import Stored
-from django_mcp.models.fields import JSONTextField
+from django_mcp.models.fields import IdentifierField, JSONTextField, UniqueKeyField
 from django_mcp.models.tasks import Task
 
 
@@ -14,13 +17,8 @@ class ToolPolicy(Stored):
     """A decision about a tool: for everyone, for a group's users or for one client.
 
     If several policies match a caller's groups or client, the strictest applies. Otherwise the general policy applies,
-    or else the tool's default.
-
-    A row of a client with empty *server* and *tool* blocks every tool for which the client has no row of its own. Rows
-    with the decision ``GENERAL`` exempt a tool from that and decide nothing else.
+    or else the tool's default. The tools that a client is limited to are in its ``ClientPolicy``.
     """
-
-    GENERAL = "general"
 
     class Decision(models.TextChoices):
         """In order of strictness."""
@@ -29,10 +27,8 @@ class ToolPolicy(Stored):
         ASK = "ask", _("require approval")
         BLOCK = "block", _("block")
 
-    server = models.CharField(_("endpoint"), max_length=64, blank=True)
-    tool = models.CharField(
-        _("tool"), max_length=128, blank=True, help_text=_("Empty: all tools without a policy for the client.")
-    )
+    server = IdentifierField(_("endpoint"), max_length=64)
+    tool = IdentifierField(_("tool"), max_length=128)
     group = models.ForeignKey(
         "auth.Group",
         models.CASCADE,
@@ -43,16 +39,14 @@ class ToolPolicy(Stored):
         verbose_name=_("group"),
         help_text=_("Group it applies to. Empty: all users."),
     )
-    client_id = models.CharField(
+    client_id = IdentifierField(
         _("client id"),
         max_length=255,
         blank=True,
         default="",
         help_text=_("Client it applies to. Empty: all clients."),
     )
-    decision = models.CharField(
-        _("decision"), max_length=8, choices=[*Decision.choices, (GENERAL, _("general policy"))]
-    )
+    decision = models.CharField(_("decision"), max_length=8, choices=Decision.choices)
     changed = models.DateTimeField(_("changed"), auto_now=True)
     changed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL,
@@ -62,40 +56,28 @@ class ToolPolicy(Stored):
         related_name="+",
         verbose_name=_("changed by"),
     )
+    unique_key = UniqueKeyField()
 
     class Meta:
         verbose_name = _("tool policy")
         verbose_name_plural = _("tool policies")
-        constraints = (
-            models.UniqueConstraint(
-                fields=["server", "tool", "client_id"], condition=Q(group=None), name="django_mcp_toolpolicy_client"
-            ),
-            models.UniqueConstraint(
-                fields=["server", "tool", "group", "client_id"],
-                condition=Q(group__isnull=False),
-                name="django_mcp_toolpolicy_group",
-            ),
-            models.CheckConstraint(
-                condition=~Q(tool="") | (Q(server="", group=None, decision="block") & ~Q(client_id="")),
-                name="django_mcp_toolpolicy_limit",
-            ),
-            models.CheckConstraint(
-                condition=~Q(decision="general") | (Q(group=None) & ~Q(client_id="")),
-                name="django_mcp_toolpolicy_general",
-            ),
-        )
 
     def __str__(self) -> str:
         return f"{self.server} {self.tool}: {self.get_decision_display()}"
+
+    def compute_unique_key(self) -> str:
+        """Return a digest of what the policy applies to. There is one policy for it; NULL groups would be distinct."""
+        parts = [self.server, self.tool, self.group_id, self.client_id]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 class ToolSnapshot(Stored):
     """The last approved definition of a tool, to show later changes."""
 
-    server = models.CharField(_("endpoint"), max_length=64)
-    tool = models.CharField(_("tool"), max_length=128)
+    server = IdentifierField(_("endpoint"), max_length=64)
+    tool = IdentifierField(_("tool"), max_length=128)
     definition = JSONTextField(_("definition"), help_text=_("Name, description, schemas and hints."))
-    digest = models.CharField(_("digest"), max_length=64, help_text=_("SHA-256 of the definition."))
+    digest = IdentifierField(_("digest"), max_length=64, help_text=_("SHA-256 of the definition."))
     accepted = models.DateTimeField(_("approved"))
     accepted_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+", verbose_name=_("approved by")
@@ -113,11 +95,11 @@ class ToolSnapshot(Stored):
 class AutoApprovalRule(Stored):
     """Approves matching calls of one caller, up to a number of calls and a time."""
 
-    server = models.CharField(_("endpoint"), max_length=64)
-    tool = models.CharField(_("tool"), max_length=128)
-    principal_kind = models.CharField(_("caller type"), max_length=32)
-    principal_id = models.CharField(_("caller"), max_length=255)
-    client_id = models.CharField(_("OAuth client"), max_length=255, blank=True)
+    server = IdentifierField(_("endpoint"), max_length=64)
+    tool = IdentifierField(_("tool"), max_length=128)
+    principal_kind = IdentifierField(_("caller type"), max_length=32)
+    principal_id = IdentifierField(_("caller"), max_length=255)
+    client_id = IdentifierField(_("OAuth client"), max_length=255, blank=True)
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.CASCADE, null=True, related_name="+", verbose_name=_("user")
     )
@@ -125,7 +107,7 @@ class AutoApprovalRule(Stored):
         _("arguments"), default=dict, help_text=_("Required values, without secrets. Others may have any value.")
     )
     pattern = JSONTextField(_("pattern"), default=dict, help_text=_("Digests of the required values."))
-    version = models.CharField(_("version"), max_length=64, help_text=_("Version of the tool and its policy."))
+    version = IdentifierField(_("version"), max_length=64, help_text=_("Version of the tool and its policy."))
     remaining = models.PositiveIntegerField(_("calls left"), null=True, help_text=_("Empty for no limit."))
     created = models.DateTimeField(_("created"))
     created_by = models.ForeignKey(
@@ -163,23 +145,23 @@ class Approval(Stored):
         EXPIRED = "expired", _("expired")
         CONSUMED = "consumed", _("used")
 
-    public_id = models.CharField(_("approval request"), max_length=32, unique=True)
-    server = models.CharField(_("endpoint"), max_length=64)
-    tool = models.CharField(_("tool"), max_length=128)
-    principal_kind = models.CharField(_("caller type"), max_length=32)
-    principal_id = models.CharField(_("caller"), max_length=255)
-    client_id = models.CharField(_("OAuth client"), max_length=255, blank=True)
+    public_id = IdentifierField(_("approval request"), max_length=32, unique=True)
+    server = IdentifierField(_("endpoint"), max_length=64)
+    tool = IdentifierField(_("tool"), max_length=128)
+    principal_kind = IdentifierField(_("caller type"), max_length=32)
+    principal_id = IdentifierField(_("caller"), max_length=255)
+    client_id = IdentifierField(_("OAuth client"), max_length=255, blank=True)
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="mcp_approvals", verbose_name=_("user")
     )
     client = JSONTextField(_("client"), null=True, default=None, help_text=_("Name and version, self-reported."))
     arguments = JSONTextField(_("arguments"), help_text=_("Without secrets."))
     withheld = JSONTextField(_("withheld"), default=dict, help_text=_("Values hidden from approvers, with the reason."))
-    digest = models.CharField(_("digest"), max_length=64, help_text=_("Digest of caller, tool and arguments."))
+    digest = IdentifierField(_("digest"), max_length=64, help_text=_("Digest of caller, tool and arguments."))
     parts = JSONTextField(_("parts"), default=dict, help_text=_("Digest of each argument."))
-    version = models.CharField(_("version"), max_length=64, help_text=_("Version of the tool and its policy."))
+    version = IdentifierField(_("version"), max_length=64, help_text=_("Version of the tool and its policy."))
     preview = JSONTextField(_("preview"), null=True, default=None, help_text=_("Changes that the call would make."))
-    preview_digest = models.CharField(_("preview digest"), max_length=64, blank=True)
+    preview_digest = IdentifierField(_("preview digest"), max_length=64, blank=True)
     state = models.CharField(_("state"), max_length=8, choices=State.choices, default=State.PENDING)
     created = models.DateTimeField(_("created"))
     expires = models.DateTimeField(_("expires"), db_index=True)
@@ -193,17 +175,20 @@ class Approval(Stored):
     )
     task = models.ForeignKey(Task, models.SET_NULL, null=True, related_name="approvals", verbose_name=_("task"))
     consumed = models.DateTimeField(_("used"), null=True, default=None)
-    run = models.CharField(_("run"), max_length=64, blank=True, help_text=_("Id of the dialogue that used it."))
+    run = IdentifierField(_("run"), max_length=64, blank=True, help_text=_("Id of the dialogue that used it."))
     rounds = models.PositiveIntegerField(_("rounds"), default=0, help_text=_("Number of rounds run."))
     outcome = models.CharField(_("outcome"), max_length=16, blank=True)
+    unique_key = UniqueKeyField()
 
     class Meta:
         verbose_name = _("approval")
         verbose_name_plural = _("approvals")
         permissions = (("approve_tool_call", _("Can approve tool calls")),)
         constraints = (
-            models.UniqueConstraint(
-                fields=["digest"], condition=Q(state__in=["pending", "approved"]), name="django_mcp_approval_live"
+            models.CheckConstraint(
+                condition=Q(state__in=["pending", "approved"], unique_key__isnull=False)
+                | (~Q(state__in=["pending", "approved"]) & Q(unique_key=None)),
+                name="django_mcp_approval_live",
             ),
         )
         indexes = (
@@ -217,6 +202,10 @@ class Approval(Stored):
 
     def __str__(self) -> str:
         return f"{self.tool} ({self.get_state_display()})"
+
+    def compute_unique_key(self) -> str | None:
+        """Return the digest while the request is pending or approved: an identical call has one request."""
+        return self.digest if self.state in {self.State.PENDING, self.State.APPROVED} else None
 
 
 class ApprovalEvent(Stored):
@@ -263,12 +252,7 @@ class Notice(Stored):
     class Meta:
         verbose_name = _("notice")
         verbose_name_plural = _("notices")
-        # Partial, as SQLite uses no full index for "IS NOT NULL".
-        indexes = (
-            models.Index(
-                fields=["next_attempt"], condition=Q(next_attempt__isnull=False), name="django_mcp_notice_due"
-            ),
-        )
+        indexes = (models.Index(fields=["next_attempt"], name="django_mcp_notice_due"),)
 
     def __str__(self) -> str:
         return f"{self.kind} {self.target}"

@@ -5,18 +5,20 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp.models.base import Stored
-from django_mcp.models.fields import JSONTextField
+from django_mcp.models.fields import IdentifierField, JSONTextField
 
 
 class RequestLog(Stored):
     """A list, read or call, with its outcome. It refers to objects by name, so entries outlive them."""
 
     class Outcome(models.TextChoices):
-        """Outcome of a request."""
+        """Outcome of a request. A person denies; the endpoint rejects, such as a caller without access."""
 
-        OK = "ok", _("OK")
+        OK = "ok", _("succeeded")
         ERROR = "error", _("tool error")
         FAILED = "failed", _("protocol error")
+        CRASHED = "crashed", _("crashed")
+        REJECTED = "rejected", _("rejected")
         DENIED = "denied", _("denied")
         WAITING = "waiting", _("pending approval")
         ASKED = "asked", _("input requested")
@@ -25,13 +27,19 @@ class RequestLog(Stored):
         TIMED_OUT = "timed_out", _("timed out")
 
     started_at = models.DateTimeField(_("time"), db_index=True)
-    server = models.CharField(_("endpoint"), max_length=64)
-    method = models.CharField(_("method"), max_length=64)
-    name = models.CharField(_("name"), max_length=255, blank=True, help_text=_("The tool, prompt or resource."))
+    server = IdentifierField(_("endpoint"), max_length=64)
+    method = IdentifierField(_("method"), max_length=64)
+    name = IdentifierField(_("name"), max_length=255, blank=True, help_text=_("The tool, prompt or resource."))
     outcome = models.CharField(_("outcome"), max_length=16, choices=Outcome.choices)
     error = models.TextField(_("error"), blank=True, help_text=_("The message sent to the client."))
-    principal_kind = models.CharField(_("caller type"), max_length=32)
-    principal_id = models.CharField(_("caller id"), max_length=255)
+    exception_type = models.CharField(
+        _("exception"), max_length=255, blank=True, help_text=_("Of a crash: class of the exception.")
+    )
+    exception_place = models.CharField(
+        _("raised at"), max_length=255, blank=True, help_text=_("Of a crash: file and line in the site's code.")
+    )
+    principal_kind = IdentifierField(_("caller type"), max_length=32)
+    principal_id = IdentifierField(_("caller id"), max_length=255)
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         models.SET_NULL,
@@ -41,8 +49,8 @@ class RequestLog(Stored):
         verbose_name=_("user"),
     )
     caller = models.CharField(_("caller"), max_length=255, blank=True, help_text=_("Username at that time."))
-    credential = models.CharField(_("credential"), max_length=64, blank=True)
-    client_id = models.CharField(_("OAuth client"), max_length=255, blank=True)
+    credential = IdentifierField(_("credential"), max_length=64, blank=True)
+    client_id = IdentifierField(_("OAuth client"), max_length=255, blank=True)
     client_name = models.CharField(_("client"), max_length=100, blank=True, help_text=_("Self-reported."))
     client_version = models.CharField(_("client version"), max_length=50, blank=True)
     protocol = models.CharField(_("protocol version"), max_length=32, blank=True)
@@ -52,9 +60,9 @@ class RequestLog(Stored):
     result_size = models.PositiveIntegerField(_("result size"), null=True, help_text=_("In bytes of JSON."))
     duration = models.FloatField(_("duration"), help_text=_("In milliseconds."))
     queries = models.PositiveIntegerField(_("queries"), null=True)
-    approval = models.CharField(_("approval"), max_length=32, blank=True, help_text=_("The approval request."))
-    task_id = models.CharField(_("task id"), max_length=64, blank=True)
-    trace_id = models.CharField(_("trace id"), max_length=32, blank=True)
+    approval = IdentifierField(_("approval"), max_length=32, blank=True, help_text=_("The approval request."))
+    task_id = IdentifierField(_("task id"), max_length=64, blank=True)
+    trace_id = IdentifierField(_("trace id"), max_length=32, blank=True)
 
     class Meta:
         verbose_name = _("request log entry")

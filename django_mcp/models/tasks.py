@@ -5,7 +5,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp.models.base import Stored
-from django_mcp.models.fields import JSONTextField
+from django_mcp.models.fields import IdentifierField, JSONTextField
 
 
 class Task(Stored):
@@ -23,11 +23,11 @@ class Task(Stored):
         FAILED = "failed", _("failed")
         CANCELLED = "cancelled", _("cancelled")
 
-    task_id = models.CharField(_("task id"), max_length=64, unique=True)
-    server = models.CharField(_("endpoint"), max_length=64)
-    tool = models.CharField(_("tool"), max_length=64)
-    principal_kind = models.CharField(_("caller type"), max_length=32)
-    principal_id = models.CharField(_("caller"), max_length=255)
+    task_id = IdentifierField(_("task id"), max_length=64, unique=True)
+    server = IdentifierField(_("endpoint"), max_length=64)
+    tool = IdentifierField(_("tool"), max_length=64)
+    principal_kind = IdentifierField(_("caller type"), max_length=32)
+    principal_id = IdentifierField(_("caller"), max_length=255)
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.CASCADE, null=True, related_name="mcp_tasks", verbose_name=_("user")
     )
@@ -42,10 +42,10 @@ class Task(Stored):
     total = models.FloatField(_("total"), null=True, default=None)
     result = JSONTextField(_("result"), null=True, default=None)
     error = JSONTextField(_("error"), null=True, default=None, help_text=_("JSON-RPC error object."))
-    backend = models.CharField(_("backend"), max_length=64, help_text=_("Backend that runs it."))
+    backend = IdentifierField(_("backend"), max_length=64, help_text=_("Backend that runs it."))
     needs_approval = models.BooleanField(_("needs approval"), default=False)
     attempts = models.PositiveIntegerField(_("attempts"), default=0)
-    worker = models.CharField(_("worker"), max_length=128, blank=True, default="")
+    worker = IdentifierField(_("worker"), max_length=128, blank=True, default="")
     lease = models.DateTimeField(
         _("lease"), null=True, default=None, help_text=_("The worker must renew the lease before this time.")
     )
@@ -79,8 +79,8 @@ class TaskInput(Stored):
     """A question of a task, and its answer. Kept as long as the task, so that no key is reused."""
 
     task = models.ForeignKey(Task, models.CASCADE, related_name="inputs", verbose_name=_("task"))
-    key = models.CharField(_("key"), max_length=255, help_text=_("Identifies it to the client."))
-    name = models.CharField(_("name"), max_length=255, help_text=_("Identifies the question within its call."))
+    key = IdentifierField(_("key"), max_length=255, help_text=_("Identifies it to the client."))
+    name = IdentifierField(_("name"), max_length=255, help_text=_("Identifies the question within its call."))
     request = JSONTextField(_("request"))
     answer = JSONTextField(_("answer"), null=True, default=None)
     created = models.DateTimeField(_("created"), auto_now_add=True)

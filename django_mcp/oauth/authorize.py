@@ -2,6 +2,9 @@
 
 Requests are validated before login and consent, so that users do not agree to what would fail. Anonymous requests cause
 no outgoing requests.
+
+Only a decision of the user redirects to a client that registered itself. Errors before it are shown on a page with a
+link: anyone can register a client, and could have the site send people anywhere (RFC 9700, section 4.11.2).
 """
 
 import logging
@@ -15,6 +18,7 @@ from django.contrib.auth import logout
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.views import redirect_to_login
 from django.core import signing
+from django.core.exceptions import DisallowedRedirect
 from django.db import connections, transaction
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import resolve_url
@@ -28,19 +32,23 @@ from django_mcp.auth.protected_resource import base_url
 from django_mcp.auth.toolkit import (
     AuthorizationView,
     FatalClientError,
+    OAuthLibCore,
     OAuthToolkitError,
     get_application_model,
     is_cimd_client_id,
 )
-from django_mcp.core.permissions import declared
+from django_mcp.core.permissions import declared, expanded
 from django_mcp.core.server import MCPServer
-from django_mcp.oauth import consent, grants
+from django_mcp.oauth import cimd, consent, grants
+from django_mcp.oauth.cimd import DocumentError
 from django_mcp.oauth.consent import clean_name, granted, page, protect, title_of
 from django_mcp.oauth.grants import (
     S256_CHALLENGE,
     chosen_resources,
     default_scopes,
+    is_self_registered,
     known_resources,
+    skips_consent,
     why_not_a_resource,
 )
 from django_mcp.oauth.register import redirect_ok
@@ -60,6 +68,9 @@ PARAMETERS = (
 PAGE_SECONDS = 30 * 60
 """Lifetime of a consent page in seconds."""
 
+LONGEST = 16 * 1024
+"""Maximum length of a query string in characters: anyone can have it parsed, several times."""
+
 SALT = "django_mcp.oauth.consent"
 
 
@@ -74,20 +85,6 @@ class AuthorizationRequest:
         """Parse a query string. Empty values count as missing (RFC 6749, section 3.1)."""
         given = {name: tuple(filter(None, query.getlist(name))) for name in PARAMETERS}
         return cls({name: values for name, values in given.items() if values})
-
-    @classmethod
-    def from_signed(cls, text: str, user: Any) -> "AuthorizationRequest":
-        """Restore the result of ``signed``.
-
-        Raises:
-            signing.BadSignature: changed, signed for another user, or older than ``PAGE_SECONDS``.
-        """
-        values = signing.loads(text, salt=f"{SALT}:{user.pk}", max_age=PAGE_SECONDS)
-        return cls({name: tuple(each) for name, each in values.items()})
-
-    def signed(self, user: Any) -> str:
-        """Return a signed form field, so that the request cannot change after the page is shown."""
-        return signing.dumps(dict(self.values), salt=f"{SALT}:{user.pk}", compress=True)
 
     def get(self, name: str) -> str:
         """Return the last value of a parameter, or ""."""
@@ -111,18 +108,18 @@ class AuthorizationRequest:
         values = dict(self.values)
         if scopes is not None and len(values.get("scope", ())) < 2:  # noqa: PLR2004
             values["scope"] = (" ".join(scopes),)
-        return urlencode({name: each for name, each in values.items() if any(each)}, doseq=True)
+        return urlencode({name: texts for name, texts in values.items() if any(texts)}, doseq=True)
 
     def unprintable(self) -> bool:
         """Return True if a value has control characters, which some databases reject."""
-        return any(character < " " for each in self.values.values() for value in each for character in value)
+        return any(character < " " for texts in self.values.values() for value in texts for character in value)
 
     def problem(self) -> str | None:
         """Return an ``error_description`` for repeated parameters or invalid PKCE, or None.
 
         The method must be named: without one, ``plain`` applies (RFC 7636, section 4.3).
         """
-        twice = [name for name, each in self.values.items() if len(each) > 1 and name != "resource"]
+        twice = [name for name, texts in self.values.items() if len(texts) > 1 and name != "resource"]
         if twice:
             return f"{twice[0]} must not be repeated."
         if not self.get("code_challenge"):
@@ -167,15 +164,32 @@ class Proposal(NamedTuple):
 
     @property
     def is_trusted(self) -> bool:
-        """True if consent may be skipped; never for clients that registered themselves."""
-        return bool(self.application.skip_authorization and not is_self_registered(self.application))
+        """True if the site's administrators decided that consent is skipped."""
+        return skips_consent(self.application, self.request.redirect_uri)
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """Return the content of the consent page that the user decides about, as JSON."""
+        client = self.application
+        return {
+            "client": [client.client_id, clean_name(client.name), str(client.registration_source)],
+            "redirect_uri": self.request.redirect_uri,
+            "resources": list(self.resources),
+            "scopes": list(self.scopes),
+            "included": sorted(expanded(frozenset(self.scopes))),
+        }
+
+    def signed(self, user: Any) -> str:
+        """Return a form field with the request and what is shown of it, for this user."""
+        return signing.dumps([dict(self.asked.values), self.shown], salt=f"{SALT}:{user.pk}", compress=True)
 
     def closed_to(self, user: Any) -> list[MCPServer]:
         """Return the endpoints this user may not use."""
         return [server for uri, server in self.resources.items() if not grants.may_use(user, [uri])]
 
-    def credentials(self) -> dict[str, Any]:
-        """Return the toolkit's credentials, with the client and rows already read."""
+    def credentials(self, user: Any) -> dict[str, Any]:
+        """Return the toolkit's credentials, with the client, rows already read, and what the user agreed to."""
+        grants.notes(self.request).agreed = grants.Agreement(user, frozenset(self.resources), frozenset(self.scopes))
         names = ("client_id", "response_type", "state", "code_challenge", "code_challenge_method")
         own = {"redirect_uri": self.request.redirect_uri, "resource": list(self.resources), "client": self.application}
         return {
@@ -187,6 +201,16 @@ class Proposal(NamedTuple):
     def error(self, code: str, description: str) -> OAuthToolkitError:
         """Return an error for the client (RFC 6749, section 4.1.2.1)."""
         return error_for(self.request, code, description)
+
+
+def restore(text: str, user: Any) -> tuple[AuthorizationRequest, dict[str, Any]]:
+    """Return the request and what was shown, from ``Proposal.signed``.
+
+    Raises:
+        signing.BadSignature: changed, signed for another user, or older than ``PAGE_SECONDS``.
+    """
+    values, shown = signing.loads(text, salt=f"{SALT}:{user.pk}", max_age=PAGE_SECONDS)
+    return AuthorizationRequest({name: tuple(texts) for name, texts in values.items()}), shown
 
 
 def propose(asked: AuthorizationRequest, request: Any) -> Proposal:
@@ -221,9 +245,14 @@ def check_redirect(request: Any) -> None:
         AuthorizationError: they do not.
     """
     uri, application = request.redirect_uri, request.client
-    right = redirect_ok(uri) if is_self_registered(application) else True
-    if not right or urlsplit(uri).scheme not in application.get_allowed_schemes():
+    if not is_allowed(uri, application):
         raise AuthorizationError(_("This site does not allow the redirect URI of the application."))
+
+
+def is_allowed(uri: str, application: Any) -> bool:
+    """Return True if settings allow a registered redirect URI."""
+    right = redirect_ok(uri) if is_self_registered(application) else True
+    return right and urlsplit(uri).scheme in application.get_allowed_schemes()
 
 
 def resource_problem(asked: AuthorizationRequest) -> str | None:
@@ -235,25 +264,33 @@ def resource_problem(asked: AuthorizationRequest) -> str | None:
     return None
 
 
-def is_self_registered(application: Any) -> bool:
-    """Return True unless the site's administrators registered the client."""
-    return str(application.registration_source) != "manual"
-
-
 def error_for(request: Any, code: str, description: str) -> OAuthToolkitError:
     """Return an error for the redirect URI of oauthlib's *request*."""
-    error = CustomOAuth2Error(error=code, description=description, state=request.state or None)
-    return OAuthToolkitError(error=error, redirect_uri=request.redirect_uri)
+    return OAuthToolkitError(error=CustomOAuth2Error(error=code, description=description, request=request))
 
 
 logger = logging.getLogger("django_mcp")
 
 
+class Core(OAuthLibCore):  # type: ignore[misc]
+    """Tells the validator that a request comes from ``AuthorizeView``."""
+
+    def extract_headers(self, request: HttpRequest) -> dict[str, Any]:
+        """Return the headers, and a key that no header of a request has."""
+        return {**super().extract_headers(request), grants.OWN_VIEW: True}
+
+
 @method_decorator((login_not_required, csrf_protect), name="dispatch")
 class AuthorizeView(AuthorizationView):  # type: ignore[misc]
-    """``/o/authorize/``. Every redirect to a client names the issuer (RFC 9207)."""
+    """``/o/authorize/``. Every redirect to a client names the issuer (RFC 9207).
+
+    Attributes:
+        other_view: serves requests that do not concern MCP, on a site with an authorization server of its own: a view
+            of the toolkit, as ``AuthorizationView.as_view()``.
+    """
 
     http_method_names = ("get", "head", "post", "options")
+    other_view: Any = None
 
     @classmethod
     def as_view(cls, **initkwargs: Any) -> Any:
@@ -263,21 +300,38 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
             transaction.non_atomic_requests(using=alias)(view)
         return view
 
+    @classmethod
+    def get_oauthlib_core(cls) -> Core:
+        """Return a new core: the toolkit would use one that a view it inherits from has cached."""
+        return Core(cls.get_server())
+
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Send errors to a verified redirect URI, or show them on a page."""
+        """Send errors to the client, or show them on a page."""
+        is_short = len(request.META.get("QUERY_STRING", "")) <= LONGEST
+        if is_short and self.other_view is not None and not concerns_mcp(request):
+            response: HttpResponse = self.other_view(request, *args, **kwargs)
+            return response
         try:
+            if not is_short:
+                raise AuthorizationError(_unsafe(), f"invalid_request: the query is longer than {LONGEST} characters")
             return protect(super().dispatch(request, *args, **kwargs))
         except AuthorizationError as refused:
             return page(
                 request, "oauth/refused.html", {"text": refused.text, "detail": refused.detail}, status=refused.status
             )
+        except DocumentError as refused:
+            heading = _("The application could not be identified")
+            context = {"heading": heading, "text": refused.text, "detail": refused.detail}
+            response = page(request, "oauth/refused.html", context, status=refused.status)
+            if refused.retry_after is not None:
+                response["Retry-After"] = str(refused.retry_after)
+            return response
         except FatalClientError as error:
             problem = error.oauthlib_error
             detail = f"{problem.error}: {problem.description}"
             return page(request, "oauth/refused.html", {"text": _unsafe(), "detail": detail}, status=400)
         except OAuthToolkitError as error:
-            problem = error.oauthlib_error
-            return protect(self.redirect(problem.in_uri(problem.redirect_uri), None))
+            return self.report(error.oauthlib_error)
 
     # Anonymous users
 
@@ -287,12 +341,10 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         proposal = self.propose(asked) if self.is_free_to_test(asked) else None
         if proposal is None and (problem := asked.problem() or resource_problem(asked)):
             raise AuthorizationError(_unsafe(), problem)
-        if "none" not in self.prompt():
+        if not self.is_silent():
             return self.to_login(asked)
         if proposal is None:
-            raise AuthorizationError(
-                _("Log in to this site first, then start again from the application."), "login_required"
-            )
+            raise AuthorizationError(_log_in_first(), "login_required")
         raise proposal.error("login_required", "The user must log in.")
 
     def is_free_to_test(self, asked: AuthorizationRequest) -> bool:
@@ -304,16 +356,29 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         return known is not None and (known.cimd_expires_at is None or known.cimd_expires_at > timezone.now())
 
     def to_login(self, asked: AuthorizationRequest) -> HttpResponse:
-        """Redirect to the login page and back, without ``prompt``, which would loop."""
+        """Redirect to the login page and back."""
         login = resolve_url(self.get_login_url())
-        back = f"{self.request.path}?{asked.query()}"
+        back = self.address(asked)
         if urlsplit(login).netloc:
             back = base_url() + back
-        return redirect_to_login(back, login, self.get_redirect_field_name())
+        try:
+            return redirect_to_login(back, login, self.get_redirect_field_name())
+        except DisallowedRedirect:  # newer releases of Django redirect to no address of more than 2048 characters
+            raise AuthorizationError(
+                _log_in_first(), "the request is too long to be sent by way of the login"
+            ) from None
+
+    def address(self, asked: AuthorizationRequest) -> str:
+        """Return the address of this page, with ``prompt`` as a wish for the page alone: others would loop."""
+        return f"{self.request.path}?{asked.query()}{'&prompt=consent' if self.prompt() else ''}"
 
     def prompt(self) -> set[str]:
         """Return the values of ``prompt`` (OpenID Connect Core, section 3.1.2.1)."""
-        return set(self.request.GET.get("prompt", "").split())
+        return set(" ".join(self.request.GET.getlist("prompt")).split())
+
+    def is_silent(self) -> bool:
+        """Return True if the client asks for no page at all."""
+        return self.prompt() == {"none"}
 
     # Authenticated users
 
@@ -323,16 +388,22 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         proposal = self.propose(asked)
         if "login" in self.prompt():
             return self.to_login(asked)
-        if proposal.is_trusted and not proposal.closed_to(request.user):
+        # A HEAD request is no visit: programs look at links with it.
+        may_skip = request.method == "GET" and (not self.prompt() or self.is_silent())
+        if may_skip and proposal.is_trusted and not proposal.closed_to(request.user):
             return self.answer(proposal, allow=True)
-        if "none" in self.prompt():
+        if self.is_silent():
             raise proposal.error("consent_required", "The user must give consent.")
         return self.ask(proposal)
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:  # noqa: ARG002
-        """Process the decision, after validating the request again."""
+        """Process the decision, after validating the request again.
+
+        If the page would show something else by now, it is shown again: what was shown is what is granted. To deny, the
+        redirect URI must be the same.
+        """
         try:
-            asked = AuthorizationRequest.from_signed(request.POST.get("asked", ""), request.user)
+            asked, shown = restore(request.POST.get("asked", ""), request.user)
         except signing.BadSignature:
             text = _("This page has expired or belongs to another user. Start again from the application.")
             raise AuthorizationError(text) from None
@@ -340,38 +411,56 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
             logout(request)
             return self.to_login(asked)
         proposal = self.propose(asked)
-        allow = "allow" in request.POST
-        if allow and proposal.closed_to(request.user):
-            return self.ask(proposal)
+        allow = "allow" in request.POST and "deny" not in request.POST
+        now = proposal.shown
+        has_changed = now != shown if allow else now["redirect_uri"] != shown["redirect_uri"]
+        if has_changed or (allow and proposal.closed_to(request.user)):
+            return self.ask(proposal, has_changed=has_changed)
         return self.answer(proposal, allow=allow)
 
-    def ask(self, proposal: Proposal) -> HttpResponse:
+    def ask(self, proposal: Proposal, *, has_changed: bool = False) -> HttpResponse:
         """Render the consent page."""
         closed = proposal.closed_to(self.request.user)
         context = {
-            "action": f"{self.request.path}?{proposal.asked.query()}",
-            "asked": proposal.asked.signed(self.request.user),
+            "action": self.address(proposal.asked),
+            "asked": proposal.signed(self.request.user),
             "name": clean_name(proposal.application.name) or _("An application without a name"),
             "origin": consent.origin(proposal.application),
             "is_self_registered": is_self_registered(proposal.application),
             "destination": consent.destination(proposal.request.redirect_uri),
-            "endpoints": [{"title": title_of(each), "url": uri} for uri, each in proposal.resources.items()],
+            "endpoints": [{"title": title_of(resource), "url": uri} for uri, resource in proposal.resources.items()],
             "scopes": consent.in_words(proposal.scopes),
-            "closed": [title_of(each) for each in closed],
+            "closed": [title_of(server) for server in closed],
+            "has_changed": has_changed,
         }
         return page(self.request, "oauth/authorize.html", context, status=403 if closed else 200)
 
     def answer(self, proposal: Proposal, *, allow: bool) -> HttpResponse:
         """Redirect with a code, ``access_denied`` or ``server_error`` (RFC 6749, section 4.1.2.1)."""
         asked, scopes = self.as_asked(proposal.asked), " ".join(proposal.scopes)
+        credentials = proposal.credentials(self.request.user)
         try:
-            uri, *_rest = self.create_authorization_response(asked, scopes, proposal.credentials(), allow)
-        except OAuthToolkitError:
+            uri, *_rest = self.create_authorization_response(asked, scopes, credentials, allow)
+        except FatalClientError:  # the client or its redirect URI is gone: no redirect
             raise
+        except OAuthToolkitError as error:
+            uri = error.oauthlib_error.in_uri(proposal.request.redirect_uri)
         except Exception:
             logger.exception("The authorization code for client %s could not be created", proposal.application.pk)
-            raise proposal.error("server_error", "The authorization server failed.") from None
+            failure = proposal.error("server_error", "The authorization server failed.")
+            uri = failure.oauthlib_error.in_uri(proposal.request.redirect_uri)
         return self.redirect(uri, proposal.application)
+
+    def report(self, problem: Any) -> HttpResponse:
+        """Redirect with an error, or show it with a link for the user to decide about."""
+        uri = with_issuer(problem.in_uri(problem.redirect_uri))
+        application = get_application_model().objects.filter(client_id=problem.client_id).first()
+        if application is not None and not is_self_registered(application):
+            return protect(self.redirect(uri, None))
+        context: dict[str, Any] = {"text": _unaccepted(), "detail": f"{problem.error}: {problem.description}"}
+        if application is not None and is_allowed(problem.redirect_uri, application):
+            context |= {"back": uri, "destination": consent.destination(problem.redirect_uri)}
+        return page(self.request, "oauth/refused.html", context, status=400)
 
     # Helpers
 
@@ -381,12 +470,15 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         Raises:
             FatalClientError: client or redirect URI is invalid.
             OAuthToolkitError: for the client.
-            AuthorizationError: for the user.
+            AuthorizationError, DocumentError: for the user.
         """
         if asked.unprintable():
             raise AuthorizationError(_unsafe())
-        known = [scope for scope in asked.scopes if scope in declared()]
-        _scopes, found = self.validate_authorization_request(self.as_asked(asked, known))
+        if self.request.user.is_authenticated:
+            cimd.find_client(asked.get("client_id"), self.request)
+        known = declared()
+        scopes = [scope for scope in asked.scopes if scope in known]
+        _scopes, found = self.validate_authorization_request(self.as_asked(asked, scopes))
         return propose(asked, found["request"])
 
     def as_asked(self, asked: AuthorizationRequest, scopes: list[str] | None = None) -> HttpRequest:
@@ -398,11 +490,35 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
 
     def redirect(self, redirect_to: str, application: Any) -> HttpResponse:
         """Redirect with exactly one ``iss`` parameter."""
-        parts = urlsplit(redirect_to)
-        kept = [each for each in parts.query.split("&") if each and each.partition("=")[0] != "iss"]
-        query = "&".join([*kept, urlencode({"iss": base_url()})])
-        response: HttpResponse = super().redirect(urlunsplit(parts._replace(query=query)), application)
+        response: HttpResponse = super().redirect(with_issuer(redirect_to), application)
         return response
+
+
+def with_issuer(uri: str) -> str:
+    """Return a URI with exactly one ``iss`` parameter (RFC 9207)."""
+    parts = urlsplit(uri)
+    kept = [pair for pair in parts.query.split("&") if pair and pair.partition("=")[0] != "iss"]
+    return urlunsplit(parts._replace(query="&".join([*kept, urlencode({"iss": base_url()})])))
+
+
+def concerns_mcp(request: HttpRequest) -> bool:
+    """Return True for a request that names an endpoint, or of a client that registered itself, or of our page."""
+    asked = AuthorizationRequest.from_query(request.GET)
+    if "asked" in request.POST or grants.known(asked.resources):
+        return True
+    clients = asked.values.get("client_id", ())
+    found = get_application_model().objects.filter(
+        client_id__in=[client_id for client_id in clients if "\0" not in client_id]
+    )
+    return any(map(is_cimd_client_id, clients)) or any(map(is_self_registered, found))
+
+
+def _log_in_first() -> str:
+    return _("Log in to this site first, then start again from the application.")
+
+
+def _unaccepted() -> str:
+    return _("This site does not accept the request of the application that sent you here.")
 
 
 def _unsafe() -> str:

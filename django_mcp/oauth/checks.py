@@ -13,22 +13,21 @@ from django.conf import settings as django_settings
 from django.core.checks import CheckMessage, Error, Warning  # noqa: A004
 from django.db import DatabaseError, router
 from django.shortcuts import resolve_url
-from django.urls import ResolverMatch, URLResolver, get_resolver, get_script_prefix, resolve
+from django.urls import ResolverMatch, URLResolver, get_resolver, get_script_prefix, resolve, reverse
 from django.urls.exceptions import Resolver404
 from django.utils.module_loading import import_string
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from django_mcp import conf
-from django_mcp.auth.checks import external_issuers, is_loopback, made, split, takes_oauth, uses_oauth
+from django_mcp.auth.base import authenticators
+from django_mcp.auth.checks import external_issuers, is_loopback, split, takes_oauth, uses_oauth
 from django_mcp.auth.protected_resource import WELL_KNOWN, path_of
 from django_mcp.auth.session import SessionAuthentication
-from django_mcp.conf import settings
+from django_mcp.conf import APPROVALS_SCOPE, settings
 from django_mcp.core.server import servers
+from django_mcp.oauth.consent import NO_TARGETS
 from django_mcp.oauth.defaults import DAY, oauth_defaults
-
-NO_TARGETS = {"javascript", "data", "vbscript", "file", "blob", "about"}
-"""Schemes that browsers handle themselves."""
 
 LONGEST_GRACE = 60 * 60
 """Seconds. Stolen refresh tokens go undetected in the grace period; some servers allow an hour."""
@@ -93,7 +92,7 @@ def check_grace() -> Iterator[CheckMessage]:
 
 
 def check_applications(databases: Sequence[str]) -> list[CheckMessage]:
-    """Check the redirect URIs of manually registered applications.
+    """Check redirect URIs and ``skip_authorization`` of manually registered applications.
 
     Runs with ``migrate`` and ``manage.py check --database default``.
     """
@@ -114,6 +113,7 @@ def check_applications(databases: Sequence[str]) -> list[CheckMessage]:
             )
             for name, client_id, uri in islice(_doubtful(databases), MAX_NAMED)
         ]
+        found += islice(_without_consent(databases), MAX_NAMED)
     except DatabaseError:  # before the first migrate
         return []
     return found
@@ -129,12 +129,35 @@ def _doubtful(databases: Sequence[str]) -> Iterator[tuple[str, str, str]]:
             yield from ((name, client_id, uri) for uri in uris.split() if not redirect_ok(uri))
 
 
+def _without_consent(databases: Sequence[str]) -> Iterator[CheckMessage]:
+    from django_mcp.auth.toolkit import get_application_model  # noqa: PLC0415
+    from django_mcp.oauth.grants import skips_consent  # noqa: PLC0415 - needs the toolkit
+
+    applications = get_application_model().objects.filter(skip_authorization=True).order_by("pk")
+    if applications.db not in databases:
+        return
+    for application in applications:
+        skipping = [uri for uri in application.redirect_uris.split() if skips_consent(application, uri)]
+        told = {"name": application.name, "client_id": application.client_id, "uris": ", ".join(skipping)}
+        yield Warning(
+            _("OAuth application %(name)r (%(client_id)s) has skip_authorization: its users are not asked at %(uris)s.")
+            % told
+            if skipping
+            else _(
+                "OAuth application %(name)r (%(client_id)s) has skip_authorization, which is ignored: any program "
+                "could pose as it."
+            )
+            % told,
+            hint=_("Turn skip_authorization off, unless the application is your own and may have every scope."),
+            id="django_mcp.W037",
+        )
+
+
 APPLICATIONS = gettext_noop("lets any logged-in user create clients")
 DEVICES = gettext_noop("is device flow, which does not bind tokens to a resource and fails with current oauthlib")
 REGISTRATION = gettext_noop("registers clients for any grant type, with a token that never expires")
-STOCK = gettext_noop("is the toolkit's own view, which neither shows the redirect URI nor binds tokens to resources")
 MUST_NOT = {
-    "IntrospectTokenView": gettext_noop("gives any confidential client information about any token"),
+    "IntrospectTokenView": gettext_noop("gives any client that an administrator made information about any token"),
     "ApplicationList": APPLICATIONS,
     "ApplicationRegistration": APPLICATIONS,
     "ApplicationDetail": APPLICATIONS,
@@ -147,8 +170,8 @@ MUST_NOT = {
     "DynamicClientRegistrationView": REGISTRATION,
     "DynamicClientRegistrationManagementView": REGISTRATION,
     "OAuthProtectedResourceMetadataView": gettext_noop("responds for any path, with identifiers from the Host header"),
-    "AuthorizationView": STOCK,
-    "TokenView": STOCK,
+    "AuthorizationView": gettext_noop("is the toolkit's own view, which gives MCP clients nothing"),
+    "TokenView": gettext_noop("is the toolkit's own view, which passes on unknown parameters"),
 }
 """Unsafe views of the toolkit, with reasons."""
 
@@ -162,12 +185,12 @@ class Route(NamedTuple):
 
 def routes(resolver: URLResolver, before: str = "/") -> Iterator[Route]:
     """Yield every view of a URLconf."""
-    for each in resolver.url_patterns:
-        path = before + str(each.pattern).removeprefix("^")
-        if isinstance(each, URLResolver):
-            yield from routes(each, path)
+    for entry in resolver.url_patterns:
+        path = before + str(entry.pattern).removeprefix("^")
+        if isinstance(entry, URLResolver):
+            yield from routes(entry, path)
         else:
-            yield Route(path, each.callback)
+            yield Route(path, entry.callback)
 
 
 def check_toolkit_views() -> Iterator[CheckMessage]:
@@ -181,7 +204,9 @@ def check_toolkit_views() -> Iterator[CheckMessage]:
         return
     for path, view in mounted:
         kind = getattr(view, "view_class", None)
-        if kind and kind.__module__.startswith("oauth2_provider.") and kind.__name__ in MUST_NOT:
+        if kind is None or not kind.__module__.startswith("oauth2_provider."):
+            continue
+        if kind.__name__ in MUST_NOT and is_reached(path, view):
             found.setdefault(MUST_NOT[kind.__name__], []).append(path)
     for why, paths in found.items():
         yield Warning(
@@ -191,6 +216,36 @@ def check_toolkit_views() -> Iterator[CheckMessage]:
                 "Remove include('oauth2_provider.urls') from the URLconf. django_mcp.urls has all that clients need."
             ),
             id="django_mcp.W009",
+        )
+
+
+def is_reached(path: str, view: Any) -> bool:
+    """Return False if another view is served at a path before this one."""
+    return _view_at(path) in {view, None}
+
+
+def check_authorize_view() -> Iterator[CheckMessage]:
+    """Check that clients are sent to the package's consent page: codes for endpoints come from there alone."""
+    if not uses_oauth() or not apps.is_installed("oauth2_provider"):
+        return
+    from django_mcp.auth.toolkit import AuthorizationView  # noqa: PLC0415
+    from django_mcp.oauth.authorize import AuthorizeView  # noqa: PLC0415 - needs the toolkit
+
+    try:
+        path = reverse("oauth2_provider:authorize")
+    except Exception:  # noqa: BLE001 - a site without the route, or with a broken URLconf, which Django reports
+        return
+    kind = getattr(_view_at("/" + path.removeprefix(get_script_prefix()).lstrip("/")), "view_class", None)
+    if isinstance(kind, type) and issubclass(kind, AuthorizationView) and not issubclass(kind, AuthorizeView):
+        yield Error(
+            _("MCP clients are sent to %(path)s, which is %(view)s: nobody can sign in there.")
+            % {"path": path, "view": f"{kind.__module__}.{kind.__qualname__}"},
+            hint=_(
+                "Add path(%(path)r, AuthorizeView.as_view(other_view=…)) before it, from django_mcp.oauth.authorize. "
+                "It shows its consent page to MCP clients and leaves other requests to your view."
+            )
+            % {"path": path.lstrip("/")},
+            id="django_mcp.E037",
         )
 
 
@@ -221,7 +276,7 @@ def well_known() -> Iterator[tuple[str, bool]]:
         from django_mcp.oauth.urls import well_known_patterns  # noqa: PLC0415 - needs the toolkit
 
         path = "/.well-known/oauth-authorization-server"
-        yield path, _view_at(path) in [each.callback for each in well_known_patterns]
+        yield path, _view_at(path) in [pattern.callback for pattern in well_known_patterns]
 
 
 def _name_at(path: str) -> str | None:
@@ -252,9 +307,27 @@ MIDDLEWARE = {
 }
 
 
+def check_approvals_app() -> Iterator[CheckMessage]:
+    """Check that somebody can agree to the scope of ``APPROVALS_APP``."""
+    if settings.APPROVALS_APP and not uses_oauth():
+        yield Warning(
+            _("DJANGO_MCP['APPROVALS_APP'] is on, but no endpoint accepts OAuth tokens, so nobody can use the app."),
+            hint=_(
+                "Add 'django_mcp.OAuth2Authentication' to the authentication of an endpoint. Users agree to the scope "
+                "%(scope)s when they sign in; API keys and sessions cannot have it."
+            )
+            % {"scope": APPROVALS_SCOPE},
+            id="django_mcp.W038",
+        )
+
+
 def check_apps() -> Iterator[CheckMessage]:
     """Check for apps that OAuth or ``SessionAuthentication`` needs."""
-    sessions = any(isinstance(each, SessionAuthentication) for server in servers() for each in made(server))
+    sessions = any(
+        isinstance(authenticator, SessionAuthentication)
+        for server in servers()
+        for authenticator in authenticators(server)
+    )
     for name, why in APPS.items():
         needed = uses_oauth() or (sessions and name == "django.contrib.sessions")
         if needed and not apps.is_installed(name):
@@ -293,7 +366,7 @@ def check_middleware() -> Iterator[CheckMessage]:
     present = [_class_of(path) for path in django_settings.MIDDLEWARE]
     for name, why in MIDDLEWARE.items():
         wanted = _class_of(name)
-        found = any(isinstance(each, type) and issubclass(each, wanted) for each in present if wanted is not None)
+        found = any(isinstance(kind, type) and issubclass(kind, wanted) for kind in present if wanted is not None)
         if not found and name not in django_settings.MIDDLEWARE:
             yield Error(
                 _("An endpoint accepts OAuth tokens, but MIDDLEWARE has no %(short)s: %(why)s.")
@@ -368,7 +441,7 @@ Weaker = Callable[[Any, Any], bool]
 def differs(value: Any, safe: Any) -> bool:
     """Compare values; the order of lists is ignored."""
     if isinstance(value, list | tuple) and isinstance(safe, list | tuple):
-        return any(each not in safe for each in value) or any(each not in value for each in safe)
+        return any(item not in safe for item in value) or any(item not in value for item in safe)
     return bool(value != safe)
 
 
@@ -379,12 +452,12 @@ def is_off(value: Any, safe: Any) -> bool:  # noqa: ARG001
 
 def adds(value: Any, safe: Any) -> bool:
     """Return True if a list has additional entries."""
-    return not isinstance(value, list | tuple | set) or any(each not in safe for each in value)
+    return not isinstance(value, list | tuple | set) or any(item not in safe for item in value)
 
 
 def lacks(value: Any, safe: Any) -> bool:
     """Return True if a mapping lacks keys."""
-    return not isinstance(value, Mapping) or any(each not in value for each in safe)
+    return not isinstance(value, Mapping) or any(item not in value for item in safe)
 
 
 def lasts(longest: int) -> Weaker:
@@ -417,12 +490,6 @@ def is_no_validator(value: Any, safe: Any) -> bool:  # noqa: ARG001
     from django_mcp.oauth.validator import MCPValidatorMixin  # noqa: PLC0415 - needs the toolkit
 
     return is_no_subclass(value, MCPValidatorMixin)
-
-
-def has_no_such_class(value: Any, safe: Any) -> bool:
-    """Return True if a class of *safe* is missing."""
-    given = value if isinstance(value, list | tuple) else [value]
-    return any(all(is_no_subclass(each, wanted) for each in given) for wanted in safe)
 
 
 def never(value: Any, safe: Any) -> bool:  # noqa: ARG001
@@ -500,9 +567,6 @@ RULES: Mapping[str, Rule] = {
     "CIMD_METADATA_FETCHER": Rule(
         is_no_subclass,
         gettext_noop("documents of common clients would be rejected, and private addresses could be fetched"),
-    ),
-    "CIMD_REGISTRATION_PERMISSION_CLASSES": Rule(
-        has_no_such_class, gettext_noop("the number of fetched documents would not be limited")
     ),
     "OAUTH2_VALIDATOR_CLASS": Rule(
         is_no_validator,
@@ -584,7 +648,9 @@ ALWAYS = (
     check_ports,
     check_grace,
     check_toolkit_views,
+    check_authorize_view,
     check_well_known,
+    check_approvals_app,
     check_apps,
     check_reads,
     check_middleware,

@@ -6,7 +6,8 @@ from typing import Any
 
 from django.core.management import call_command, get_commands
 from django.db import router, transaction
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Count, Exists, OuterRef, Q
+from django.db.models.functions import Substr
 from django.utils import timezone
 
 from django_mcp.auth.toolkit import (
@@ -24,9 +25,6 @@ UNUSED = datetime.timedelta(days=7)
 
 IDLE = datetime.timedelta(days=90)
 """Time without a valid token after which a client is deleted."""
-
-YOUNG = datetime.timedelta(hours=1)
-"""Age up to which a client is kept, since its user may be logging in."""
 
 EVERY = 50
 """Registrations between prunings, for sites that never run ``mcp_clear``."""
@@ -54,10 +52,25 @@ def prune_documents() -> int:
     return max(0, before - int(_clients("cimd").count()))
 
 
+PREFIXES = (6, 12, 18)
+"""Lengths of the prefixes of a registered client's id that stand for the networks it comes from, the widest first."""
+
+EVICTED = 20
+"""Clients evicted for a new one at most: more than one if ``MAX_UNUSED_CLIENTS`` was lowered."""
+
+
+def stale_documents() -> Any:
+    """Return clients with an expired metadata document and tokens, in random order."""
+    now = timezone.now()
+    in_use = _has(get_access_token_model(), expires__gt=now) | _has(get_refresh_token_model(), revoked=None)
+    return _clients("cimd").filter(in_use, cimd_expires_at__lte=now).order_by("?")
+
+
 def make_room(source: str) -> bool:
     """Return True if another client may be stored.
 
-    At ``MAX_UNUSED_CLIENTS``, delete the oldest unused clients older than ``YOUNG``.
+    At ``MAX_UNUSED_CLIENTS``, delete the oldest unused client of the network that has most of them. So whoever fills
+    the room evicts their own clients, and no newcomer waits for anybody else.
 
     Args:
         source: an ``Application.RegistrationSource``: ``dcr`` or ``cimd``.
@@ -66,9 +79,19 @@ def make_room(source: str) -> bool:
     excess = int(unused.count()) - settings.MAX_UNUSED_CLIENTS + 1
     if excess <= 0:
         return True
-    now = timezone.now()
-    old = unused.filter(~_has(get_grant_model(), expires__gt=now), created__lt=now - YOUNG)
-    return _delete(old, excess) >= excess
+    # Users are logging in with the others, which takes an account.
+    idle = unused.filter(~_has(get_grant_model(), expires__gt=timezone.now()))
+    return sum(_delete(_of_largest_network(idle), 1) for _ in range(min(excess, EVICTED))) > 0
+
+
+def _of_largest_network(clients: Any) -> Any:
+    """Return those of the widest network with most clients, in it of the narrower one with most, and so on."""
+    prefix = ""
+    for length in PREFIXES:
+        networks = clients.filter(client_id__startswith=prefix).annotate(network=Substr("client_id", 1, length))
+        largest = networks.values("network").annotate(number=Count("pk")).order_by("-number", "network").first()
+        prefix = largest["network"] if largest else prefix
+    return clients.filter(client_id__startswith=prefix)
 
 
 def _prunable(now: datetime.datetime) -> Any:

@@ -177,12 +177,12 @@ def summaries() -> dict[Any, Summary]:
 def _in_order(found: dict[Any, Access], began: dict[Any, datetime.datetime]) -> list[Access]:
     for key, access in found.items():
         access.since = min(access.since, began.get(key, access.since))
-    return sorted(found.values(), key=lambda each: each.renewed, reverse=True)
+    return sorted(found.values(), key=lambda access: access.renewed, reverse=True)
 
 
 def titles_of(resources: Iterable[str]) -> list[str]:
     """Return the titles of endpoints; other URIs unchanged."""
-    titles = {resource_of(each): title_of(each) for each in servers()}
+    titles = {resource_of(server): title_of(server) for server in servers()}
     return list(dict.fromkeys(titles.get(_canonical(uri), uri) for uri in resources))
 
 
@@ -253,7 +253,7 @@ class AccessView(LoginRequiredMixin, View):
     def get(self, request: HttpRequest) -> HttpResponse:
         """Show the list."""
         context = {
-            "applications": [shown_access(each) for each in accesses(request.user)],
+            "applications": [shown_access(access) for access in accesses(request.user)],
             "keys": [shown_key(key) for key in live_keys(request.user)],
             "messages": messages.get_messages(request),
         }
@@ -296,7 +296,7 @@ def live_keys(user: Any) -> QuerySet[APIKey]:
 
 def shown_key(key: APIKey) -> dict[str, Any]:
     """Return the template context of an API key."""
-    names = {each.name: title_of(each) for each in servers()}
+    names = {server.name: title_of(server) for server in servers()}
     return {
         "id": key.pk,
         "name": clean_name(key.name),

@@ -12,9 +12,12 @@ from django.utils.translation import gettext as _
 
 from django_mcp.conf import settings
 from django_mcp.core.permissions import declared, expanded, in_order
+from django_mcp.core.principal import display_name
 from django_mcp.core.server import MCPServer
 
 LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+NO_TARGETS = {"javascript", "data", "vbscript", "file", "blob", "about"}
+"""Schemes that browsers handle themselves: no redirect URI has one."""
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -88,8 +91,10 @@ def in_words(scopes: Iterable[str]) -> list[ScopeText]:
     lines = []
     for name in names:
         if name not in told and not any(_is_above(other, name) for other in names):
-            below = [each for each in in_order(expanded(frozenset({name}))).split() if each in known]
-            lines.append(ScopeText(name, _words(name), [_words(each) for each in below if each not in {*told, name}]))
+            below = [scope for scope in in_order(expanded(frozenset({name}))).split() if scope in known]
+            lines.append(
+                ScopeText(name, _words(name), [_words(scope) for scope in below if scope not in {*told, name}])
+            )
             told.update(below)
     return lines
 
@@ -164,7 +169,10 @@ def page(request: HttpRequest, template: str, context: dict[str, Any], status: i
     """
     nonce = secrets.token_urlsafe(16)
     host = urlsplit(settings.BASE_URL or "").netloc or request.get_host()
-    site = {"site_name": settings.TITLE or host, "site_host": host, "user": getattr(request, "user", None)}
+    user = getattr(request, "user", None)
+    site = {"site_name": settings.TITLE or host, "site_host": host, "user": user}
+    if user is not None and user.is_authenticated:
+        site["user_name"] = display_name(user)
     context = {"style_nonce": nonce, **site, **context}
     response = TemplateResponse(request, f"django_mcp/{template}", context, status=status)
     response["Content-Security-Policy"] = CONTENT_SECURITY_POLICY.format(nonce=nonce)

@@ -21,14 +21,19 @@ def oauth_defaults(django_mcp: Mapping[str, Any], **changes: Any) -> dict[str, A
     Raises:
         ImproperlyConfigured: ``BASE_URL`` is missing.
     """
-    from django_mcp.conf import Settings  # noqa: PLC0415 - a settings module must not touch lazy settings
+    from django_mcp.conf import Settings, with_own_scopes  # noqa: PLC0415 - a settings module must not touch lazy settings
 
-    known = Settings(
-        **{
-            key: django_mcp[key]
-            for key in ("BASE_URL", "SCOPES", "DEFAULT_SCOPES", "EXTRA_REDIRECT_URIS", "CLIENT_CREDENTIALS")
-            if key in django_mcp
-        }
+    known = with_own_scopes(
+        Settings(
+            **{
+                key: django_mcp[key]
+                for key in (
+                    *("BASE_URL", "SCOPES", "DEFAULT_SCOPES"),
+                    *("EXTRA_REDIRECT_URIS", "CLIENT_CREDENTIALS", "CLIENT_DOCUMENTS", "APPROVALS_APP"),
+                )
+                if key in django_mcp
+            }
+        )
     )
     if not known.BASE_URL:
         msg = "oauth_defaults() needs DJANGO_MCP['BASE_URL'], the site's public address: 'https://travel.example.com'."
@@ -63,9 +68,8 @@ def oauth_defaults(django_mcp: Mapping[str, Any], **changes: Any) -> dict[str, A
         "COMPLIANT_BCP_RFC9700_AUTHZ_RESPONSE_ISS": True,
         "COMPLIANT_BCP_RFC9700_TOKEN_STORAGE": True,
         "DCR_ENABLED": True,
-        "CIMD_ENABLED": True,
+        "CIMD_ENABLED": known.CLIENT_DOCUMENTS,
         "CIMD_METADATA_FETCHER": "django_mcp.oauth.cimd.MetadataFetcher",
-        "CIMD_REGISTRATION_PERMISSION_CLASSES": ("django_mcp.oauth.cimd.RatePermission",),
         "OAUTH2_VALIDATOR_CLASS": "django_mcp.oauth.validator.Validator",
         **changes,
     }

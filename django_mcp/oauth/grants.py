@@ -3,12 +3,14 @@
 On oauthlib's *request*, unset attributes fall back to the client's parameters. State is therefore kept in ``Notes``.
 """
 
+import base64
 import hashlib
 import re
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import unquote_plus, urlsplit
 
 from django.db.models import F
 from oauthlib.common import urldecode
@@ -19,9 +21,10 @@ from django_mcp.auth.oauth import OAuth2Authentication
 from django_mcp.auth.protected_resource import canonical, resource_of
 from django_mcp.auth.toolkit import AbstractApplication, get_grant_model, get_refresh_token_model, get_scopes_backend
 from django_mcp.conf import settings
+from django_mcp.core.permissions import admits
 from django_mcp.core.server import MCPServer, servers
 from django_mcp.models import ClientPolicy
-from django_mcp.oauth.consent import granted
+from django_mcp.oauth.consent import LOOPBACK, granted
 
 
 def checksum_of(token: str) -> str:
@@ -35,7 +38,22 @@ def family_of(code: str) -> uuid.UUID:
     Derived from the code, it identifies the tokens of a replayed code whose row is deleted. It does not reveal the
     code.
     """
-    return uuid.UUID(bytes=hashlib.sha256(b"family of the code " + code.encode()).digest()[:16])
+    digest = hashlib.sha256(b"family of the code " + code.encode()).digest()
+    return uuid.UUID(bytes=digest[:16], version=5)  # MariaDB takes no UUID without a version
+
+
+OWN_VIEW = "django_mcp.authorize_view"
+"""Key that ``AuthorizeView`` adds to the headers of oauthlib's requests. No header of a client has it: servers prefix
+them with ``HTTP_``.
+"""
+
+
+class Agreement(NamedTuple):
+    """What a user agreed to on the consent page, or a trusted client may have: the limits of a code."""
+
+    user: Any
+    resources: frozenset[str]
+    scopes: frozenset[str]
 
 
 _UNREAD: Any = object()
@@ -48,6 +66,8 @@ class Notes:
     Attributes:
         superseded: a refresh token reused within the grace period.
         used: whether the authorization code has been invalidated.
+        agreed: set by ``AuthorizeView`` alone.
+        at_endpoint: whether an endpoint of oauthlib has asked if the client must authenticate.
     """
 
     grant: Any = _UNREAD
@@ -55,6 +75,8 @@ class Notes:
     policy: Any = _UNREAD
     superseded: Any = None
     used: bool = False
+    agreed: Agreement | None = None
+    at_endpoint: bool = False
 
 
 def notes(request: Any) -> Notes:
@@ -66,6 +88,62 @@ def notes(request: Any) -> Notes:
 def application_of(request: Any) -> Any:
     """Return the client, or None before it is identified."""
     return request.client if isinstance(request.client, AbstractApplication) else None
+
+
+def is_self_registered(application: Any) -> bool:
+    """Return True unless the site's administrators registered the client."""
+    return str(application.registration_source) != "manual"
+
+
+def skips_consent(application: Any, redirect_uri: str) -> bool:
+    """Return True if ``skip_authorization`` applies: to a client that cannot be impersonated (RFC 8252, section 8.6).
+
+    That is one that administrators registered, with a secret, or whose codes reach its https host only. Any program on
+    the user's computer can pose as another.
+    """
+    if not application.skip_authorization or is_self_registered(application):
+        return False
+    parts = urlsplit(redirect_uri)
+    is_remote = parts.scheme == "https" and parts.hostname not in LOOPBACK
+    return is_remote or application.client_type == AbstractApplication.CLIENT_CONFIDENTIAL
+
+
+def is_at_own_view(request: Any) -> bool:
+    """Return True for a request of ``AuthorizeView``, not of another authorization endpoint of the site."""
+    return bool(request.headers.get(OWN_VIEW))
+
+
+def is_at_endpoint(request: Any) -> bool:
+    """Return True for a request of an endpoint of oauthlib, which answers errors. Views of the toolkit do not."""
+    # The token endpoint sets the attribute; for client credentials it does not ask whether they are required.
+    return notes(request).at_endpoint or "extra_credentials" in vars(request)
+
+
+def check_view(request: Any) -> None:
+    """Refuse authorization requests for an endpoint at another view, which does not ask the user about it.
+
+    Raises:
+        InvalidRequestError: the view is another.
+    """
+    if not is_at_own_view(request):
+        description = "This is not the authorization endpoint of this site's metadata (RFC 8414)."
+        raise errors.InvalidRequestError(description=description, request=request)
+
+
+def check_agreement(request: Any) -> None:
+    """Refuse a code that a user did not agree to, whatever asks for it.
+
+    Raises:
+        AccessDeniedError: it is for more, or for somebody else.
+    """
+    agreed = notes(request).agreed
+    if (
+        agreed is None
+        or agreed.user != request.user
+        or not agreed.resources.issuperset(request.resource)
+        or not agreed.scopes.issuperset(request.scopes)
+    ):
+        raise errors.AccessDeniedError(description="The user has not agreed to this.", request=request)
 
 
 def grant_of(request: Any) -> Any:
@@ -105,7 +183,7 @@ def policy_of(request: Any) -> ClientPolicy | None:
 def requested(request: Any) -> list[str]:
     """Return the values of ``resource``, which may be repeated (RFC 8707, section 2)."""
     if isinstance(request.resource, list | tuple):
-        return [str(each) for each in request.resource]
+        return [str(uri) for uri in request.resource]
     sent = [*urldecode(request.uri_query), *(request.decoded_body or ())]
     return [value for name, value in sent if name == "resource" and value.strip()]
 
@@ -114,7 +192,7 @@ def stored(request: Any) -> list[str]:
     """Return the resources of a token request's code or refresh token."""
     row = {"authorization_code": grant_of, "refresh_token": refresh_token_of}.get(request.grant_type)
     found = row(request) if row else None
-    return [str(each) for each in (found.resource or ())] if found is not None else []
+    return [str(uri) for uri in (found.resource or ())] if found is not None else []
 
 
 def known_resources() -> Mapping[str, MCPServer]:
@@ -122,7 +200,7 @@ def known_resources() -> Mapping[str, MCPServer]:
     return {
         resource_of(server): server
         for server in servers()
-        if any(isinstance(each, OAuth2Authentication) for each in authenticators(server))
+        if any(isinstance(authenticator, OAuth2Authentication) for authenticator in authenticators(server))
     }
 
 
@@ -228,8 +306,7 @@ def may_use(user: Any, resources: Iterable[str]) -> bool:
     """Return True if an active user passes every endpoint's test."""
     if user is None or not user.is_active:
         return False
-    tests = [known_resources()[uri].user_passes_test for uri in resources]
-    return all(test is None or test(user) for test in tests)
+    return all(admits(known_resources()[uri], user) for uri in resources)
 
 
 def scopes_granted(request: Any, asked: Iterable[str]) -> list[str]:
@@ -252,6 +329,49 @@ def check_challenge(request: Any) -> None:
     if not S256_CHALLENGE.fullmatch(request.code_challenge or ""):
         description = "code_challenge must be a SHA-256 in base64url: 43 characters."
         raise errors.InvalidRequestError(description=description, request=request)
+
+
+VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
+"""A code verifier (RFC 7636, section 4.1)."""
+
+
+def check_verifier(request: Any) -> None:
+    """Require a code verifier that nobody can guess.
+
+    Raises:
+        InvalidRequestError: it is missing or malformed.
+    """
+    if not VERIFIER.fullmatch(request.code_verifier or ""):
+        description = "code_verifier must be 43 to 128 characters: letters, digits, '-', '.', '_' or '~'."
+        raise errors.InvalidRequestError(description=description, request=request)
+
+
+def check_one_way(request: Any, basic: str | None) -> None:
+    """Refuse two ways of client authentication in one request (RFC 6749, section 2.3).
+
+    Args:
+        basic: the credentials of ``Authorization: Basic``, or None without it.
+
+    Raises:
+        InvalidRequestError: there is a secret in the body too, or the id of another client.
+    """
+    if basic is None:
+        return
+    if request.client_secret:
+        description = "Authenticate the client in one way: by the Authorization header or client_secret, not both."
+        raise errors.InvalidRequestError(description=description, request=request)
+    if request.client_id and _client_in(basic) not in {request.client_id, None}:
+        description = "client_id must be that of the Authorization header."
+        raise errors.InvalidRequestError(description=description, request=request)
+
+
+def _client_in(basic: str) -> str | None:
+    """Return the client id in Basic credentials, or None if they are malformed."""
+    try:
+        client_id, colon, _secret = base64.b64decode(basic).decode().partition(":")
+    except ValueError:
+        return None
+    return unquote_plus(client_id) if colon else None
 
 
 def is_service(request: Any) -> bool:

@@ -10,7 +10,8 @@ from django.urls import NoReverseMatch, reverse
 
 from django_mcp.auth.protected_resource import base_url
 from django_mcp.auth.toolkit import oauth2_settings
-from django_mcp.conf import settings
+from django_mcp.conf import APPROVALS_SCOPE, settings
+from django_mcp.oauth import cimd
 from django_mcp.transports.resource_metadata import public_document
 
 GRANTS = {"authorization_code", "refresh_token", "client_credentials"}
@@ -18,7 +19,7 @@ GRANTS = {"authorization_code", "refresh_token", "client_credentials"}
 
 
 def document() -> dict[str, Any]:
-    """Return the metadata, which depends on configuration only.
+    """Return the metadata, which depends on configuration only, and on whether documents of clients can be fetched.
 
     Raises:
         NoReverseMatch: an endpoint is missing in ``oauth2_provider``.
@@ -30,12 +31,13 @@ def document() -> dict[str, Any]:
         "token_endpoint": _url("token"),
         "response_types_supported": ["code"],
         "response_modes_supported": ["query"],
-        "grant_types_supported": [each for each in oauth2_settings.OAUTH2_GRANT_TYPES_SUPPORTED if each in GRANTS],
+        "grant_types_supported": [grant for grant in oauth2_settings.OAUTH2_GRANT_TYPES_SUPPORTED if grant in GRANTS],
         "token_endpoint_auth_methods_supported": methods,
         "code_challenge_methods_supported": ["S256"],
-        # Never offline_access: refresh tokens do not depend on a scope (2026-07-28, Refresh Tokens).
-        "scopes_supported": [scope for scope in settings.SCOPES if scope != "offline_access"],
-        "client_id_metadata_document_supported": bool(oauth2_settings.CIMD_ENABLED),
+        # Never offline_access: refresh tokens do not depend on a scope (2026-07-28, Refresh Tokens). Nor the scope of
+        # the approvals app: clients that request all that is listed would ask everybody for it.
+        "scopes_supported": [scope for scope in settings.SCOPES if scope not in {"offline_access", APPROVALS_SCOPE}],
+        "client_id_metadata_document_supported": cimd.is_advertised(),
         "authorization_response_iss_parameter_supported": True,
     }
     if oauth2_settings.DCR_ENABLED and (registration := _url_if_any("dcr-register")):

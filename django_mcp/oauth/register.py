@@ -4,8 +4,10 @@ Registration is open to anyone. Clients get no owner, no token, no access to the
 without a user. Unknown metadata is ignored; no URL in it is fetched.
 """
 
+import hashlib
 import ipaddress
 import re
+import secrets
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, TypeGuard
@@ -14,15 +16,16 @@ from urllib.parse import urlsplit
 from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.utils.crypto import salted_hmac
 from django.views.decorators.csrf import csrf_exempt
 
 from django_mcp.auth.toolkit import AllowedURIValidator, get_application_model, oauth2_settings
 from django_mcp.conf import settings
 from django_mcp.core.request import Address, address_of
-from django_mcp.core.throttling import RateThrottle, make_throttle
-from django_mcp.oauth.cleanup import BATCH, EVERY, YOUNG, make_room, prune_clients
-from django_mcp.oauth.consent import clean_name
-from django_mcp.primitives.base import parse_rate
+from django_mcp.core.throttling import make_throttle
+from django_mcp.oauth.cleanup import BATCH, EVERY, PREFIXES, make_room, prune_clients
+from django_mcp.oauth.consent import NO_TARGETS, clean_name
+from django_mcp.primitives.base import Rate, parse_rate
 from django_mcp.protocol.errors import ParseError
 from django_mcp.protocol.jsonrpc import decode
 from django_mcp.transports.base import with_cors
@@ -34,11 +37,11 @@ HOSTED_TIMES = 20
 """Factor by which rate limits are raised for ``HOSTED_CLIENTS``."""
 
 
-class Caller(NamedTuple):
-    """The key of a rate limit by address.
+class Network(NamedTuple):
+    """Whom a rate limit counts.
 
     Attributes:
-        name: an IPv4 address, an IPv6 /64 network (one customer's), or "?" if unknown.
+        name: an address, a network, or "?" if the address is unknown.
         times: factor by which the limit is raised.
     """
 
@@ -46,27 +49,67 @@ class Caller(NamedTuple):
     times: int = 1
 
 
-def caller(meta: Mapping[str, object]) -> Caller:
-    """Return the sender of a request.
+def networks_of(meta: Mapping[str, object]) -> tuple[Network, ...]:
+    """Return the address of a request and the networks that one customer may have, the narrowest first.
+
+    A customer has an IPv4 address, or an IPv6 network of /64, /56 or /48 (RFC 6177), and so thousands of /64s.
 
     Args:
         meta: ``request.META``.
     """
     address = address_of(meta)
-    return Caller("?") if address is None else _caller(address)
-
-
-def _caller(address: Address) -> Caller:
+    if address is None:
+        return (Network("?"),)
     if isinstance(address, ipaddress.IPv6Address):
-        return Caller(str(ipaddress.ip_network((int(address), 64), strict=False)))
+        return tuple(Network(_network(address, size), times) for size, times in ((64, 1), (56, 2), (48, 4)))
     times = HOSTED_TIMES if any(address in network for network in HOSTED_CLIENTS) else 1
-    return Caller(str(address), times)
+    return (Network(str(address), times),)
 
 
-def address_throttle(scope: str, who: Caller) -> RateThrottle:
-    """Return the ``REGISTRATION_RATE`` throttle of an address."""
-    rate = parse_rate(settings.REGISTRATION_RATE)
-    return make_throttle(scope, rate and rate._replace(most=rate.most * who.times))
+def seconds_to_wait(scope: str, rate: Rate | None, meta: Mapping[str, object]) -> int | None:
+    """Count a request for its address and networks. Return the seconds to wait if one has reached its limit.
+
+    A refused request does not count for the wider networks, so no part of a network can use up the share of the others.
+    """
+    for network in networks_of(meta):
+        throttle = make_throttle(scope, rate and rate._replace(most=rate.most * network.times))
+        if not throttle.allow_request(network.name):
+            return throttle.wait()
+    return None
+
+
+def _network(address: Address, size: int) -> str:
+    kind = ipaddress.IPv6Network if isinstance(address, ipaddress.IPv6Address) else ipaddress.IPv4Network
+    return str(kind((int(address), size), strict=False))
+
+
+def new_client_id(meta: Mapping[str, object]) -> str:
+    """Return a random client id that begins with a tag of the sender's networks, so that ``make_room`` can share.
+
+    The tag is keyed, so it reveals no address; after a change of ``SECRET_KEY`` old clients count as of other networks.
+    """
+    address = address_of(meta)
+    sizes = (32, 48, 64) if isinstance(address, ipaddress.IPv6Address) else (16, 24, 32)
+    names = ["?" if address is None else _network(address, size) for size in sizes]
+    tag = "".join(salted_hmac("django_mcp.oauth.networks", name).hexdigest()[: PREFIXES[0]] for name in names)
+    return f"{tag}-{secrets.token_urlsafe(24)}"
+
+
+_FAST = "sha256$"
+
+
+def stored_form(secret: str) -> str:
+    """Return the form in which a generated secret is stored: a fast hash, which 256 random bits allow.
+
+    A slow one would cost a fifth of a second at each use, which anyone can cause. The toolkit keeps the form as it is
+    in applications without ``hash_client_secret``.
+    """
+    return _FAST + hashlib.sha256(secret.encode()).hexdigest()
+
+
+def is_fast(stored: str) -> bool:
+    """Return True for the result of ``stored_form``."""
+    return stored.startswith(_FAST)
 
 
 LONGEST = 2000
@@ -101,7 +144,7 @@ def redirect_ok(uri: object) -> bool:
     if parts.scheme in {"https", "http"}:
         hosts = _ANYWHERE if parts.scheme == "https" else _LOOPBACK
         return hosts.fullmatch(parts.netloc) is not None  # so there is no user information
-    return "@" not in parts.netloc and uri in settings.EXTRA_REDIRECT_URIS
+    return "@" not in parts.netloc and parts.scheme not in NO_TARGETS and uri in settings.EXTRA_REDIRECT_URIS
 
 
 def is_registered(uri: str, registered: Iterable[str]) -> bool:
@@ -109,7 +152,9 @@ def is_registered(uri: str, registered: Iterable[str]) -> bool:
 
     Only loopback ports may differ (RFC 8252, section 7.3).
     """
-    return any(uri == each or _without_loopback_port(uri) == _without_loopback_port(each, each) for each in registered)
+    return any(
+        uri == known or _without_loopback_port(uri) == _without_loopback_port(known, known) for known in registered
+    )
 
 
 def _without_loopback_port(uri: str, otherwise: str | None = None) -> str | None:
@@ -203,7 +248,7 @@ def name_of(metadata: Mapping[str, Any]) -> str:
 
 
 def _are_strings(value: Any) -> TypeGuard[list[str]]:
-    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
 LARGEST = 16 * 1024
@@ -233,7 +278,7 @@ def registration_view(request: HttpRequest) -> HttpResponse:
     """
     try:
         metadata = _read(request)
-        registered = register(metadata)
+        registered = register(metadata, request.META)
     except RegistrationError as refused:
         return refused.response
     except InvalidMetadata as invalid:
@@ -241,28 +286,34 @@ def registration_view(request: HttpRequest) -> HttpResponse:
     return JsonResponse(registered, status=201, headers=NO_STORE)
 
 
-def register(metadata: Mapping[str, Any]) -> dict[str, Any]:
+def register(metadata: Mapping[str, Any], meta: Mapping[str, object]) -> dict[str, Any]:
     """Store a client and return its information (RFC 7591, section 3.2.1).
+
+    Args:
+        meta: ``request.META``.
 
     Raises:
         InvalidMetadata: the metadata is not acceptable.
-        RegistrationError: there are too many unused clients.
+        RegistrationError: there are too many unused clients, and users are logging in with all of them.
     """
     if isinstance(given := metadata.get("redirect_uris"), list) and len(given) > MOST:
         raise InvalidMetadata(f"redirect_uris must have at most {MOST} entries.", "invalid_redirect_uri")
     redirects, grants, method, name = (read(metadata) for read in (redirects_of, grants_of, _method_of, name_of))
     model = get_application_model()
     if not make_room(model.RegistrationSource.DCR):
-        wait = {"Retry-After": str(int(YOUNG.total_seconds()))}
+        wait = {"Retry-After": str(oauth2_settings.AUTHORIZATION_CODE_EXPIRE_SECONDS)}
         raise RegistrationError(429, "temporarily_unavailable", "Too many clients have registered. Retry later.", wait)
+    secret = "" if method == "none" else secrets.token_urlsafe(32)
     client = model(
+        client_id=new_client_id(meta),
+        client_secret=stored_form(secret) if secret else "",
+        hash_client_secret=False,
         name=name,
         redirect_uris=" ".join(redirects),
         client_type=model.CLIENT_PUBLIC if method == "none" else model.CLIENT_CONFIDENTIAL,
         authorization_grant_type=model.GRANT_AUTHORIZATION_CODE,
         registration_source=model.RegistrationSource.DCR,
     )
-    secret = client.client_secret  # save() replaces it by its hash
     _save(client)
     told = {
         "client_id": client.client_id,
@@ -296,10 +347,9 @@ def _read(request: HttpRequest) -> Mapping[str, Any]:
     body = request.read(LARGEST + 1)
     if len(body) > LARGEST:
         raise RegistrationError(413, "invalid_client_metadata", f"The body must be at most {LARGEST} bytes.")
-    who = caller(request.META)
-    if not (throttle := address_throttle("registrations", who)).allow_request(who.name):
+    if (wait := seconds_to_wait("registrations", parse_rate(settings.REGISTRATION_RATE), request.META)) is not None:
         text = "Too many registrations from this address. Retry later."
-        raise RegistrationError(429, "temporarily_unavailable", text, {"Retry-After": str(throttle.wait())})
+        raise RegistrationError(429, "temporarily_unavailable", text, {"Retry-After": str(wait)})
     try:
         metadata = decode(body)
     except ParseError:

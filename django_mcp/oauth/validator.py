@@ -9,31 +9,145 @@ to requests that concern MCP.
 """
 
 import datetime
+import hashlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
+from django.contrib.auth.hashers import identify_hasher, make_password
 from django.db import router, transaction
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.crypto import constant_time_compare
 from oauthlib.oauth2.rfc6749 import errors
 
+from django_mcp.auth.oauth import KINDS
 from django_mcp.auth.toolkit import (
     GRANT_TYPE_MAPPING,
     AbstractApplication,
     OAuth2Validator,
     get_access_token_model,
+    get_application_model,
     get_refresh_token_model,
+    is_cimd_client_id,
     oauth2_settings,
 )
 from django_mcp.conf import settings
 from django_mcp.core.permissions import declared, expanded
 from django_mcp.oauth import grants
+from django_mcp.oauth.cimd import is_withdrawn
 from django_mcp.oauth.consent import granted
 from django_mcp.oauth.grants import checksum_of, family_of
-from django_mcp.oauth.register import is_registered
+from django_mcp.oauth.register import is_fast, is_registered, seconds_to_wait, stored_form
+from django_mcp.primitives.base import Rate
+from django_mcp.pubsub.publish import end_access, end_streams
 
 logger = logging.getLogger("django_mcp")
+
+
+SECRET_RATE = Rate(20, 60)
+"""Slow comparisons of client secrets per address: a fifth of a second of processor time each."""
+
+MAX_VERIFIED = 1000
+
+
+class TooManySecrets(errors.OAuth2Error):  # type: ignore[misc]
+    """An address has sent too many wrong client secrets.
+
+    Args:
+        wait: seconds until it may try again.
+    """
+
+    error = "temporarily_unavailable"
+
+    def __init__(self, wait: int) -> None:
+        super().__init__(description="Too many attempts to authenticate a client. Retry later.", status_code=429)
+        self.wait = wait
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Return ``Retry-After``."""
+        return {"Retry-After": str(self.wait)}
+
+
+class _Attempt:
+    """The authentication of a client in one request: what it has cost."""
+
+    def __init__(self, meta: Mapping[str, object]) -> None:
+        self.meta = meta
+        self.is_counted = False
+
+    def count(self) -> None:
+        """Count one slow comparison.
+
+        Raises:
+            TooManySecrets: the address or its network has reached the limit.
+        """
+        if not self.is_counted:
+            self.is_counted = True
+            if (wait := seconds_to_wait("failing client secrets", SECRET_RATE, self.meta)) is not None:
+                raise TooManySecrets(wait)
+
+
+_attempt: ContextVar[_Attempt | None] = ContextVar("attempt", default=None)
+_verified: dict[str, None] = {}
+"""Digests of secrets and their slow hashes that this process has compared, so that clients pay once."""
+
+
+class ClientRules(OAuth2Validator):  # type: ignore[misc]
+    """Hooks for the identification of clients, which anyone can attempt: no fetches, and a bounded number of hashes."""
+
+    def _load_application(self, client_id: Any, request: Any) -> Any:
+        """Load a stored client. The toolkit's own would fetch metadata documents for requests of anybody."""
+        client = request.client
+        if not isinstance(client, AbstractApplication) or client.client_id != client_id:
+            # PostgreSQL cannot look up a NUL character.
+            found = get_application_model().objects.filter(client_id=client_id)
+            client = None if "\0" in str(client_id) else found.first()
+        request.client = client if client is not None and client.is_usable(request) else None
+        return request.client
+
+    def authenticate_client(self, request: Any, *args: Any, **kwargs: Any) -> bool:
+        """Return True if the client has sent its secret.
+
+        A wrong one costs a slow hash and counts for its address, whether or not the client exists and whatever it has.
+
+        Raises:
+            TooManySecrets: the address has sent too many.
+        """
+        attempt = _Attempt(request.headers)
+        token = _attempt.set(attempt)
+        try:
+            if super().authenticate_client(request, *args, **kwargs):
+                return True
+            if not attempt.is_counted and (self._extract_basic_auth(request) or request.client_secret):
+                attempt.count()
+                make_password("no client's secret", hasher=oauth2_settings.CLIENT_SECRET_HASHER)
+            return False
+        finally:
+            _attempt.reset(token)
+
+    def _check_secret(self, provided_secret: str, stored_secret: str) -> bool:
+        if not provided_secret or not stored_secret or "\0" in provided_secret:
+            return False
+        if is_fast(stored_secret):
+            return constant_time_compare(stored_form(provided_secret), stored_secret)
+        try:
+            identify_hasher(stored_secret)
+        except ValueError:  # stored as it is
+            return constant_time_compare(provided_secret, stored_secret)
+        digest = hashlib.sha256(f"{stored_secret} {provided_secret}".encode()).hexdigest()
+        if digest in _verified:
+            return True
+        if (attempt := _attempt.get()) is not None:
+            attempt.count()
+        if not super()._check_secret(provided_secret, stored_secret):
+            return False
+        if len(_verified) >= MAX_VERIFIED:
+            _verified.clear()
+        _verified[digest] = None
+        return True
 
 
 class CodeRules(OAuth2Validator):  # type: ignore[misc]
@@ -54,6 +168,7 @@ class CodeRules(OAuth2Validator):  # type: ignore[misc]
         if self.concerns_mcp(request):
             grants.check_challenge(request)
             request.resource = grants.resources_asked_for(request)
+            grants.check_agreement(request)
             if grants.is_blocked(request):
                 raise errors.UnauthorizedClientError(request=request)
             if not grants.may_use(request.user, request.resource):
@@ -73,6 +188,7 @@ class CodeRules(OAuth2Validator):  # type: ignore[misc]
                 return False
             if grant.code_challenge_method != "S256" or not grant.code_challenge or not grant.user.is_active:
                 return False
+            grants.check_verifier(request)
         return super().validate_code(client_id, code, client, request, *args, **kwargs)
 
     def get_code_challenge(self, code: str, request: Any) -> Any:
@@ -117,7 +233,28 @@ def revoke_issued_for(code: str, client: Any) -> None:
     model, family = get_refresh_token_model(), family_of(code)
     if model.objects.filter(token_family=family, application=client).exists():
         logger.warning("Client %s used an authorization code twice. All tokens issued for it are revoked.", client.pk)
-        model.revoke_family(family)
+        revoke_login(family)
+
+
+def revoke_login(family: Any) -> None:
+    """Revoke the tokens of a login, and end its streams; see ``end_callers``."""
+    model = get_refresh_token_model()
+    callers = set(model.objects.filter(token_family=family).values_list("user_id", "application_id"))
+    model.revoke_family(family)
+    end_callers(callers)
+
+
+def end_callers(callers: Iterable[tuple[Any, Any]]) -> None:
+    """End the streams of users of applications, and the tasks of those who have no other login there.
+
+    A stream does not know its login. Those of another one are opened again.
+    """
+    access, refresh, now = get_access_token_model().objects, get_refresh_token_model().objects, timezone.now()
+    for user, application in callers:
+        theirs = {"user": user, "application": application}
+        is_left = access.filter(**theirs, expires__gt=now).exists() or refresh.filter(**theirs, revoked=None).exists()
+        for kind in KINDS:
+            (end_streams if is_left else end_access)(kind, f"{user}:{application}")
 
 
 MAX_SIBLINGS = 8
@@ -205,6 +342,8 @@ class RefreshRules(OAuth2Validator):  # type: ignore[misc]
                 request.user, request.refresh_token, request.refresh_token_instance = row.user, refresh_token, None
                 return True
             valid = super().validate_refresh_token(refresh_token, client, request, *args, **kwargs)
+        if row is not None and row.revoked is not None and not valid and oauth2_settings.REFRESH_TOKEN_REUSE_PROTECTION:
+            revoke_login(row.token_family)  # as the toolkit has done, which knows no streams
         return valid and row is not None and row.user.is_active
 
     @staticmethod
@@ -242,8 +381,8 @@ class RefreshRules(OAuth2Validator):  # type: ignore[misc]
         """Return True if only granted or included scopes are requested. Unknown ones are dropped."""
         if not self.concerns_mcp(request):
             return super().is_within_original_scope(request_scopes, refresh_token, request, *args, **kwargs)
-        original = self.get_original_scopes(refresh_token, request)
-        request_scopes[:] = [scope for scope in request_scopes if scope in declared()] or original
+        original, known = self.get_original_scopes(refresh_token, request), declared()
+        request_scopes[:] = [scope for scope in request_scopes if scope in known] or original
         return set(request_scopes) <= expanded(frozenset(original))
 
     def save_bearer_token(self, token: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
@@ -257,7 +396,7 @@ class RefreshRules(OAuth2Validator):  # type: ignore[misc]
         except Reused:
             # Outside the transaction, which was rolled back.
             if oauth2_settings.REFRESH_TOKEN_REUSE_PROTECTION:
-                get_refresh_token_model().revoke_family(grants.refresh_token_of(request).token_family)
+                revoke_login(grants.refresh_token_of(request).token_family)
             raise errors.InvalidGrantError(request=request) from None
 
     def _save_bearer_token(self, token: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
@@ -297,12 +436,17 @@ class RefreshRules(OAuth2Validator):  # type: ignore[misc]
 
     def revoke_token(self, token: str, token_type_hint: str | None, request: Any, *args: Any, **kwargs: Any) -> None:
         """Revoke a token of the client, with the others of its login (RFC 7009, section 2.1)."""
-        checksum, model = checksum_of(token), get_refresh_token_model()
-        own = model.objects.filter(application_id=getattr(request.client, "pk", None))
-        for row in own.filter(Q(token_checksum=checksum) | Q(access_token__token_checksum=checksum)):
-            if self.concerns_mcp(request) or grants.known(row.resource or ()):
-                model.revoke_family(row.token_family)
+        checksum, application = checksum_of(token), getattr(request.client, "pk", None)
+        own = get_refresh_token_model().objects.filter(application_id=application)
+        rows = [*own.filter(Q(token_checksum=checksum) | Q(access_token__token_checksum=checksum))]
+        # Client credentials have no refresh token.
+        rows += get_access_token_model().objects.filter(application_id=application, token_checksum=checksum)
+        ours = [row for row in rows if self.concerns_mcp(request) or grants.known(row.resource or ())]
+        for row in ours:
+            if (family := getattr(row, "token_family", None)) is not None:
+                revoke_login(family)
         super().revoke_token(token, token_type_hint, request, *args, **kwargs)
+        end_callers({(row.user_id, row.application_id) for row in ours})
 
 
 def _still_allowed(request: Any, scopes: Iterable[str]) -> list[str]:
@@ -310,7 +454,7 @@ def _still_allowed(request: Any, scopes: Iterable[str]) -> list[str]:
     return list(granted(scopes, (), None if policy is None else policy.scopes))
 
 
-class MCPValidatorMixin(CodeRules, RefreshRules):
+class MCPValidatorMixin(ClientRules, CodeRules, RefreshRules):
     """MCP's rules for requests that concern MCP. Others go to the next class.
 
     - Tokens are bound to the endpoints the user agreed to (RFC 8707).
@@ -322,13 +466,60 @@ class MCPValidatorMixin(CodeRules, RefreshRules):
     def concerns_mcp(self, request: Any) -> bool:
         """Return True if the request or its token names an endpoint, or its client registered itself."""
         application = grants.application_of(request)
-        if application is not None and application.registration_source != "manual":
+        if application is not None and grants.is_self_registered(application):
             return True
         return bool(grants.known([*grants.requested(request), *grants.stored(request)]))
 
-    def _load_application(self, client_id: Any, request: Any) -> Any:
-        # PostgreSQL cannot look up a NUL character.
-        return None if "\0" in str(client_id) else super()._load_application(client_id, request)
+    def authenticate_client(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return True if the client has sent its secret, in one way.
+
+        A view that wants to know who asks, such as the toolkit's introspection or one of the site for its clients, does
+        not expect errors, and clients that registered themselves are nobody there: anyone can.
+
+        Raises:
+            InvalidRequestError: in two; the toolkit would accept the one that is right.
+            TooManySecrets: the address has sent too many.
+        """
+        try:
+            # Before secrets are compared, and when it is known whose they are.
+            if self.concerns_mcp(request):
+                grants.check_one_way(request, self._basic_credentials(request))
+            is_authentic = super().authenticate_client(request, *args, **kwargs)
+            if self.concerns_mcp(request):
+                grants.check_one_way(request, self._basic_credentials(request))
+        except errors.OAuth2Error:
+            if grants.is_at_endpoint(request):
+                raise
+            return False
+        return is_authentic and (grants.is_at_endpoint(request) or not grants.is_self_registered(request.client))
+
+    def client_authentication_required(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return True if the client must send a secret."""
+        grants.notes(request).at_endpoint = True
+        return super().client_authentication_required(request, *args, **kwargs)
+
+    def _extract_basic_auth(self, request: Any) -> str | None:
+        credentials = self._basic_credentials(request)
+        return credentials if credentials and credentials.isascii() else None  # the toolkit fails at others
+
+    @staticmethod
+    def _basic_credentials(request: Any) -> str | None:
+        """Return what follows ``Basic``, in any case (RFC 9110, section 11.1), or None for another scheme."""
+        scheme, _, credentials = (request.headers.get("HTTP_AUTHORIZATION") or "").partition(" ")
+        return credentials.strip(" ") if scheme.lower() == "basic" else None
+
+    def validate_client_id(self, client_id: str, request: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return True if the client may use the authorization endpoint.
+
+        One that registered itself may use ``AuthorizeView`` alone: others skip consent if a client wants it, and send
+        errors to an address that anyone can register. Its error is shown, not sent.
+        """
+        if grants.is_at_own_view(request):
+            return super().validate_client_id(client_id, request, *args, **kwargs)
+        if is_cimd_client_id(client_id):  # without a fetch
+            return False
+        found = super().validate_client_id(client_id, request, *args, **kwargs)
+        return found and not grants.is_self_registered(request.client)
 
     def validate_grant_type(
         self, client_id: str, grant_type: str, client: Any, request: Any, *args: Any, **kwargs: Any
@@ -337,7 +528,7 @@ class MCPValidatorMixin(CodeRules, RefreshRules):
         if not self.concerns_mcp(request):
             known = grant_type in GRANT_TYPE_MAPPING
             return known and super().validate_grant_type(client_id, grant_type, client, request, *args, **kwargs)
-        if grants.is_blocked(request):
+        if grants.is_blocked(request) or is_withdrawn(request.client):
             return False
         if grant_type == "client_credentials":
             return grants.is_service(request)
@@ -378,6 +569,7 @@ class MCPValidatorMixin(CodeRules, RefreshRules):
         if not self.concerns_mcp(request):
             return super().validate_scopes(client_id, scopes, client, request, *args, **kwargs)
         if request.response_type:
+            grants.check_view(request)
             grants.check_challenge(request)
             grants.resources_asked_for(request)
         scopes[:] = grants.scopes_granted(request, scopes)

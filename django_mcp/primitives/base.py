@@ -11,7 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils import translation
 from django.utils.functional import Promise, keep_lazy_text
 from django.utils.translation.trans_null import gettext_noop  # does not read settings, which are still loading
-from pydantic_core import PydanticSerializationError, to_json
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from django_mcp.primitives.function import Function, read_function
 from django_mcp.protocol.content import Icon
@@ -112,9 +112,21 @@ def is_translated(value: Any) -> bool:
     match value:
         case dict():
             return any(map(is_translated, value.values()))
-        case list() | tuple():
+        case list() | tuple() | set() | frozenset():
             return any(map(is_translated, value))
     return isinstance(value, Promise)
+
+
+def lazy_text(value: Any) -> str:
+    """Return a lazy translation as text: the ``fallback`` of pydantic's encoders, which know no such class.
+
+    Raises:
+        TypeError: the value is something else.
+    """
+    if isinstance(value, Promise):
+        return str(value)
+    msg = f"unable to serialize an object of the class {type(value).__name__}"
+    raise TypeError(msg)
 
 
 def spoken(value: Any, language: str) -> Any:
@@ -132,7 +144,20 @@ def untranslated(text: Any) -> str:
 @keep_lazy_text
 def phrase(template: str, words: Any, *, lower: bool = False) -> str:
     """Return *template* filled with *words*; lazy if *words* is a lazy translation."""
-    return template.format(str(words).lower() if lower else str(words))
+    return template.format(_within_sentence(str(words)) if lower else str(words))
+
+
+def _within_sentence(words: str) -> str:
+    """Return a title without the capitals of a title: ``IP addresses``, ``own events``, ``hotels in Paris``."""
+    first, *others = words.split(" ")
+    if others and all(each[:1].isupper() for each in others):  # each word has one
+        return " ".join(map(_lowered, (first, *others)))
+    return " ".join((_lowered(first), *others))
+
+
+def _lowered(word: str) -> str:
+    """Return a word in lower case unless it has further capitals, as abbreviations have: ``VRFs``."""
+    return word.lower() if word[1:] == word[1:].lower() else word
 
 
 def sendable(value: Any) -> Any:
@@ -146,8 +171,7 @@ def sendable(value: Any) -> Any:
     try:
         to_json(value)
     except PydanticSerializationError:
-        value = translated(value)
-        to_json(value)
+        value = from_json(to_json(translated(value), fallback=lazy_text))
     return value
 
 
@@ -156,7 +180,7 @@ def translated(value: Any) -> Any:
     match value:
         case dict():
             return {translated(key): translated(each) for key, each in value.items()}
-        case list() | tuple():
+        case list() | tuple() | set() | frozenset():
             return [translated(each) for each in value]
         case Promise():
             return str(value)

@@ -12,9 +12,12 @@ from pydantic_core import to_json
 
 from django_mcp.primitives.function import Parameter, read_function
 from django_mcp.primitives.schema import Arguments
+from django_mcp.protocol.json_schema import resolve
 
 MAX_VALUES = 100
 """Limit of the specification (2026-07-28, Completion, Completion Results)."""
+MAX_CHARACTERS = 1024 * 1024
+"""Characters of all values together."""
 
 Completions = Mapping[str, Callable[..., Any]]
 """Completing functions by argument name."""
@@ -73,7 +76,7 @@ def read_completers(
     for name, schema in properties.items():
         if name in given:
             completers[name] = Completer(given[name], context_type, f"{label}: completions[{name!r}]")
-        elif choices := _choices(schema, arguments.schema.get("$defs", {})):
+        elif choices := _choices(schema, arguments.schema):
             completers[name] = Completer(_among(choices), context_type, label)
     return completers
 
@@ -83,6 +86,7 @@ def completion(found: Any) -> dict[str, Any]:
 
     Raises:
         TypeError: the value is not an iterable of strings.
+        ValueError: the strings are too long.
     """
     if isinstance(found, str) or not isinstance(found, Iterable):
         msg = f"a completer must return an iterable of strings, not {type(found).__name__}"
@@ -92,6 +96,9 @@ def completion(found: Any) -> dict[str, Any]:
         if not isinstance(value, str):
             msg = f"a completer must return strings, not {value!r}"
             raise TypeError(msg)
+    if (length := sum(map(len, values))) > MAX_CHARACTERS:
+        msg = f"a completer must return at most {MAX_CHARACTERS} characters, not {length}"
+        raise ValueError(msg)
     has_more = len(values) > MAX_VALUES
     fields: dict[str, Any] = {"values": values[:MAX_VALUES], "hasMore": has_more}
     total = _total(found) if has_more else len(values)
@@ -129,12 +136,12 @@ def _gathered(call: Callable[..., AsyncIterator[Any]]) -> Callable[..., Coroutin
     return gathered
 
 
-def _choices(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> list[str]:
+def _choices(schema: Mapping[str, Any], root: Mapping[str, Any]) -> list[str]:
     """Return the values of a ``Literal``, an enum or a bool as on the wire."""
     if "$ref" in schema:
-        return _choices(definitions[schema["$ref"].rpartition("/")[2]], definitions)
+        return _choices(resolve(schema["$ref"], root), root)
     if "anyOf" in schema:
-        return [choice for option in schema["anyOf"] for choice in _choices(option, definitions)]
+        return [choice for option in schema["anyOf"] for choice in _choices(option, root)]
     values = [schema["const"]] if "const" in schema else schema.get("enum", ())
     if not values and schema.get("type") == "boolean":
         values = [True, False]

@@ -1,28 +1,30 @@
-"""Elicitation forms from pydantic models, Django forms or JSON Schema (2026-07-28, Elicitation)."""
+"""Elicitation forms from pydantic models or JSON Schema (2026-07-28, Elicitation).
+
+Those from Django forms are in ``model_resources/elicited_forms.py``, because their rows depend on the caller.
+"""
 
 import datetime
 import json
 import math
-import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from decimal import Decimal
 from functools import cache, lru_cache
 from typing import Annotated, Any, Literal, NotRequired, Protocol, Required
 
-from django import forms
-from django.core.exceptions import NON_FIELD_ERRORS, ImproperlyConfigured
+from django.core.exceptions import ImproperlyConfigured
 from django.core.exceptions import ValidationError as DjangoValidationError
 from django.core.validators import validate_email
 from django.db.models import Choices
-from django.utils import timezone
 from pydantic import AfterValidator, BaseModel, Field, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from pydantic_core import PydanticCustomError, to_json
 
-from django_mcp.primitives import field_schema, validation_errors
-from django_mcp.primitives.base import FormError
+from django_mcp.primitives import validation_errors
+from django_mcp.primitives.base import FormError, translated
 from django_mcp.primitives.schema import typed_dict
 from django_mcp.protocol.content import check_uri
+from django_mcp.protocol.json_schema import resolve
+from django_mcp.secret_names import QUESTIONS, ends_in
 
 FORMATS = ("email", "uri", "date", "date-time")
 
@@ -72,12 +74,6 @@ def _keys(shape: str) -> Sequence[str]:
     return tuple(_FIELDS[shape] | _WORDS)
 
 
-_SECRET = re.compile(
-    r"(^|_)(password|passwd|passphrase|passcode|secret|api_?key|private_?key|(access|auth|bearer|refresh|api)_?token"
-    r"|credit_?card|card_?number|cvc|cvv)$"
-)
-
-
 def keys_of(schema: Mapping[str, Any]) -> Sequence[str]:
     """Return the keys allowed in this kind of field; none if a form cannot contain it."""
     shape = _shape(schema)
@@ -119,9 +115,8 @@ def refuse_secret(name: str, schema: Mapping[str, Any], label: str) -> None:
     Raises:
         ImproperlyConfigured: the field looks like a secret.
     """
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().replace("-", "_").replace(" ", "_")
     free = schema.get("type") in ("string", "number", "integer") and not {"const", "enum", "oneOf"} & schema.keys()
-    if schema.get("format") == "password" or (free and _SECRET.search(words)):
+    if schema.get("format") == "password" or (free and ends_in(name, QUESTIONS)):
         msg = (
             f"{label}: {name!r} looks like a secret. Form answers pass through the client and its model; send "
             "the user to a page of your site with ctx.elicit_url."
@@ -213,140 +208,6 @@ _CHECKS = {
 }
 
 
-_CHOICES = (forms.ChoiceField, forms.ModelChoiceField)
-_SEVERAL = (forms.MultipleChoiceField, forms.ModelMultipleChoiceField)
-_PRIMITIVE = {"string", "number", "integer", "boolean"}
-
-
-class DjangoForm:
-    """A form made from a Django ``Form`` class. Disabled fields are left out.
-
-    Raises:
-        ImproperlyConfigured: a field is not supported in a form, or the class requires arguments.
-    """
-
-    def __init__(self, form_class: type[forms.BaseForm], label: str) -> None:
-        self._class = form_class
-        self._label = f"{label} {form_class.__name__}"
-        try:
-            fields = _asked(form_class())
-        except TypeError as error:
-            msg = f"{self._label}: the form class must not require arguments: {error}."
-            raise ImproperlyConfigured(msg) from error
-        for name, field in fields.items():
-            kind = self._kind(name, field)
-            if getattr(field.widget, "input_type", None) == "password":
-                kind["format"] = "password"
-            if not isinstance(field, _CHOICES):
-                refuse_secret(name, kind, self._label)
-
-    @property
-    def names(self) -> set[str]:
-        """Names of the fields to fill in."""
-        return set(_asked(self._class()))
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        """The JSON Schema, built on each access: choices may be rows, and labels depend on the active language."""
-        form = self._class()
-        fields = _asked(form)
-        schema: dict[str, Any] = {"type": "object", "properties": {name: self._property(form, name) for name in fields}}
-        if required := [name for name, field in fields.items() if field.required]:
-            schema["required"] = required
-        return schema
-
-    def read(self, content: Mapping[str, Any]) -> tuple[dict[str, Any] | None, list[str]]:
-        """Return ``cleaned_data`` or errors."""
-        fields = _asked(self._class())
-        problems = [
-            sentence(name, "Enter one value, not several.")
-            for name, value in content.items()
-            if isinstance(value, list | dict) and self._kind(name, fields[name])["type"] != "array"
-        ]
-        if problems:
-            return None, problems
-        prefixed = self._class().add_prefix
-        form = self._class(data={prefixed(name): value for name, value in content.items()})
-        return (form.cleaned_data, []) if form.is_valid() else (None, list(_problems(form)))
-
-    def _kind(self, name: str, field: forms.Field) -> dict[str, Any]:
-        if isinstance(field, _CHOICES):
-            return {"type": "array" if isinstance(field, _SEVERAL) else "string"}
-        schema = field_schema.schema_of(field) or {}
-        if schema.get("anyOf") == field_schema.DECIMAL_INPUT["anyOf"]:
-            schema = {"type": "number"}
-        if schema.get("type") in _PRIMITIVE and not isinstance(field, forms.MultiValueField):
-            schema |= field_schema.limits(schema, field.validators, is_required=field.required, call=True)
-            known = keys_of(schema)
-            is_told = schema.get("format", FORMATS[0]) in FORMATS
-            return {key: value for key, value in schema.items() if key in known and (is_told or key != "format")}
-        msg = f"{self._label}: {name!r} is a {type(field).__name__}, which is not supported in a form. {ALLOWED}"
-        raise ImproperlyConfigured(msg)
-
-    def _words(self, field: forms.Field) -> list[Any]:
-        known = field_schema.field_type(field)
-        is_told = known is None or known.example is None or isinstance(field, forms.DateField | forms.DateTimeField)
-        notes = [] if is_told else [f"Example: {known.example}."]  # type: ignore[union-attr]
-        return [each for each in (field.help_text, *notes, *field_schema.digit_words(field)) if each]
-
-    def _property(self, form: forms.BaseForm, name: str) -> dict[str, Any]:
-        field = form.fields[name]
-        found = {**self._kind(name, field), "title": str(form[name].label)}
-        if words := self._words(field):
-            found["description"] = str(field_schema.plain_text(*words))
-        if isinstance(field, _CHOICES):
-            options = [{"const": str(value), "title": str(title)} for value, title in _choices(field.choices)]
-            if not options:
-                msg = f"{self._label}: {name!r} has no choices. Check for this before you call ctx.elicit."
-                raise ImproperlyConfigured(msg)
-            found |= {"items": {"anyOf": options}} if found["type"] == "array" else {"oneOf": options}
-        default = _default(field, form.get_initial_for_field(field, name), found)
-        return found if default in (None, "", []) else {**found, "default": default}
-
-
-def _asked(form: forms.BaseForm) -> dict[str, forms.Field]:
-    return {name: field for name, field in form.fields.items() if not field.disabled}
-
-
-def _choices(choices: Any) -> Iterator[tuple[Any, Any]]:
-    for value, title in choices:
-        if isinstance(title, list | tuple):
-            yield from _choices(title)
-        elif value is not None and str(value) != "":
-            yield value, title
-
-
-def _default(field: forms.Field, initial: Any, schema: Mapping[str, Any]) -> Any:
-    if initial is None or initial == "":
-        return None
-    options = options_of(schema)
-    if options is not None:
-        prepared = field.prepare_value(initial)
-        if schema["type"] == "array":
-            chosen = {str(each) for each in prepared}
-            return [option for option in options if option in chosen]
-        return str(prepared) if str(prepared) in options else None
-    if schema["type"] != "string":
-        return {"integer": int, "number": float, "boolean": bool}[schema["type"]](initial)
-    if schema.get("format") == "date-time" and timezone.is_naive(initial):
-        initial = timezone.make_aware(initial)
-    return initial.isoformat() if hasattr(initial, "isoformat") else str(initial)
-
-
-def _problems(form: forms.BaseForm) -> Iterator[str]:
-    for name, errors in form.errors.as_data().items():
-        for error in errors:
-            if (
-                name != NON_FIELD_ERRORS
-                and error.code == "required"
-                and isinstance(form.fields[name], forms.BooleanField)
-            ):
-                yield sentence(name, "This must be true.")
-            else:
-                words = " ".join(str(message) for message in error.messages)
-                yield sentence("" if name == NON_FIELD_ERRORS else name, words)
-
-
 _NULLABLE = "x-nullable"
 
 
@@ -397,16 +258,15 @@ class ModelForm:
         except PydanticUserError as error:
             msg = f"{label}: a field has no JSON Schema. {ALLOWED} {error}"
             raise ImproperlyConfigured(msg) from error
-        definitions = whole.get("$defs", {})
-        whole = _resolved(whole, definitions)
+        root, whole = whole, _resolved(whole, whole)
         self.schema: dict[str, Any] = {"type": "object", "properties": {}}
         nullable = set()
         for name, schema in whole.get("properties", {}).items():
-            found = _resolved(schema, definitions)
+            found = _resolved(schema, root)
             refuse_secret(name, found, label)
             if found.pop(_NULLABLE, False):
                 nullable.add(name)
-            self.schema["properties"][name] = found = _restricted(found)
+            self.schema["properties"][name] = found = restricted(found)
             check_property(name, found, label)
         required = whole.get("required", [])
         self._blank = [name for name in required if name in nullable]
@@ -427,20 +287,21 @@ class ModelForm:
             return None, sentences(error)
 
 
-def _resolved(schema: Mapping[str, Any], definitions: Mapping[str, Any], *, with_items: bool = True) -> dict[str, Any]:
+def _resolved(schema: Mapping[str, Any], root: Mapping[str, Any], *, with_items: bool = True) -> dict[str, Any]:
     """Return a copy with its own ``$ref`` and that of its items resolved; forms nest no deeper."""
     found = dict(schema)
     if "$ref" in found:
-        defined = definitions[found.pop("$ref").rpartition("/")[2]]
+        defined = resolve(found.pop("$ref"), root)
         found = {**defined, **found}
         if found.get("title") == defined.get("title"):  # a class name
             found.pop("title", None)
     if with_items and isinstance(found.get("items"), dict):
-        found["items"] = _resolved(found["items"], definitions, with_items=False)
+        found["items"] = _resolved(found["items"], root, with_items=False)
     return found
 
 
-def _restricted(schema: dict[str, Any]) -> dict[str, Any]:
+def restricted(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return *schema* without what a form schema cannot express; a schema that no form may have stays as it is."""
     found = _limited(_single(schema))
     if found.get("format") not in FORMATS:
         found.pop("format", None)
@@ -493,7 +354,7 @@ class FormSchema:
     """An elicitation form and the validation of its answers.
 
     Args:
-        given: a pydantic model class, a Django ``Form`` class, or a JSON Schema as the specification allows.
+        given: a pydantic model class, or a JSON Schema as the specification allows.
         label: name for errors.
 
     Raises:
@@ -505,11 +366,11 @@ class FormSchema:
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The ``requestedSchema``. That of a Django form may query the database for choices."""
+        """The ``requestedSchema``."""
         return self._form.schema
 
     def validate(self, content: Mapping[str, Any]) -> Any:
-        """Return the validated answer: the model's instance, the form's ``cleaned_data``, or a dict.
+        """Return the validated answer: the model's instance, or a dict.
 
         Unknown fields are ignored; null counts as missing.
 
@@ -569,15 +430,13 @@ def _form(given: Any, label: str) -> _Form:
         return _WrittenForm(json.loads(_text(given, label)), label)
     if isinstance(given, type) and issubclass(given, BaseModel):
         return ModelForm(given, label)
-    if isinstance(given, type) and issubclass(given, forms.BaseForm):
-        return DjangoForm(given, label)
     msg = f"{label}: a form must be a pydantic model class, a Django Form class or a JSON Schema, not {given!r}."
     raise ImproperlyConfigured(msg)
 
 
 def _text(given: Mapping[str, Any], label: str) -> str:
     try:
-        return json.dumps(given, allow_nan=False)
+        return json.dumps(translated(given), allow_nan=False)
     except (TypeError, ValueError) as error:
         msg = f"{label}: the schema of a form must be JSON: {error}."
         raise ImproperlyConfigured(msg) from error

@@ -16,7 +16,8 @@ from django.db import models
 from django.utils.functional import Promise, keep_lazy_text
 from django.utils.html import strip_tags
 
-from django_mcp.primitives.schema import DECIMAL, DURATION, LOCAL_TIME, Schema
+from django_mcp.primitives.compatibility import Schema
+from django_mcp.primitives.schema import DECIMAL, DURATION, LOCAL_TIME
 
 MAX_TOLD = 10**9
 """Larger numeric limits are left out: they come from column types."""
@@ -274,4 +275,15 @@ def digit_words(field: Any) -> Iterator[str]:
 @keep_lazy_text
 def plain_text(*notes: Any) -> str:
     """Return labels and help texts without HTML."""
-    return " ".join(html.unescape(strip_tags(str(note))).strip() for note in notes)
+    return str(joined(*(html.unescape(strip_tags(str(note))).strip() for note in notes)))
+
+
+@keep_lazy_text
+def joined(*notes: Any) -> str:
+    """Return texts as one, each but the last with a full stop if it ends without one."""
+    *first, last = (str(note).strip() for note in notes)
+    return " ".join([*(f"{note}." if note and _ENDS_OPEN.search(note) else note for note in first), last])
+
+
+_ENDS_OPEN = re.compile(r"[\w)\]}\"'»”’%°]\Z")
+"""The end of a text that no sign of punctuation ends."""

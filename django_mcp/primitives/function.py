@@ -322,4 +322,12 @@ def _name(call: Any) -> str:
 
 
 def _docstring(call: Any) -> str:
-    return inspect.getdoc(_written(call)) or inspect.getdoc(underlying(call)) or ""
+    return own_docstring(_written(call)) or own_docstring(underlying(call))
+
+
+def own_docstring(written: Any) -> str:
+    """Return the docstring of a function, class or object, without those of base classes and overridden methods.
+
+    Others wrote these, about something else, and ``inspect.getdoc`` returns them.
+    """
+    return inspect.cleandoc(getattr(written, "__doc__", None) or "")

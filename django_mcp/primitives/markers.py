@@ -13,7 +13,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from django_mcp.primitives.function import COLLECTIONS, leaves, replaced
 from django_mcp.primitives.validation_errors import size
-from django_mcp.protocol.json_schema import takes_null
+from django_mcp.protocol.json_schema import resolve, takes_null
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler
@@ -25,6 +25,24 @@ _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^`|~-]+")
 _TYPES = ("string", "integer", "boolean")
 _NAMED = {"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"}
 _DATA = {"default", "const", "enum", "examples"}
+
+
+class _Hook:
+    """Pydantic's hook of a marker. A marker in the place of a type is refused with the way to write it."""
+
+    def __init__(self, usage: str) -> None:
+        self._usage = usage
+
+    def __get__(self, marker: Any, owner: type) -> Any:
+        def hook(source: Any, handler: "GetCoreSchemaHandler") -> CoreSchema:
+            if marker is None or source is marker:
+                from pydantic import PydanticUserError  # noqa: PLC0415 - pydantic calls this
+
+                raise PydanticUserError(f"{owner.__name__} is not a type: write {self._usage}.", code=None)
+            own = getattr(marker, "core_schema", None)
+            return handler(source) if own is None else own(source, handler)
+
+        return hook
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +57,8 @@ class HeaderParam:
     """
 
     name: str
+
+    __get_pydantic_core_schema__ = _Hook('Annotated[str, HeaderParam("Region")]')
 
     def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> dict[str, Any]:
         """Resolve ``$ref`` and drop null, since clients reject a header parameter without a single type.
@@ -152,6 +172,8 @@ class Secret:
     effect. Fields of pydantic models may be marked too.
     """
 
+    __get_pydantic_core_schema__ = _Hook("Annotated[str, Secret()]")
+
     def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> dict[str, Any]:
         return {**handler(core_schema), "writeOnly": True}
 
@@ -191,20 +213,11 @@ def _same_place(schemas: Iterable[Any], root: Mapping[str, Any]) -> Iterator[Map
     while waiting and seen < MAX_STEPS:
         schema, seen = waiting.pop(), seen + 1
         yield schema
-        if (target := _target(schema.get("$ref"), root)) is not None:
+        if target := resolve(schema.get("$ref"), root):
             waiting.append(target)
         for keyword in _SAME_PLACE:
             if isinstance(parts := schema.get(keyword), list):
                 waiting += [each for each in parts if isinstance(each, Mapping)]
-
-
-def _target(reference: Any, root: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    if not isinstance(reference, str) or not reference.startswith("#/"):
-        return None
-    place: Any = root
-    for part in reference[2:].split("/"):
-        place = place.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(place, Mapping) else None
-    return place if isinstance(place, Mapping) else None
 
 
 def _steps(schema: Mapping[str, Any], key: str | int) -> Iterator[Any]:
@@ -241,7 +254,10 @@ class Upload:
     max_bytes: int = MAX_BYTES
     media_type: str | None = None
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: "GetCoreSchemaHandler") -> CoreSchema:
+    __get_pydantic_core_schema__ = _Hook("bytes, or Annotated[bytes, Upload(…)]")
+
+    def core_schema(self, source: Any, handler: "GetCoreSchemaHandler") -> CoreSchema:
+        """Return pydantic's schema of a type that is marked."""
         if get_origin(source) in COLLECTIONS or bytes not in leaves(source):
             shown = getattr(source, "__name__", source)
             msg = f"Upload must annotate bytes: write Annotated[bytes, Upload(…)], not Annotated[{shown}, Upload(…)]."
@@ -317,6 +333,7 @@ def _encoded(annotation: Any) -> Any:
         return Annotated[bytes, Upload()]
     if get_origin(annotation) is Annotated:
         base, *metadata = get_args(annotation)
-        if base is bytes and any(hasattr(each, "__get_pydantic_core_schema__") for each in metadata):
+        others = [each for each in metadata if not isinstance(each, Secret | HeaderParam)]
+        if base is bytes and any(hasattr(each, "__get_pydantic_core_schema__") for each in others):
             return annotation
     return None

@@ -2,10 +2,11 @@
 
 import inspect
 import io
+import math
 import mimetypes
 import sys
 import typing
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
@@ -16,7 +17,7 @@ from django.utils.functional import Promise
 from pydantic_core import PydanticSerializationError, ValidationError, from_json, to_json
 
 from django_mcp.primitives import schema
-from django_mcp.primitives.base import ToolError, is_translated, sendable, translated
+from django_mcp.primitives.base import ToolError, lazy_text, sendable, translated
 from django_mcp.primitives.function import EMPTY, leaves
 from django_mcp.primitives.validation_errors import size
 from django_mcp.protocol.content import (
@@ -160,7 +161,7 @@ class OutputTooLarge(Exception):
     """A result exceeds the limit of its tool.
 
     Attributes:
-        unit: ``"characters"`` or ``"bytes of binary content"``.
+        unit: ``"characters"``, ``"bytes of binary content"`` or, of a resource, ``"bytes"``.
     """
 
     def __init__(self, size: int, limit: int, unit: str) -> None:
@@ -316,9 +317,10 @@ class Output:
         elif is_block(value):
             content = [block_of(value).to_wire(), *content]
         elif value is not None:
+            is_structured = is_structured or isinstance(value, dict | list)
             value, encoded = _encoded(value)
             text = encoded if text is None else text
-            structured = value if is_structured or isinstance(value, dict | list) else None
+            structured = value if is_structured else None
         if text is not None:
             content = [{"type": "text", "text": text}, *content]
         if text is not encoded or len(content) > 1 or not text:
@@ -336,14 +338,14 @@ class Output:
         try:
             return self._dumped(value)
         except (ValidationError, PydanticSerializationError):
-            if not is_translated(value):
-                raise
-        return self._dumped(translated(value))
+            pass
+        # With a lazy translation, or else the same error again. pydantic warns of one in a field for text.
+        return self._dumped(translated(value), fallback=lazy_text, warnings=False)
 
-    def _dumped(self, value: Any) -> tuple[Any, str]:
+    def _dumped(self, value: Any, **options: Any) -> tuple[Any, str]:
         value = self._validate(value)
         if self._dump is not None:
-            value = self._dump(value, mode="json", by_alias=True)
+            value = self._dump(value, mode="json", by_alias=True, **options)
         return value, _json(value)
 
 
@@ -367,19 +369,36 @@ def _encoded(value: Any) -> tuple[Any, str]:
     try:
         return value, _json(value)
     except (TypeError, PydanticSerializationError):
-        if not is_translated(value):
-            raise
-    value = translated(value)
-    return value, _json(value)
+        text = _json(translated(value), _read)
+    return from_json(text), text
 
 
-def _json(value: Any) -> str:
+def _json(value: Any, fallback: Callable[[Any], Any] | None = None) -> str:
     if type(value) is int:
         return str(value)
-    text = to_json(value, inf_nan_mode="constants", fallback=_refuse).decode()
+    text = to_json(value, inf_nan_mode="constants", fallback=fallback or _refuse).decode()
     if "NaN" in text or "Infinity" in text:
-        from_json(text, allow_inf_nan=False)  # rejects the number, not the word in a string
+        for place, number in _numbers(from_json(text), ""):  # a word in a string is none
+            if not math.isfinite(number):
+                msg = f"{place or 'the value'} is {number}, which JSON cannot express; return None instead"
+                raise ValueError(msg)
     return text
+
+
+def _numbers(value: Any, place: str) -> Iterator[tuple[str, float]]:
+    """Yield the numbers with a fraction in JSON, each with its place, such as ``rows[2].price``."""
+    if isinstance(value, float):
+        yield place, value
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _numbers(inner, f"{place}.{name}" if place else name)
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            yield from _numbers(inner, f"{place}[{number}]")
+
+
+def _read(value: Any) -> Any:
+    return str(value) if isinstance(value, Promise) else _refuse(value)
 
 
 def _refuse(value: Any) -> Any:

@@ -7,6 +7,7 @@ from django.utils.functional import Promise
 
 from django_mcp.primitives.base import Primitive, sendable
 from django_mcp.primitives.completions import Completions, read_completers
+from django_mcp.primitives.output import check_size
 from django_mcp.primitives.schema import Arguments
 from django_mcp.protocol.content import Content, PromptMessage
 
@@ -46,10 +47,16 @@ class Prompt(Primitive):
         if entries:
             self.definition["arguments"] = entries
 
-    def fields(self, value: Any) -> dict[str, Any]:
-        """Return the ``GetPromptResult`` for the function's return value."""
+    def fields(self, value: Any, most: int | None = None) -> dict[str, Any]:
+        """Return the ``GetPromptResult`` for the function's return value.
+
+        Raises:
+            OutputTooLarge: they have more than *most* bytes, or characters of text.
+        """
         items = value if isinstance(value, list | tuple) else [value]
-        fields: dict[str, Any] = {"messages": sendable([_message(item).to_wire() for item in items])}
+        messages = [_message(item).to_wire() for item in items]
+        check_size([message["content"] for message in messages], 0, most, most)
+        fields: dict[str, Any] = {"messages": sendable(messages)}
         if self.description:
             fields["description"] = str(self.description)  # may be lazy
         return fields

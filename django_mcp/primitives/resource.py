@@ -1,20 +1,26 @@
 """Resources and resource templates (2026-07-28, Resources)."""
 
 import dataclasses
+import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import PurePath
 from typing import Any, cast
 
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.encoding import iri_to_uri
 from django.utils.functional import Promise
-from pydantic_core import to_json
+from pydantic import BaseModel, SecretBytes, SecretStr
+from pydantic_core import PydanticSerializationError, to_json
 
-from django_mcp.primitives.base import Primitive, sendable
+from django_mcp.primitives.base import Primitive, lazy_text, sendable, translated
 from django_mcp.primitives.completions import Completions, read_completers
+from django_mcp.primitives.output import OutputTooLarge
 from django_mcp.primitives.schema import ArgumentError, Arguments
 from django_mcp.protocol.content import Annotations, ResourceContents, check_uri
-from django_mcp.protocol.uri_template import URITemplate
+from django_mcp.protocol.uri_template import URITemplate, has_slash, leads_out
 
 
 class Resource(Primitive):
@@ -23,6 +29,7 @@ class Resource(Primitive):
     It returns text (str), bytes, a ``ResourceContents`` or a list of them, or a value that pydantic can serialize.
 
     Args:
+        unchecked: variables whose values may be any text; see ``refuses``.
         exists: takes the context and the arguments of several matching URIs; returns for each whether the resource
             exists for the caller. May query the database.
     """
@@ -39,6 +46,7 @@ class Resource(Primitive):
         size: int | None = None,
         annotations: Annotations | None = None,
         completions: Completions | None = None,
+        unchecked: Collection[str] = (),
         exists: Callable[[Any, Sequence[Mapping[str, Any]]], Sequence[bool]] | None = None,
         **options: Any,
     ) -> None:
@@ -47,6 +55,10 @@ class Resource(Primitive):
         self.mime_type = mime_type
         self.exists = exists
         self.template = self._parse(uri)
+        self.unchecked = frozenset(self._listed("unchecked", unchecked))
+        if unknown := sorted(self.unchecked.difference(self.template.variables)):
+            msg = f"{self.label}: unchecked names {', '.join(map(repr, unknown))}, no variable of {uri!r}."
+            raise ImproperlyConfigured(msg)
         self.arguments = Arguments(self.function.parameters, self.label)
         self.completers = read_completers(self.arguments, completions, context_type, self.label)
         self.definition["uriTemplate" if self.template.variables else "uri"] = uri
@@ -77,6 +89,10 @@ class Resource(Primitive):
                 raise ImproperlyConfigured(msg)
         return template
 
+    def entry(self, context: Any) -> dict[str, Any]:  # noqa: ARG002 - that of an app depends on it
+        """Return the entry in lists for a caller."""
+        return self.definition
+
     @property
     def is_template(self) -> bool:
         """True if the URI has variables."""
@@ -88,14 +104,38 @@ class Resource(Primitive):
         if variables is None:
             return None
         try:
-            return self.arguments.validate(variables)
+            arguments = self.arguments.validate(variables)
         except ArgumentError:  # such as calendar://events/soon for calendar://events/{year} with an int
             return None
+        # Both before and after validation, which may strip or decode a value.
+        is_refused = any(
+            self.refuses(name, text) or self.refuses(name, arguments[name]) for name, text in variables.items()
+        )
+        return None if is_refused else arguments
 
-    def contents(self, uri: str, value: Any) -> list[dict[str, Any]]:
-        """Return the ``contents`` of a result for the function's return value."""
+    def refuses(self, name: str, value: Any) -> bool:
+        """Return True if a client may not choose this value of a variable: a function may join it to a path.
+
+        Values of ``{name}`` have no slash, and no value leads out of a folder (``uri_template.leads_out``), except
+        those of ``unchecked``.
+        """
+        if name in self.unchecked:
+            return False
+        is_segment = name in self.template.segments
+        return any(leads_out(text) or (is_segment and has_slash(text)) for text in _texts(value))
+
+    def contents(self, uri: str, value: Any, most: int | None = None) -> list[dict[str, Any]]:
+        """Return the ``contents`` of a result for the function's return value.
+
+        Raises:
+            OutputTooLarge: they have more than *most* bytes, or characters of text.
+        """
         uri = iri_to_uri(uri)  # some clients send URIs unencoded
-        return cast("list[dict[str, Any]]", sendable([each.to_wire(uri) for each in self.read(value)]))
+        found = self.read(value)
+        size = sum(len(contents.data) for contents in found)
+        if most is not None and size > most:
+            raise OutputTooLarge(size, most, "bytes")
+        return cast("list[dict[str, Any]]", sendable([contents.to_wire(uri) for contents in found]))
 
     def read(self, value: Any) -> list[ResourceContents]:
         """Return the function's return value as a list of contents."""
@@ -111,5 +151,30 @@ class Resource(Primitive):
             return ResourceContents(value, mime_type=self.mime_type or "text/plain")
         if isinstance(value, bytes | bytearray | memoryview):
             return ResourceContents(bytes(value), mime_type=self.mime_type or "application/octet-stream")
-        text = to_json(value, by_alias=True, inf_nan_mode="null").decode()
+        try:
+            text = to_json(value, by_alias=True, inf_nan_mode="null").decode()
+        except PydanticSerializationError:
+            text = to_json(translated(value), by_alias=True, inf_nan_mode="null", fallback=lazy_text).decode()
         return ResourceContents(text, mime_type=self.mime_type or "application/json")
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield all texts in a value that validation may have decoded, such as ``Base64Bytes`` or ``Json[Choice]``."""
+    match value:
+        case str():
+            yield value
+        case bytes() | bytearray():
+            yield os.fsdecode(bytes(value))
+        case PurePath():
+            yield str(value)
+        case Mapping():
+            yield from _texts([*chain.from_iterable(value.items())])
+        case list() | tuple() | set() | frozenset() | deque():
+            for part in value:
+                yield from _texts(part)
+        case SecretStr() | SecretBytes():
+            yield from _texts(value.get_secret_value())
+        case BaseModel():
+            yield from _texts(dict(value))
+        case _ if dataclasses.is_dataclass(value):
+            yield from _texts([getattr(value, field.name) for field in dataclasses.fields(value)])

@@ -4,24 +4,25 @@ import datetime
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import islice
 from typing import Annotated, Any, NamedTuple, NotRequired, Required, cast, get_args, get_origin
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.utils import timezone
-from django.utils.translation import gettext as _
 from pydantic import AfterValidator, ConfigDict, Field, PydanticUserError, TypeAdapter
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from pydantic_core import PydanticSerializationError, SchemaValidator, ValidationError
 from typing_extensions import TypedDict  # pydantic wants this one below Python 3.12
 
+from django_mcp.primitives.compatibility import Schema, portable
 from django_mcp.primitives.function import EMPTY, Parameter, is_rows, leaves, replaced
 from django_mcp.primitives.markers import with_uploads
+from django_mcp.primitives.text_values import READABLE, TextValues
 from django_mcp.primitives.validation_errors import MOST, sentences
-
-Schema = dict[str, Any]
+from django_mcp.protocol.json_schema import describing, resolve
 
 TIME: Schema = {
     "type": "string",
@@ -36,205 +37,6 @@ MOMENT: Schema = {"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT"}
 """A date and time with or without the offset that ``"format": "date-time"`` requires."""
 DECIMAL: Schema = {"type": "string", "pattern": r"^-?\d+(\.\d+)?$"}
 """A decimal as a string; no format exists for it."""
-
-FORMATS = frozenset(
-    {
-        *("date", "date-time", "duration", "time"),
-        *("email", "hostname", "ipv4", "ipv6", "uri", "uri-reference", "uri-template", "uuid"),
-        *("json-pointer", "relative-json-pointer", "regex", "password", "binary"),
-    }
-)
-"""Formats that validators know; they warn about others."""
-DATA = frozenset({"const", "default", "enum", "examples"})
-"""Keywords whose values are not schemas."""
-NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
-"""Keywords whose values map names to schemas."""
-NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
-"""Property names that model providers accept."""
-MAX_DESCRIPTION_CHARS = 1024
-"""Maximum characters of a tool's description for OpenAI."""
-LARGEST = 2**53
-"""Largest integer that JavaScript represents exactly."""
-STRICT = frozenset({"time", "duration"})
-"""Formats that reject values Python produces."""
-COMPOSED = ("anyOf", "oneOf", "allOf", "not")
-AROUND = re.compile(r"\(\?[=!<]|\\[1-9]")
-"""Lookaround and backreferences, which few providers support."""
-
-
-def property_name(name: str) -> str:
-    """Return *name* if model providers accept it, else a similar one: ``page_size`` for ``page[size]``."""
-    if NAME.fullmatch(name):
-        return name
-    return re.sub(r"[^a-zA-Z0-9_.-]+", "_", name).strip("_")[:64] or "value"
-
-
-def portable(schema: Any) -> Any:
-    """Return an equivalent schema that more clients accept.
-
-    Non-recursive ``$ref`` are resolved. Tuples get ``items``, for clients without ``prefixItems``. Unknown formats, and
-    patterns with lookaround or backreferences, are left out.
-    """
-    if not isinstance(schema, dict):
-        return schema
-    definitions = schema.get("$defs", {})
-    found = _portable({key: value for key, value in schema.items() if key != "$defs"}, definitions)
-    kept: Schema = {}
-    while names := (_references(found) | _references(kept)) & definitions.keys() - kept.keys():
-        kept |= {name: _portable(definitions[name], definitions) for name in sorted(names)}
-    return {**found, "$defs": kept} if kept else found
-
-
-def _portable(schema: Any, definitions: Mapping[str, Any]) -> Any:
-    if isinstance(schema, list):
-        return [_portable(each, definitions) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
-    if name in definitions and not _contains_itself(name, definitions):
-        beside = {key: each for key, each in schema.items() if key != "$ref"}
-        # The title is a class name.
-        named = {key: each for key, each in definitions[name].items() if (key, each) != ("title", name)}
-        return {**_portable(named, definitions), **_portable(beside, definitions)}
-    found: Schema = {}
-    for key, value in schema.items():
-        if key in DATA:
-            found[key] = value
-        elif key in NAMED and isinstance(value, dict):
-            found[key] = {each: _portable(part, definitions) for each, part in value.items()}
-        elif not _is_special(key, value):
-            found[key] = _portable(value, definitions)
-    if found.get("type") == "array" and "items" not in found:
-        found["items"] = _any_of(found.get("prefixItems", []))
-    return found
-
-
-_OF_NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
-_OF_TYPE: Mapping[str, Sequence[str]] = {
-    "string": ("format", "pattern", "minLength", "maxLength", "contentEncoding", "contentMediaType"),
-    "integer": _OF_NUMBERS,
-    "number": _OF_NUMBERS,
-    "array": ("items", "prefixItems", "minItems", "maxItems", "uniqueItems"),
-    "object": ("properties", "required", "additionalProperties", "minProperties", "maxProperties"),
-}
-"""Keywords of one type, which the schema of this type gets."""
-
-
-def without_type_lists(schema: Any) -> Any:
-    """Return an equivalent schema with ``anyOf`` for lists of types, which Gemini rejects."""
-    if isinstance(schema, list):
-        return [without_type_lists(each) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    found: Schema = {}
-    for key, value in schema.items():
-        if key in NAMED and isinstance(value, dict):
-            found[key] = {name: without_type_lists(part) for name, part in value.items()}
-        else:
-            found[key] = value if key in DATA else without_type_lists(value)
-    kinds = found.get("type")
-    if not isinstance(kinds, list) or "anyOf" in found:
-        return found
-    own = {kind: {key: found[key] for key in _OF_TYPE.get(kind, ()) if key in found} for kind in kinds}
-    shared = {
-        key: value for key, value in found.items() if key != "type" and all(key not in each for each in own.values())
-    }
-    return {"anyOf": [{"type": kind, **keywords} for kind, keywords in own.items()], **shared}
-
-
-def _is_special(key: str, value: Any) -> bool:
-    return (key == "format" and value not in FORMATS) or (key == "pattern" and bool(AROUND.search(str(value))))
-
-
-def _any_of(schemas: Sequence[Schema]) -> Schema:
-    parts: list[Schema] = []
-    for each in schemas:
-        if each not in parts:
-            parts.append(each)
-    return parts[0] if len(parts) == 1 else {"anyOf": parts} if parts else {}
-
-
-def _contains_itself(name: str, definitions: Mapping[str, Any]) -> bool:
-    seen: set[str] = set()
-    waiting = _references(definitions[name])
-    while waiting:
-        each = waiting.pop()
-        if each == name:
-            return True
-        if each not in seen and each in definitions:
-            seen.add(each)
-            waiting |= _references(definitions[each])
-    return False
-
-
-def _references(schema: Any) -> set[str]:
-    if isinstance(schema, dict):
-        own = {schema["$ref"].rpartition("/")[2]} if isinstance(schema.get("$ref"), str) else set()
-        return own.union(*(_references(each) for each in schema.values()))
-    return set().union(*(_references(each) for each in schema)) if isinstance(schema, list) else set()
-
-
-# Reasons for clients and providers to reject a tool
-
-
-def problems(definition: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence for each part of a definition for which clients or providers reject the tool."""
-    if len(str(definition.get("description", ""))) > MAX_DESCRIPTION_CHARS:
-        yield _("The description exceeds %(most)s characters.") % {"most": MAX_DESCRIPTION_CHARS}
-    for key in ("inputSchema", "outputSchema"):
-        schema = definition.get(key)
-        if schema is None:
-            continue
-        is_input = key == "inputSchema"
-        found = [*_problems_at_top(schema, is_input=is_input), *_problems(schema, (), is_input=is_input)]
-        yield from (f"{key}: {each}" for each in dict.fromkeys(found))
-
-
-def _problems_at_top(schema: Mapping[str, Any], *, is_input: bool) -> Iterator[str]:
-    if is_input and schema.get("type") != "object":
-        yield _('must have "type": "object".')
-    if composed := [key for key in COMPOSED if key in schema]:
-        yield _("%(keyword)s at the top level. Move it into a property, or write one tool per case.") % {
-            "keyword": composed[0]
-        }
-
-
-def _problems(schema: Any, where: tuple[str, ...], *, is_input: bool) -> Iterator[str]:
-    if not isinstance(schema, Mapping):
-        return
-    place = ".".join(where) or _("the top level")
-    yield from (f"{place}: {each}" for each in _problems_here(schema, is_input=is_input))
-    for key, value in schema.items():
-        if key in DATA:
-            continue
-        if key in NAMED and isinstance(value, Mapping):
-            for name, each in value.items():
-                if key == "properties" and is_input and not NAME.fullmatch(str(name)):
-                    yield _("invalid property name %(name)r. Use at most 64 letters, digits, '_', '.' or '-'.") % {
-                        "name": name
-                    }
-                yield from _problems(each, (*where, str(name)), is_input=is_input)
-        for each in value if isinstance(value, list) else [value] * (key not in NAMED):
-            yield from _problems(each, where if key != "items" else (*where, "items"), is_input=is_input)
-
-
-def _problems_here(schema: Mapping[str, Any], *, is_input: bool) -> Iterator[str]:
-    kinds = schema.get("type")
-    kinds = [kinds] if isinstance(kinds, str) else kinds or []
-    if "array" in kinds and "items" not in schema:
-        yield _("an array without items. Add the schema of its items.")
-    if "$ref" in schema:
-        yield _("a $ref, which many clients do not resolve. Inline its target.")
-    if (name := schema.get("format")) and isinstance(name, str):
-        if name not in FORMATS:
-            yield _("unknown format %(name)r. Use a pattern.") % {"name": name}
-        elif name in STRICT and not (is_input and name == "duration"):
-            yield _("format %(name)r rejects values that Python produces. Use a pattern.") % {"name": name}
-    if AROUND.search(str(schema.get("pattern", ""))):
-        yield _("a pattern with lookaround or backreferences, which many validators do not support.")
-    values = [*schema.get("enum", ()), *(schema[key] for key in ("const", "minimum", "maximum") if key in schema)]
-    if any(isinstance(each, int) and abs(each) > LARGEST for each in values):
-        yield _("an integer beyond 2**53, which JavaScript cannot represent exactly. Use a string.")
 
 
 class CheckedArguments(NamedTuple):
@@ -355,7 +157,7 @@ def result(returns: Any, label: str) -> CheckedResult:
         adapter = _result_adapter(returns)
         schema = json_schema(adapter, "serialization")
         if "$ref" in schema:  # a recursive class: clients need the type at the top level
-            schema = {**schema["$defs"][schema["$ref"].rpartition("/")[2]], "$defs": schema["$defs"]}
+            schema = {**resolve(schema["$ref"], schema), "$defs": schema["$defs"]}
         schema, is_wrapped = with_one_type(schema)
     except PydanticUserError as error:
         msg = f"{label}: the return annotation has no JSON Schema. {error}"
@@ -460,6 +262,30 @@ class Arguments:
             frozenset, {name: _fitting(each) for name, each in self.schema["properties"].items()}
         )
 
+    @cached_property
+    def _readers(self) -> Mapping[str, TextValues]:
+        """The arguments that are not text, or have parts that are not."""
+        made = {name: TextValues((each,), self.schema) for name, each in self.schema["properties"].items()}
+        return {name: reader for name, reader in made.items() if reader.is_of_interest}
+
+    def read_text(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments of a call with the values that were sent as text (``primitives.text_values``).
+
+        It is the same dict if there are none.
+        """
+        read = values
+        for name, reader in self._readers.items():
+            value = values.get(name)
+            if type(value) not in READABLE:
+                continue
+            try:
+                meant = reader.read(value)
+            except RecursionError:  # text within text, each as deep as a message may be
+                continue
+            if meant is not value:
+                read = {**read, name: meant}
+        return read
+
     def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the function's arguments.
 
@@ -538,6 +364,7 @@ _FORMATS = {
     "duration": "time_delta_parsing",
 }
 _KINDS: Mapping[str, type] = {"null": type(None), "string": str, "array": list, "object": dict}
+_TYPES = {"string": "string_type", "array": "list_type", "object": "dict_type"}
 _NUMBER = re.compile(r"\s*[+-]?\d+(\.\d*)?\s*")
 """Text that pydantic reads as seconds since 1970."""
 _FITTING: Mapping[str, frozenset[type]] = {
@@ -563,7 +390,7 @@ def misfits(value: Any, schema: Any, root: Mapping[str, Any], path: tuple[Any, .
     if value is None or not isinstance(schema, Mapping):
         return []
     if "$ref" in schema:
-        return misfits(value, root["$defs"][schema["$ref"].rpartition("/")[2]], root, path)
+        return misfits(value, resolve(schema["$ref"], root), root, path)
     if forms := schema.get("anyOf") or schema.get("oneOf"):
         return _misfits_of_forms(value, forms, root, path)
     if complaints := _complaints(value, schema):
@@ -600,7 +427,20 @@ def _inside(value: Any, schema: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
 
 def _misfits_of_forms(value: Any, forms: Sequence[Any], root: Mapping[str, Any], path: tuple[Any, ...]) -> list[Any]:
     """Return [] if a schema fits; else the errors inside of the closest one."""
-    possible = [each for each in forms if isinstance(value, _KINDS.get(str(each.get("type")), object))]
+    possible: Sequence[Any] = [each for each in forms if isinstance(value, _KINDS.get(str(each.get("type")), object))]
+    if not possible:  # pydantic reads a number as a date or a duration, also where text or null are other forms
+        others = [each for each in forms if each.get("type") != "null"]
+        wrong = [_complaints(value, each) or [_TYPES.get(str(each.get("type")), "")] for each in others]
+        is_converted = any(complaint in _FORMATS.values() for each in wrong for complaint in each)
+        told = [
+            {"type": complaint, "loc": (*path, f"form {place}"), "input": value, "msg": ""}
+            for place, each in enumerate(wrong)
+            for complaint in each
+            if complaint
+        ]
+        return told if is_converted else []
+    if isinstance(value, Mapping):
+        possible = describing(value, possible, root)
     found = [misfits(value, each, root, path) for each in possible]
     if not all(found):
         return []

@@ -7,11 +7,12 @@ from typing import Any
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp.primitives.base import Primitive, parse_rate
+from django_mcp.primitives.compatibility import for_arguments, for_results
 from django_mcp.primitives.function import Function, bound, mentions_models, read_function
 from django_mcp.primitives.generators import collected
 from django_mcp.primitives.markers import Mirror, mirrored, without_null_defaults
 from django_mcp.primitives.output import Output
-from django_mcp.primitives.schema import Arguments, without_type_lists
+from django_mcp.primitives.schema import Arguments
 from django_mcp.protocol.jsonrpc import Result
 
 TASK_SUPPORT = ("optional", "required", "never")
@@ -59,7 +60,7 @@ class Tool(Primitive):
         max_output_chars: int | None = None,
         idempotency_key: str | None = None,
         always_listed: bool = False,
-        task: str | None = None,
+        task: str | None = "never",
         before_task: Callable[..., Any] | None = None,
         log_arguments: bool = True,
         policy: str | None = None,
@@ -70,6 +71,8 @@ class Tool(Primitive):
     ) -> None:
         super().__init__(call, **options)
         self.require_plain_name()
+        self.origin: Any = self
+        """The tool of which this one is a copy, for another endpoint, or itself."""
         self.app = app
         self.view_context: Callable[[Any, Any], Mapping[str, Any]] | None = None
         """Takes the context and the result as the app's template gets it; returns further variables of the template."""
@@ -159,10 +162,15 @@ class Tool(Primitive):
         self._check_preview()
         self.definition = {
             **self.definition,
-            "inputSchema": without_type_lists(schema) if self._schema is None else schema,
+            "inputSchema": for_arguments(schema) if self._schema is None else schema,
         }
         if self.output.schema is not None:
-            self.definition["outputSchema"] = without_type_lists(self.output.schema)
+            self.definition["outputSchema"] = for_results(self.output.schema)
+
+    @property
+    def form_schema(self) -> Mapping[str, Any]:
+        """The schema of the arguments for people's forms: with all choices, which ``inputSchema`` may only describe."""
+        return without_null_defaults(self.arguments.schema) if self._schema is None else self._schema
 
     def _check_preview(self) -> None:
         taken = () if self.preview is None else self.preview.parameters
@@ -218,6 +226,16 @@ class Tool(Primitive):
         meta = self.definition.get("_meta", {})
         ui = {**meta.get("ui", {}), "visibility": sorted(self.visibility)}
         return {**self.definition, "_meta": {**meta, "ui": ui}}
+
+    @property
+    def text_definition(self) -> dict[str, Any]:
+        """The definition for other clients: without a page that is empty without the HTML that they do not get."""
+        given = self.definition.get("_meta", {})
+        if self.app is None or "ui" not in given or not self.app.needs_html:
+            return self.definition
+        meta = {key: value for key, value in given.items() if key != "ui"}
+        rest = {key: value for key, value in self.definition.items() if key != "_meta"}
+        return {**rest, "_meta": meta} if meta else rest
 
     def is_for_model(self, *, shows_apps: bool) -> bool:
         """Return True if models may call it, through a client that does or does not show apps."""

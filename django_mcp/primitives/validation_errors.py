@@ -3,15 +3,40 @@
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from heapq import nlargest
+from itertools import groupby, islice, pairwise
 from typing import Any, NamedTuple
 
 from pydantic_core import from_json, to_json
+
+from django_mcp.protocol.json_schema import resolve
 
 _LONGEST = 60
 _PLAIN = re.compile(r"[\w .,:+-]+")
 """Text that needs no escapes in JSON."""
 _NAMED = re.compile(r"'((?:[^'\\]|\\.)*)'")
+
+
+MAX_WORD = 100
+"""Characters of a word that are compared with others."""
+MAX_WORDS = 5000
+"""Words that one is compared with, which takes a few µs each. Clients send some of them, such as names of arguments."""
+MAX_COMPARED = 20
+"""Words with which one is compared letter by letter, which takes 50 µs each."""
+
+
+def close_matches(word: str, words: Iterable[str], n: int = 1, cutoff: float = 0.6) -> list[str]:
+    """Return the best of *words* that resemble *word*, as ``difflib.get_close_matches`` does, in bounded time."""
+    word = word[:MAX_WORD]
+    pairs = set(pairwise(word))
+
+    def count_shared_pairs(other: str) -> int:
+        return len(pairs.intersection(pairwise(other)))
+
+    possible = [other for other in islice(words, MAX_WORDS) if len(other) <= MAX_WORD]
+    if len(possible) > MAX_COMPARED:
+        possible = nlargest(MAX_COMPARED, possible, key=count_shared_pairs)
+    return difflib.get_close_matches(word, possible, n, cutoff)
 
 
 def hint(wanted: str, value: Any, *, is_optional: bool) -> str:
@@ -30,7 +55,7 @@ def hint(wanted: str, value: Any, *, is_optional: bool) -> str:
         return f"; write {mended}." if len(mended) < _LONGEST else "."
     if isinstance(value, str) and (named := _NAMED.findall(wanted)):
         folded = {each.casefold(): each for each in named}
-        close = difflib.get_close_matches(value.casefold(), folded, n=1)
+        close = close_matches(value[:MAX_WORD].casefold(), folded)
         return f". Did you mean {folded[close[0]]!r}?" if close else "."
     return "."
 
@@ -226,17 +251,24 @@ def sentences(details: Iterable[Any], given: Any, schema: Mapping[str, Any]) -> 
     """Return one sentence per entry of ``ValidationError.errors()``."""
     problems = [_problem(detail, given) for detail in details]
     told: list[str] = []
+    more = 0
     for (union, _), group in groupby(problems, lambda each: (each.union, each.union is None and each.path)):
         together = list(group)
-        told += [_sentence(each, schema) for each in together] if union is None else _of_union(union, together, schema)
-    return abridged(told)
+        if len(told) > MOST:  # clients send any number of unknown arguments, and each is compared with all known ones
+            more += len(together) if union is None else 1
+        elif union is None:
+            told += [_sentence(problem, schema) for problem in together]
+        else:
+            told += _of_union(union, together, schema)
+    return abridged(told, more)
 
 
-def abridged(told: list[str]) -> list[str]:
-    """Return the first sentences, and how many more there are."""
-    if len(told) <= MOST:
+def abridged(told: list[str], more: int = 0) -> list[str]:
+    """Return the first sentences, and how many more there are. *more* of them are not in the list."""
+    if len(told) + more <= MOST:
         return told
-    return [*told[: MOST - 1], f"And {len(told) - MOST + 1} more errors."]
+    kept = told[: MOST - 1]
+    return [*kept, f"And {len(told) + more - len(kept)} more errors."]
 
 
 def _problem(detail: Any, given: Any) -> Problem:
@@ -345,7 +377,7 @@ def missing_argument(path: Sequence[Any]) -> str:
 
 def unknown_argument(path: Sequence[Any], known: Sequence[str]) -> str:
     """Return the error for an unknown argument, with the *known* ones."""
-    close = difflib.get_close_matches(str(path[-1]), known, n=1)
+    close = close_matches(str(path[-1]), known)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     takes = "It takes" if len(path) == 1 else f"{_where(path[:-1])} takes"
     offer = f"{takes} {', '.join(map(repr, known))}." if known else f"{takes} no arguments."
@@ -356,8 +388,8 @@ def _misspelt(problem: Problem, schema: Mapping[str, Any]) -> str:
     if len(problem.path) == 1 or not isinstance(problem.detail["input"], Mapping):
         return ""
     known = _properties(schema, problem.path[:-1])
-    given = [str(key) for key in problem.detail["input"] if key not in known]
-    close = difflib.get_close_matches(str(problem.path[-1]), given, n=1)
+    given = (str(key) for key in problem.detail["input"] if key not in known)
+    close = close_matches(str(problem.path[-1]), given)
     return f" Did you misspell it as {shown(close[0])}?" if close else ""
 
 
@@ -376,6 +408,6 @@ def _properties(schema: Mapping[str, Any], path: Sequence[Any]) -> list[str]:
 
 def _alternatives(position: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     if "$ref" in position:
-        return _alternatives(schema["$defs"][position["$ref"].rpartition("/")[2]], schema)
+        return _alternatives(resolve(position["$ref"], schema), schema)
     forms = [*position.get("anyOf", ()), *position.get("oneOf", ())]
     return [position, *(each for form in forms for each in _alternatives(form, schema))]

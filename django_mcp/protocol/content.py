@@ -203,7 +203,7 @@ class PromptMessage:
 
     def to_wire(self) -> dict[str, Any]:
         """Return the JSON object."""
-        block = TextContent(self.content) if isinstance(self.content, str) else self.content
+        block = self.content if isinstance(self.content, Content) else TextContent(str(self.content))  # may be lazy
         return {"role": self.role, "content": block.to_wire()}
 
 

@@ -27,24 +27,53 @@ def alternatives(schema: Any, root: Schema, steps: int = MAX_STEPS) -> Sequence[
     if not isinstance(schema, Mapping) or not steps:
         return [{}]
     if isinstance(reference := schema.get("$ref"), str):
-        return alternatives({**_target(reference, root), **_but(schema, "$ref")}, root, steps - 1)
+        return alternatives({**resolve(reference, root), **_but(schema, "$ref")}, root, steps - 1)
     if choices_of(schema) is None:
         for keyword in ("anyOf", "oneOf"):
             if isinstance(parts := schema.get(keyword), list):
                 return [found for part in parts for found in alternatives(part, root, steps - 1)]
     types = schema.get("type")
-    return [{**schema, "type": each} for each in types] if isinstance(types, list) else [schema]
+    return [{**schema, "type": kind} for kind in types] if isinstance(types, list) else [schema]
+
+
+def describing(value: Mapping[str, Any], forms: Sequence[Any], root: Schema) -> Sequence[Any]:
+    """Return those of *forms* that describe an object: all its names, with none missing, and its constants.
+
+    Return all of them if none does: an object may have other names than its schema says, such as those of aliases.
+    """
+    found = [form for form in forms if _describes(form, value, root)] if len(forms) > 1 else ()
+    return found or forms
+
+
+def _describes(form: Any, value: Mapping[str, Any], root: Schema) -> bool:
+    if not isinstance(form, Mapping):
+        return False
+    if isinstance(reference := form.get("$ref"), str):
+        form = resolve(reference, root)
+    properties = form.get("properties", {})
+    if form.get("type", "object") != "object" or not value.keys() >= set(form.get("required", ())):
+        return False
+    if not (form.get("additionalProperties") or value.keys() <= properties.keys()):
+        return False
+    return all(_may_be(value[name], part) for name, part in properties.items() if name in value)
+
+
+def _may_be(value: Any, schema: Any) -> bool:
+    """Return False for a text that is not among choices, all of which are text."""
+    choices = (choices_of(schema) if isinstance(schema, Mapping) else None) or ()
+    texts = [value for value, _ in choices if isinstance(value, str)]
+    return not isinstance(value, str) or not texts or len(texts) < len(choices) or value in texts
 
 
 def takes_null(schema: Any, root: Schema) -> bool:
     """Return True unless each possible schema of a value has a type other than null."""
-    return any(each.get("type", "null") == "null" for each in alternatives(schema, root))
+    return any(form.get("type", "null") == "null" for form in alternatives(schema, root))
 
 
 def _inner(schema: Schema, root: Schema) -> Schema | None:
     """Return what a reference or one-member union stands for, merged with its siblings; else None."""
     if isinstance(reference := schema.get("$ref"), str):
-        return {**_target(reference, root), **_but(schema, "$ref")}
+        return {**resolve(reference, root), **_but(schema, "$ref")}
     for keyword in ("anyOf", "oneOf", "allOf"):
         parts = _parts(schema, keyword)
         if parts is not None and len(parts) == 1:
@@ -54,16 +83,19 @@ def _inner(schema: Schema, root: Schema) -> Schema | None:
 
 def _parts(schema: Schema, keyword: str) -> Sequence[Schema] | None:
     parts = schema.get(keyword)
-    if not isinstance(parts, list) or not all(isinstance(each, Mapping) for each in parts):
+    if not isinstance(parts, list) or not all(isinstance(part, Mapping) for part in parts):
         return None
-    return [each for each in parts if each.get("type") != "null"]
+    return [part for part in parts if part.get("type") != "null"]
 
 
 def _but(schema: Schema, keyword: str) -> Schema:
     return {key: value for key, value in schema.items() if key != keyword}
 
 
-def _target(reference: str, root: Schema) -> Schema:
+def resolve(reference: Any, root: Schema) -> Schema:
+    """Return what a ``$ref`` points to in the document *root* (RFC 6901); {} for nothing, or another document."""
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        return {}
     place: Any = root
     for part in reference.removeprefix("#").split("/")[1:]:
         place = place.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(place, Mapping) else None
@@ -74,7 +106,7 @@ def _without_null(schema: Schema) -> Schema:
     kinds = schema.get("type")
     if not isinstance(kinds, list):
         return schema
-    others = [each for each in kinds if each != "null"]
+    others = [kind for kind in kinds if kind != "null"]
     return {**schema, "type": others[0]} if len(others) == 1 else schema
 
 
@@ -88,8 +120,8 @@ def choices_of(schema: Schema) -> Choices | None:
         return [(schema["const"], _called(schema.get("title", schema["const"])))]
     for keyword in ("oneOf", "anyOf"):
         parts = _parts(schema, keyword)
-        if parts and all("const" in each for each in parts):
-            return [(each["const"], _called(each.get("title", each["const"]))) for each in parts]
+        if parts and all("const" in part for part in parts):
+            return [(part["const"], _called(part.get("title", part["const"]))) for part in parts]
     return None
 
 

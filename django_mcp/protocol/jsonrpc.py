@@ -23,6 +23,8 @@ MAX_STRING_LENGTH = 8192
 4.1, recommends supporting URIs of at least 8,000 octets."""
 MAX_MEMBER_BYTES = 64 * 1024
 """Bytes of any other member of ``params``, such as ``clientInfo``, ``capabilities`` or ``_meta``."""
+MAX_BATCH_MESSAGES = 50
+"""Messages of a batch (2025-03-26, Base Protocol, Batching)."""
 MAX_FILTER_BYTES = 256 * 1024
 """Bytes of the filter of ``subscriptions/listen``, and of all URIs that one session subscribes to."""
 
@@ -79,14 +81,25 @@ def decode_messages(body: bytes) -> Any:
 
     Raises:
         ParseError: see ``decode``.
-        InvalidRequest: a string or an object is too large.
+        InvalidRequest: see ``check_messages``.
     """
     value = decode(body)
-    if len(body) > MAX_ID_LENGTH:  # a shorter body cannot exceed any limit
-        for message in value if type(value) is list else [value]:
-            if type(message) is dict:
-                _check_sizes(message)
+    check_messages(value)
     return value
+
+
+def check_messages(value: Any) -> None:
+    """Check the limits of a decoded message or batch, before anything loops over what the client sent.
+
+    Raises:
+        InvalidRequest: a string, number or object is too large, or a batch has too many messages.
+    """
+    messages = value if type(value) is list else [value]
+    if not 0 < len(messages) <= MAX_BATCH_MESSAGES:
+        raise InvalidRequest(f"A batch holds 1 to {MAX_BATCH_MESSAGES} messages; this one holds {len(messages)}.")
+    for message in messages:
+        if type(message) is dict:
+            _check_sizes(message)
 
 
 def _check_sizes(message: Mapping[str, Any]) -> None:
@@ -116,7 +129,10 @@ def _too_large(message: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _is_longer(value: Any, most: int) -> bool:
-    return type(value) is str and len(value) > most
+    # Counting bits is cheap, and decides for all but huge integers.
+    return (type(value) is str and len(value) > most) or (
+        type(value) is int and value.bit_length() > 3 * most and len(str(value)) > most
+    )
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -155,7 +171,9 @@ def parse(value: Any) -> Message:
         if readable and ("result" in value) != ("error" in value):
             return Response(request_id, value.get("result"), value.get("error"))  # type: ignore[arg-type]
         raise InvalidRequest('A message must have a "method".', request_id=request_id)
-    method, params = value["method"], value.get("params", {})
+    method, params = value["method"], value.get("params")
+    if params is None or params == []:  # an empty object of some languages
+        params = {}
     if type(method) is not str:
         raise InvalidRequest(f'"method" must be a string, not {_kind(method)}.', request_id=request_id)
     if type(params) is not dict:
@@ -183,6 +201,31 @@ def encode(value: Any) -> bytes:
         return to_json(value, inf_nan_mode="null")
     except (PydanticSerializationError, UnicodeError) as error:
         raise UnencodableResult(str(error)) from None
+
+
+_ENDS_OF_LINES = ((b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"), (b"\xc2\x85", b"\\u0085"))
+
+
+def one_line(data: bytes) -> bytes:
+    """Return JSON with U+0085, U+2028 and U+2029 escaped, where some readers of event streams and of stdio end a line.
+
+    JSON has them in strings only, where both forms mean the same. Other ends of lines are always escaped.
+    """
+    for character, escape in _ENDS_OF_LINES:
+        if character in data:
+            data = data.replace(character, escape)
+    return data
+
+
+def encode_fields(fields: Mapping[str, Any], parts: Mapping[str, bytes]) -> bytes:
+    """Return an object of which some members, *parts*, are encoded already.
+
+    Raises:
+        UnencodableResult: the others cannot be encoded.
+    """
+    others = encode({name: value for name, value in fields.items() if name not in parts})
+    members = [b"%b:%b" % (to_json(name), data) for name, data in parts.items()]
+    return b"{%b}" % b",".join([*([others[1:-1]] if len(others) > len(b"{}") else []), *members])
 
 
 def encode_result(request_id: RequestId, result: dict[str, Any] | bytes) -> bytes:
@@ -220,9 +263,11 @@ class Result(NamedTuple):
         ttl_ms: milliseconds for which clients may cache it; None if not cacheable.
         public: True if it is the same for every caller (2026-07-28, Caching, Cache Scope Field).
         encoded: shared encodings by protocol version, or None.
+        parts: large members of ``fields`` as JSON, encoded once and not on the event loop.
     """
 
     fields: dict[str, Any]
     ttl_ms: int | None = None
     public: bool = False
     encoded: dict[str, bytes] | None = None
+    parts: Mapping[str, bytes] | None = None

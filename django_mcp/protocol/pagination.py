@@ -14,12 +14,12 @@ def encode_cursor(position: int) -> str:
 
 
 def decode_cursor(cursor: object) -> int:
-    """Return the position of a cursor; -1, the beginning, for None.
+    """Return the position of a cursor; -1, the beginning, for None and "".
 
     Raises:
         InvalidParams: ``encode_cursor`` did not make it.
     """
-    if cursor is None:
+    if cursor is None or cursor == "":
         return -1
     try:
         raw = base64.urlsafe_b64decode(f"{cursor}==")

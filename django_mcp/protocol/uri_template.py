@@ -1,8 +1,7 @@
 """Matching of URIs against URI templates (RFC 6570).
 
 Supported are the forms that can be matched without ambiguity: ``{name}`` (a path segment or part of one), ``{+name}``
-(any text, slashes included), and ``{?a,b}`` at the end (optional query parameters). Values are percent-decoded. A value
-that leads out of a folder (a quoted slash, ``..``, NUL, the root) does not match: a function may join it to a path.
+(any text, slashes included), and ``{?a,b}`` at the end (optional query parameters). Values are percent-decoded once.
 """
 
 import re
@@ -13,6 +12,24 @@ from urllib.parse import parse_qsl, unquote
 _EXPRESSION = re.compile(r"\{([^{}]*)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_SLASH = re.compile(r"[/\\]")
+_ROOT = re.compile(r"[/\\]|[A-Za-z]:")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+def leads_out(value: str) -> bool:
+    """Return True if a decoded value may lead out of a folder that a function joins it to.
+
+    This is an absolute path (POSIX, or a drive or share of Windows), a path with a ``..`` segment, and text with NUL or
+    another control character. Paths are those of every platform, whichever the site runs on.
+    """
+    is_parent = any(segment.strip() == ".." for segment in _SLASH.split(value))  # Windows ignores spaces at the end
+    return is_parent or _ROOT.match(value) is not None or _CONTROL.search(value) is not None
+
+
+def has_slash(value: str) -> bool:
+    """Return True if a value has a slash or backslash, and so is more than one segment of a path."""
+    return _SLASH.search(value) is not None
 
 
 class URITemplate:
@@ -22,7 +39,7 @@ class URITemplate:
         source: the template as written.
         variables: names in order of appearance.
         optional: names of ``{?…}``, which may be absent.
-        is_lookup: True if values are only looked up, such as keys of rows, so that any text is safe.
+        segments: names of ``{name}``, whose values are a segment or part of one.
 
     Raises:
         ValueError: no scheme, an unsupported operator, a duplicate name, or an invalid one.
@@ -33,7 +50,6 @@ class URITemplate:
         if not _SCHEME.match(source):
             msg = f"{source!r} has no scheme. Use a URI template such as 'travel://cities/{{city}}'."
             raise ValueError(msg)
-        self.is_lookup = False
         query: list[str] = []
         path: list[str] = []
         simple: set[str] = set()
@@ -60,7 +76,7 @@ class URITemplate:
             raise ValueError(msg)
         self.variables: tuple[str, ...] = (*path, *query)
         self.optional: frozenset[str] = frozenset(query)
-        self._simple = frozenset(simple)
+        self.segments: frozenset[str] = frozenset(simple)
         if len(set(self.variables)) != len(self.variables):
             msg = f"{source!r} uses a variable twice."
             raise ValueError(msg)
@@ -83,8 +99,6 @@ class URITemplate:
         if found is None:
             return None
         values = {name: unquote(value) for name, value in zip(self._path, found, strict=True)}
-        if not self.is_lookup and any(_is_no_name(value, name in self._simple) for name, value in values.items()):
-            return None
         for name, value in parse_qsl(query, keep_blank_values=True):
             if name not in self.optional or name in values:
                 return None
@@ -103,10 +117,10 @@ class URITemplate:
         places = [{len(text)}]
         for stops, literal in zip(self._stops[:0:-1], self._parts[-2:0:-1], strict=True):
             starts = _starts(text, stops, places[-1])
-            places.append({at for each in starts if text.startswith(literal, at := each - len(literal)) and at >= 0})
+            places.append({at for found in starts if text.startswith(literal, at := found - len(literal)) and at >= 0})
         found, start = [], 0
         for stops, literal, ends in zip(self._stops, self._parts[1:], reversed(places), strict=True):
-            stop = min((at for each in stops if (at := text.find(each, start)) >= 0), default=len(text))
+            stop = min((at for position in stops if (at := text.find(position, start)) >= 0), default=len(text))
             end = next((at for at in range(stop, start, -1) if at in ends), None)
             if end is None:
                 return None
@@ -122,9 +136,3 @@ def _starts(text: str, stops: str, ends: AbstractSet[int]) -> Iterable[int]:
         is_inside = text[at] not in stops and (is_inside or at + 1 in ends)
         if is_inside:
             yield at
-
-
-def _is_no_name(value: str, is_simple: bool) -> bool:
-    """Return True if a decoded value could lead out of the folder that a function joins it to."""
-    segments = re.split(r"[/\\]", value)
-    return "\0" in value or ".." in segments or (len(segments) > 1 and (is_simple or not segments[0]))

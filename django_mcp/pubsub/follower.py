@@ -10,7 +10,7 @@ import math
 import signal
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
 from itertools import islice, takewhile
@@ -18,11 +18,14 @@ from types import FrameType
 from weakref import WeakKeyDictionary
 
 from django.db import Error as DatabaseError
+from django.utils import timezone
 
 from django_mcp.conf import settings
-from django_mcp.core.concurrency import detached, shared_pool
+from django_mcp.core.concurrency import detached, free_pool, shared_pool
 from django_mcp.core.failures import log_rate_limited
 from django_mcp.core.principal import Principal
+from django_mcp.core.resources import checking_pool, find_ended
+from django_mcp.core.server import MCPServer
 from django_mcp.pubsub import event_store
 from django_mcp.pubsub.event_store import Entry, clear
 from django_mcp.pubsub.notify import Listener
@@ -83,41 +86,67 @@ CLEAR_MOST = 500
 """Maximum number of rows of each kind per deletion."""
 SAFETY_SECONDS = 15.0
 """Polling interval while notifications work, in case one is missed."""
-MAX_SEEN = 2 * (event_store.LOOK_BACK + event_store.MOST)
-"""Remembered ids, so that events read twice are delivered once."""
+AGAIN_SECONDS = 0.01
+"""Pause before events are read again that another process is giving positions to; doubled each time."""
 MAX_WAITING = 1000
 """Maximum number of events buffered for a stream, which then ends; its client may resume."""
 MANY_TOPICS = 500
 """Above this number all new events are read and filtered here: naming all topics costs more."""
 AT_ONCE = 100
 """Number of streams served before the event loop's other tasks get their turn."""
+MAX_CREDENTIALS = 500
+"""Maximum number of streams whose credentials are looked up with one query."""
 
 
 class Subscription:
     """The events of one stream. There may be very many, so each is small.
 
     Attributes:
+        principal: the caller, and ``server`` the endpoint, to look the credential up again; None for neither.
         callers: topics whose events end the stream.
         until: latest end, in seconds since the epoch.
-        since: id of the last event before the stream.
+        since: id of the last event before the stream; None while that is found out.
         wants: filter of events; None for all.
         ended: no events follow those buffered.
+        revoked: the credential was found to have ended, so nothing more may be sent of events.
         ready: called when ``take`` has something.
     """
 
-    __slots__ = ("_follower", "_waiting", "callers", "ended", "ready", "since", "topics", "until", "wants")
+    __slots__ = (
+        "_ended_at",
+        "_follower",
+        "_waiting",
+        "callers",
+        "ended",
+        "principal",
+        "ready",
+        "revoked",
+        "server",
+        "since",
+        "topics",
+        "until",
+        "wants",
+    )
 
-    def __init__(self, follower: "Follower", topics: Iterable[str], principal: Principal | None) -> None:
+    def __init__(
+        self,
+        follower: "Follower",
+        topics: Iterable[str],
+        principal: Principal | None,
+        server: MCPServer | None = None,
+    ) -> None:
+        self.principal, self.server = principal, server
         self.callers = topics_of(principal) if principal is not None else ()
         expires = principal.expires if principal is not None else None
         self.until = expires.timestamp() if expires is not None else None
         self.topics = tuple(dict.fromkeys((*topics, *self.callers)))
-        self.since = 0
+        self.since: int | None = None
+        self._ended_at = 0
         self.wants: Callable[[Entry], bool] | None = None
         self.ready: Callable[[], object] | None = None
         self._follower = follower
         self._waiting: list[Entry | None] | None = None
-        self.ended = False
+        self.ended = self.revoked = False
 
     @property
     def waits(self) -> bool:
@@ -134,6 +163,8 @@ class Subscription:
         async with aclosing(self._taken()) as taken:
             async for batch in taken:
                 for entry in batch:
+                    if self.revoked:  # while the reader was busy with the entry before
+                        return
                     yield entry
 
     async def batches(self) -> AsyncGenerator[list[Entry], None]:
@@ -157,11 +188,14 @@ class Subscription:
     def put(self, entry: Entry | None) -> None:
         """Buffer an event, or None for a keep-alive."""
         if entry is None:
-            if self._waiting is not None or self.ended:
+            if self.ended:
+                return
+            if self._waiting is not None:
+                self._wake()  # again, in case the last time failed
                 return
         elif entry.topic in self.callers:
-            if entry.id > self.since:
-                self.end()
+            self._ended_at = entry.id
+            self._end_if_since()
             return
         elif self.ended or (self.wants is not None and not self.wants(entry)):
             return
@@ -173,10 +207,24 @@ class Subscription:
             self.ended = True
         self._wake()
 
+    def begin(self, since: int) -> None:
+        """Note the last event before the stream. A credential that ended after it ends the stream."""
+        self.since = since
+        self._end_if_since()
+
+    def _end_if_since(self) -> None:
+        if self.since is not None and self._ended_at > self.since:
+            self.end()
+
     def end(self) -> None:
         """End after the buffered events."""
         self.ended = True
         self._wake()
+
+    def revoke(self) -> None:
+        """End now, without the buffered events."""
+        self._waiting, self.revoked = None, True
+        self.end()
 
     def close(self) -> None:
         """Stop immediately."""
@@ -190,50 +238,61 @@ class Subscription:
 
 
 class Follower:
-    """Reads events for the streams of an event loop. Use ``follow``."""
+    """Reads events for the streams of an event loop. Use ``follow``.
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+    Holds no reference to the loop while there are no streams: it is found by the loop and would keep it alive.
+    """
+
+    def __init__(self) -> None:
         self._rung = asyncio.Event()
-        self._listener = Listener(loop, self._rung.set)
+        self._listener = Listener(self._ring)
         self._topics: dict[str, set[Subscription]] = {}
         self._task: asyncio.Task[None] | None = None
         self._position: int | None = None
-        self._seen: dict[int, None] = {}
-        # Each stream with the time of its last output, oldest first.
+        self._began = timezone.now()
+        self._pause = AGAIN_SECONDS
+        # Each stream with the time of its last output, and of the last look at its credential, oldest first.
         self._silent: dict[Subscription, float] = {}
+        self._unchecked: dict[Subscription, float] = {}
+        self._checking: asyncio.Task[None] | None = None
         self._expiry = math.inf
         self._cleared = time.monotonic()
 
-    async def join(self, topics: Iterable[str], principal: Principal | None) -> Subscription:
-        """Subscribe to events from now on."""
-        subscription = Subscription(self, topics, principal)
-        # Not the follower's position, which is older: events written since then precede this subscription.
-        newest = await self.newest()
-        subscription.since = newest or self._position or 0
+    def _ring(self) -> None:
+        self._rung.set()
+
+    async def join(
+        self, topics: Iterable[str], principal: Principal | None, server: MCPServer | None = None
+    ) -> Subscription:
+        """Subscribe to all events that are committed after this returned."""
+        subscription = Subscription(self, topics, principal, server)
+        # Before the newest event is looked up: a read that ends in between would skip events of the new topics.
         for topic in subscription.topics:
             self._topics.setdefault(topic, set()).add(subscription)
+        began = timezone.now()
+        try:
+            newest = await newest_position()
+            if self._task is None:
+                self._position, self._began = newest, began
+                self._listener.start()
+                listen_for_stop()
+                self._task = asyncio.get_running_loop().create_task(self._run())
+        except BaseException:  # nothing is left of a stream that cannot begin
+            self.leave(subscription)
+            raise
+        # Not the follower's position, which is older: events written since then precede this subscription.
+        subscription.begin(newest or self._position or 0)
         self._silent[subscription] = time.monotonic()
+        if principal is not None and server is not None and not principal.is_anonymous:
+            self._unchecked[subscription] = time.monotonic()
         if subscription.until is not None:
             self._expiry = min(self._expiry, subscription.until)
-        if self._task is None:
-            self._position = newest
-            self._listener.start()
-            listen_for_stop()
-            self._task = self._loop.create_task(self._run())
         return subscription
-
-    async def newest(self) -> int | None:
-        """Return the newest id, or None while the database is unavailable, which must not deny a stream."""
-        try:
-            return await shared_pool().sync(event_store.newest)
-        except DatabaseError as error:
-            _cannot_read(error)
-            return None
 
     def leave(self, subscription: Subscription) -> None:
         """Remove a subscription. The last one ends reading."""
         self._silent.pop(subscription, None)
+        self._unchecked.pop(subscription, None)
         for topic in subscription.topics:
             subscribers = self._topics.get(topic, set())
             subscribers.discard(subscription)
@@ -261,6 +320,7 @@ class Follower:
                     await asyncio.sleep(settings.POLL_INTERVAL)
         finally:
             self._task = None
+            self._rung = asyncio.Event()  # the old one knows the event loop
             await self._listener.stop()
 
     async def _wait(self) -> None:
@@ -276,24 +336,33 @@ class Follower:
 
     async def _read(self) -> None:
         """Deliver new events, or retry later without a database."""
-        run = shared_pool().sync
+        run = free_pool().sync
+        topics = list(self._topics) if len(self._topics) <= MANY_TOPICS else None
         try:
-            position = await run(event_store.newest) if self._position is None else self._position
-            topics = list(self._topics) if len(self._topics) <= MANY_TOPICS else None
-            entries = await run(partial(event_store.since, position, topics))
+            if (
+                self._position is None
+            ):  # it could not be read when the first stream began, which has heard nothing since
+                self._position = await run(partial(event_store.position_at, self._began))
+            page = await run(partial(event_store.since, self._position, topics))
+            if topics is not None and not self._topics.keys() <= set(topics):
+                # Streams joined meanwhile, and their events were not read.
+                page = await run(partial(event_store.since, self._position, None))
         except DatabaseError as error:
             _cannot_read(error)
             await asyncio.sleep(settings.POLL_INTERVAL)
             return
-        self._position = position
-        for entry in entries:
-            if entry.id not in self._seen:
-                self._seen[entry.id] = None
-                self._position = max(self._position, entry.id)
-                await self._hand_out(entry)
-        while len(self._seen) > MAX_SEEN:
-            self._seen.pop(next(iter(self._seen)))
-        if sum(entry.id > position for entry in entries) >= event_store.MOST:  # there may be more
+        if self._position is not None and page.position < self._position:
+            # The database was replaced by an older one. The streams know later positions; their clients come back.
+            self.end()
+        has_moved, self._position = page.position != self._position, page.position
+        for entry in page.entries:
+            await self._hand_out(entry)
+        if page.is_whole or has_moved:
+            self._pause = AGAIN_SECONDS
+        if not page.is_whole:
+            if not has_moved:  # another process is giving positions, of whose end nothing is heard
+                await asyncio.sleep(self._pause)
+                self._pause = min(2 * self._pause, settings.POLL_INTERVAL)
             self._rung.set()
 
     async def _hand_out(self, entry: Entry) -> None:
@@ -303,11 +372,13 @@ class Follower:
                 await asyncio.sleep(0)
 
     def _look_after(self) -> None:
-        """End streams at shutdown and expiry, and send keep-alives."""
+        """End streams at shutdown and with their credentials, and send keep-alives."""
         if server_stops():
             self.end()
         if self._expiry <= time.time():
             self._end_expired()
+        if self._checking is None and (due := self._due(self._unchecked)):
+            self._checking = detached(self._check_credentials(due))
         self._keep_alive()
 
     def _clear_now_and_then(self) -> None:
@@ -327,13 +398,49 @@ class Follower:
 
     def _keep_alive(self) -> None:
         """Send due keep-alives, spread over the period."""
-        now, period = time.monotonic(), settings.KEEP_ALIVE_INTERVAL
-        most = AT_ONCE + int(2 * LOOK_UP_SECONDS / period * len(self._silent))
-        silent = takewhile(lambda item: item[1] <= now - period, self._silent.items())
-        for subscription, _ in list(islice(silent, most)):
-            del self._silent[subscription]
-            self._silent[subscription] = now
+        for subscription in self._due(self._silent):
             _put(subscription, None)
+
+    def _due(self, times: dict[Subscription, float]) -> list[Subscription]:
+        """Return the streams whose time is a keep-alive interval ago, not all at once, and note the present."""
+        now, period = time.monotonic(), settings.KEEP_ALIVE_INTERVAL
+        most = AT_ONCE + int(2 * LOOK_UP_SECONDS / period * len(times))
+        old = takewhile(lambda item: item[1] <= now - period, times.items())
+        due = [subscription for subscription, _ in islice(old, most)]
+        for subscription in due:
+            del times[subscription]
+            times[subscription] = now
+        return due
+
+    async def _check_credentials(self, due: Iterable[Subscription]) -> None:
+        """End the streams whose credentials ended without a signal: by SQL, ``update()``, or in another program."""
+        try:
+            of_server: dict[MCPServer, list[Subscription]] = {}
+            for subscription in due:
+                if subscription.server is not None:
+                    of_server.setdefault(subscription.server, []).append(subscription)
+            for server, subscriptions in of_server.items():
+                for start in range(0, len(subscriptions), MAX_CREDENTIALS):
+                    await _end_revoked(server, subscriptions[start : start + MAX_CREDENTIALS])
+        finally:
+            self._checking = None
+
+
+async def _end_revoked(server: MCPServer, subscriptions: Sequence[Subscription]) -> None:
+    principals = [subscription.principal for subscription in subscriptions if subscription.principal is not None]
+    try:
+        ended = {
+            id(principal) for principal in await checking_pool(server).sync(partial(find_ended, principals, server))
+        }
+    except DatabaseError as error:  # nobody can use a credential meanwhile; looked up again after the next interval
+        log_rate_limited(logging.WARNING, "the credentials of open streams cannot be checked, retrying: %s", error)
+        return
+    for subscription in subscriptions:
+        if id(subscription.principal) in ended:
+            try:
+                subscription.revoke()
+            except Exception as error:  # noqa: BLE001 - the others must end too
+                log_rate_limited(logging.ERROR, "a stream could not be notified that it ended: %r", error)
 
 
 async def _clear() -> None:
@@ -365,27 +472,39 @@ def _end(subscription: Subscription) -> None:
 _followers: WeakKeyDictionary[asyncio.AbstractEventLoop, Follower] = WeakKeyDictionary()
 
 
-async def follow(*topics: str, principal: Principal | None = None) -> Subscription:
-    """Subscribe to events of *topics* from now on.
+async def follow(*topics: str, principal: Principal | None = None, server: MCPServer | None = None) -> Subscription:
+    """Subscribe to all events of *topics* that are committed after this returned.
 
-    Events of the last seconds may be included; compare ids with ``position()``.
+    Earlier ones may be included; compare ids with ``position()``.
 
     Args:
         principal: the caller; the subscription ends with the credential.
+        server: the endpoint whose authentication classes look the credential up again now and then.
     """
-    return await _follower().join(topics, principal)
+    return await _follower().join(topics, principal, server)
 
 
 async def position() -> int:
     """Return the id of the newest event, or 0 while the database is unavailable."""
-    return await _follower().newest() or 0
+    return await newest_position() or 0
+
+
+async def newest_position() -> int | None:
+    """Return the newest id, or None while it cannot be read, which must not deny a stream."""
+    try:
+        return await free_pool().sync(event_store.newest)
+    except Exception as error:  # noqa: BLE001 - the database, no thread, no memory
+        _cannot_read(error)
+        return None
 
 
 def _follower() -> Follower:
     loop = asyncio.get_running_loop()
     follower = _followers.get(loop)
     if follower is None:
-        follower = _followers[loop] = Follower(loop)
+        for closed in [loop for loop in _followers if loop.is_closed()]:  # whose streams were never closed
+            del _followers[closed]
+        follower = _followers[loop] = Follower()
     return follower
 
 

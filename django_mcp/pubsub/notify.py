@@ -4,15 +4,17 @@ Without a layer that processes share, they poll every ``POLL_INTERVAL``.
 """
 
 import asyncio
+import atexit
 import logging
+import os
+import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import cache
 from typing import Any
-from weakref import WeakSet
+from weakref import ReferenceType, WeakSet, ref
 
-from asgiref.sync import async_to_sync
 from django.conf import settings
 
 logger = logging.getLogger("django_mcp")
@@ -22,7 +24,7 @@ MESSAGE = {"type": "ring"}
 
 
 class Listener:
-    """Receives notifications on an event loop.
+    """Receives notifications on an event loop. Does not keep the loop alive.
 
     Args:
         heard: called for each, and when events should be read anyway.
@@ -31,8 +33,8 @@ class Listener:
         works: whether those of other processes arrive.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, heard: Callable[[], None]) -> None:
-        self.loop = loop
+    def __init__(self, heard: Callable[[], None]) -> None:
+        self.loop: ReferenceType[asyncio.AbstractEventLoop] | None = None
         self.heard = heard
         self.works = False
         self._task: asyncio.Task[None] | None = None
@@ -40,10 +42,12 @@ class Listener:
         self._channel: str | None = None
 
     def start(self) -> None:
-        """Start listening."""
+        """Start listening on the running loop, if it was not started."""
+        loop = asyncio.get_running_loop()
+        self.loop = ref(loop)
         _listeners.add(self)
-        if shared_layer() is not None:
-            self._task = self.loop.create_task(self._listen())
+        if self._task is None and shared_layer() is not None:
+            self._task = loop.create_task(self._listen())
 
     async def stop(self) -> None:
         """Stop listening."""
@@ -83,8 +87,12 @@ class Listener:
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _join(self, layer: Any) -> None:
-        if self._channel is None:
-            self._channel = await layer.new_channel()
+        if self._channel is not None:
+            # The Pub/Sub layer of channels_redis forgets a channel when receive() is cancelled, and refuses it then.
+            with suppress(Exception):
+                await layer.group_add(GROUP, self._channel)
+                return
+        self._channel = await layer.new_channel()
         await layer.group_add(GROUP, self._channel)
 
 
@@ -106,9 +114,20 @@ class _Outage:
 
 
 _outage = _Outage()
+
+
+def layer_is_away() -> bool:
+    """Return True if this process cannot send through the channel layer, as far as it has tried."""
+    return _outage.told
+
+
 RENEW_SECONDS = 3600
 RETRY_SECONDS = 1
 AGAIN_SECONDS = 0.1
+SEND_SECONDS = 5.0
+"""Limit for sending one notification."""
+EXIT_SECONDS = 1.0
+"""How long a process that ends waits for its last notification."""
 _listeners: WeakSet[Listener] = WeakSet()
 
 
@@ -129,34 +148,90 @@ def _layers() -> Any:
 
 
 def ring() -> None:
-    """Notify of new events. Thread-safe; never raises."""
-    loops: list[asyncio.AbstractEventLoop] = []
+    """Notify of new events. Thread-safe; never raises, and never waits for the layer."""
     for listener in list(_listeners):
+        loop = None if listener.loop is None else listener.loop()
         try:
-            listener.loop.call_soon_threadsafe(listener.heard)
-            loops.append(listener.loop)
+            if loop is not None:
+                loop.call_soon_threadsafe(listener.heard)
+                continue
         except RuntimeError:  # the loop is closed
-            _listeners.discard(listener)
-    layer = shared_layer()
-    if layer is None:
+            pass
+        _listeners.discard(listener)
+    if shared_layer() is None:
         return
     try:
-        if loops:  # a layer's connections belong to an event loop
-            asyncio.run_coroutine_threadsafe(_send(layer), loops[0])
-        else:
-            async_to_sync(_send)(layer)
-    except Exception:
+        _sender.ring()
+    except Exception:  # for example no thread can be started
         logger.debug("other processes could not be notified", exc_info=True)
 
 
-async def _send(layer: Any) -> None:
-    """Send, with one retry: after an outage connections are broken."""
+class _Sender:
+    """Notifies other processes, in a thread that lives from the first notification on.
+
+    It has an event loop of its own, since a layer's connections belong to one and most callers have none, and so one
+    connection. Those notified while a message is on its way are sent as one afterwards, so nothing piles up while Redis
+    is away.
+    """
+
+    def __init__(self) -> None:
+        self._is_registered = False
+        self.forget()
+
+    def forget(self) -> None:
+        """Start anew in a child process: the thread is the parent's, and the lock may be held."""
+        self._changed = threading.Condition()
+        self._asked = self._sent = 0
+        self._thread: threading.Thread | None = None
+
+    def ring(self) -> None:
+        """Send a message soon."""
+        with self._changed:
+            self._asked += 1
+            if self._thread is None:
+                thread = threading.Thread(target=self._work, name="django-mcp-notify", daemon=True)
+                thread.start()
+                self._thread = thread
+                if not self._is_registered:
+                    self._is_registered = True
+                    atexit.register(self.flush)
+            self._changed.notify_all()
+
+    def flush(self) -> None:
+        """Wait, not for long, until all is sent: a command may end right after its commit."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._sent >= self._asked, EXIT_SECONDS)
+
+    def _work(self) -> None:
+        with closing(asyncio.new_event_loop()) as loop:
+            while True:
+                with self._changed:
+                    self._changed.wait_for(lambda: self._asked > self._sent)
+                    asked = self._asked
+                is_sent = loop.run_until_complete(_send())
+                with self._changed:
+                    self._sent = asked
+                    self._changed.notify_all()
+                if not is_sent:
+                    time.sleep(RETRY_SECONDS)
+
+
+_sender = _Sender()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: _sender.forget())  # noqa: PLW0108 - tests have another sender
+
+
+async def _send() -> bool:
+    """Send, with one retry: after an outage connections are broken. Return False if that failed too."""
     for last in (False, True):
         try:
-            await layer.group_send(GROUP, MESSAGE)
+            if (layer := shared_layer()) is not None:
+                async with asyncio.timeout(SEND_SECONDS):
+                    await layer.group_send(GROUP, MESSAGE)
         except Exception as error:  # noqa: BLE001 - each layer has errors of its own
             if last:
                 _outage.begins(error)
         else:
             _outage.ends()
-            return
+            return True
+    return False

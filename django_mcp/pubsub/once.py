@@ -1,4 +1,9 @@
-"""``ctx.once`` and idempotency records: steps and calls that run once, however often they are repeated."""
+"""``ctx.once`` and idempotency records: steps and calls that run once, however often they are repeated.
+
+A step lives as long as what guards it. Under an idempotency key it expires with the key's own row, and each attempt
+extends both together. Under a call's id it outlives the last round that the call may have. An expired row counts as
+deleted, so no answer depends on when ``mcp_clear`` runs.
+"""
 
 import asyncio
 import datetime
@@ -7,7 +12,8 @@ import json
 import secrets
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -17,7 +23,7 @@ from django.utils import timezone
 from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.channel import Cancelled, Channel
-from django_mcp.core.concurrency import PATIENCE_SECONDS, Runner, aside, shared_pool
+from django_mcp.core.concurrency import PATIENCE_SECONDS, Runner, aside, free_pool
 from django_mcp.models import Step
 from django_mcp.primitives.base import ToolError, sendable
 from django_mcp.protocol.jsonrpc import encode
@@ -42,14 +48,19 @@ class StepRecord:
     Args:
         call: digest of caller, endpoint, host, tool and key: 64 characters.
         arguments: their digest.
-        own: identifies an attempt that may restart after its process died.
+        own: id of the task whose runs are one attempt, which may restart after its process died.
         is_shared: see ``core.channel.IdempotencyRecord``.
+
+    Attributes:
+        expires: when the key expires; later once the attempt begins.
     """
 
     def __init__(self, call: str, arguments: str, own: str | None = None, *, is_shared: bool = False) -> None:
         self.is_shared = is_shared
         self._call = call
         self._arguments = arguments
+        self._is_task = own is not None
+        self.expires = _expiry()
         self._claim = {"arguments": arguments, "try": own or secrets.token_hex(8)}
         self.acts = hashlib.sha256(f"{call} {arguments}".encode()).hexdigest()
 
@@ -57,26 +68,38 @@ class StepRecord:
         """See ``core.channel.IdempotencyRecord``. Committed immediately, for every process to see."""
         if not database.has_database():
             return None
+        self.expires = _expiry()
         step = self._step()  # without the write lock, which a running call may hold
-        if step is not None and step.expires < timezone.now():
+        if step is not None and step.expires <= timezone.now():
             step.delete()
             step = None
         if step is None:
             try:
                 with database.atomic():
-                    Step.objects.create(call=self._call, key=KEY, value=self._claim, expires=_expiry())
+                    Step.objects.create(call=self._call, key=KEY, value=self._claim, expires=self.expires)
+                    self._extend()
             except IntegrityError:
                 step = self._step()
             else:
                 return None
         if step is not None and not step.done and step.value == self._claim:
+            with database.atomic():
+                self._own().update(expires=self.expires)
+                self._extend()
             return None
         return self._kept(step)
+
+    def _extend(self) -> None:
+        """Let what else the key guards expire with it. In this order everywhere, as two transactions may do so."""
+        alive = Step.objects.filter(expires__gt=timezone.now())
+        if self._is_task:
+            alive.filter(call=self._call, key=TASK).update(expires=self.expires)
+        alive.filter(call=self.acts).update(expires=self.expires)
 
     def kept(self) -> dict[str, Any] | None:
         """See ``core.channel.IdempotencyRecord``."""
         step = None if not database.has_database() else self._step()
-        if step is None or not step.done or step.expires < timezone.now():
+        if step is None or not step.done or step.expires <= timezone.now():
             return None
         return self._kept(step)
 
@@ -97,9 +120,10 @@ class StepRecord:
         except (OperationalError, InterfaceError) as error:
             if time.monotonic() < until and database.is_temporary(error):
                 # A timer blocks neither the caller nor a thread of the pool, which manages the connections.
-                again = threading.Timer(settings.POLL_INTERVAL, shared_pool().begin, [lambda: self._forget(until)])
+                again = threading.Timer(settings.POLL_INTERVAL, free_pool().begin, [lambda: self._forget(until)])
                 again.daemon = True
-                again.start()
+                with suppress(RuntimeError):  # no thread: the record expires, and must not hide the call's own error
+                    again.start()
 
     def task(self) -> str | None:
         """See ``core.channel.IdempotencyRecord``."""
@@ -113,14 +137,19 @@ class StepRecord:
 
     def note_task(self, task_id: str, before: str | None) -> bool:
         """See ``core.channel.IdempotencyRecord``. In the transaction that creates the task."""
+        self.expires = _expiry()
         noted = Step.objects.filter(call=self._call, key=TASK)
         value = {"arguments": self._arguments, "task": task_id}
         if before is not None:
             of_before = noted.filter(value={"arguments": self._arguments, "task": before})
-            return bool(of_before.update(value=value, expires=_expiry()))
-        noted.filter(expires__lte=timezone.now()).delete()
-        fields = {"value": value, "done": True, "expires": _expiry()}
-        return Step.objects.get_or_create(call=self._call, key=TASK, defaults=fields)[1]
+            is_noted = bool(of_before.update(value=value, expires=self.expires))
+        else:
+            noted.filter(expires__lte=timezone.now()).delete()
+            fields = {"value": value, "done": True, "expires": self.expires}
+            is_noted = Step.objects.get_or_create(call=self._call, key=TASK, defaults=fields)[1]
+        if is_noted:  # acts of an earlier task that failed
+            self._extend()
+        return is_noted
 
     def _kept(self, step: Step | None) -> dict[str, Any]:
         if step is not None and step.value["arguments"] != self._arguments:
@@ -154,19 +183,48 @@ NOT_KEPT = (
 )
 
 
-def take(call: str, key: str) -> bool:
-    """Store a step. Return True for the first caller, also among concurrent ones."""
+LOCK = "lock"
+LOCK_SECONDS = 24 * 60 * 60
+
+
+def lock(*name: str) -> None:
+    """Have all others with the same name wait, in every process, until the current transaction ends.
+
+    For limits: rows that others are about to insert cannot be counted. The first statement writes, as a transaction of
+    SQLite that reads first fails if another one writes meanwhile.
+    """
+    call = hashlib.sha256("\0".join(name).encode()).hexdigest()
+    rows = Step.objects.filter(call=call, key=LOCK)
+    if not rows.update(done=True):
+        expires = timezone.now() + datetime.timedelta(seconds=LOCK_SECONDS)
+        Step.objects.bulk_create([Step(call=call, key=LOCK, done=True, expires=expires)], ignore_conflicts=True)
+        rows.update(done=True)
+
+
+def take(call: str, key: str, expires: datetime.datetime | None = None) -> bool:
+    """Store a step. Return True for the first caller, also among concurrent ones.
+
+    *expires* is by default that of ``expiry``.
+    """
     if not database.has_database():
         return True
+    fields = {"done": False, "value": None, "expires": expires or expiry()}
+    now = timezone.now()
     try:
         with database.atomic():  # a savepoint if a transaction is open
-            Step.objects.create(call=call, key=key, expires=expiry())
+            Step.objects.create(call=call, key=key, **fields)
     except IntegrityError:
-        return False
+        # An expired one is taken over by a conditional UPDATE, which succeeds for one of several callers.
+        expired = Step.objects.filter(call=call, key=key, expires__lte=now)
+        return bool(expired.update(created=now, **fields))
     return True
 
 
-def once(calls: Sequence[str], name: str, function: Callable[[], T], readable: Sequence[str] | None = None) -> T:
+Calls = Mapping[str, datetime.datetime]
+"""Ids under which steps of a call are stored, and when they expire."""
+
+
+def once(calls: Calls, name: str, function: Callable[[], T], readable: Sequence[str] | None = None) -> T:
     """Run a step once, and return its result, new or stored.
 
     Args:
@@ -201,7 +259,7 @@ def once(calls: Sequence[str], name: str, function: Callable[[], T], readable: S
 
 
 async def aonce(
-    calls: Sequence[str],
+    calls: Calls,
     name: str,
     function: Callable[[], Awaitable[T]],
     runner: Runner,
@@ -211,17 +269,17 @@ async def aonce(
     if not database.has_database():
         return await function()
     key = f"once:{name}"
-    if not await aside(runner, partial(_take_all, calls, key)):
-        return cast("T", await aside(runner, partial(_kept, calls, name, key, readable)))
+    if not await aside(runner.own, partial(_take_all, calls, key)):
+        return cast("T", await aside(runner.own, partial(_kept, calls, name, key, readable)))
     try:
         value = await function()
     except (Cancelled, asyncio.CancelledError):
         raise
     except BaseException:
-        await aside(runner, partial(_forget, calls, key))
+        await aside(runner.own, partial(_forget, calls, key))
         raise
     kept, wrong = _storable(value)
-    await aside(runner, partial(_keep, calls, key, kept))
+    await aside(runner.own, partial(_keep, calls, key, kept))
     if wrong is not None:
         raise TypeError(NOT_KEPT.format(name=name, kind=type(value).__name__)) from wrong
     return value
@@ -236,36 +294,48 @@ def _storable(value: Any) -> tuple[Any, Exception | None]:
     return sendable(value), None
 
 
-def expiry() -> datetime.datetime:
-    """Return when no answer can continue a step's call any more."""
-    return timezone.now() + datetime.timedelta(seconds=max(2 * settings.ELICITATION_TTL, settings.TASK_TTL))
+def expiry(until: datetime.datetime | None = None) -> datetime.datetime:
+    """Return when the steps of a call expire.
+
+    Args:
+        until: when its last round may begin; by default that of a question asked now. A round has ``ELICITATION_TTL``
+            or ``TASK_TTL``, whichever is longer, to come to its steps.
+    """
+    until = until or timezone.now() + datetime.timedelta(seconds=settings.ELICITATION_TTL)
+    return until + datetime.timedelta(seconds=max(settings.ELICITATION_TTL, settings.TASK_TTL))
 
 
-def _take_all(calls: Sequence[str], key: str) -> bool:
+def extend(call: str, until: datetime.datetime | None = None) -> None:
+    """Let the steps of a call that asks outlive the round in which it is answered; see ``expiry``."""
+    if database.has_database():
+        Step.objects.filter(call=call, expires__gt=timezone.now()).update(expires=expiry(until))
+
+
+def _take_all(calls: Calls, key: str) -> bool:
     """Store the step under all *calls*, or return False if one has it."""
     taken: list[str] = []
-    for call in calls:
-        if not take(call, key):
+    for call, expires in calls.items():
+        if not take(call, key, expires):
             _forget(taken, key)
             return False
         taken.append(call)
     return True
 
 
-def _keep(calls: Sequence[str], key: str, value: Any) -> None:
-    Step.objects.filter(call__in=calls, key=key).update(done=True, value=value)
+def _keep(calls: Iterable[str], key: str, value: Any) -> None:
+    Step.objects.filter(call__in=list(calls), key=key).update(done=True, value=value)
 
 
-def _forget(calls: Sequence[str], key: str) -> None:
+def _forget(calls: Collection[str], key: str) -> None:
     if calls:
-        Step.objects.filter(call__in=calls, key=key, done=False).delete()
+        Step.objects.filter(call__in=list(calls), key=key, done=False).delete()
 
 
-def _kept(calls: Sequence[str], name: str, key: str, readable: Sequence[str] | None) -> Any:
+def _kept(calls: Calls, name: str, key: str, readable: Sequence[str] | None) -> Any:
     """Return the stored result, after storing it under all *calls*."""
-    steps = list(Step.objects.filter(call__in=calls, key=key))
-    step = next((each for each in steps if each.done and (readable is None or each.call in readable)), None)
-    if step is None and any(each.done for each in steps):
+    steps = list(Step.objects.filter(call__in=list(calls), key=key, expires__gt=timezone.now()))
+    step = next((other for other in steps if other.done and (readable is None or other.call in readable)), None)
+    if step is None and any(other.done for other in steps):
         msg = f"Step {name!r} has already run. Its result is not returned to callers without authentication."
         raise ToolError(msg)
     if step is None:
@@ -274,10 +344,10 @@ def _kept(calls: Sequence[str], name: str, key: str, readable: Sequence[str] | N
             "before you call again."
         )
         raise ToolError(msg)
-    for call in set(calls).difference(each.call for each in steps):
-        fields = {"done": True, "value": step.value, "expires": step.expires}
+    for call in set(calls).difference(other.call for other in steps):
+        fields = {"done": True, "value": step.value, "expires": calls[call]}
         with database.atomic():
-            Step.objects.get_or_create(call=call, key=key, defaults=fields)
+            Step.objects.update_or_create(call=call, key=key, defaults=fields)  # one that is there has expired
     if isinstance(step.value, dict) and UNKEPT in step.value:
         msg = f"Step {name!r} has already run, but its result could not be stored. Check whether it took effect."
         raise ToolError(msg)
@@ -286,6 +356,9 @@ def _kept(calls: Sequence[str], name: str, key: str, readable: Sequence[str] | N
 
 class StepChannel(Channel):
     """Stores steps in the database."""
+
+    _key: StepRecord | None = None
+    has_steps = False
 
     def once(self, key: str, function: Callable[[], T]) -> T:
         """See ``core.channel.Channel``."""
@@ -297,12 +370,25 @@ class StepChannel(Channel):
 
     def idempotency(self, call: str, arguments: str, *, is_shared: bool = False) -> StepRecord:
         """See ``core.channel.Channel``."""
-        return StepRecord(call, arguments, is_shared=is_shared)
+        self._key = StepRecord(call, arguments, self._attempt(), is_shared=is_shared)
+        return self._key
 
-    def _acts_of(self) -> list[str]:
+    def _attempt(self) -> str | None:
+        """Return what identifies all runs of a call that are one attempt, or None."""
+        return None
+
+    def _acts_of(self) -> Calls:
         """Return the call's id, and this round's idempotency key's, which rounds may change."""
-        return [self.dialogue.id] if self.acts is None else [self.acts, self.dialogue.id]
+        self.has_steps = True
+        own = {self.dialogue.id: self._expiry()}
+        if self.acts is None:
+            return own
+        return {self.acts: _expiry() if self._key is None else self._key.expires, **own}
 
-    def _readable(self) -> list[str]:
+    def _expiry(self) -> datetime.datetime:
+        """Return when the steps of the call expire, unless it asks and they are extended."""
+        return expiry()
+
+    def _readable(self) -> Sequence[str]:
         """Return those of ``_acts_of`` whose results this caller may read."""
-        return [self.dialogue.id] if self.shares_acts else self._acts_of()
+        return [self.dialogue.id] if self.shares_acts or self.acts is None else [self.acts, self.dialogue.id]

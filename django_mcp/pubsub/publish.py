@@ -8,12 +8,14 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
+from operator import or_
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from django.apps import apps
 from django.contrib.auth import get_user_model
+from django.core.exceptions import FieldDoesNotExist
 from django.db import DatabaseError, connections, models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.signals import m2m_changed, post_save, pre_delete, pre_save
@@ -21,7 +23,7 @@ from django.dispatch import receiver
 from django.utils.autoreload import autoreload_started
 
 from django_mcp.core import database
-from django_mcp.core.concurrency import on_event_loop, patiently, shared_pool
+from django_mcp.core.concurrency import free_pool, on_event_loop, patiently
 from django_mcp.core.database import tools_alias
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer, every_server, servers
@@ -57,17 +59,11 @@ def end_streams_of_user(pk: object) -> None:
 def end_streams(kind: str, id: str) -> None:  # noqa: A002
     """End a caller's streams in every process, once the transaction is committed.
 
-    The event is stored in the transaction, to be committed with it, and again after, because readers look back too
-    little for a long transaction.
-
     Args:
         kind: ``Principal.kind``.
         id: ``Principal.id``.
     """
-    tell = partial(event_store.append, [(revocation_topic(kind, id), REVOKED)])
-    if database.own_connection().in_atomic_block:
-        tell()
-    database.on_commit(tell)
+    event_store.append([(revocation_topic(kind, id), REVOKED)])
 
 
 def end_access(kind: str, id: str) -> None:  # noqa: A002
@@ -142,7 +138,7 @@ def _on_resource_updated(sender: MCPServer, uri: str, **_: Any) -> None:
 @receiver(rows_changed, dispatch_uid="django_mcp.live.changes")
 def _on_rows_changed(changes: Iterable[Change], **_: Any) -> None:
     """Store all changes with one statement."""
-    write = partial(event_store.append, [(topic(each.server), json.dumps(_message(each))) for each in changes])
+    write = partial(event_store.append, [(topic(change.server), json.dumps(_message(change))) for change in changes])
     if on_event_loop():
         _in_background(write)
     else:
@@ -169,7 +165,7 @@ def publish(messages: Sequence[tuple[str, Any]]) -> None:
 
 
 def _in_background(write: Callable[[], Any]) -> None:
-    future = asyncio.ensure_future(patiently(shared_pool(), write))
+    future = asyncio.ensure_future(patiently(free_pool(), write))
     _background.add(future)
     future.add_done_callback(_background.discard)
 
@@ -252,7 +248,7 @@ def _entries(
 
 
 def _asks_user(primitives: Iterable[Any]) -> bool:
-    return any(each.asks_user for each in primitives)
+    return any(primitive.asks_user for primitive in primitives)
 
 
 def _is_of_interest() -> bool:
@@ -264,20 +260,37 @@ def _is_of_interest() -> bool:
 
 
 def connect_permissions() -> None:
-    """Connect to users, groups and permissions, as far as the user model has them."""
+    """Connect to users, groups and permissions, as far as the user model has them. They may be a site's own models."""
     user = get_user_model()
-    pre_save.connect(_user_is_saved, sender=user, dispatch_uid=UID)
-    post_save.connect(_user_was_saved, sender=user, dispatch_uid=UID)
+    for model in classes_of(user):
+        pre_save.connect(_user_is_saved, sender=model, dispatch_uid=UID)
+        post_save.connect(_user_was_saved, sender=model, dispatch_uid=UID)
     for name in ("groups", "user_permissions"):
         if through := getattr(getattr(user, name, None), "through", None):
             m2m_changed.connect(_users_changed, sender=through, dispatch_uid=UID)
-    if apps.is_installed("django.contrib.auth"):
-        from django.contrib.auth.models import Group, Permission  # noqa: PLC0415 - only where they are installed
+    group, permission = _related(user, "groups"), _related(user, "user_permissions")
+    if through := getattr(getattr(group, "permissions", None), "through", None):
+        m2m_changed.connect(_groups_changed, sender=through, dispatch_uid=UID)
+    for model in classes_of(group):
+        post_save.connect(_group_was_saved, sender=model, dispatch_uid=UID)
+    for model in (*classes_of(group), *classes_of(permission)):
+        pre_delete.connect(_is_deleted, sender=model, dispatch_uid=UID)
 
-        m2m_changed.connect(_groups_changed, sender=Group.permissions.through, dispatch_uid=UID)
-        post_save.connect(_group_was_saved, sender=Group, dispatch_uid=UID)
-        for model in (Group, Permission):
-            pre_delete.connect(_is_deleted, sender=model, dispatch_uid=UID)
+
+def _related(user: Any, name: str) -> Any:
+    try:
+        return user._meta.get_field(name).related_model  # noqa: SLF001 - Django's documented API
+    except FieldDoesNotExist:
+        return None
+
+
+def _permissions(group: Any) -> Any:
+    return None if group is None else _related(group, "permissions")
+
+
+def classes_of(model: Any) -> list[Any]:
+    """Return a model, its proxies and its children. Signals are sent by the class that is saved or deleted."""
+    return [] if model is None else [kind for kind in apps.get_models() if issubclass(kind, model)]
 
 
 def differs(instance: models.Model, names: Iterable[str], update_fields: Collection[str] | None) -> bool:
@@ -320,7 +333,8 @@ def _groups_changed(instance: Any, action: str, reverse: bool, pk_set: Collectio
     if not reverse:
         _changed_having(instance)
     elif _is_of_interest():
-        groups = instance.group_set.values("pk") if pk_set is None else pk_set
+        group = _related(get_user_model(), "groups")
+        groups = group._base_manager.filter(permissions=instance.pk).values("pk") if pk_set is None else pk_set  # noqa: SLF001
         _changed_of(_users(groups__in=groups))
 
 
@@ -337,10 +351,15 @@ def _changed_having(instance: Any) -> None:
     """Publish for users with a group or permission, direct or by group."""
     if not _is_of_interest():
         return
-    if instance._meta.model_name == "group":  # noqa: SLF001 - Django's documented API
-        _changed_of(_users(groups=instance))
-    else:
-        _changed_of(_users(models.Q(user_permissions=instance) | models.Q(groups__permissions=instance)))
+    group = _related(get_user_model(), "groups")
+    if group is not None and isinstance(instance, group):
+        _changed_of(_users(groups=instance.pk))
+        return
+    own = _related(get_user_model(), "user_permissions")
+    ways = {"user_permissions": own, "groups__permissions": _permissions(group)}
+    wanted = [models.Q(**{way: instance.pk}) for way, model in ways.items() if model and isinstance(instance, model)]
+    if wanted:
+        _changed_of(_users(reduce(or_, wanted)))
 
 
 def _users(*wanted: models.Q, **more: Any) -> list[Any]:

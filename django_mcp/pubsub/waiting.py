@@ -45,7 +45,7 @@ async def wait_for(
     if context.runner.is_inline:
         return _wait_here(context, look, has_come, seconds)
     look_there = partial(patiently, context.runner, look)
-    subscription = await follow(topic, principal=context.principal)
+    subscription = await follow(topic, principal=context.principal, server=context.server)
     if wants is not None:
         subscription.wants = wants
     try:

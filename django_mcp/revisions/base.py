@@ -10,11 +10,21 @@ from django_mcp.core.channel import Channel
 from django_mcp.core.concurrency import Runner
 from django_mcp.core.context import Context
 from django_mcp.core.database import NOT_MIGRATED, is_unmigrated
+from django_mcp.core.failures import report_crash
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
 from django_mcp.protocol import headers, meta
 from django_mcp.protocol.errors import InternalError, RequestId
-from django_mcp.protocol.jsonrpc import JSONRPC, Request, Result, UnencodableResult, encode, encode_error, encode_result
+from django_mcp.protocol.jsonrpc import (
+    JSONRPC,
+    Request,
+    Result,
+    UnencodableResult,
+    encode,
+    encode_error,
+    encode_fields,
+    encode_result,
+)
 from django_mcp.protocol.meta import meta_of
 
 logger = logging.getLogger("django_mcp")
@@ -31,12 +41,14 @@ class Event(NamedTuple):
         data: a JSON-RPC message; empty for an event that only makes the client reconnect.
         id: where to resume after this event; empty if the stream cannot be resumed.
         retry: milliseconds before reconnecting.
+        is_optional: a progress or log message, which may be left out if there are too many.
     """
 
     data: bytes = b""
     id: str = ""
     retry: int | None = None
     kind: str = "message"
+    is_optional: bool = False
 
 
 KEEP_ALIVE = Event(kind="")
@@ -187,7 +199,11 @@ def response(
     try:
         kept = result.encoded
         if kept is None:
-            return encode_result(request_id, finish(result, server))
+            fields = finish(result, server)
+            if result.parts is None:
+                return encode_result(request_id, fields)
+            own = {name: data for name, data in result.parts.items() if fields[name] is result.fields[name]}
+            return encode_result(request_id, encode_fields(fields, own))
         if version not in kept:
             kept[version] = encode(finish(result, server))
         return encode_result(request_id, kept[version])
@@ -206,11 +222,9 @@ def adopt_key(request: Request, mcp_request: MCPRequest) -> None:
         request.params["_meta"] = {**meta_of(request.params), meta.IDEMPOTENCY_KEY: key}
 
 
-def failure(request_id: RequestId | None, error: Exception) -> bytes:
+def failure(request_id: RequestId | None, error: BaseException) -> bytes:
     """Log an unexpected exception; return the response."""
-    reference = secrets.token_hex(4)
-    logger.error("[%s] request %r failed", reference, request_id, exc_info=error)
-    message = f"Internal server error. Details are in the server's log under reference {reference}."
+    message = report_crash(error, f"request {request_id!r}")
     if is_unmigrated(error):
         message = NOT_MIGRATED
     return encode_error(request_id, InternalError(message))

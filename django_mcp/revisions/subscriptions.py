@@ -9,9 +9,10 @@ transport of new entries.
 
 import asyncio
 import logging
+import sys
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import aclosing
 from functools import partial
@@ -59,7 +60,8 @@ class SubscriptionFilter:
     __slots__ = ("_edge", "_methods", "_principal", "_server", "lost", "uris")
 
     def __init__(self, mcp_request: MCPRequest, methods: Collection[str], uris: Iterable[str] = ()) -> None:
-        self.uris: AbstractSet[str] = frozenset(uris) or NONE
+        # Interned, because many streams subscribe to the same resources.
+        self.uris: AbstractSet[str] = frozenset(map(sys.intern, uris)) or NONE
         self.lost: AbstractSet[str] = NONE
         self._server, self._principal = mcp_request.server, mcp_request.principal
         self._edge = mcp_request.edge
@@ -80,7 +82,7 @@ class SubscriptionFilter:
             await asyncio.sleep(after)
         known = await self.known(_uris(change for _, change in wanted))
         if known is None:  # the other entries may still be sent
-            return [each for entry in asked for each in await self.told([entry])] if len(asked) > 1 else []
+            return [notice for entry in asked for notice in await self.told([entry])] if len(asked) > 1 else []
         told: dict[Any, ResourceNotification] = {}
         for number, change in wanted:
             uri, about = change["params"].get("uri"), change.get("about")
@@ -132,40 +134,97 @@ def _uris(wanted: Iterable[Mapping[str, Any]]) -> Iterable[str]:
 
 RETRY_SECONDS = 60
 """Retry delay for a caller with too many open streams."""
+MAX_SUBSCRIBED_BYTES = 16 * 1024 * 1024
+"""Memory for the URIs to which a caller's open streams in this process subscribe."""
+URI_BYTES = 250
+"""Memory for a URI besides its characters: the string, its place in a set, and among all interned strings."""
 
-_open: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
-"""Slots in use in this process, by caller."""
+_open: defaultdict[tuple[str, str, str], dict[int, int]] = defaultdict(dict)
+"""Slots in use in this process with the memory of their URIs, by caller."""
+
+
+def size_of(uris: Iterable[str]) -> int:
+    """Return about how many bytes a stream needs for *uris*."""
+    return sum(len(uri) + URI_BYTES for uri in uris)
 
 
 class StreamSlot:
     """One of a caller's open streams in this process; released when closed or garbage collected.
 
+    Args:
+        principal: the caller.
+        size: see ``size_of``, of the resources to which the stream subscribes.
+        replaced: the slot of a stream that ends when this one begins.
+        kind: streams of another kind are counted separately.
+
     Raises:
-        TooManyRequests: the caller has ``MAX_STREAMS_PER_CALLER`` open streams.
+        TooManyRequests: the caller has ``MAX_STREAMS_PER_CALLER`` open streams, or they subscribe to too much.
     """
 
     __slots__ = ("_caller",)
 
-    def __init__(self, principal: Principal) -> None:
-        self._caller: tuple[str, str] | None = None
-        caller = principal.kind, principal.id
-        if len(_open[caller]) >= settings.MAX_STREAMS_PER_CALLER:
+    def __init__(
+        self, principal: Principal, *, size: int = 0, replaced: "StreamSlot | None" = None, kind: str = ""
+    ) -> None:
+        self._caller: tuple[str, str, str] | None = None
+        caller = principal.kind, principal.id, kind
+        taken = _open.get(caller, {})
+        if len(taken) - (id(replaced) in taken) >= settings.MAX_STREAMS_PER_CALLER:
             most = settings.MAX_STREAMS_PER_CALLER
             reason = f"You have {most} open streams, the maximum. Close one of them."
             raise TooManyRequests(RETRY_SECONDS, reason)
+        if size and sum(taken.values()) + size > MAX_SUBSCRIBED_BYTES:
+            reason = "Your open streams subscribe to too many resources. Close one of them."
+            raise TooManyRequests(RETRY_SECONDS, reason)
         self._caller = caller
-        _open[caller].add(id(self))
+        _open[caller][id(self)] = size
+
+    def grow(self, size: int) -> bool:
+        """Count further resources; return False if the caller's streams subscribe to too much."""
+        if self._caller is None:
+            return True
+        taken = _open[self._caller]
+        taken[id(self)] += size
+        return sum(taken.values()) <= MAX_SUBSCRIBED_BYTES
 
     def close(self) -> None:
         """Release the slot."""
         caller, self._caller = self._caller, None
         if caller is not None:
             taken = _open[caller]
-            taken.discard(id(self))
+            taken.pop(id(self), None)
             if not taken:
                 _open.pop(caller, None)
 
     __del__ = close  # a stream that never began is not closed
+
+
+class SlotStream:
+    """A stream of events with its slot, which is released when it is closed.
+
+    Not by the generator: closing one that never began runs no ``finally``.
+
+    Args:
+        events: the events.
+        slot: see ``StreamSlot``; None if the stream is not counted.
+    """
+
+    __slots__ = ("_events", "_slot")
+
+    def __init__(self, events: AsyncGenerator[Event, None], slot: StreamSlot | None) -> None:
+        self._events, self._slot = events, slot
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        """Iterate over the events."""
+        return self._events
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        try:
+            await self._events.aclose()
+        finally:
+            if self._slot is not None:
+                self._slot.close()
 
 
 class ParkedStream(ABC):
@@ -209,9 +268,12 @@ class ParkedStream(ABC):
         return self._reading
 
     async def aclose(self) -> None:
-        """Close the stream."""
-        if self._reading is not None:
-            await self._reading.aclose()
+        """Close the stream, also one that never began."""
+        try:
+            if self._reading is not None:
+                await self._reading.aclose()
+        finally:
+            self.close()
 
     async def _events(self) -> AsyncGenerator[Event, None]:
         try:
@@ -224,6 +286,8 @@ class ParkedStream(ABC):
                     if not entries:
                         yield KEEP_ALIVE
                     for event in await self.tell(entries):
+                        if self.subscription.revoked:  # meanwhile
+                            break
                         yield event
                     if self.is_over:
                         return

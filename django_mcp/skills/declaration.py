@@ -69,7 +69,7 @@ def skill(
         raise ImproperlyConfigured(msg)
     given = {"permission": permission, "groups": groups, "scopes": scopes, "visible": visible, "tags": tags}
     servers = None if server is None else servers_of(server)
-    if wrong := [each for each in servers or () if not isinstance(each, MCPServer)]:
+    if wrong := [entry for entry in servers or () if not isinstance(entry, MCPServer)]:
         msg = f"skill({_named(key)}): server must be an endpoint, not {wrong[0]!r}; skills have no namespace."
         raise ImproperlyConfigured(msg)
     options = {name: value for name, value in given.items() if value is not None}
@@ -93,7 +93,7 @@ def check_declared(found: dict[str, Found], wrong: Collection[str] = ()) -> None
 
     *wrong* are paths of skills with errors.
     """
-    apps = {each.app for each in found.values()}
+    apps = {skill.app for skill in found.values()}
     for key in _declared:
         app, path = key
         if path not in found and path not in wrong and app not in apps and not (wrong and path is None):

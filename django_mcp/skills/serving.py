@@ -67,7 +67,7 @@ class SkillFiles(Resource):
             return contents(folder.files[path])
 
         def exist(_ctx: Any, wanted: Sequence[Mapping[str, Any]]) -> list[bool]:
-            return [each["path"] in folder.files for each in wanted]
+            return [skill["path"] in folder.files for skill in wanted]
 
         super().__init__(
             read_file,
@@ -76,6 +76,7 @@ class SkillFiles(Resource):
             name=folder.where.name,
             description=f"Files of the skill {folder.where.name!r}, by their paths in its folder.",
             exists=exist,
+            unchecked=["path"],  # only compared with the names of files that were read at the start
             **options,
         )
 
@@ -95,7 +96,7 @@ DIRECTORY = "inode/directory"
 
 def skills_of(server: MCPServer) -> list[SkillResource]:
     """Return the skills of an endpoint in the order of its resources."""
-    return [each for each in server.resources.values() if isinstance(each, SkillResource)]
+    return [resource for resource in server.resources.values() if isinstance(resource, SkillResource)]
 
 
 async def list_skills(context: Context) -> Result:
@@ -159,7 +160,7 @@ def _directory(folder: Folder, uri: str) -> str | None:
     """Return the path of the directory at *uri* ("" for the skill's folder), or None."""
     if uri == folder.root:
         return ""
-    return next((each for each in folder.directories if folder.uri_of(each) == uri), None)
+    return next((directory for directory in folder.directories if folder.uri_of(directory) == uri), None)
 
 
 def _children(skill: SkillResource, path: str) -> Iterator[dict[str, Any]]:
@@ -176,10 +177,10 @@ def _children(skill: SkillResource, path: str) -> Iterator[dict[str, Any]]:
                 "mimeType": file.media_type,
                 "size": len(file.data),
             }
-    for each in folder.directories:
-        parent, _, name = each.rpartition("/")
+    for directory in folder.directories:
+        parent, _, name = directory.rpartition("/")
         if parent == path:
-            yield {"uri": folder.uri_of(each), "name": name, "mimeType": DIRECTORY}
+            yield {"uri": folder.uri_of(directory), "name": name, "mimeType": DIRECTORY}
 
 
 logger = logging.getLogger("django_mcp")
@@ -210,10 +211,10 @@ class Skills:
             check_declared(found, self.wrong)
         self.found, self._stamp, self.started = found, stamped, True
         self._serve(every_server())
-        for each in found.values():
-            if not any(each.folder.uri in server.resources for server in every_server()):
+        for skill in found.values():
+            if not any(skill.folder.uri in server.resources for server in every_server()):
                 words = "skill %s is not served: no endpoint serves skills, and skill() sets no server for it"
-                logger.warning(words, each.folder.where)
+                logger.warning(words, skill.folder.where)
 
     def refresh(self) -> bool:
         """Reload skills if a file changed, and return True if their content did. After an error the old ones stay."""
@@ -223,7 +224,7 @@ class Skills:
                 if stamped == self._stamp:
                     return False
                 found, wrong = find(self._roots())
-                if new := [each for path, each in wrong.items() if self.wrong.get(path) != each]:
+                if new := [problem for path, problem in wrong.items() if self.wrong.get(path) != problem]:
                     raise ImproperlyConfigured("\n".join(new))
                 check_declared(found, wrong)
             except OSError:  # a file is being written; the next call retries
@@ -243,7 +244,7 @@ class Skills:
         """Add the skills of an endpoint that it does not have yet."""
         server.refresh = self.refresh if settings.DEBUG else None
         takes = server.takes_skills  # before adding any: False for a default endpoint without other primitives
-        there = {each.folder.path for each in skills_of(server)}
+        there = {skill.folder.path for skill in skills_of(server)}
         for path, (app, folder) in self.found.items():
             declared = declared_of(path, app)
             wanted = takes if declared.servers is None else server in declared.servers
@@ -254,13 +255,13 @@ class Skills:
 
     def is_of_a_skill(self, file: Path) -> bool:
         """Return True if a file is in the folder of a skill."""
-        return any(file.is_relative_to(each.folder.where) for each in self.found.values())
+        return any(file.is_relative_to(skill.folder.where) for skill in self.found.values())
 
     def _serve(self, servers: Iterable[MCPServer]) -> None:
-        for each in servers:
-            each.remove(lambda primitive: primitive.extension is EXTENSION)
-        for each in servers:
-            self.place(each)
+        for server in servers:
+            server.remove(lambda primitive: primitive.extension is EXTENSION)
+        for server in servers:
+            self.place(server)
 
     def _stamped(self) -> dict[Root, frozenset[tuple[str, int, int]]]:
         return {root: stamp(root.path) for root in self._roots()}
@@ -272,7 +273,7 @@ skills = Skills(app_roots)
 
 def _digests(found: dict[str, Found]) -> dict[str, str]:
     return {
-        each.folder.uri_of(file.path): file.digest for each in found.values() for file in each.folder.files.values()
+        skill.folder.uri_of(file.path): file.digest for skill in found.values() for file in skill.folder.files.values()
     }
 
 

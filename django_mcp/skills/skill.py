@@ -113,8 +113,8 @@ class Folder:
     def entry(self) -> dict[str, object]:
         """The ``Skill`` object (Skills extension, Skill Entries)."""
         resources = [
-            {"uri": self.uri_of(each.path), "digest": each.digest, "size": len(each.data)}
-            for each in self.files.values()
+            {"uri": self.uri_of(file.path), "digest": file.digest, "size": len(file.data)}
+            for file in self.files.values()
         ]
         return {"uri": self.uri, "frontmatter": self.front_matter, "resources": resources}
 
@@ -122,7 +122,7 @@ class Folder:
 def read_folder(path: str, where: Path) -> Folder:
     """Read the skill in the folder *where*, or raise ImproperlyConfigured naming the file and the problem."""
     paths, directories = _walk(where)
-    if (size := sum(each.stat().st_size for each in paths.values())) > MAX_BYTES:
+    if (size := sum(file.stat().st_size for file in paths.values())) > MAX_BYTES:
         raise _error(where, f"has {size:,} bytes in its files; a skill has at most {MAX_BYTES:,}.")
     files = {}
     for name in sorted(paths, key=lambda name: (name != SKILL_FILE, name)):
@@ -136,10 +136,10 @@ def stamp(root: Path) -> frozenset[tuple[str, int, int]]:
     """Return the modification times and sizes of everything below *root*."""
     found = []
     for parent, directories, names in os.walk(root):
-        directories[:] = [each for each in directories if not is_left_out(each)]
-        for each in (*directories, *(name for name in names if not is_left_out(name))):
-            told = (Path(parent) / each).lstat()
-            found.append((os.path.join(parent, each), told.st_mtime_ns, told.st_size))  # noqa: PTH118
+        directories[:] = [directory for directory in directories if not is_left_out(directory)]
+        for name in (*directories, *(name for name in names if not is_left_out(name))):
+            told = (Path(parent) / name).lstat()
+            found.append((os.path.join(parent, name), told.st_mtime_ns, told.st_size))  # noqa: PTH118
     return frozenset(found)
 
 
@@ -157,36 +157,36 @@ def check_inside(path: Path, root: Path, where: Path) -> None:
 def _walk(where: Path) -> tuple[dict[str, Path], list[str]]:
     files: dict[str, Path] = {}
     directories: list[str] = []
-    for each in _inside(where, where):
-        path = each.relative_to(where).as_posix()
+    for file in _inside(where, where):
+        path = file.relative_to(where).as_posix()
         try:
             path.encode()
         except UnicodeEncodeError:
             raise _error(where, f"has a file name that is not UTF-8: {path!r}.") from None
-        if each.is_dir():
+        if file.is_dir():
             directories.append(path)
         else:
-            files[path] = each
+            files[path] = file
         if len(files) > MAX_FILES:
             raise _error(where, f"has more than {MAX_FILES} files, the limit for a skill.")
     return files, directories
 
 
 def _inside(folder: Path, where: Path) -> Iterator[Path]:
-    for each in sorted(folder.iterdir()):
-        if is_left_out(each.name):
+    for entry in sorted(folder.iterdir()):
+        if is_left_out(entry.name):
             continue
-        if each.is_symlink() and not each.exists():
-            raise _error(where, f"has a broken link: {each}.")
-        check_inside(each, where, where)
-        kind = each.stat().st_mode
-        if stat.S_ISDIR(kind) and each.is_symlink():
-            raise _error(where, f"has a link to a folder: {each}. Only files may be linked to.")
+        if entry.is_symlink() and not entry.exists():
+            raise _error(where, f"has a broken link: {entry}.")
+        check_inside(entry, where, where)
+        kind = entry.stat().st_mode
+        if stat.S_ISDIR(kind) and entry.is_symlink():
+            raise _error(where, f"has a link to a folder: {entry}. Only files may be linked to.")
         if not stat.S_ISDIR(kind) and not stat.S_ISREG(kind):
-            raise _error(where, f"has an entry that is neither a file nor a folder: {each}.")
-        yield each
+            raise _error(where, f"has an entry that is neither a file nor a folder: {entry}.")
+        yield entry
         if stat.S_ISDIR(kind):
-            yield from _inside(each, where)
+            yield from _inside(entry, where)
 
 
 def _read_front_matter(data: bytes, where: Path) -> FrontMatter:
@@ -257,7 +257,7 @@ def _problems(found: FrontMatter, folder: str) -> Iterator[str]:
 
 
 def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
 def _error(where: Path, words: str) -> ImproperlyConfigured:
@@ -280,7 +280,7 @@ class Found(NamedTuple):
 
 def app_roots() -> list[Root]:
     """Return the ``skills/`` folders of installed apps in the order of ``INSTALLED_APPS``."""
-    roots = (Root(each.label, Path(each.path) / "skills") for each in apps.get_app_configs())
+    roots = (Root(app_config.label, Path(app_config.path) / "skills") for app_config in apps.get_app_configs())
     return [root for root in roots if root.path.is_dir()]
 
 
@@ -313,19 +313,19 @@ def _require_place(path: str, where: Path, root: Root, found: dict[str, Found]) 
 
 def _skills_in(folder: Path, root: Path, prefix: str) -> Iterator[tuple[str, Path, ImproperlyConfigured | None]]:
     """Yield path, folder and error of each skill. Folders without ``SKILL.md`` group skills."""
-    for each in sorted(folder.iterdir()):
-        if is_left_out(each.name) or not each.is_dir():
+    for entry in sorted(folder.iterdir()):
+        if is_left_out(entry.name) or not entry.is_dir():
             continue
-        names = [inside.name for inside in each.iterdir() if inside.name.lower() == SKILL_FILE.lower()]
+        names = [inside.name for inside in entry.iterdir() if inside.name.lower() == SKILL_FILE.lower()]
         if SKILL_FILE in names:
             try:
-                check_inside(each, root, root)
+                check_inside(entry, root, root)
             except ImproperlyConfigured as error:
-                yield f"{prefix}{each.name}", each, error
+                yield f"{prefix}{entry.name}", entry, error
             else:
-                yield f"{prefix}{each.name}", each, None
+                yield f"{prefix}{entry.name}", entry, None
         elif names:
-            msg = f"Skill {each} has a file {names[0]}; it must be named {SKILL_FILE} (case-sensitive)."
-            yield f"{prefix}{each.name}", each, ImproperlyConfigured(msg)
-        elif NAME.fullmatch(each.name) and not each.is_symlink():
-            yield from _skills_in(each, root, f"{prefix}{each.name}/")
+            msg = f"Skill {entry} has a file {names[0]}; it must be named {SKILL_FILE} (case-sensitive)."
+            yield f"{prefix}{entry.name}", entry, ImproperlyConfigured(msg)
+        elif NAME.fullmatch(entry.name) and not entry.is_symlink():
+            yield from _skills_in(entry, root, f"{prefix}{entry.name}/")

@@ -23,7 +23,7 @@ from django_mcp.primitives.base import ToolError
 from django_mcp.primitives.tool import Tool
 from django_mcp.protocol.errors import InvalidParams, ProtocolError
 from django_mcp.protocol.jsonrpc import Result
-from django_mcp.pubsub import event_store
+from django_mcp.pubsub import event_store, once
 from django_mcp.pubsub.event_store import Entry
 from django_mcp.pubsub.once import NOT_YOURS
 from django_mcp.pubsub.waiting import wait_for
@@ -48,7 +48,7 @@ def look_up(context: Context, task_id: str) -> Task | None:
         policy_cache.bring_up_to_date()
     tool, policies = context.server.tools.get(task.tool), context.server.policies
     is_guarded = tool is not None and (
-        tool.is_guarded or context.principal.client_id in policies.limits or policies.may_block(tool)
+        tool.is_guarded or policies.limits_tools(context.principal) or policies.may_block(tool)
     )
     if tool is not None and is_guarded and not run_inline(may_use(context.inline(), tool)):
         return None
@@ -139,11 +139,12 @@ def _made_elsewhere(context: Context, repeat: IdempotencyRecord | None) -> Task:
 
 
 def check_room(context: Context) -> None:
-    """Check ``MAX_TASKS_PER_CALLER``.
+    """Check ``MAX_TASKS_PER_CALLER`` in the transaction that makes a task, one after the other for each caller.
 
     Raises:
         ToolError: it is reached.
     """
+    once.lock("tasks", context.server.name, context.principal.kind, context.principal.id)
     if store.unfinished(context.principal, context.server) >= settings.MAX_TASKS_PER_CALLER:
         raise ToolError(
             f"You have {settings.MAX_TASKS_PER_CALLER} unfinished tasks, the maximum. Wait for one to finish, "
@@ -154,8 +155,8 @@ def check_room(context: Context) -> None:
 def _make(
     context: Context, tool: Tool, repeat: IdempotencyRecord | None, before: str | None, *, is_answer: bool
 ) -> Task:
-    check_room(context)
     with database.atomic():
+        check_room(context)
         task = make(context, tool, _seconds(context))
         if repeat is not None and not repeat.note_task(task.task_id, before):
             raise _Slower
@@ -256,12 +257,12 @@ async def wait(context: Context, task_id: str, seconds: float | None, since: int
         since: id of the last event not forwarded; None for the newest.
     """
     if since is None:
-        since = await patiently(context.runner, event_store.newest)
+        since = await patiently(context.runner.own, event_store.newest)
     telling = _Telling(context, task_id, since)
     look = partial(look_up, context, task_id)
     topic = store.topic(task_id)
     found = await wait_for(context, topic, look, _has_come, seconds, wants=telling.wants, takes=telling.tell)
-    await patiently(context.runner, telling.rest)
+    await patiently(context.runner.own, telling.rest)
     return found
 
 
@@ -312,7 +313,9 @@ async def run_before(context: Context, tool: Tool, keywords: Mapping[str, Any]) 
     function = tool.before_task
     if function is None:
         return
-    given = {each.name: keywords[each.name] for each in function.parameters if each.name in keywords}
+    given = {
+        parameter.name: keywords[parameter.name] for parameter in function.parameters if parameter.name in keywords
+    }
     if function.context is not None:
         given[function.context] = context
     if function.is_async:
@@ -358,7 +361,7 @@ async def outcome(
     """
     dialogue = context.channel.dialogue
     if dialogue.task == task_id and dialogue.answers:
-        since = await context.runner.sync(event_store.newest)
+        since = await context.runner.own.sync(event_store.newest)
         await context.runner.sync(partial(take_answers, context, task_id, dialogue.answers))
     task = await wait(context, task_id, seconds, since)
     if task is None:
@@ -371,11 +374,11 @@ async def outcome(
         case Task.Status.CANCELLED:
             raise ToolError("The task was cancelled.")
         case Task.Status.INPUT_REQUIRED:
-            questions = await context.runner.sync(partial(store.questions, task))
+            questions = await context.runner.own.sync(partial(store.questions, task))
             if not questions:  # answered by a concurrent request
                 return await outcome(context, task_id, seconds, tool, since)
             dialogue.task = task_id
-            raise InputRequired({each.key: each.request for each in questions})
+            raise InputRequired({question.key: question.request for question in questions})
     return _later(task, tool)
 
 

@@ -4,7 +4,11 @@ Without workers, the serving process runs tasks. Those lost in a restart are fou
 their tool is repeatable, else fail.
 """
 
+import datetime
 import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
 from functools import cache, partial
 from typing import Any, ClassVar, Protocol
 
@@ -12,10 +16,13 @@ import django
 from django.apps import apps
 from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
+from django.utils import timezone
 
 from django_mcp.conf import settings
 from django_mcp.core.channel import no_waiting
 from django_mcp.core.concurrency import Pool
+from django_mcp.core.execution import Slots, slots_of
+from django_mcp.core.failures import crash_listener
 from django_mcp.core.server import every_server
 from django_mcp.models import Task
 from django_mcp.protocol.errors import InternalError
@@ -27,6 +34,8 @@ logger = logging.getLogger("django_mcp")
 PROCESS, DEFAULT = "process", "default"
 WITHOUT_WORKERS = ("ImmediateBackend", "DummyBackend")
 """Backends of Django's Tasks framework without workers."""
+RETRY_SECONDS = 1
+"""Seconds after which a worker looks again whether a tool has a free slot."""
 MAX_DEATHS = 3
 """Maximum number of lost workers per task."""
 
@@ -50,9 +59,59 @@ class InProcessBackend:
     name = PROCESS
 
     def start(self, task: Task) -> None:
-        """Queue the task for a thread."""
-        keeper.expect(task.task_id)
-        _pool().begin(partial(run, task.task_id))
+        """Queue the task for a thread.
+
+        Raises:
+            NoThread: see ``Pool.begin``.
+        """
+        try:
+            keeper.expect(task.task_id)
+            _pool().begin(partial(_run_in_turn, task.task_id, _slots_of(task), crash_listener.get()))
+        except BaseException:
+            keeper.skip(task.task_id)  # or its lease would be renewed for ever, and no process would recover it
+            raise
+
+
+CrashListener = Callable[[BaseException], object]
+
+
+def _slots_of(task: Task) -> Slots | None:
+    """Return the slots of a task's tool, or None without ``concurrency_limit``."""
+    tool = next((server.tools.get(task.tool) for server in every_server() if server.name == task.server), None)
+    return None if tool is None else slots_of(tool)
+
+
+def _run_in_turn(task_id: str, slots: Slots | None, listen: CrashListener | None) -> None:
+    """Run a task as soon as its tool has a free slot. Until then it has a place in the tool's queue, and no thread.
+
+    *listen* is told of a crash: by the caller in this process, if there is one, since each job has its own context.
+    """
+    turn: Future[None] = Future()
+    if slots is None:
+        crash_listener.set(listen)
+        run(task_id)
+    elif slots.take(turn):
+        _run_and_give_back(task_id, slots, listen)
+    else:
+        turn.add_done_callback(lambda _: _queue(task_id, slots, listen))
+
+
+def _queue(task_id: str, slots: Slots, listen: CrashListener | None) -> None:
+    """Queue a task that has a slot for a thread."""
+    try:
+        _pool().begin(partial(_run_and_give_back, task_id, slots, listen))
+    except BaseException:
+        keeper.skip(task_id)  # its lease ends, and it is recovered
+        slots.give_back()
+        raise
+
+
+def _run_and_give_back(task_id: str, slots: Slots, listen: CrashListener | None) -> None:
+    crash_listener.set(listen)
+    try:
+        run(task_id, has_slot=True)  # unless it was cancelled while it waited
+    finally:
+        slots.give_back()
 
 
 class InlineBackend:
@@ -89,13 +148,31 @@ class DjangoTasksBackend:
         if self.task is None:
             msg = f"TASKS[{self.name!r}] could not be loaded when the process started; run manage.py check."
             raise ImproperlyConfigured(msg)
-        self.task.using(backend=self.name, queue_name=settings.TASK_QUEUE).enqueue(task.task_id)
+        self._enqueue(task)
+
+    def _enqueue(self, task: Task, **options: Any) -> None:
+        self.task.using(backend=self.name, queue_name=settings.TASK_QUEUE, **options).enqueue(task.task_id)
         store.queued(task)
+
+    def run(self, task_id: str) -> None:
+        """Run a task in a worker, or put it back into the queue if its tool has no free slot."""
+        task = Task.objects.filter(task_id=task_id).first()
+        slots = None if task is None else _slots_of(task)
+        if task is None or slots is None:
+            run(task_id)
+        elif slots.take():
+            _run_and_give_back(task_id, slots, None)
+        elif store.is_expected(task_id):  # leased until it is in the queue: this worker may stop
+            if backend(self.name).supports_defer:
+                self._enqueue(task, run_after=timezone.now() + datetime.timedelta(seconds=RETRY_SECONDS))
+            else:
+                time.sleep(RETRY_SECONDS)
+                self._enqueue(task)
 
 
 @cache
 def _pool() -> Pool:
-    return Pool(settings.TASK_THREADS)
+    return Pool(settings.TASK_THREADS, "task")
 
 
 def framework() -> Any:
@@ -177,7 +254,7 @@ def recover(task: Task) -> None:
 
 
 def _is_repeatable(task: Task) -> bool:
-    tools = (each.tools.get(task.tool) for each in every_server() if each.name == task.server)
+    tools = (server.tools.get(task.tool) for server in every_server() if server.name == task.server)
     return any(tool is not None and tool.is_repeatable for tool in tools)
 
 

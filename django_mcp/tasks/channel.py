@@ -1,6 +1,7 @@
 """The channel of a running task: messages, progress and cancellation."""
 
 import asyncio
+import datetime
 import json
 import logging
 import math
@@ -12,12 +13,13 @@ from django_mcp.core import database
 from django_mcp.core.channel import Cancelled
 from django_mcp.core.concurrency import Inline
 from django_mcp.core.elicitation import Dialogue
+from django_mcp.core.failures import Escaped
 from django_mcp.models import Task
 from django_mcp.primitives.base import ToolError
 from django_mcp.protocol.errors import InternalError
 from django_mcp.protocol.jsonrpc import UnencodableResult, encode
 from django_mcp.pubsub import event_store
-from django_mcp.pubsub.once import StepChannel, StepRecord
+from django_mcp.pubsub.once import StepChannel, expiry
 from django_mcp.tasks import store
 
 if TYPE_CHECKING:
@@ -36,9 +38,12 @@ class CancellableInline(Inline):
 
     async def sync(self, function: Callable[[], T]) -> T:
         """Call *function*. In a worker's main thread ``SystemExit`` propagates: it may come from a signal."""
-        if threading.current_thread() is threading.main_thread():
-            return function()
-        return await super().sync(function)
+        try:
+            return await super().sync(function)
+        except Escaped as error:
+            if isinstance(error.__cause__, SystemExit) and threading.current_thread() is threading.main_thread():
+                raise error.__cause__ from None
+            raise
 
     async def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> T:
         """Run *function*.
@@ -109,8 +114,9 @@ class TaskChannel(StepChannel):
     is_task = True
     log_level = "debug"
 
-    def __init__(self, task: Task, dialogue: Dialogue) -> None:
+    def __init__(self, task: Task, dialogue: Dialogue, *, has_slot: bool = False) -> None:
         self.task = task
+        self.has_slot = has_slot
         self.dialogue = dialogue
         self.needs_approval = task.needs_approval
         self.is_settled = False
@@ -166,7 +172,7 @@ class TaskChannel(StepChannel):
                 store.note(self.task, *progress)
             if messages:
                 topic = store.topic(self.task.task_id)
-                event_store.append([(topic, json.dumps({"message": each})) for each in messages])
+                event_store.append([(topic, json.dumps({"message": message})) for message in messages])
         with self._lock:  # only after saving, so that a failed save is repeated
             del self._messages[: len(messages)]
             if self._progress is progress:
@@ -189,6 +195,7 @@ class TaskChannel(StepChannel):
             finally:
                 self._saving.release()
         if not store.finish(self.task, result=plain(fields)):
+            self.cancelled = True
             raise Cancelled
         if self.record is not None:
             self.record(fields)
@@ -202,9 +209,12 @@ class TaskChannel(StepChannel):
         self.cancelled = True
         self.runner.cancel()
 
-    def idempotency(self, call: str, arguments: str, *, is_shared: bool = False) -> StepRecord:
-        """Return a record for all runs, which are one attempt."""
-        return StepRecord(call, arguments, self.task.task_id, is_shared=is_shared)
+    def _attempt(self) -> str:
+        task_id: str = self.task.task_id
+        return task_id
+
+    def _expiry(self) -> datetime.datetime:
+        return expiry(self.task.expires)  # until then it may be answered, or run again
 
     def lacks(self, question: "Question[Any]") -> Exception:
         """Return a tool error, which the model can read: no client awaits a protocol error."""

@@ -55,7 +55,7 @@ def detailed(task: Task) -> dict[str, Any]:
             if not questions:  # answered meanwhile
                 task.refresh_from_db()
                 return detailed(task)
-            fields["inputRequests"] = {each.key: each.request for each in questions}
+            fields["inputRequests"] = {question.key: question.request for question in questions}
     return fields
 
 

@@ -140,8 +140,12 @@ def _offer_results(server: MCPServer, tool: Tool) -> None:
 def _check(tool: Tool) -> None:
     if tool.before_task is None or tool.read.is_unbound:
         return
-    known = {each.name for each in tool.read.parameters}
-    strange = [each.name for each in tool.before_task.parameters if each.required and each.name not in known]
+    known = {parameter.name for parameter in tool.read.parameters}
+    strange = [
+        parameter.name
+        for parameter in tool.before_task.parameters
+        if parameter.required and parameter.name not in known
+    ]
     if strange:
         msg = f"{tool.label}: before_task has parameters that the tool does not: {', '.join(strange)}."
         raise ImproperlyConfigured(msg)

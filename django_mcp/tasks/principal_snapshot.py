@@ -4,7 +4,6 @@ import datetime
 from typing import Any
 
 from django.conf import settings as django_settings
-from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest
 
 from django_mcp.core.context import Context
@@ -34,6 +33,7 @@ def saved(context: Context) -> dict[str, Any]:
         "scopes": None if principal.scopes is None else sorted(principal.scopes),
         "client_id": principal.client_id,
         "credential": principal.credential,
+        "resource": principal.resource,
         "expires": None if principal.expires is None else principal.expires.isoformat(),
         "request": {"path": request.path, "scheme": request.scheme, "meta": meta},
     }
@@ -49,6 +49,8 @@ def restored(task: Task, server: MCPServer) -> Principal:
     Raises:
         Gone: the caller has lost access.
     """
+    from django.contrib.auth.models import AnonymousUser  # noqa: PLC0415 - not installed on every site
+
     user: Any = AnonymousUser() if task.user is None else task.user
     kept = task.caller
     then = Principal(
@@ -58,6 +60,7 @@ def restored(task: Task, server: MCPServer) -> Principal:
         scopes=None if kept["scopes"] is None else frozenset(kept["scopes"]),
         client_id=kept["client_id"],
         credential=kept["credential"],
+        resource=kept.get("resource", ""),
         expires=None if kept["expires"] is None else datetime.datetime.fromisoformat(kept["expires"]),
     )
     now = refresh_principal(then, server)
@@ -86,5 +89,5 @@ class _Request(HttpRequest):
 
 
 def _host() -> str:
-    allowed = [each for each in django_settings.ALLOWED_HOSTS if each and each[0] not in "*."]
+    allowed = [host for host in django_settings.ALLOWED_HOSTS if host and host[0] not in "*."]
     return allowed[0] if allowed else "localhost"

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.conf import settings as django_settings
+from django.contrib.auth import get_user_model
 from django.db.models.signals import post_save
 
 from django_mcp.conf import settings
@@ -13,6 +14,7 @@ from django_mcp.core.server import MCPServer
 from django_mcp.core.signals import access_ended, primitive_added
 from django_mcp.models import Task
 from django_mcp.primitives.tool import Tool
+from django_mcp.pubsub.publish import classes_of
 from django_mcp.tasks import store
 
 
@@ -40,8 +42,8 @@ def connect() -> None:
     """Connect the receivers."""
     primitive_added.connect(_on_added, dispatch_uid="django_mcp.tasks")
     access_ended.connect(_on_access_ended, dispatch_uid="django_mcp.tasks.revocation.access")
-    user = django_settings.AUTH_USER_MODEL
-    post_save.connect(_on_user_saved, sender=user, dispatch_uid="django_mcp.tasks.revocation.inactive")
+    for user in classes_of(get_user_model()):
+        post_save.connect(_on_user_saved, sender=user, dispatch_uid="django_mcp.tasks.revocation.inactive")
 
 
 def prepare() -> None:

@@ -3,7 +3,7 @@
 import datetime
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from django.db.models import F, Q, QuerySet
@@ -100,25 +100,42 @@ def _held(task: Task) -> "QuerySet[Task]":
     return Task.objects.filter(pk=task.pk, status=Task.Status.WORKING, worker=task.worker, attempts=task.attempts)
 
 
-def _those(held: Mapping[str, str]) -> "QuerySet[Task]":
-    """Match tasks still held.
+CHUNK = 400
+"""Tasks per statement, with two parameters each: databases limit them."""
+
+
+def _those(held: Mapping[str, str]) -> "Iterator[QuerySet[Task]]":
+    """Match tasks still held, in chunks.
 
     Args:
         held: task id -> worker; "" while queued.
     """
-    waiting = Q(worker="", task_id__in=[task_id for task_id, worker in held.items() if not worker])
-    running = Q(worker__in=[worker for worker in held.values() if worker])  # unique per run
-    return Task.objects.filter(waiting | running, task_id__in=list(held), status=Task.Status.WORKING)
+    items = list(held.items())
+    for start in range(0, len(items), CHUNK):
+        chunk = dict(items[start : start + CHUNK])
+        waiting = Q(worker="", task_id__in=[task_id for task_id, worker in chunk.items() if not worker])
+        running = Q(worker__in=[worker for worker in chunk.values() if worker])  # unique per run
+        yield Task.objects.filter(waiting | running, task_id__in=list(chunk), status=Task.Status.WORKING)
 
 
 def renew(held: Mapping[str, str]) -> None:
     """Renew leases (see ``_those``)."""
-    _those(held).update(lease=lease_end())
+    for tasks in _those(held):
+        tasks.update(lease=lease_end())
 
 
 def still_working(held: Mapping[str, str]) -> set[str]:
     """Return ids of tasks that should go on (see ``_those``)."""
-    return set(_those(held).filter(expires__gt=timezone.now()).values_list("task_id", flat=True))
+    now = timezone.now()
+    return {
+        task_id for tasks in _those(held) for task_id in tasks.filter(expires__gt=now).values_list("task_id", flat=True)
+    }
+
+
+def is_expected(task_id: str) -> bool:
+    """Lease a task that is about to be queued again. Return False if it need not or must not be run."""
+    found = Task.objects.filter(task_id=task_id, status=Task.Status.WORKING, worker="", expires__gt=timezone.now())
+    return bool(found.update(lease=lease_end()))
 
 
 def queued(task: Task) -> None:
@@ -128,12 +145,20 @@ def queued(task: Task) -> None:
 
 def release(held: Mapping[str, str]) -> None:
     """End leases now, for others to recover the tasks (see ``_those``)."""
-    _those(held).update(lease=timezone.now())
+    for tasks in _those(held):
+        tasks.update(lease=timezone.now())
 
 
 def abandoned() -> list[Task]:
     """Return tasks with an expired lease."""
     return list(Task.objects.filter(status=Task.Status.WORKING, lease__lt=timezone.now()).order_by("lease")[:100])
+
+
+def to_check(held: Collection[str], after: int, most: int) -> list[Task]:
+    """Return the unfinished tasks among *held*, and up to *most* others with a primary key greater than *after*."""
+    unfinished = Task.objects.filter(status__in=UNFINISHED).select_related("user").order_by("pk")
+    others = unfinished.exclude(task_id__in=held).filter(pk__gt=after)
+    return [*others[:most], *unfinished.filter(task_id__in=held)]
 
 
 def free(task: Task) -> bool:
@@ -246,10 +271,10 @@ def answer(task: Task, responses: Mapping[str, Any]) -> bool:
         if not asking.update(status=Task.Status.INPUT_REQUIRED):
             return False
         waiting = questions(task)
-        given = [each for each in waiting if each.key in responses]
-        for each in given:
-            each.answer = {"result": responses[each.key]}
-            each.save(update_fields=["answer"])
+        given = [question for question in waiting if question.key in responses]
+        for question in given:
+            question.answer = {"result": responses[question.key]}
+            question.save(update_fields=["answer"])
         if not given:
             return False
         if len(given) < len(waiting):
@@ -265,5 +290,5 @@ def dialogue_of(task: Task) -> Dialogue:
     dialogue = Dialogue(**task.dialogue)
     # In order of asking: if a question was asked again, the last answer counts.
     answered = task.inputs.filter(answer__isnull=False).order_by("pk")
-    dialogue.answer({each.name: each.answer["result"] for each in answered})
+    dialogue.answer({question.name: question.answer["result"] for question in answered})
     return dialogue

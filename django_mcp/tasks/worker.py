@@ -3,13 +3,12 @@
 import atexit
 import logging
 import math
-import os
 import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack, suppress
 from functools import partial
 from os import getpid
 from typing import Any, TypeVar
@@ -20,13 +19,15 @@ from django.db import InterfaceError, OperationalError, connections
 from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.channel import Cancelled
-from django_mcp.core.concurrency import PATIENCE_SECONDS, run_inline
+from django_mcp.core.concurrency import PATIENCE_SECONDS, Pool, free_pool, reset_after_fork, run_inline, shared_pool
 from django_mcp.core.context import Context
 from django_mcp.core.database import refresh_connections
 from django_mcp.core.dispatch import dispatch
 from django_mcp.core.elicitation import InputRequired
+from django_mcp.core.failures import report_crash
 from django_mcp.core.request import without_credentials
-from django_mcp.core.server import servers
+from django_mcp.core.resources import checking_pool
+from django_mcp.core.server import MCPServer, servers
 from django_mcp.core.signals import server_stopped
 from django_mcp.models import Task
 from django_mcp.protocol.errors import InternalError, ProtocolError
@@ -38,6 +39,8 @@ logger = logging.getLogger("django_mcp")
 
 LOOK_SECONDS = 0.5
 """Seconds between heartbeats, which save progress and notice cancellation."""
+MAX_CHECKED = 100
+"""Maximum number of tasks that are not of this process whose callers are looked up at a time."""
 
 
 class LeaseHeartbeat:
@@ -56,20 +59,22 @@ class LeaseHeartbeat:
         self._failing = False
         self._is_registered = self._is_released = False
         self.look_after: Callable[[], object] = lambda: None
+        self._checked, self._checked_to, self._checking = time.monotonic(), 0, threading.Lock()
+        reset_after_fork(self)
 
     def expect(self, task_id: str) -> None:
         """Add a queued task."""
         with self._lock:
-            self._queued.add(task_id)
             self._begin()
+            self._queued.add(task_id)
 
     def keep(self, channel: TaskChannel) -> None:
         """Add a running task."""
         with self._lock:
+            self._begin()
             self._queued.discard(channel.task.task_id)
             before = self._running.get(channel.task.task_id)
             self._running[channel.task.task_id] = channel
-            self._begin()
         if before is not None:  # its lease had expired
             before.cancel()
 
@@ -96,6 +101,10 @@ class LeaseHeartbeat:
             channel.cancel()
 
     def _begin(self) -> None:
+        """Start the thread, before anything is held: a thread that cannot be started leaves nothing behind.
+
+        It sees what its caller adds, for it looks under the same lock.
+        """
         if not self._is_registered:
             self._is_registered = True
             atexit.register(self._release)
@@ -103,8 +112,9 @@ class LeaseHeartbeat:
         self._is_released = False
         if self._thread is None or not self._thread.is_alive():
             self._wake.clear()
-            self._thread = threading.Thread(target=self._work, name="django-mcp-tasks", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._work, name="django-mcp-tasks", daemon=True)
+            thread.start()
+            self._thread = thread
 
     def _work(self) -> None:
         renewed = -math.inf
@@ -124,6 +134,11 @@ class LeaseHeartbeat:
                     renewed = time.monotonic()
                     self.look_after()
                 self._save_and_stop(running, held)
+                if time.monotonic() - self._checked > settings.KEEP_ALIVE_INTERVAL and self._checking.acquire(
+                    blocking=False
+                ):
+                    self._checked = time.monotonic()
+                    self._begin_check(free_pool(), partial(self._check_callers, held))
                 self._failing = False
             except DatabaseError as error:
                 # Progress is saved in a later round; the task itself continues.
@@ -150,6 +165,34 @@ class LeaseHeartbeat:
         for task_id in held.keys() - running.keys() - working:  # cancelled while queued
             self.skip(task_id)
 
+    def _begin_check(self, pool: Pool, check: Callable[[], object]) -> None:
+        """Run a look at callers in another thread: what it waits for must not keep leases from being renewed."""
+        try:
+            pool.begin(check)
+        except BaseException:
+            self._checking.release()
+            raise
+
+    def _check_callers(self, held: Mapping[str, str]) -> None:
+        """Cancel tasks of callers who lost access without a signal, as by SQL. Those that wait are checked in turn."""
+        with ExitStack() as stack:
+            stack.callback(self._checking.release)
+            tasks = store.to_check(list(held), self._checked_to, MAX_CHECKED)
+            others = [task.pk for task in tasks if task.task_id not in held]
+            self._checked_to = others[-1] if len(others) == MAX_CHECKED else 0
+            by_site = [task for task in tasks if _is_checked_by_site(task)]
+            _cancel_those_without_access(task for task in tasks if task not in by_site)
+            if by_site:
+                # Held until they have been looked at, or looks would queue up behind slow tools of the site.
+                stack.pop_all()
+                self._begin_check(shared_pool(), partial(self._check_by_site, by_site))
+
+    def _check_by_site(self, tasks: Iterable[Task]) -> None:
+        try:
+            _cancel_those_without_access(tasks)
+        finally:
+            self._checking.release()
+
     def _held(self) -> dict[str, str]:
         running = {task_id: channel.task.worker for task_id, channel in self._running.items()}
         return {**dict.fromkeys(self._queued, ""), **running}
@@ -167,12 +210,10 @@ class LeaseHeartbeat:
         """Reset in a child process: tasks and thread are the parent's, and locks may be held."""
         self._queued, self._running = set(), {}
         self._lock, self._lease_lock, self._wake = threading.Lock(), threading.Lock(), threading.Event()
-        self._thread = None
+        self._thread, self._checking = None, threading.Lock()
 
 
 keeper = LeaseHeartbeat()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=keeper.after_fork)
 
 
 T = TypeVar("T")
@@ -185,17 +226,21 @@ def worker_name() -> str:
     return f"{socket.gethostname()[:64]}:{getpid()}:{secrets.token_hex(8)}"
 
 
-def run(task_id: str) -> None:
-    """Run a task that waits to be run. Its outcome goes into its row."""
+def run(task_id: str, *, has_slot: bool = False) -> None:
+    """Run a task that waits to be run. Its outcome goes into its row.
+
+    *has_slot* is True if the caller holds a slot of its tool's ``concurrency_limit``, if the tool has one.
+    """
     worker, task = worker_name(), None
     try:
         task = _surely(partial(store.claim, task_id, worker))
         if task is not None:
-            _keep_and_run(task)
+            _keep_and_run(task, has_slot=has_slot)
     except BaseException:  # the process stops, or the database stays unavailable
         keeper.skip(task_id)  # not started here, so not held here
         with suppress(Exception):
-            store.release({task_id: worker})
+            for claimed_by in (worker, ""):  # a claim that failed may have been committed
+                store.release({task_id: claimed_by})
         raise
     finally:
         if task is None:
@@ -209,10 +254,10 @@ def run_here(task_id: str) -> None:
         _run(task, TaskChannel(task, store.dialogue_of(task)))
 
 
-def _keep_and_run(task: Task) -> None:
-    channel = TaskChannel(task, _surely(partial(store.dialogue_of, task)))
-    keeper.keep(channel)
+def _keep_and_run(task: Task, *, has_slot: bool) -> None:
+    channel = TaskChannel(task, _surely(partial(store.dialogue_of, task)), has_slot=has_slot)
     try:
+        keeper.keep(channel)
         _run(task, channel)
     finally:
         keeper.forget(channel)
@@ -226,9 +271,8 @@ def _run(task: Task, channel: TaskChannel) -> None:
         pass
     except ProtocolError as error:
         save = partial(store.finish, task, error=_readable(error), message=error.message)
-    except Exception:
-        logger.exception("%s could not be run", task)
-        save = partial(_broken, task)
+    except Exception as error:  # noqa: BLE001 - it is logged
+        save = partial(_broken, task, report_crash(error, f"{task}: its run"))
     try:
         _surely(channel.flush)
     except Exception:  # lost messages must not lose the outcome
@@ -237,13 +281,12 @@ def _run(task: Task, channel: TaskChannel) -> None:
         _surely(save)
     except DatabaseAway:
         raise
-    except Exception:
-        logger.exception("the outcome of %s could not be saved", task)
-        _surely(partial(_broken, task))
+    except Exception as error:  # noqa: BLE001 - it is logged
+        _surely(partial(_broken, task, report_crash(error, f"{task}: saving its outcome")))
 
 
-def _broken(task: Task) -> bool:
-    error = InternalError("Internal server error.")
+def _broken(task: Task, message: str) -> bool:
+    error = InternalError(message)
     return store.finish(task, error=error.to_wire(), message=error.message)
 
 
@@ -281,13 +324,43 @@ def _surely(function: Callable[[], T]) -> T:
             time.sleep(settings.POLL_INTERVAL)
 
 
+def server_of(task: Task) -> MCPServer | None:
+    """Return a task's endpoint, if this process has it."""
+    return next((server for server in servers() if server.name == task.server), None)
+
+
+def _is_checked_by_site(task: Task) -> bool:
+    server = server_of(task)
+    return server is not None and checking_pool(server) is not free_pool()
+
+
+def _cancel_those_without_access(tasks: Iterable[Task]) -> None:
+    for task in tasks:
+        if not has_access(task) and store.cancel(task):
+            logger.warning("%s was cancelled: its caller no longer has access", task)
+
+
+def has_access(task: Task) -> bool:
+    """Return False if the caller of a task has lost access. A task of an endpoint that this process lacks has it."""
+    server = server_of(task)
+    try:
+        return server is None or restored(task, server) is not None
+    except Gone:
+        return False
+    except DatabaseError:
+        raise
+    except Exception:  # of the site's code; the others are checked all the same
+        logger.exception("the caller of %s cannot be checked", task)
+        return True
+
+
 def _context(task: Task, channel: TaskChannel) -> Context:
     """Return the call's context.
 
     Raises:
         ProtocolError: the endpoint is gone, or the caller has lost access.
     """
-    server = next((each for each in servers() if each.name == task.server), None)
+    server = server_of(task)
     if server is None:
         raise InternalError(f"The endpoint {task.server!r} no longer exists.")
     try:

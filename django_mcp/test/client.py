@@ -140,7 +140,7 @@ class MCPClient:
         return "the caller of the headers" if self.user is None else str(self.user)
 
     def __repr__(self) -> str:
-        return f"MCPClient({self.who}, {self.server!r}, {', '.join(each.version for each in self._sessions)})"
+        return f"MCPClient({self.who}, {self.server!r}, {', '.join(session.version for session in self._sessions)})"
 
     # Requests
 
@@ -223,7 +223,7 @@ class MCPClient:
         Args:
             kind: ``"tool"``, ``"prompt"``, ``"resource"`` or ``"template"``.
         """
-        return [each[LISTS[kind][2]] for each in self._list(kind)]
+        return [entry[LISTS[kind][2]] for entry in self._list(kind)]
 
     def definition(self, name: str) -> dict[str, Any]:
         """Return a tool's definition as the caller sees it, or {} if hidden. Cached, and not in the request log."""
@@ -233,7 +233,7 @@ class MCPClient:
         known = self._definitions.get(session.version, {})
         if name not in known:
             with rehearsal():
-                known = {each["name"]: each for each in self._pages("tool", session)[0]}
+                known = {page["name"]: page for page in self._pages("tool", session)[0]}
             self._definitions[session.version] = known
         return known.get(name, {})
 
@@ -298,11 +298,11 @@ class MCPClient:
             with rehearsal():
                 rehearsed.append(self._one(kind, session, method, params, given, answers is not None, schema))
         outcome = self._one(kind, last, method, params, given, answers is not None, schema)
-        for each in rehearsed:
-            if _ending(each) != _ending(outcome):
+        for other in rehearsed:
+            if _ending(other) != _ending(outcome):
                 msg = (
-                    f"The outcome in protocol {each.protocol_version} differs from the one in "
-                    f"{outcome.protocol_version}.\n{each}\n{outcome}"
+                    f"The outcome in protocol {other.protocol_version} differs from the one in "
+                    f"{outcome.protocol_version}.\n{other}\n{outcome}"
                 )
                 raise AssertionError(msg)
         return outcome
@@ -390,7 +390,7 @@ def _ending(outcome: Outcome) -> Any:
 def _server(given: MCPServer | str) -> MCPServer:
     if isinstance(given, MCPServer):
         return given
-    found = {each.name: each for each in servers()}
+    found = {server.name: server for server in servers()}
     if given not in found:
         msg = f"There is no endpoint {given!r}; MCPClient(server=…) takes one of {', '.join(sorted(found))}."
         raise ImproperlyConfigured(msg)
@@ -399,7 +399,11 @@ def _server(given: MCPServer | str) -> MCPServer:
 
 def _versions(protocol_version: str | None) -> Sequence[str]:
     """Return the protocol versions to test, the decisive one last."""
-    known = {"legacy": versions.LEGACY[0], "modern": versions.MODERN[0], **{each: each for each in versions.SUPPORTED}}
+    known = {
+        "legacy": versions.LEGACY[0],
+        "modern": versions.MODERN[0],
+        **{version: version for version in versions.SUPPORTED},
+    }
     if protocol_version is None:
         return (known["legacy"], known["modern"])
     if protocol_version not in known:

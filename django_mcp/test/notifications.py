@@ -71,8 +71,8 @@ def hearing(
                 begin_anew(connections[alias])
                 stack.enter_context(TestCase.captureOnCommitCallbacks(using=alias, execute=True))
         yield heard
-    for each in async_to_sync(stream.told)(event_store.after(since, [publish.topic(server)])):
-        if each.method == publish.UPDATED:
-            heard.updated.append(each.params["uri"])
+    for notice in async_to_sync(stream.told)(event_store.after(since, [publish.topic(server)])):
+        if notice.method == publish.UPDATED:
+            heard.updated.append(notice.params["uri"])
         else:
-            heard.lists.append(each.method.split("/")[1])
+            heard.lists.append(notice.method.split("/")[1])

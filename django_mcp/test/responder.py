@@ -73,13 +73,13 @@ def words_of(question: Question) -> str:
     params = question.get("params") or {}
     if "message" in params:
         return str(params["message"])
-    texts = [_text(each.get("content")) for each in params.get("messages", ())]
+    texts = [_text(message.get("content")) for message in params.get("messages", ())]
     return "\n".join(texts) or str(question["method"])
 
 
 def _text(content: Any) -> str:
     blocks = content if isinstance(content, list) else [content]
-    return " ".join(str(each.get("text", each.get("type"))) for each in blocks if isinstance(each, Mapping))
+    return " ".join(str(block.get("text", block.get("type"))) for block in blocks if isinstance(block, Mapping))
 
 
 def formed(question: Question, answer: Any) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def formed(question: Question, answer: Any) -> dict[str, Any]:
             content = {"type": "text", "text": answer}
             return {"role": "assistant", "content": content, "model": "test", "stopReason": "endTurn"}
         case "roots/list" if isinstance(answer, list | tuple):
-            return {"roots": [dict(each) if isinstance(each, Mapping) else {"uri": each} for each in answer]}
+            return {"roots": [dict(root) if isinstance(root, Mapping) else {"uri": root} for root in answer]}
         case "elicitation/create":
             return _form(question["params"], answer)
     msg = f"{answer!r} is not a valid answer to {question['method']} ({words_of(question)!r})."

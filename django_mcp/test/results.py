@@ -89,13 +89,21 @@ class Outcome:
     @property
     def progress(self) -> list[dict[str, Any]]:
         """Progress notifications: ``{"progress", "total", "message"}``."""
-        found = [each["params"] for each in self.notifications if each["method"] == "notifications/progress"]
-        return [{key: value for key, value in each.items() if key != "progressToken"} for each in found]
+        found = [
+            notification["params"]
+            for notification in self.notifications
+            if notification["method"] == "notifications/progress"
+        ]
+        return [{key: value for key, value in params.items() if key != "progressToken"} for params in found]
 
     @property
     def logs(self) -> list[dict[str, Any]]:
         """Log messages of the tool: ``{"level", "data", "logger"}``."""
-        return [dict(each["params"]) for each in self.notifications if each["method"] == "notifications/message"]
+        return [
+            dict(notification["params"])
+            for notification in self.notifications
+            if notification["method"] == "notifications/message"
+        ]
 
     # Assertions
 
@@ -133,15 +141,15 @@ class Outcome:
 
     def assert_asked(self, *parts: str) -> Self:
         """Assert that the client was asked exactly these questions in order; each contains its part."""
-        words = [words_of(each) for each in self.asked]
-        if len(words) != len(parts) or any(part not in each for part, each in zip(parts, words, strict=True)):
+        words = [words_of(question) for question in self.asked]
+        if len(words) != len(parts) or any(part not in text for part, text in zip(parts, words, strict=True)):
             self.fail(f"It should have asked exactly {list(parts)}.")
         return self
 
     def assert_needs_scopes(self, *scopes: str) -> Self:
         """Assert that the request was denied for missing scopes (403) and the challenge names *scopes*."""
         challenge = self.error.get("challenge", "")
-        if self.status != 403 or any(each not in challenge for each in scopes):  # noqa: PLR2004
+        if self.status != 403 or any(scope not in challenge for scope in scopes):  # noqa: PLR2004
             self.fail(f"It should have been denied because of missing scopes: {', '.join(scopes)}.")
         return self
 
@@ -155,8 +163,8 @@ class Outcome:
             ("as", f"{self.client.who}, protocol {self.protocol_version}"),
             ("got", self._got),
         ]
-        lines += [("asked", words_of(each)) for each in self.asked]
-        lines += [("logged", f"{each['level']}: {each['data']}") for each in self.logs]
+        lines += [("asked", words_of(question)) for question in self.asked]
+        lines += [("logged", f"{log['level']}: {log['data']}") for log in self.logs]
         if self.raised is not None:
             lines.append(("raised", "".join(traceback.format_exception(self.raised)).strip()))
         return "\n".join(f"  {label:8} {_indented(text)}" for label, text in lines)
@@ -198,7 +206,7 @@ class CallResult(Outcome):
     def text(self) -> str:
         """The text of the result."""
         blocks = self.result.get("content", ())
-        return "\n".join(each["text"] for each in blocks if each.get("type") == "text") or self.message
+        return "\n".join(block["text"] for block in blocks if block.get("type") == "text") or self.message
 
     @property
     def content(self) -> list[dict[str, Any]]:
@@ -276,7 +284,7 @@ class ResourceResult(Outcome):
     @property
     def text(self) -> str:
         """The text of all contents."""
-        return "\n".join(each["text"] for each in self.contents if "text" in each) or self.message
+        return "\n".join(content["text"] for content in self.contents if "text" in content) or self.message
 
     @property
     def json(self) -> Any:
@@ -298,8 +306,8 @@ class PromptResult(Outcome):
     @property
     def text(self) -> str:
         """The text of all messages."""
-        contents = [each["content"] for each in self.messages]
-        return "\n".join(each["text"] for each in contents if each.get("type") == "text") or self.message
+        contents = [message["content"] for message in self.messages]
+        return "\n".join(content["text"] for content in contents if content.get("type") == "text") or self.message
 
 
 @dataclass(kw_only=True)
@@ -329,14 +337,14 @@ def _indented(text: str) -> str:
 
 def _difference(expected: Any, found: Any) -> str:
     """Return a diff as unittest shows it."""
-    before, after = (pprint.pformat(each, width=60, sort_dicts=True).splitlines() for each in (expected, found))
+    before, after = (pprint.pformat(value, width=60, sort_dicts=True).splitlines() for value in (expected, found))
     return "\n".join(f"    {line}" for line in difflib.ndiff(before, after) if not line.startswith("?"))
 
 
 def problems(schema: Mapping[str, Any], value: Any) -> list[str]:
     """Return the validation errors of a value, one line each (JSON Schema 2020-12)."""
     found = _validator()(schema).iter_errors(value)
-    return [f"{each.json_path}: {each.message}" for each in found]
+    return [f"{error.json_path}: {error.message}" for error in found]
 
 
 def broken(schema: Mapping[str, Any]) -> str:

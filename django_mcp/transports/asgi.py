@@ -102,8 +102,8 @@ class MCPApplication:
         for server in servers():
             path = path_of(server)
             for suffix, endpoint in {**http_sse_endpoints(server), "": Endpoint(server)}.items():
-                for each in {path, f"/{server.path}"}:  # with and without FORCE_SCRIPT_NAME, which proxies may strip
-                    self._endpoints[each + suffix] = self._endpoints[each + suffix + "/"] = endpoint
+                for prefix in {path, f"/{server.path}"}:  # with and without FORCE_SCRIPT_NAME, which proxies may strip
+                    self._endpoints[prefix + suffix] = self._endpoints[prefix + suffix + "/"] = endpoint
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -178,6 +178,9 @@ class MCPApplication:
         response = LiveResponse(receive, send, takes_events=admitted.accepts.events, headers=admitted.cors)
         try:
             answer = await admitted.answer(body, response)
+        except BaseException:
+            response.abandon()  # a call in a session goes on, and must not write where nothing listens any more
+            raise
         finally:
             response.answering.discard(response)
             if response.overdue is not None or response.opened:
@@ -189,6 +192,7 @@ class MCPApplication:
                 del headers, edge, head, admitted, body, response, answer
                 await held.hold()
         else:
+            response.is_done = True  # a task that a tool left may speak later
             await _send(send, answer)
 
 

@@ -1,25 +1,22 @@
 """Authentication and scope checks of requests, with shared lookups of credentials.
 
-A request that arrives during a lookup waits for the next one, which it shares with all other waiting requests. So a
+Requests with the same credential share one lookup. A request never joins a lookup that began before it arrived, so a
 credential revoked meanwhile is refused.
-
-Requests that arrive in the same turns of the event loop are looked up together, and stay together in the tool and the
-request log. A single request does not wait.
 
 A request has one credential (RFC 6750, section 3.1), and a bad one is never treated as none (2026-07-28, Authorization,
 Error Handling).
 """
 
 import asyncio
-import contextvars
 import copy
 import logging
-from collections.abc import Callable, Hashable, Iterable, Sequence
+import re
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from django.db import DatabaseError, InterfaceError
+from django.db import DatabaseError, DataError, InterfaceError
 from django.db.models import Model
 from django.db.models.base import ModelState
 
@@ -30,133 +27,60 @@ from django_mcp.auth.base import (
     BaseAuthentication,
     InvalidToken,
     RequestHead,
-    authenticators,
     bearer,
+    is_own,
+    required_authenticators,
 )
 from django_mcp.conf import settings
 from django_mcp.core.channel import Channel
-from django_mcp.core.concurrency import Pool, Runner, contained
+from django_mcp.core.concurrency import NoThread, Pool, Runner
 from django_mcp.core.context import Context
 from django_mcp.core.database import NOT_MIGRATED, is_unmigrated
 from django_mcp.core.dispatch import named
 from django_mcp.core.failures import log_rate_limited
-from django_mcp.core.permissions import Right, covers, find_right
+from django_mcp.core.permissions import Right, admits, covers, find_right
 from django_mcp.core.policies import policy_cache
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
+from django_mcp.protocol.meta import APPS, APPS_SETTINGS, CLIENT_CAPABILITIES, CLIENT_INFO
 from django_mcp.transports.base import Refusal
-
-Outcome = Principal | Exception | None
-"""The caller, an exception to raise, or None without credential."""
-Find = Callable[[Sequence[RequestHead]], Sequence[Outcome]]
-
-MAX_TURNS = 4
-"""Turns of the event loop to wait for more requests."""
-
-
-class _Request(NamedTuple):
-    asked: Hashable
-    head: RequestHead
-    find: Find
-    found: asyncio.Future[Principal | None]
-    context: contextvars.Context
-
-
-_Key = tuple[asyncio.AbstractEventLoop, Hashable]
 
 
 class Lookups:
-    """Shared lookups, separate for each event loop. Only ``find`` functions run in threads."""
+    """Lookups of credentials that wait for a thread, by event loop and credential. Later requests join them."""
 
     def __init__(self) -> None:
-        self._waiting: dict[_Key, list[_Request]] = {}
+        self._queued: dict[tuple[asyncio.AbstractEventLoop, Hashable], asyncio.Future[Principal | None]] = {}
 
-    async def find(
-        self, pool: Pool, group: Hashable, asked: Hashable, head: RequestHead, find: Find, most: int = 1
-    ) -> Principal | None:
+    async def find(self, pool: Pool, credential: Hashable, look_up: Callable[[], Principal | None]) -> Principal | None:
         """Return the caller of a request.
 
         Args:
-            pool: worker threads, the same for the whole group.
-            group: requests of a group have one lookup at a time.
-            asked: key of the credential; equal keys have equal outcomes.
-            head: the request's head.
-            find: returns the outcomes of heads with different keys; may block.
-            most: maximum number of heads per lookup.
+            pool: runs the lookup.
+            credential: all that the lookup reads of the request; equal ones have equal callers.
+            look_up: returns the caller; may block.
         """
         loop = asyncio.get_running_loop()
-        key = loop, group
-        request = _Request(asked, head, find, loop.create_future(), contextvars.copy_context())
-        waiting = self._waiting.get(key)
-        if waiting is None:
-            self._waiting[key] = [request]
-            loop.call_soon(self._gather, pool, key, most, 1, MAX_TURNS)  # after all who come in this turn
-        else:
-            waiting.append(request)
-        return await request.found
+        key = loop, credential
+        lookup = self._queued.get(key)
+        if lookup is None:
+            # In the table before a thread can begin it, and out of it as soon as one does.
+            lookup = self._queued[key] = loop.create_future()
+            lookup.add_done_callback(asyncio.Future.exception)  # retrieved even if all have left
+            try:
+                pool.submit(partial(self._begin, key, look_up), lookup)
+            except BaseException:
+                del self._queued[key]
+                raise
+        principal = await asyncio.shield(lookup)  # whoever leaves takes nobody along
+        # Permissions are cached on the user, and tools may change it: each call has a copy of what nobody changes.
+        return None if principal is None else replace(principal, user=_copied(principal.user))
 
-    def _gather(self, pool: Pool, key: _Key, most: int, before: int, turns: int) -> None:
-        """Start the lookup once a turn of the loop adds no request.
-
-        Args:
-            pool, key, most: see ``find``.
-            before: number of waiting requests one turn ago.
-            turns: remaining turns to wait.
-        """
-        waiting = len(self._waiting[key])
-        if turns and waiting > before:
-            key[0].call_soon(self._gather, pool, key, most, waiting, turns - 1)
-        else:
-            self._look(pool, key, most)
-
-    def _look(self, pool: Pool, key: _Key, most: int) -> None:
-        waiting = [each for each in self._waiting.pop(key) if not each.found.done()]
-        if not waiting:
-            return
-        first = {each.asked: each.head for each in waiting[:most]}
-        taken = [each for each in waiting if each.asked in first]
-        self._waiting[key] = [each for each in waiting if each.asked not in first]
-        looking = waiting[0].context.run(pool.submit, partial(waiting[0].find, list(first.values())))
-        looking.add_done_callback(partial(self._done, pool, key, most, taken, list(first)))
-
-    def _done(
-        self,
-        pool: Pool,
-        key: _Key,
-        most: int,
-        requests: Sequence[_Request],
-        asked: Sequence[Hashable],
-        looking: "asyncio.Future[Sequence[Outcome]]",
-    ) -> None:
-        try:
-            _hand_over(requests, asked, looking)
-        except Exception as error:  # noqa: BLE001 - raised in waiting requests; later ones are still looked up
-            for each in requests:
-                if not each.found.done():
-                    each.found.set_exception(error)
-        self._gather(pool, key, most, 1, MAX_TURNS)
-
-
-def _hand_over(
-    requests: Sequence[_Request], asked: Sequence[Hashable], looking: "asyncio.Future[Sequence[Outcome]]"
-) -> None:
-    error = looking.exception()
-    outcomes = dict(zip(asked, [error] * len(asked) if error is not None else looking.result(), strict=True))
-    given: set[Hashable] = set()
-    for each in requests:
-        outcome = outcomes[each.asked]
-        if each.found.done():  # the request was cancelled
-            continue
-        if isinstance(outcome, BaseException):
-            each.found.set_exception(contained(outcome))
-            continue
-        # Permissions are cached on the user, and tools may change it, so each call gets its own copy.
-        each.found.set_result(_with_own_user(outcome) if each.asked in given else outcome)
-        given.add(each.asked)
-
-
-def _with_own_user(principal: Principal | None) -> Principal | None:
-    return None if principal is None else replace(principal, user=_copied(principal.user))
+    def _begin(
+        self, key: tuple[asyncio.AbstractEventLoop, Hashable], look_up: Callable[[], Principal | None]
+    ) -> Principal | None:
+        del self._queued[key]  # requests that arrive from now on may know of a revocation that this lookup misses
+        return look_up()
 
 
 def _copied(user: Any) -> Any:
@@ -186,7 +110,8 @@ async def find_caller(head: RequestHead, server: MCPServer, runner: Runner) -> P
         sent = token is not None or in_header or in_url
         if sent and (token is not None) + in_header + in_url > 1:
             raise Refusal(400, "Send one credential: either Authorization or an API key, not both.")
-        for authenticator in authenticators(server):
+        known = required_authenticators(server)
+        for authenticator in known:
             if authenticator.blocking or server.user_passes_test is not None:
                 principal = await _look_up(authenticator, head, server, runner)
             else:
@@ -197,15 +122,29 @@ async def find_caller(head: RequestHead, server: MCPServer, runner: Runner) -> P
             if token is not None:
                 raise InvalidToken
             raise _refusal(server, 401, None, "Authentication required: this endpoint needs a credential.")
-        if sent and principal.is_anonymous and len(authenticators(server)) > 1:
+        if sent and principal.is_anonymous and len(known) > 1:
             raise InvalidToken  # a credential of an unknown kind must not count as anonymous access
-    except InvalidToken:
-        raise _refusal(server, 401, "invalid_token", protected_resource.INVALID_TOKEN) from None
-    except (AuthorizationServerAway, DatabaseError, InterfaceError) as error:
+    except (InvalidToken, DataError) as error:
+        raise _bad_credential(head, server, error) from None
+    except (AuthorizationServerAway, DatabaseError, InterfaceError, NoThread) as error:
         raise _away(error) from error
-    if principal.scopes is not None and not covers(principal.scopes, server.scopes):
+    if principal.scopes is not None and not covers(principal.scopes, server.scopes):  # saves a call
         raise too_little(server, principal, server.scopes)
     return principal
+
+
+_VARIABLE = re.compile(r"\$\{\w+(?::-[^}]*)?\}|\$\w+|%\w+%|\$\{(?:env|input):[\w-]+\}")
+
+
+def _bad_credential(head: RequestHead, server: MCPServer, error: Exception) -> Refusal:
+    """Return a 401. A credential that the database rejects, for a NUL or a number too large, is bad, and no outage."""
+    if isinstance(error, DataError):
+        log_rate_limited(logging.WARNING, "the database rejected a credential: %s", error)
+    _scheme, _space, token = head.headers.get("authorization", "").partition(" ")
+    sent = token.strip() or head.headers.get("x-api-key", "").strip()
+    is_name = _VARIABLE.fullmatch(sent[:200]) is not None
+    words = protected_resource.UNSET_VARIABLE if is_name else protected_resource.INVALID_TOKEN
+    return _refusal(server, 401, "invalid_token", words)
 
 
 def _away(error: Exception) -> Refusal:
@@ -217,46 +156,37 @@ def _away(error: Exception) -> Refusal:
     return Refusal(503, NOT_MIGRATED if is_unmigrated(error) else words, headers)
 
 
-class _Asked(NamedTuple):
-    """What an authentication class reads of a request."""
+class _Credential(NamedTuple):
+    """What a lookup depends on."""
 
+    authenticator: BaseAuthentication
+    server: MCPServer
     host: str
-    shown: Hashable
+    key: Hashable
 
     def __repr__(self) -> str:
         """Hide the credential, since error reports show local variables."""
-        return f"_Asked({self.host})"
+        return f"_Credential({self.host})"
 
 
 async def _look_up(
     authenticator: BaseAuthentication, head: RequestHead, server: MCPServer, runner: Runner
 ) -> Principal | None:
-    shown = authenticator.shown(head)
-    if shown is not None and not shown:  # no credential for this class
+    key = authenticator.credential_key(head)
+    if key is not None and not key:  # no credential for this class
         return None
-    if shown is None or not isinstance(runner, Pool):
-        return await runner.sync(partial(_recognise, authenticator, head, server))
-    asked = _Asked(head.host, shown)
-    most = 1 if server.user_passes_test is not None else authenticator.most_together
-    group = (authenticator, server) if most > 1 else (authenticator, server, asked)
-    return await lookups.find(runner, group, asked, head, partial(_recognise_all, authenticator, server), most)
-
-
-def _recognise_all(
-    authenticator: BaseAuthentication, server: MCPServer, heads: Sequence[RequestHead]
-) -> Sequence[Outcome]:
-    if len(heads) > 1:
-        return authenticator.authenticate_together(heads, server)
-    try:
-        return [_recognise(authenticator, heads[0], server)]
-    except Exception as error:  # noqa: BLE001 - raised in the request
-        return [error]
+    look_up = partial(_recognise, authenticator, head, server)
+    if key is not None and is_own(authenticator) and server.user_passes_test is None:  # slow tools must not delay it
+        runner = runner.own
+    if key is None or not isinstance(runner, Pool):
+        return await runner.sync(look_up)
+    return await lookups.find(runner, _Credential(authenticator, server, head.host, key), look_up)
 
 
 def _recognise(authenticator: BaseAuthentication, head: RequestHead, server: MCPServer) -> Principal | None:
     """Authenticate, and check ``user_passes_test``, in one thread."""
     principal = authenticator.authenticate(head, server)
-    if principal is not None and server.user_passes_test is not None and not server.user_passes_test(principal.user):
+    if principal is not None and not admits(server, principal.user):
         raise InvalidToken
     return principal
 
@@ -273,10 +203,12 @@ async def require_scopes(
         Refusal: 403 ``insufficient_scope``, with all required scopes.
     """
     needed: set[str] = set()
+    about: Any = None
     for message in value if isinstance(value, list) else [value]:
         match message:
             case {"method": str(method), "params": dict(params)}:
-                context = Context(server, principal, runner, edge, 0, method, params, None, {}, Channel())
+                client, declared = _client_of(params)
+                context = Context(server, principal, runner, edge, 0, method, params, client, declared, Channel())
                 for primitive in named(server, method, params):
                     right = await find_right(context, primitive)
                     if right is Right.KNOW and policy_cache.is_due:  # a tool blocked meanwhile requires no scopes
@@ -286,9 +218,25 @@ async def require_scopes(
                         break
                     if right is Right.KNOW:
                         needed |= primitive.scopes
+                        about = message if about is None else about
                         break
     if needed:
-        raise too_little(server, principal, needed)
+        refusal = too_little(server, principal, needed)
+        refusal.about = about
+        raise refusal
+
+
+def _client_of(params: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
+    """Return client and capabilities as far as a message has them.
+
+    Those of older clients are in their session, which is read later. They are taken for clients that show apps, so that
+    these can request the scopes of tools for apps; for the others, such a tool is unknown once they have the scopes.
+    """
+    found = params.get("_meta")
+    found = found if isinstance(found, dict) else {}
+    declared = found.get(CLIENT_CAPABILITIES)
+    shows_apps = {"extensions": {APPS: APPS_SETTINGS}}
+    return found.get(CLIENT_INFO), declared if isinstance(declared, dict) else shows_apps
 
 
 def too_little(server: MCPServer, principal: Principal, needed: Iterable[str]) -> Refusal:

@@ -43,10 +43,12 @@ class Refusal(Exception):
     Attributes:
         is_of_caller: it concerns the caller, so it belongs in the request log.
         principal: the caller, if known.
+        about: the message of a batch that was refused, for the request log; None if it is the whole body.
     """
 
     is_of_caller = False
     principal: Principal | None = None
+    about: Any = None
 
     def __init__(self, status: int, message: str, headers: Headers = (), body: bytes | None = None) -> None:
         super().__init__(message)
@@ -124,7 +126,7 @@ def preflight(headers: Mapping[str, str], methods: Iterable[str] = ("GET", "POST
     ``X-CSRFToken`` is left out: session cookies are for the site's own pages, which send no preflight.
     """
     wanted = headers.get("access-control-request-headers", "")
-    parameters = [name for each in wanted.split(",") if (name := each.strip()).lower().startswith("mcp-param-")]
+    parameters = [name for header in wanted.split(",") if (name := header.strip()).lower().startswith("mcp-param-")]
     return (
         ("Access-Control-Allow-Methods", ", ".join(methods)),
         ("Access-Control-Allow-Headers", ", ".join([_ALLOW_HEADERS, *parameters])),

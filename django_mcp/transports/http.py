@@ -8,20 +8,19 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeVar
 
-from django.core.exceptions import ImproperlyConfigured
 from django.db import InterfaceError, OperationalError
 from django.urls import set_script_prefix
 
-from django_mcp.auth.base import RequestHead, authenticators
+from django_mcp.auth.base import Misconfigured, RequestHead
 from django_mcp.conf import settings
 from django_mcp.core.concurrency import AROUND_JOBS, Runner
 from django_mcp.core.database import is_unmigrated
 from django_mcp.core.dispatch import watching
-from django_mcp.core.failures import log_rate_limited
+from django_mcp.core.failures import contained, log_once, log_rate_limited, log_survived, must_propagate
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
-from django_mcp.protocol.errors import ProtocolError
-from django_mcp.protocol.jsonrpc import MAX_ID_LENGTH, decode, decode_messages, encode_error, id_of
+from django_mcp.protocol.errors import InternalError, ProtocolError
+from django_mcp.protocol.jsonrpc import MAX_ID_LENGTH, check_messages, decode, decode_messages, encode_error, id_of
 from django_mcp.revisions.base import LARGE_BYTES, Event, MCPRequest, MCPResponse, ResponseStream, failure
 from django_mcp.revisions.legacy.handler import end_session, open_stream
 from django_mcp.revisions.legacy.http_sse import MESSAGES, STREAM, open_events, receive_message
@@ -59,9 +58,6 @@ class Endpoint:
 
     Attributes:
         verbs: handlers by HTTP method; None for a POST, whose body decides.
-
-    Raises:
-        ImproperlyConfigured: the server has no authentication.
     """
 
     verbs: Mapping[str, Callable[[MCPRequest], Awaitable[MCPResponse]] | None] = {
@@ -72,14 +68,10 @@ class Endpoint:
 
     def __init__(self, server: MCPServer) -> None:
         self.server = server
-        if not authenticators(server):
-            msg = (
-                f"{server!r} has no authentication, so it is not served. Set MCPServer(authentication=[…]) or "
-                "DJANGO_MCP['AUTHENTICATION']; ['django_mcp.AllowAny'] allows anonymous access."
-            )
-            raise ImproperlyConfigured(msg)
 
-    async def admit(self, head: RequestHead, runner: Runner) -> "AuthenticatedRequest | MCPResponse":
+    async def admit(  # noqa: C901 - every request passes here
+        self, head: RequestHead, runner: Runner
+    ) -> "AuthenticatedRequest | MCPResponse":
         """Check a request before its body is read; return it authenticated, or a response."""
         cors: Headers = ()
         headers = head.headers
@@ -104,6 +96,10 @@ class Endpoint:
             if refusal.is_of_caller:
                 return await noted(refusal, self.server, runner, head.edge, None, cors)
             return refusal.answer(cors)
+        except BaseException as error:
+            if must_propagate(error):
+                raise
+            return await crashed(contained(error), self.server, None, runner, head.edge, None, (*cors, _JSON_HEADER))
 
     def _not_served(self, head: RequestHead, cors: Headers) -> MCPResponse:
         if head.method == "OPTIONS":
@@ -119,10 +115,50 @@ async def noted(
     """Record a refusal in the request log; return the response."""
     if watching.observer is not None:
         try:
-            await watching.observer.refused(server, refusal.principal, runner, edge, message, str(refusal))
+            # One row for each HTTP request, however many messages it has.
+            about = message if refusal.about is None else refusal.about
+            await watching.observer.refused(server, refusal.principal, runner, edge, about, str(refusal))
         except ProtocolError as error:
             return MCPResponse(503, encode_error(id_of(message), error), (*cors, _JSON_HEADER))
     return refusal.answer(cors)
+
+
+async def crashed(
+    error: BaseException,
+    server: MCPServer,
+    principal: Principal | None,
+    runner: Runner,
+    edge: Callable[[], Any],
+    message: Any,
+    headers: Headers = (),
+) -> MCPResponse:
+    """Log and record an unexpected exception outside of ``dispatch``; return the response."""
+    if isinstance(error, Misconfigured):
+        log_once(logging.ERROR, str(error))
+        return MCPResponse(503, encode_error(None, InternalError(MISCONFIGURED)), headers)
+    body = failure(id_of(message), error)
+    if isinstance(error, OperationalError | InterfaceError) or is_unmigrated(error):  # it may be temporary
+        return MCPResponse(503, body, headers)
+    if watching.observer is not None:
+        reason = decode(body)["error"]["message"]
+        try:
+            await watching.observer.refused(server, principal, runner, edge, message, reason, error)
+        except BaseException as fault:
+            if must_propagate(fault):
+                raise
+            log_survived(fault, "recording the request")
+    return MCPResponse(500, body, headers)
+
+
+def failed(error: BaseException) -> MCPResponse:
+    """Log what a transport itself raised; return the response. Nothing is left that could record it."""
+    return MCPResponse(500, failure(None, contained(error)), JSON_ONLY)
+
+
+MISCONFIGURED = (
+    "This endpoint is not configured correctly and serves no requests. "
+    "The site's administrator finds the reason with 'manage.py check'."
+)
 
 
 class Accepts(NamedTuple):
@@ -158,8 +194,10 @@ class AuthenticatedRequest(NamedTuple):
             if head.method == "POST":
                 if is_large:
                     value = await self.runner.sync(partial(decode_messages, body))
-                else:  # a short body cannot hold an overlong value
-                    value = decode_messages(body) if len(body) > MAX_ID_LENGTH else decode(body)
+                else:
+                    value = decode(body)
+                    if len(body) > MAX_ID_LENGTH or type(value) is list:  # no other body can exceed a limit
+                        check_messages(value)
             server, edge = self.endpoint.server, head.edge
             if self.principal.steps_up:
                 await require_scopes(server, self.principal, self.runner, edge, value)
@@ -172,10 +210,11 @@ class AuthenticatedRequest(NamedTuple):
             return await noted(refusal, self.endpoint.server, self.runner, head.edge, value, self.cors)
         except ProtocolError as error:
             answer = MCPResponse(error.http_status, encode_error(error.request_id, error), error.headers)
-        except Exception as error:  # noqa: BLE001 - it is logged; the client gets a reference only
-            # A database error may be temporary.
-            away = isinstance(error, OperationalError | InterfaceError) or is_unmigrated(error)
-            answer = MCPResponse(503 if away else 500, failure(id_of(value), error))
+        except BaseException as error:
+            if must_propagate(error):
+                raise
+            server, edge = self.endpoint.server, head.edge
+            answer = await crashed(contained(error), server, self.principal, self.runner, edge, value)
         if answer.body and answer.stream is None and self.accepts.json and not (answer.headers or self.cors):
             return MCPResponse(answer.status, answer.body, JSON_ONLY)  # the common case
         return self._with_headers(answer)
@@ -256,7 +295,7 @@ def accepts(content_type: str, accept: str) -> Accepts:
     json, events = JSON in accept or "*/*" in accept, EVENTS in accept
     if json:
         return Accepts(json=True, events=events)
-    types = {each.partition(";")[0].strip().lower() for each in accept.split(",")}
+    types = {media_type.partition(";")[0].strip().lower() for media_type in accept.split(",")}
     json, events = bool(types & {JSON, "application/*", ""}), bool(types & {EVENTS, "text/*"})
     if not json and not events:
         raise Refusal(406, "Accept must allow application/json or text/event-stream.")

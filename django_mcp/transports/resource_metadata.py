@@ -10,6 +10,7 @@ from django.contrib.auth.decorators import login_not_required
 from django.core.serializers.json import DjangoJSONEncoder
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, get_script_prefix, re_path
+from django.urls.resolvers import RegexPattern
 from django.utils.cache import get_conditional_response, set_response_etag
 
 from django_mcp.auth.protected_resource import WELL_KNOWN, base_url, has_metadata, issuers, path_of
@@ -67,17 +68,28 @@ def public_document(
     return view
 
 
+class _MetadataPattern(RegexPattern):
+    """The path of a document. Clients insert the site's after the well-known one (RFC 9728, section 3.1).
+
+    That is the request's, so it is not part of the expression: the URLconf may be read before the first request.
+    """
+
+    def match(self, path: str) -> Any:
+        """Match the path with and without the site's own in it."""
+        site_path = f"{WELL_KNOWN}{get_script_prefix()}"
+        return super().match(path) or super().match(path.replace(site_path, f"{WELL_KNOWN}/", 1))
+
+
 def metadata_patterns() -> list[URLPattern]:
     """Return URL patterns for endpoints that take tokens; the bare path too if there is only one."""
     found = []
     protected = [server for server in servers() if has_metadata(server)]
     for server in protected:
-        # Clients insert the site's path after the well-known one (RFC 9728, section 3.1).
-        below = re.escape(get_script_prefix().rstrip("/"))
-        path = rf"^{_WELL_KNOWN}(?:{below})?/{re.escape(server.path)}"
+        name = f"{server.name}-metadata"
+        path = rf"^{_WELL_KNOWN}/{re.escape(server.path)}"
         plain, slashed = (public_document(partial(document, server, slash=slash)) for slash in (False, True))
-        found.append(re_path(rf"{path}$", plain, name=f"{server.name}-metadata"))
-        found.append(re_path(rf"{path}/$", slashed))
+        found.append(URLPattern(_MetadataPattern(rf"{path}$", name=name, is_endpoint=True), plain, name=name))
+        found.append(URLPattern(_MetadataPattern(rf"{path}/$", is_endpoint=True), slashed))
     if len(protected) == 1:
         found.append(re_path(rf"^{_WELL_KNOWN}$", plain))
     return found

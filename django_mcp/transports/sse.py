@@ -3,13 +3,16 @@
 import asyncio
 import contextvars
 import threading
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import lru_cache
 from typing import Any
 
 from django_mcp.conf import settings
-from django_mcp.revisions.base import KEEP_ALIVE, Event, EventStream, MCPResponse
+from django_mcp.core.failures import report_crash
+from django_mcp.protocol.jsonrpc import one_line
+from django_mcp.revisions.base import KEEP_ALIVE, Event, EventStream, MCPResponse, failure
 from django_mcp.revisions.subscriptions import ParkedStream
 from django_mcp.transports.base import Headers
 
@@ -24,7 +27,7 @@ def frame(event: Event) -> bytes:
     if event is KEEP_ALIVE:
         return PING
     # An id without data is still an event; a retry alone is not.
-    data = event.data.decode() if event.data or event.id else None
+    data = one_line(event.data).decode() if event.data or event.id else None
     kind = event.kind if event.data else None
     from sse_starlette import ServerSentEvent  # noqa: PLC0415 - imports Starlette, needed for streams only
 
@@ -80,13 +83,26 @@ class HeldStream:
             if not self._is_over:
                 raise
             self._holding.uncancel()  # type: ignore[union-attr]
+        except Exception as error:  # noqa: BLE001 - it is logged
+            self._error = error
         finally:
             self._holding = None
             self._stream.close()
             if self._speaking is not None:
                 self._speaking.cancel()
         if self._error is not None:
-            raise self._error
+            await self._end(self._error)
+
+    async def _end(self, error: Exception) -> None:
+        """End a stream that failed, with the error if nothing was sent yet. The client connects again."""
+        body = failure(None, error)
+        with suppress(OSError):
+            if self._headers is None:
+                await self._send({"type": "http.response.body", "body": b""})
+                return
+            headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+            await self._send({"type": "http.response.start", "status": 500, "headers": headers})
+            await self._send({"type": "http.response.body", "body": body})
 
     async def _begin(self) -> None:
         async with aclosing(self._stream.begin()) as events:
@@ -110,7 +126,7 @@ class HeldStream:
             await self._say_all()
         except OSError:
             self._let_go()
-        except Exception as error:  # noqa: BLE001 - it is raised where the server waits
+        except Exception as error:  # noqa: BLE001 - it is logged where the server waits
             self._error = error
             self._let_go()
         finally:
@@ -124,8 +140,11 @@ class HeldStream:
             if not entries:
                 await self._write(PING)
             for start in range(0, len(entries), MAX_ENTRIES):
-                if not stream.is_over:
-                    await self._say(await stream.tell(entries[start : start + MAX_ENTRIES]))
+                if stream.is_over or subscription.revoked:
+                    break
+                events = await stream.tell(entries[start : start + MAX_ENTRIES])
+                if not subscription.revoked:  # meanwhile
+                    await self._say(events)
         if subscription.ended or stream.is_over:
             if not stream.is_over:
                 await self._say(stream.part())
@@ -176,16 +195,29 @@ class BufferedResponse:
     def __init__(self, *, takes_events: bool, can_hold: bool) -> None:
         self.takes_events = takes_events
         self.can_hold = can_hold
-        self.frames: list[bytes] = []
+        self._frames: dict[int, bytes] = {}
+        self._optional: deque[int] = deque()
+        self._count = self._bytes = 0
+
+    @property
+    def frames(self) -> Sequence[bytes]:
+        """The frames of the events that are kept."""
+        return tuple(self._frames.values())
 
     @property
     def opened(self) -> bool:
         """True if the response is a stream."""
-        return bool(self.frames)
+        return self._count > 0
 
     def send(self, event: Event) -> None:
-        """Keep an event."""
-        self.frames.append(frame(event))
+        """Keep an event; of progress and log messages the last, within ``MAX_WAITING`` and ``MAX_BYTES``."""
+        self._count += 1
+        self._frames[self._count] = data = frame(event)
+        self._bytes += len(data)
+        if event.is_optional:
+            self._optional.append(self._count)
+        while len(self._optional) > 1 and (len(self._optional) > MAX_WAITING or self._bytes > MAX_BYTES):
+            self._bytes -= len(self._frames.pop(self._optional.popleft()))
 
     def close(self) -> None:
         """Do nothing: all is sent at the end."""
@@ -195,8 +227,8 @@ class BufferedResponse:
 
     async def body(self, answer: MCPResponse) -> AsyncIterator[bytes]:
         """Yield the stream."""
-        for each in self.frames:
-            yield each
+        for data in self.frames:
+            yield data
         if answer.body:
             yield frame(Event(answer.body))
         if answer.stream is not None:
@@ -210,16 +242,17 @@ class LiveResponse:
 
     Attributes:
         answering: this event loop's connections with running calls; remove this one after its call.
+        is_done: nothing may be sent any more, as the client is gone or has its answer; what is sent is dropped.
     """
 
     can_hold = True
     is_live = True
 
     __slots__ = (
+        "_broken",
         "_bytes",
         "_frames",
         "_given",
-        "_gone",
         "_is_quiet",
         "_loop",
         "_receive",
@@ -229,6 +262,7 @@ class LiveResponse:
         "_watching",
         "_writing",
         "answering",
+        "is_done",
         "is_request",
         "opened",
         "overdue",
@@ -252,7 +286,8 @@ class LiveResponse:
         self._loop = asyncio.get_running_loop()
         self._frames: list[bytes] = []
         self._bytes = 0
-        self._gone = self._started = self._is_quiet = False
+        self.is_done = self._started = self._is_quiet = False
+        self._broken: Callable[[], None] | None = None
         self.overdue: asyncio.TimerHandle | None = None
         self._watching: asyncio.Task[None] | None = None
         self._writing: asyncio.Task[None] | None = None
@@ -294,9 +329,16 @@ class LiveResponse:
         """End the stream; later events are dropped."""
         if threading.get_ident() != self._thread:
             self._loop.call_soon_threadsafe(self.close)
-        elif not self._gone:
+        elif not self.is_done:
             self._put(b"")
-            self._gone = True
+            self.is_done = True
+
+    def abandon(self) -> None:
+        """Drop what is sent from now on: the server has done with the connection."""
+        self.is_done = True
+        self._frames.clear()
+        if self._writing is not None:
+            self._writing.cancel()
 
     async def finish(self, answer: MCPResponse) -> HeldStream | None:
         """Send the response, and events until the client disconnects.
@@ -309,15 +351,16 @@ class LiveResponse:
             return HeldStream(answer.stream, self._headers(), self._receive, self._send)
         self.opened = True
         self.unwatch()
-        if answer.body and not self._gone:
+        if answer.body and not self.is_done:
             self._frames.append(frame(Event(answer.body)))
         if answer.stream is not None:
-            await self._follow(answer.stream)
+            # Who left during the call does not say so again.
+            await (answer.stream.aclose() if self.is_done else self._follow(answer.stream))
         self._start_writing()
         if self._writing is not None:
             await self._writing
-        if not self._gone:
-            self._gone = True
+        if not self.is_done:
+            self.is_done = True
             await self._send({"type": "http.response.body", "body": b""})
         return None
 
@@ -328,13 +371,14 @@ class LiveResponse:
 
         def gone() -> None:
             nonlocal left
-            left = self._gone = True
+            left = self.is_done = True
             reader.cancel()
 
         self.unwatch()
-        watching = asyncio.create_task(self._until_gone(gone))
+        self._broken, watching = gone, None
         try:
             async with aclosing(stream):
+                watching = asyncio.create_task(self._until_gone(gone))
                 async for event in stream:
                     self._put(frame(event))
                     if self._is_full() and self._writing is not None:
@@ -343,8 +387,12 @@ class LiveResponse:
             if not left:
                 raise
             reader.uncancel()
+        except Exception as error:  # noqa: BLE001 - it is logged; the stream ends, and the client connects again
+            report_crash(error, "a stream")
         finally:
-            watching.cancel()
+            self._broken = None
+            if watching is not None:
+                watching.cancel()
 
     async def _until_gone(self, gone: Callable[[], None]) -> None:
         while (await self._receive())["type"] != "http.disconnect":
@@ -354,7 +402,7 @@ class LiveResponse:
     def _offer(self, data: bytes, can_resume: bool) -> None:
         if not self._is_full():
             self._put(data)
-        elif can_resume and not self._gone:  # a client would not notice a gap
+        elif can_resume and not self.is_done:  # a client would not notice a gap
             self.close()
 
     def keep_alive(self) -> None:
@@ -370,7 +418,7 @@ class LiveResponse:
         return len(self._frames) > MAX_WAITING or self._bytes > MAX_BYTES
 
     def _put(self, data: bytes) -> None:
-        if self._gone:
+        if self.is_done:
             return
         self._is_quiet = False
         self._frames.append(data)
@@ -396,9 +444,13 @@ class LiveResponse:
                 self._frames.clear()
                 self._bytes = 0
                 await self._send({"type": "http.response.body", "body": data, "more_body": not last})
-        except OSError:  # raised by some servers after a disconnect
-            self._gone = True
+        except Exception as error:
+            self.is_done = True
             self._frames.clear()
+            if self._broken is not None:
+                self._broken()
+            if not isinstance(error, OSError):  # which some servers raise after a disconnect
+                raise
         finally:
             self._writing = None
 
@@ -436,6 +488,6 @@ _keep_alives: dict[asyncio.AbstractEventLoop, _KeepAlive] = {}
 
 
 def _new_keep_alive(loop: asyncio.AbstractEventLoop) -> _KeepAlive:
-    for closed in [each for each in _keep_alives if each.is_closed()]:
+    for closed in [loop for loop in _keep_alives if loop.is_closed()]:
         del _keep_alives[closed]
     return _keep_alives.setdefault(loop, _KeepAlive(loop))

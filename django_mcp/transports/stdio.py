@@ -23,8 +23,9 @@ from django.http import HttpRequest
 from django_mcp.auth.protected_resource import path_of
 from django_mcp.conf import settings
 from django_mcp.core.concurrency import shared_pool
+from django_mcp.core.failures import contained
 from django_mcp.core.principal import Principal
-from django_mcp.core.resources import refresh_principal
+from django_mcp.core.resources import checking_pool, refresh_principal
 from django_mcp.core.server import MCPServer
 from django_mcp.protocol import headers
 from django_mcp.protocol.errors import InvalidRequest, ProtocolError, RequestId
@@ -36,6 +37,7 @@ from django_mcp.protocol.jsonrpc import (
     decode,
     decode_messages,
     encode_error,
+    one_line,
     parse,
 )
 from django_mcp.pubsub.follower import end_streams
@@ -44,6 +46,8 @@ from django_mcp.revisions.legacy.handler import end_session, open_stream
 from django_mcp.revisions.negotiation import choose, spoken
 
 CHUNK = 64 * 1024
+MAX_WAITING = 1000
+"""Number of lines that wait for a client which does not read; further progress and log messages are dropped."""
 MAX_CHUNKS = 16
 """Maximum number of chunks read ahead."""
 
@@ -110,6 +114,13 @@ class LineReader:
                 return
 
 
+class Write(Protocol):
+    """Queues a line; an optional one may be dropped."""
+
+    def __call__(self, line: bytes, *, is_optional: bool = False) -> None:
+        """Queue a line."""
+
+
 class LineWriter:
     """Writes whole lines to a file descriptor, in order. Its thread calls *broken* when the reader has closed."""
 
@@ -120,9 +131,10 @@ class LineWriter:
         self._thread = threading.Thread(target=self._work, name="django-mcp-out", daemon=True)
         self._thread.start()
 
-    def write(self, line: bytes) -> None:
-        """Queue a line. Thread-safe; never blocks."""
-        self._lines.put(line)
+    def write(self, line: bytes, *, is_optional: bool = False) -> None:
+        """Queue a line, but no optional one behind ``MAX_WAITING`` others. Thread-safe; never blocks."""
+        if not is_optional or self._lines.qsize() < MAX_WAITING:
+            self._lines.put(one_line(line))
 
     def close(self, patience: float) -> None:
         """Wait at most *patience* seconds for pending lines."""
@@ -152,22 +164,26 @@ RENEWALS = 20
 
 
 class StdioResponse:
-    """The response to one message on the shared connection."""
+    """The response to one message on the shared connection.
+
+    Attributes:
+        is_cancelled: the client cancelled its request, so nothing more is sent.
+    """
 
     takes_events = can_hold = is_live = True
     is_request = False
 
-    def __init__(self, write: Callable[[bytes], None]) -> None:
+    def __init__(self, write: Write) -> None:
         self.opened = False
         self._write = write
-        self._silent = False
+        self.is_cancelled = False
         self._gone: Callable[[], object] | None = None
 
     def send(self, event: Event) -> None:
         """Write the event's message; events without one are for reconnecting."""
         self.opened = True
-        if event.data and not self._silent:
-            self._write(event.data)
+        if event.data and not self.is_cancelled:
+            self._write(event.data, is_optional=event.is_optional)
 
     def close(self) -> None:
         """Do nothing: a stream here cannot be resumed."""
@@ -175,12 +191,12 @@ class StdioResponse:
     def watch(self, gone: Callable[[], object]) -> None:
         """Call *gone* when the client cancels its request, also if it has done so."""
         self._gone = gone
-        if self._silent:
+        if self.is_cancelled:
             gone()
 
     def cancel(self) -> None:
         """Send nothing more for this request (2026-07-28, stdio, Cancellation)."""
-        self._silent = True
+        self.is_cancelled = True
         if self._gone is not None:
             self._gone()
 
@@ -193,7 +209,7 @@ class Connection:
         server: MCPServer,
         principal: Principal,
         edge: Callable[[], Any],
-        write: Callable[[bytes], None],
+        write: Write,
     ) -> None:
         self._server = server
         self._principal = principal
@@ -204,6 +220,7 @@ class Connection:
         self._staying: asyncio.Task[None] | None = None
         self._running: dict[RequestId, StdioResponse] = {}
         self._calls: set[asyncio.Task[None]] = set()
+        self._is_ending = False
         self._endless: set[asyncio.Task[None]] = set()
 
     async def read(self, reader: Lines) -> None:
@@ -216,6 +233,7 @@ class Connection:
 
     async def end(self) -> None:
         """Let calls finish for a short time; end streams and the session."""
+        self._is_ending = True
         if self._calls:
             await asyncio.wait(self._calls, timeout=GRACE_SECONDS)
         end_streams()
@@ -268,6 +286,8 @@ class Connection:
                 await self._finish(answer, request, response)
         except asyncio.CancelledError:  # by the client, or at the end
             pass
+        except Exception as error:  # noqa: BLE001 - it is logged
+            response.send(Event(failure(None if request is None else request.id, error)))
         finally:
             if request is not None and self._running.get(request.id) is response:
                 del self._running[request.id]
@@ -276,7 +296,8 @@ class Connection:
         mcp_request = self._inbound(body, response)
         try:
             # Permissions may change during the connection, and the user object caches them.
-            principal = await shared_pool().sync(partial(refresh_principal, self._principal, self._server))
+            refresh = partial(refresh_principal, self._principal, self._server)
+            principal = await checking_pool(self._server).sync(refresh)
             if principal is None:
                 raise InvalidRequest(
                     "This user can no longer sign in.", request_id=None if request is None else request.id
@@ -285,8 +306,13 @@ class Connection:
             answer = await choose(mcp_request.headers, body).serve(mcp_request)
         except ProtocolError as error:
             return MCPResponse(error.http_status, encode_error(error.request_id, error))
-        except Exception as error:  # noqa: BLE001 - it is logged
-            return MCPResponse(500, failure(None if request is None else request.id, error))
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError) and (response.is_cancelled or self._is_ending):
+                raise
+            # Nobody else cancels this task: the tool did, which ran in it.
+            while (task := asyncio.current_task()) is not None and task.cancelling():
+                task.uncancel()
+            return MCPResponse(500, failure(None if request is None else request.id, contained(error)))
         if request is not None and request.method == "initialize":
             self._agree(answer)
         return answer

@@ -18,10 +18,11 @@ from django.urls import get_script_prefix
 from django_mcp.auth.base import RequestHead
 from django_mcp.conf import settings, site_settings
 from django_mcp.core.concurrency import INLINE, Runner, run_inline, shared_pool
+from django_mcp.core.failures import must_propagate
 from django_mcp.core.request import set_user
 from django_mcp.core.server import MCPServer
 from django_mcp.revisions.base import MCPResponse
-from django_mcp.transports.http import Endpoint, keep_script_prefix, length_required
+from django_mcp.transports.http import Endpoint, failed, keep_script_prefix, length_required
 from django_mcp.transports.sse import BufferedResponse
 
 MAX_NAMES = 256
@@ -39,7 +40,12 @@ def mcp_view(server: MCPServer) -> Callable[[HttpRequest], HttpResponseBase]:
     endpoint = Endpoint(server)
 
     def view(request: HttpRequest) -> HttpResponseBase:
-        return run_inline(_serve(endpoint, request, INLINE))
+        try:
+            return run_inline(_serve(endpoint, request, INLINE))
+        except BaseException as error:
+            if must_propagate(error):
+                raise
+            return _response(failed(error))
 
     return _exempt(view)
 
@@ -49,7 +55,12 @@ def event_loop_view(endpoint: Endpoint) -> Callable[[HttpRequest], Coroutine[Any
 
     async def view(request: HttpRequest) -> HttpResponseBase:
         keep_script_prefix(get_script_prefix())
-        return await _serve(endpoint, request, shared_pool())
+        try:
+            return await _serve(endpoint, request, shared_pool())
+        except BaseException as error:
+            if must_propagate(error):
+                raise
+            return _response(failed(error))
 
     return _exempt(view)
 

@@ -257,7 +257,7 @@ def test_pages_take_few_queries_however_much_waits(
     for number in range(60):
         row = make(ada, tool=f"tool_{number % 7}", principal_kind=("oauth", "external")[number % 2])
         if number % 3 == 0:
-            Approval.objects.filter(pk=row.pk).update(state="denied", decided=timezone.now())
+            Approval.objects.filter(pk=row.pk).update(state="denied", unique_key=None, decided=timezone.now())
     page(approver, LIST)
     with django_assert_max_num_queries(18):
         assert "40 approvals pending." in words(page(approver, LIST))
@@ -311,7 +311,7 @@ def test_what_is_good_no_longer_counts_as_expired(approver: Browser, ada: User) 
         ("", None, "Started"),
         ("", "working", "Started"),
         ("", "failed", "Interrupted"),
-        ("ok", None, "Done"),
+        ("ok", None, "Succeeded"),
         ("error", None, "Failed"),
     ],
 )
@@ -326,8 +326,9 @@ def test_of_a_call_that_was_run_approvers_read_the_word_that_its_requester_reads
     assert listed == re.findall(r'class="mcp-state [^>]*>([^<]*)<', page(approver, detail(used))) == [word]
     for chosen in ("started", "interrupted", "done", "failed"):
         found = words(page(approver, f"{LIST}?state={chosen}"))
-        assert f"{int(chosen == word.lower())} approval" in found, chosen
-        assert "By state All Pending Approved Denied Expired Started Interrupted Done Failed" in found
+        is_chosen = chosen == ("done" if word == "Succeeded" else word.lower())
+        assert f"{int(is_chosen)} approval" in found, chosen
+        assert "By state All Pending Approved Denied Expired Started Interrupted Succeeded Failed" in found
 
 
 # Staying up to date
@@ -355,7 +356,7 @@ def test_the_page_of_one_call_hears_when_it_waits_no_longer(approver: Browser, r
     url = f"{LIST}{row.pk}/waiting/"
     assert url in page(approver, detail(row))
     assert 'data-count="1"' in page(approver, url)
-    Approval.objects.update(state="denied")
+    Approval.objects.update(state="denied", unique_key=None)
     assert 'data-count="0"' in page(approver, url)
     assert url not in page(approver, detail(row))
 
@@ -383,6 +384,15 @@ def test_an_approved_call_is_approved(approver: Browser, row: Approval) -> None:
     assert "Decided by cleo-of-the-staff" in shown
     assert "approved cleo-of-the-staff" in shown
     assert 'value="approve"' not in page(approver, detail(row))
+
+
+def test_a_call_is_approved_where_the_table_of_the_admins_history_was_dropped(
+    approver: Browser, row: Approval, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {"seen": seen(approver, row), "decision": "approve"}
+    monkeypatch.setattr(LogEntry._meta, "db_table", "dropped_log")
+    assert approver.post(f"{LIST}{row.pk}/decide/", given).status_code == 302
+    assert state(row) == "approved"
 
 
 def test_a_refused_call_has_a_reason(approver: Browser, row: Approval) -> None:

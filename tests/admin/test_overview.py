@@ -126,13 +126,13 @@ def test_the_page_works_in_another_admin_site(rf: RequestFactory) -> None:
 # The figures at the top
 
 
-def test_requests_errors_and_active_clients_are_counted(browser: Browser) -> None:
-    for outcome in ("ok", "ok", "ok", "error", "failed", "timed_out", "denied", "waiting", "task", "cancelled"):
+def test_requests_errors_and_clients_are_counted(browser: Browser) -> None:
+    for outcome in ("ok", "ok", "crashed", "error", "failed", "timed_out", "denied", "waiting", "task", "cancelled"):
         call(outcome=outcome)
     call(client_name="Claude")
     call(client_name="Claude", client_version="3")
     call(client_name="", client_version="")
-    assert "Pending approvals 0 Errors 3 23 % Requests 13 Active clients 2" in shown(browser)
+    assert "Pending approvals 0 Errors 3 23 % Crashes 1 7.7 % Requests 13 Clients 3" in shown(browser)
 
 
 def test_pending_approvals_are_those_that_can_be_decided_now(browser: Browser) -> None:
@@ -143,7 +143,8 @@ def test_pending_approvals_are_those_that_can_be_decided_now(browser: Browser) -
 
 
 def test_every_figure_leads_to_the_rows_that_it_counts(browser: Browser) -> None:
-    for outcome, name in (("ok", "fine"), ("error", "broken"), ("timed_out", "slow"), ("denied", "secret")):
+    outcomes = ("ok", "fine"), ("error", "broken"), ("timed_out", "slow"), ("denied", "secret"), ("crashed", "bug")
+    for outcome, name in outcomes:
         call(outcome=outcome, name=name)
     call(timedelta(days=3), name="long-ago", outcome="error")
     approval()
@@ -152,13 +153,14 @@ def test_every_figure_leads_to_the_rows_that_it_counts(browser: Browser) -> None
     assert [(name, int(value)) for _address, name, value in figures] == [
         ("Pending approvals", 1),
         ("Errors", 2),
-        ("Requests", 4),
-        ("Active clients", 1),
+        ("Crashes", 1),
+        ("Requests", 5),
+        ("Clients", 1),
     ]
     addresses = {name: unescape(address) for address, name, _value in figures}
     assert addresses["Pending approvals"] == "/admin/django_mcp/approval/"
     assert 'id="clients"' in html
-    for name, count in (("Errors", 2), ("Requests", 4)):
+    for name, count in (("Errors", 2), ("Crashes", 1), ("Requests", 5)):
         listed = browser.get(addresses[name]).content.decode()
         assert listed.count('<th scope="row" class="mcp-call">') == count, name
         assert "long-ago" not in listed
@@ -169,7 +171,7 @@ def test_every_figure_leads_to_the_rows_that_it_counts(browser: Browser) -> None
 
 def test_a_pending_approval_is_decided_on_the_page_and_leads_back_to_it() -> None:
     approver = staff("view_requestlog", "approve_tool_call")
-    asked = approval(arguments={"city": "Lisbon"})
+    asked = approval(arguments={"city": "Lisbon"}, tool="no_longer_served")
     html = approver.get(PAGE).content.decode()
     form = html[html.index('class="mcp-decide"') :]
     given = dict(re.findall(r'<input type="hidden" name="(seen|back|query)" value="([^"]*)"', form))
@@ -177,7 +179,7 @@ def test_a_pending_approval_is_decided_on_the_page_and_leads_back_to_it() -> Non
     assert answer["location"] == PAGE
     asked.refresh_from_db()
     assert asked.state == "approved"
-    assert "You approved the call of book_hotel." in shown(approver)
+    assert "You approved the call of no_longer_served." in shown(approver)
 
 
 def test_the_newest_are_shown_and_the_others_are_a_link_away(browser: Browser) -> None:
@@ -299,14 +301,14 @@ def test_a_period_has_what_was_called_in_it(browser: Browser) -> None:
     for ago in (ago for each in lengths.values() for ago in each):
         call(ago)
     for number, period in enumerate(lengths):  # each has what the shorter ones have, and what they just miss
-        assert f"Requests {2 * number + 1} Active" in shown(browser, f"?period={period}"), period
+        assert f"Requests {2 * number + 1} Clients" in shown(browser, f"?period={period}"), period
 
 
 def test_what_cannot_be_chosen_is_as_if_nothing_was(browser: Browser) -> None:
     call(timedelta(hours=3))
     for query in ("?period=century", "?endpoint=nowhere", "?period=%00&endpoint=<script>"):
         html = browser.get(PAGE + query).content.decode()
-        assert "Requests 1 Active" in words(html), query
+        assert "Requests 1 Clients" in words(html), query
         assert re.findall(r'aria-current="true">([^<]+)<', html) == ["24 hours", "all"], query
 
 
@@ -316,7 +318,7 @@ def test_one_endpoint_is_looked_at_alone(browser: Browser) -> None:
     text = shown(browser, "?endpoint=staff")
     assert "of_staff" in text
     assert "of_default" not in text
-    assert "Requests 1 Active" in text
+    assert "Requests 1 Clients" in text
 
 
 def test_links_keep_what_else_is_chosen(browser: Browser) -> None:
@@ -394,7 +396,7 @@ def test_ids_of_a_page_are_there_once(browser: Browser) -> None:
 def test_the_page_of_an_empty_log_says_so(browser: Browser) -> None:
     text = shown(browser)
     assert "No requests in this period." in text
-    assert "Errors 0 Requests 0" in text
+    assert "Errors 0 Crashes 0 Requests 0" in text
 
 
 @pytest.mark.postgresql
@@ -408,7 +410,7 @@ def test_tools_are_ranked_by_errors_and_by_time(browser: Browser) -> None:
         key: words(re.search(rf'<h2 id="{key}">.*?<tbody>\s*(<tr>.*?</tr>)', html, re.DOTALL)[1])
         for key in ("failing", "slow")
     }
-    assert first["failing"] == "broken 1 100 % 1"
+    assert first["failing"] == "broken 1 0 100 % 1"
     assert re.fullmatch(r"slow 9\.\d s 9\.\d s 1", first["slow"])
     listed = unescape(re.search(r'<h2 id="failing">.*?<td><a href="([^"]+)"', html, re.DOTALL)[1])
     assert browser.get(listed).content.decode().count('class="mcp-call"') == 1
@@ -425,14 +427,13 @@ def test_a_tool_has_its_endpoint_beside_its_name_where_there_are_several(browser
 
 
 @pytest.mark.postgresql
-def test_clients_are_told_apart_by_version_and_may_have_no_name(browser: Browser) -> None:
+def test_a_client_is_one_row_with_its_versions_and_may_have_no_name(browser: Browser) -> None:
     call(client_version="2.1")
     call(client_version="2.2")
     call(client_version="2.2", protocol="2025-11-25")
     call(client_name="", client_version="", protocol="")
     text = shown(browser)
-    assert "desk 2.2 2025-11-25, 2026-07-28 2 50 %" in text
-    assert "desk 2.1 2026-07-28 1 25 %" in text
+    assert "desk 2.1, 2.2 2025-11-25, 2026-07-28 3 75 %" in text
     assert "unnamed unknown 1 25 %" in text
 
 
@@ -492,10 +493,10 @@ def test_a_page_makes_fewer_than_ten_queries() -> None:
 
 def test_the_log_is_not_added_up_again_for_each_look(browser: Browser) -> None:
     call()
-    assert "Requests 1 Active" in shown(browser)
+    assert "Requests 1 Clients" in shown(browser)
     call()
     with CaptureQueriesContext(connection) as queries:
-        assert "Requests 1 Active" in shown(browser)
+        assert "Requests 1 Clients" in shown(browser)
     assert not [each for each in queries if "django_mcp_requestlog" in each["sql"]]
 
 
@@ -522,7 +523,7 @@ def test_the_statistics_of_tools_have_every_call_of_so_many_days() -> None:
     call(name="", method="tools/list")
     (found,) = tool_statistics(30).values()
     assert list(tool_statistics(30)) == [("default", "book")]
-    assert (found.calls, found.errors, found.denied) == (3, 1, 1)
+    assert (found.calls, found.failed, found.denied) == (3, 1, 1)
     assert found.last_call == last.started_at
     assert found.per_day == [*[0] * 27, 1, 0, 2]
 

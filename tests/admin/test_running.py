@@ -263,3 +263,31 @@ def test_what_is_shown_of_a_text_is_redacted_before_it_is_cut() -> None:
     for before in range(80):
         text = "x" * (MAX_CHARACTERS - before) + " Bearer " + "hush" * 20
         assert "hush" not in as_text(text)
+
+
+LISTS = {
+    "task": "No tasks.",
+    "session": "No sessions.",
+    "apikey": "No API keys yet.",
+    "autoapprovalrule": "No auto-approval rules.",
+    "clientpolicy": "No client policies.",
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_an_empty_list_says_what_would_be_in_it_and_its_reader_what_they_may_not(name: str) -> None:
+    html = page(staff(f"view_{name}"), f"/admin/django_mcp/{name}/")
+    assert LISTS[name] in html
+    assert "Select " not in words(html)
+    named = "approve" if name == "autoapprovalrule" else "change"
+    assert words(html).count(f"The permission “Can {named} ") == 1
+    assert 'id="changelist-filter"' not in html
+
+
+@pytest.mark.parametrize("name", ["tools", "oauthclient"])
+def test_the_pages_without_rows_say_it_too(name: str) -> None:
+    behind = {"tools": "toolpolicy", "oauthclient": "clientpolicy"}[name]
+    html = page(staff(f"view_{behind}"), f"/admin/django_mcp/{name}/")
+    assert words(html).count("The permission “Can change ") == 1
+    User.objects.all().delete()
+    assert "is needed to change it" not in page(staff(f"change_{behind}"), f"/admin/django_mcp/{name}/")

@@ -236,7 +236,7 @@ def test_a_hidden_tool_is_like_one_that_does_not_exist(browser: Browser, server:
     tool(server=server, name="hidden_1", groups=["those-who-try"])(lambda secret_of_mine: "opened")
     hidden_one, missing = typed(browser, "hidden_1"), typed(browser, "hidden_2")
     assert "secret_of_mine" not in hidden_one
-    first, second = (re.sub(r"hidden_.|\d+ ms", "X", sees(each)) for each in (hidden_one, missing))
+    first, second = (re.sub(r"hidden_.|[\d.]+ ms", "X", sees(each)) for each in (hidden_one, missing))
     assert first == second
 
 
@@ -398,8 +398,125 @@ def test_secrets_are_not_shown_again(browser: Browser, taken: list[Any]) -> None
     page = typed(browser, "everything", pin="hunter2222")
     assert taken == [{"pin": "hunter2222"}]
     assert "hunter2222" not in words(page)
-    assert page.count("hunter2222") == 1  # in the hidden field with which it is called again
+    assert "hunter2222" not in page  # nor in the hidden field with which it is called again
     assert '"pin": "***"' in words(page)
+
+
+SECRET = "hunter2222"
+
+
+class Account(BaseModel):
+    name: str
+    key: Annotated[str, Secret()]
+
+
+@pytest.fixture
+def secrets(server: MCPServer) -> list[Any]:
+    """Tools that take secrets, or fail with them; what they were given."""
+    given: list[Any] = []
+
+    @tool(server=server)
+    def keep(
+        pin: Annotated[str, Secret()] = "",
+        code: Annotated[int, Secret()] = 0,
+        account: Account | None = None,
+        password: str = "",
+        note: str = "",
+    ) -> str:
+        """Keep secrets."""
+        given.append((pin, code, account and account.key, password, note))
+        return "kept"
+
+    @tool(server=server)
+    def fail(pin: Annotated[str, Secret()]) -> str:
+        """Fail with what was given."""
+        raise ToolError(f"Not {pin}.")
+
+    return given
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"pin": SECRET},
+        {"code": "98765432"},
+        {"code": SECRET},
+        {"account": f'{{"name": "a", "key": "{SECRET}"}}'},
+        {"account": f'{{"name": "a", "key": "{SECRET}"'},
+        {"password": SECRET},
+        {"note": f"Bearer {SECRET}{SECRET}{SECRET}"},
+        {"note": f"https://ann:{SECRET}@example.com/"},
+    ],
+)
+def test_what_the_request_log_hides_is_nowhere_on_the_page_after_a_call(
+    browser: Browser, secrets: list[Any], fields: dict[str, str]
+) -> None:
+    page = typed(browser, "keep", **fields)
+    assert SECRET not in page
+    assert "98765432" not in page
+    if secrets:
+        assert "kept" in sees(press(browser, address("keep"), "again", **hidden(page)))
+        assert secrets[0] == secrets[1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [f'{{"pin": "{SECRET}"}}', f'{{"pin": "{SECRET}"', f'{{"account": {{"key": "{SECRET}",}}}}'],
+)
+def test_what_is_entered_as_json_is_not_on_the_page_if_it_has_a_secret(
+    browser: Browser, secrets: list[Any], text: str
+) -> None:
+    assert SECRET not in press(browser, address("keep"), "json", json=text)
+
+
+def test_an_error_does_not_repeat_a_secret(browser: Browser, secrets: list[Any]) -> None:
+    page = typed(browser, "fail", pin=SECRET)
+    assert "Not ***." in sees(page)
+    assert SECRET not in page
+
+
+def test_neither_arguments_nor_answers_that_are_secret_are_in_the_questions_that_follow(
+    browser: Browser, server: MCPServer
+) -> None:
+    given: list[str] = []
+
+    class Code(BaseModel):
+        code: Annotated[str, Secret()]
+
+    class Sure(BaseModel):
+        sure: bool
+
+    @tool(server=server)
+    def pay(ctx: Context, pin: Annotated[str, Secret()]) -> str:
+        """Pay."""
+        code = ctx.elicit("Your code?", Code)
+        sure = ctx.elicit("Are you sure?", Sure)
+        given.extend([pin, code.data.code, str(sure.data.sure)])
+        return "paid"
+
+    first = typed(browser, "pay", pin=SECRET)
+    second = answer(browser, first, "pay", **{"q0.code": "swordfish77"})
+    assert "Are you sure?" in words(second)
+    for page in (first, second):
+        sealed = " ".join(hidden(page).values())
+        readable = page + "".join(decoded(each) for each in re.findall(r"[\w-]{8,}", sealed))
+        assert SECRET not in readable
+        assert "swordfish77" not in readable
+    assert "paid" in sees(answer(browser, second, "pay", **{"q0.sure": "on"}))
+    assert given == [SECRET, "swordfish77", "True"]
+
+
+def decoded(text: str) -> str:
+    """Base64 as anyone reads it."""
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode("latin-1")
+
+
+def test_what_another_user_or_tool_sealed_is_not_taken(browser: Browser, secrets: list[Any]) -> None:
+    page = typed(browser, "keep", pin=SECRET)
+    other = browser_of(person("ben", "try_tool"))
+    assert "Call the tool again" in words(press(other, address("keep"), "again", **hidden(page)))
+    assert "Call the tool again" in words(press(browser, address("fail"), "again", **hidden(page)))
+    assert len(secrets) == 1
 
 
 ODD_SCHEMAS: list[dict[str, Any]] = [
@@ -440,7 +557,7 @@ def test_a_result_is_shown_with_how_long_it_took_and_how_long_it_is(browser: Bro
         return Sum(result=a + b)
 
     said = sees(typed(browser, "add", a="41"))
-    assert re.search(r"What the model sees \d+ ms · \d+ bytes", said)
+    assert re.search(r"What the model sees [\d.]+ ms · \d+ bytes", said)
     assert "structuredContent result 42" in said
     assert said.partition("Full response as JSON")[0].count("42") == 1
     assert 'Arguments sent { "a": 41 }' in said
@@ -932,7 +1049,7 @@ def test_looking_is_not_logged_and_a_refused_call_is(
     look(browser, f"{HOME}?endpoint=test")
     assert call_log() == []
     typed(browser, "open_door")
-    assert [(row.name, row.outcome) for row in call_log()] == [("open_door", "denied")]
+    assert [(row.name, row.outcome) for row in call_log()] == [("open_door", "rejected")]
 
 
 # Tasks
@@ -996,3 +1113,47 @@ def test_a_task_that_failed_says_so(browser: Browser, server: MCPServer) -> None
 def ended() -> None:
     """When nothing runs any more."""
     eventually(lambda: not Task.objects.filter(status="working").exists(), "tasks do not end")
+
+
+# Crashes
+
+
+@pytest.fixture
+def crashing(server: MCPServer) -> None:
+    @tool(server=server, read_only=True)
+    def crash(code: Annotated[str, Secret()] = "") -> str:
+        raise KeyError("<script>nope</script>")
+
+    @tool(server=server, read_only=True, task="required")
+    def crash_later() -> str:
+        raise KeyError("nope")
+
+
+@pytest.mark.usefixtures("crashing")
+def test_a_crash_is_shown_to_staff_who_may_see_it_in_the_log() -> None:
+    page = typed(browser_of(person("eve", "try_tool", "view_requestlog")), "crash", code="hunter2")
+    assert '<details class="mcp-try-crash">' in page
+    assert "in crash\n" in page
+    assert "KeyError: &#x27;&lt;script&gt;nope&lt;/script&gt;&#x27;" in page
+    assert "<script>nope" not in page
+    shown = page[page.index("mcp-try-crash") :]
+    assert "hunter2" not in shown[: shown.index("</details>")]
+    answer = page[page.index("Full response as JSON") :]
+    assert "KeyError" not in answer[: answer.index("</pre>")]
+
+
+@pytest.mark.usefixtures("crashing")
+def test_others_see_what_the_model_sees(browser: Browser) -> None:
+    page = press(browser, address("crash"))
+    assert "Internal server error" in page
+    assert "KeyError" not in page
+    assert "mcp-try-crash" not in page
+
+
+@pytest.mark.usefixtures("crashing", "call_log")
+def test_the_crash_of_a_task_is_shown_with_its_place() -> None:
+    staff = browser_of(person("eve", "try_tool", "view_requestlog"))
+    url = task_page(staff, "crash_later")
+    eventually(lambda: Task.objects.get().is_over)
+    assert "KeyError\ntests/admin/test_trying.py:" in look(staff, url)
+    assert "KeyError" not in look(browser_of(person("flo", "try_tool")), url, status=404)

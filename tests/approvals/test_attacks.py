@@ -14,6 +14,7 @@ from django_mcp import AllowAny, MCPServer, ToolError, tool
 from django_mcp.approvals import approval_requests
 from django_mcp.approvals.decisions import approve, deny
 from django_mcp.approvals.tool_policies import decide
+from django_mcp.core import failures
 from django_mcp.models import Approval, AutoApprovalRule, Task
 from django_mcp.tasks import store
 from django_mcp.tasks.backends import recover
@@ -136,8 +137,10 @@ def test_a_task_that_waits_does_not_run_under_another_policy(
     decide(server, server.tools["pay"], decision or "ask")
     if decision is None:
         decide(server, server.tools["pay"], "allow")
-    approve(the_ticket(), people["cleo"])
-    finished(task)
+    assert not approve(the_ticket(), people["cleo"])
+    task.refresh_from_db()
+    recover(task)
+    assert finished(task).status == "failed" if decision == "block" else kind_of(finished(task).result) == "expired"
     assert pay == []
 
 
@@ -166,6 +169,14 @@ def test_a_task_whose_ticket_expires_early_is_not_left_waiting(
     assert pay == []
 
 
+class Killed(BaseException):
+    """The end of a process, which nothing in it notices."""
+
+
+def dies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failures, "must_propagate", lambda error: isinstance(error, Killed))
+
+
 @pytest.mark.parametrize("form", ["sync", "async"])
 def test_a_worker_that_dies_after_the_approval_was_used_runs_nothing_twice(
     server: MCPServer, people: People, monkeypatch: pytest.MonkeyPatch, form: str
@@ -173,8 +184,7 @@ def test_a_worker_that_dies_after_the_approval_was_used_runs_nothing_twice(
     """The tool says that it may be repeated, so its task is given to another worker."""
     ran: list[int] = []
 
-    class Killed(BaseException):
-        pass
+    dies(monkeypatch)
 
     def act() -> str:
         ran.append(1)
@@ -203,9 +213,7 @@ def test_a_worker_that_dies_after_the_approval_was_used_runs_nothing_twice(
 def test_a_worker_that_dies_between_the_approval_and_the_tool_needs_another_one(
     server: MCPServer, people: People, pay: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Killed(BaseException):
-        pass
-
+    dies(monkeypatch)
     serve(server, people["ann"], "pay", FIVE)
     assert approve(the_ticket(), people["cleo"])
 

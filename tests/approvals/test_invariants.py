@@ -20,7 +20,7 @@ from django_mcp.approvals import approval_requests
 from django_mcp.approvals.decisions import approve, deny, may_decide
 from django_mcp.approvals.tool_policies import decide
 from django_mcp.core.policies import Decision
-from django_mcp.models import Approval, AutoApprovalRule, Event, ToolPolicy
+from django_mcp.models import Approval, AutoApprovalRule, Event, RequestLog, ToolPolicy
 from tests.approvals.asking import PAID, Calls, People, events, kind_of, newest, serve, texts, the_ticket
 from tests.behaviour.users import ByName
 from tests.clients import LEGACY, MODERN, Client
@@ -216,7 +216,7 @@ def test_what_is_allowed_runs_at_once_and_leaves_no_approval_for_later(
 def test_nothing_leaves_a_final_state(ask: Say, people: People) -> None:
     ask()
     for end in ("consumed", "denied", "expired"):
-        Approval.objects.update(state=end, expires=timezone.now() + HOUR)
+        Approval.objects.update(state=end, unique_key=None, expires=timezone.now() + HOUR)
         ticket = the_ticket()
         assert not approve(ticket, people["cleo"]), end
         assert not deny(ticket, people["dora"]), end
@@ -354,6 +354,24 @@ def test_each_step_of_a_ticket_is_noted_with_who_took_it(ask: Say, people: Peopl
         ("executed", None, ""),
         ("returned", None, "ok"),
     ]
+
+
+def test_the_log_tells_what_a_person_denied_from_what_the_endpoint_rejected(
+    people: People, client: Client, pay: Calls, call_log: Callable[[], list[RequestLog]]
+) -> None:
+    def call(amount: int) -> None:
+        headers = {"x-user": people["ann"].username}
+        client.request("tools/call", {"name": "pay", "arguments": {"amount": amount}}, headers=headers)
+
+    call(5)
+    deny(the_ticket(), people["cleo"])
+    call(5)
+    call(6)
+    Approval.objects.filter(state="pending").update(expires=timezone.now() - HOUR)
+    call(6)
+    decide(client.server, client.server.tools["pay"], "block")
+    call(7)
+    assert [row.outcome for row in call_log()] == ["waiting", "denied", "waiting", "waiting", "rejected"]
 
 
 def test_a_refusal_and_each_try_after_it_are_noted(ask: Say, people: People) -> None:

@@ -4,17 +4,19 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
+from django.conf import settings
 from django.db import connection
+from django.test import override_settings
 from django.utils import timezone
 
-from django_mcp import MCPServer
+from django_mcp import MCPServer, tool
 from django_mcp.approvals import approval_requests, decisions
 from django_mcp.approvals.decisions import approve, deny
 from django_mcp.models import Approval, AutoApprovalRule, Task
 from django_mcp.tasks import store
-from tests.approvals.asking import PAID, Calls, People, at_once, events, finished, newest, serve, texts
+from tests.approvals.asking import PAID, Calls, People, WantsTask, at_once, events, finished, newest, serve, texts
 
-pytestmark = pytest.mark.postgresql
+pytestmark = [pytest.mark.postgresql, pytest.mark.mariadb]
 
 TIMES = 12 if connection.vendor == "postgresql" else 2
 
@@ -157,3 +159,27 @@ def test_a_task_that_is_cancelled_while_it_is_approved_runs_at_most_once(
         assert len(pay) - before <= events(ticket).count("approved")
         assert len(pay) - before == events(ticket).count("executed")
         Approval.objects.all().delete()
+
+
+def test_of_many_calls_at_once_no_more_wait_than_allowed(server: MCPServer, people: People, pay: Calls) -> None:
+    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "MAX_APPROVALS_PER_CALLER": 3}):
+        at_once(*(partial(serve, server, people["ann"], "pay", {"amount": number}) for number in range(8)))
+    assert Approval.objects.filter(state="pending").count() == 3
+
+
+def _done(number: int) -> str:
+    return "done"
+
+
+def test_of_many_calls_at_once_no_more_become_tasks_than_allowed(
+    server: MCPServer, people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("django_mcp.tasks.backends.InProcessBackend.start", lambda *_: None)
+    tool(server=server, name="slow", task="optional")(_done)
+
+    def call() -> object:
+        return serve(server, people["ann"], "slow", {"number": 1}, channel=WantsTask(), task={})
+
+    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "MAX_TASKS_PER_CALLER": 3}):
+        at_once(*[call] * 8)
+    assert Task.objects.count() == 3

@@ -209,7 +209,7 @@ def test_an_approved_call_is_approved_then_done(client: Client, people: People) 
     assert "repeat exactly the same call" in said
     assert "accounts" not in said, "that reason is for the log"
     assert call(client, people["ann"], amount=5).text == PAID
-    assert "Done" in look(client, people)
+    assert "Succeeded" in look(client, people)
 
 
 def test_an_approved_call_that_failed_is_not_called_done(client: Client, server: MCPServer, people: People) -> None:
@@ -316,3 +316,14 @@ def test_whoever_may_approve_it_is_taken_to_the_admin(client: Client, people: Pe
 def test_an_approver_who_made_the_call_sees_that_it_waits_for_somebody_else(client: Client, people: People) -> None:
     dora = staff(people["dora"])
     assert "Pending approval" in words(signed_in(dora).get(address(link(client, dora))))
+
+
+def test_an_approver_is_not_led_to_an_admin_that_fails_for_users_without_is_staff(
+    client: Client, people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(request: Any) -> bool:
+        return bool(request.user.is_of_the_staff)  # as the admin asks for an attribute that users do not have
+
+    url = link(client, people["ann"])
+    monkeypatch.setattr(admin.site, "has_permission", fail, raising=False)
+    assert signed_in(staff(people["dora"])).get(address(url)).status_code == 404

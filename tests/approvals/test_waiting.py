@@ -91,6 +91,7 @@ def test_what_was_decided_otherwise_while_it_waited_counts(
     waiting = Waiting(lambda: serve(server, ann, "close", {}))
     ticket = the_ticket()
     with transaction.atomic():  # so that who waits sees all of it at once
+        assert approve(ticket, people["cleo"])
         match what:
             case "blocked":
                 decide(server, server.tools["close"], "block")
@@ -105,11 +106,12 @@ def test_what_was_decided_otherwise_while_it_waited_counts(
             case "tool":
                 changed = server.tools["close"]
                 changed.definition = {**changed.definition, "description": "Close it for ever."}
-        assert approve(ticket, people["cleo"])
     result = waiting.result()
     assert ran == []
     assert kind_of(result) == "expired"
-    assert the_ticket().state == "approved", "not used up"
+    # What sends a signal withdraws the approval at once; the rest is found by the call.
+    withdrawn = what in {"blocked", "decided anew", "credential"}
+    assert the_ticket().state == ("expired" if withdrawn else "approved"), "not used up"
 
 
 def test_a_credential_that_is_taken_back_with_the_approval_opens_nothing_however_late_that_is_told(
@@ -118,18 +120,18 @@ def test_a_credential_that_is_taken_back_with_the_approval_opens_nothing_however
     waiting, results = wait(), []
     with transaction.atomic():
         transaction.on_commit(lambda: results.append(waiting.result()))  # before anything else that is done then
-        end_access("test", people["ann"].username)
         assert approve(the_ticket(), people["cleo"])
+        end_access("test", people["ann"].username)
     assert kind_of(results[0]) == "expired"
     assert pay == []
 
 
-def test_a_credential_that_is_taken_back_just_when_the_ticket_is_there_opens_nothing(
+def test_a_credential_that_is_taken_back_just_before_the_ticket_is_there_opens_nothing(
     server: MCPServer, people: People, pay: Calls, patiently: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def proposed(*arguments: Any) -> Any:
+        end_access("test", people["ann"].username)  # there is nothing to withdraw yet
         made = propose(*arguments)
-        end_access("test", people["ann"].username)
         assert approve(the_ticket(), people["cleo"])
         return made
 

@@ -12,19 +12,23 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
 from django.db import DataError, OperationalError, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from django_mcp import MCPServer, tool
+from django_mcp import MCPServer, ToolError, tool
 from django_mcp.audit import writer
 from django_mcp.models import RequestLog
+from django_mcp.protocol.errors import InvalidParams
 from django_mcp.transports.asgi import MCPApplication
 from tests.clients import MODERN, Client, exchange, no_django
 
 Log = Callable[[], list[RequestLog]]
 CALLS = 30
 
-pytestmark = pytest.mark.postgresql
+pytestmark = [pytest.mark.postgresql, pytest.mark.mariadb]
 
 
 @pytest.fixture
@@ -186,6 +190,28 @@ def test_a_caller_is_told_when_the_call_could_not_be_recorded(
     assert len(call_log()) == 1
 
 
+@pytest.mark.parametrize("edge", ["asgi", "view"])
+def test_an_error_that_is_not_the_databases_withholds_the_answer_as_well(
+    call_log: Log, site: MCPServer, edge: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not "what observes a call must not change its answer": an answer without its row breaks the log's promise."""
+    client, save = Client(site, MODERN, edge), writer.save
+
+    def no_memory(calls: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(writer, "save", no_memory)
+    answer = client.call("add", a=20, b=22)
+    assert "could not be recorded" in answer.error["message"]
+    monkeypatch.setattr(writer, "begin", no_memory)
+    answer = client.call("add", a=20, b=22)
+    assert "this call was not run" in answer.error["message"], "it knows that the last row was not written"
+    monkeypatch.undo()
+    assert writer.save is save
+    assert client.call("add", a=1).text == "2"
+    assert len(call_log()) == 1
+
+
 @contextmanager
 def renamed_table() -> Iterator[None]:
     _execute("ALTER TABLE django_mcp_requestlog RENAME TO elsewhere")
@@ -200,6 +226,8 @@ def refusing_constraint() -> Iterator[None]:
     if connection.vendor == "postgresql":
         refuse = "ALTER TABLE django_mcp_requestlog ADD CONSTRAINT refuse CHECK (false) NOT VALID"
         allow = "ALTER TABLE django_mcp_requestlog DROP CONSTRAINT refuse"
+    elif connection.vendor == "mysql":
+        ((refuse,), (allow,)) = REFUSE_AT_COMMIT["mysql"], ALLOW_AT_COMMIT["mysql"]
     else:
         refuse = "CREATE TRIGGER refuse BEFORE INSERT ON django_mcp_requestlog BEGIN SELECT RAISE(ABORT, 'no'); END"
         allow = "DROP TRIGGER refuse"
@@ -208,6 +236,44 @@ def refusing_constraint() -> Iterator[None]:
         yield
     finally:
         _execute(allow)
+
+
+REFUSE_AT_COMMIT = {
+    "postgresql": [
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no space left'; END $$",
+        (
+            "CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON django_mcp_requestlog DEFERRABLE INITIALLY DEFERRED "
+            "FOR EACH ROW EXECUTE FUNCTION refuse()"
+        ),
+    ],
+    "sqlite": [
+        "CREATE TABLE refused (part integer REFERENCES auth_user (id) DEFERRABLE INITIALLY DEFERRED)",
+        "CREATE TRIGGER refuse AFTER INSERT ON django_mcp_requestlog BEGIN INSERT INTO refused VALUES (-1); END",
+    ],
+    "mysql": [  # which has nothing deferred
+        (
+            "CREATE TRIGGER refuse BEFORE INSERT ON django_mcp_requestlog FOR EACH ROW "
+            "SIGNAL SQLSTATE '23000' SET MYSQL_ERRNO = 1062, MESSAGE_TEXT = 'no'"
+        ),
+    ],
+}
+ALLOW_AT_COMMIT = {
+    "postgresql": ["DROP TRIGGER refuse ON django_mcp_requestlog", "DROP FUNCTION refuse"],
+    "sqlite": ["DROP TRIGGER refuse", "DROP TABLE refused"],
+    "mysql": ["DROP TRIGGER refuse"],
+}
+
+
+@contextmanager
+def refused_at_commit() -> Iterator[None]:
+    """As a full disk is met by SQLite: the statement succeeds, and its commit does not."""
+    for statement in REFUSE_AT_COMMIT[connection.vendor]:
+        _execute(statement)
+    try:
+        yield
+    finally:
+        for statement in ALLOW_AT_COMMIT[connection.vendor]:
+            _execute(statement)
 
 
 @contextmanager
@@ -221,6 +287,7 @@ def refused_by_sqlite(code: int, words: str) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(writer, "_insert", lambda calls, alias: refusing(calls))
+        patch.setattr(writer, "begin", refusing)
         yield
 
 
@@ -238,7 +305,9 @@ def _execute(statement: str) -> None:
 
 
 @pytest.mark.every_way_in
-@pytest.mark.parametrize("broken", [renamed_table, refusing_constraint, read_only_database, full_disk])
+@pytest.mark.parametrize(
+    "broken", [renamed_table, refusing_constraint, refused_at_commit, read_only_database, full_disk]
+)
 def test_once_a_row_was_refused_no_call_is_made_until_rows_can_be_written_again(
     call_log: Log,
     site: MCPServer,
@@ -266,6 +335,48 @@ def test_once_a_row_was_refused_no_call_is_made_until_rows_can_be_written_again(
     assert all("this call was not run" in each for each in errors[1:]), errors
     assert client.call("act").text == "done"
     assert client.call("act").text == "done"
+    assert [(row.outcome, row.error) for row in call_log()] == [("ok", "")] * 3
+
+
+class Refused(Exception):
+    """Of the site's own code."""
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (None, "ok"),
+        (ToolError("no"), "error"),
+        (Refused("no"), "crashed"),
+        (SystemExit(1), "crashed"),
+        (PermissionDenied("no"), "rejected"),
+        (User.DoesNotExist("no"), "error"),
+        (InvalidParams("no"), "failed"),
+    ],
+)
+def test_after_a_failed_write_each_call_is_one_row_that_says_how_it_ended(
+    call_log: Log, site: MCPServer, client: Client, is_async: bool, error: BaseException | None, outcome: str
+) -> None:
+    def act() -> str:
+        (begun,) = RequestLog.objects.values_list("outcome", "error")
+        assert begun == ("failed", writer.BEGUN)
+        if error is not None:
+            raise error
+        return "done"
+
+    async def aact() -> str:
+        return await sync_to_async(act)()
+
+    tool(server=site, name="act")(aact if is_async else act)
+    writer.writer.failed(OperationalError("of another call"))
+    client.call("act")
+    (row,) = call_log()
+    assert row.outcome == outcome
+    assert row.error != writer.BEGUN
+    assert row.duration > 0
+    assert bool(row.exception_type) == (outcome == "crashed")
+    assert not writer.writer.is_failing
 
 
 def test_a_row_that_is_refused_for_itself_stops_no_other_call(
@@ -329,6 +440,52 @@ def test_a_row_that_cannot_be_written_after_its_caller_left_is_in_pythons_log(
     assert "A request log entry could not be written (the database is away)" in caplog.text
 
 
+def test_a_thread_that_cannot_be_started_fails_the_calls_that_wait_for_it_and_no_later_ones(
+    call_log: Log, site: MCPServer, client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    writer.log_pool().close()
+    with monkeypatch.context() as patch:
+        patch.setattr("django_mcp.core.concurrency.threading.Thread.start", refuse)
+        answer = client.post(*_composed(client))
+    assert "could not be recorded" in answer.error["message"]
+    assert "No thread could be started" in caplog.text
+    assert client.call("add", a=1, b=2).text == "3"
+    assert [(row.name, row.outcome) for row in call_log()] == [("add", "ok")]
+
+
+def _composed(client: Client) -> tuple[bytes, dict[str, str]]:
+    body, headers = client.compose("tools/list", {})
+    return json.dumps(body).encode(), headers
+
+
+def test_a_forked_process_does_not_write_what_its_parent_writes(call_log: Log, site: MCPServer) -> None:
+    own = writer.Writer()
+    own._waiting.append(writer._Entry(_facts(site)))
+    own._is_called = True
+    own.after_fork()  # what the system calls in a child
+    own.post({**_facts(site), "name": "of the child"})
+    writer.log_pool().close()
+    assert [row.name for row in call_log()] == ["of the child"]
+
+
+def test_an_error_in_pythons_log_leaves_no_call_waiting(
+    call_log: Log, site: MCPServer, away: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError("no space left on device")
+
+    async def write() -> None:
+        with pytest.raises(OperationalError):
+            await asyncio.wait_for(writer.writer.write(_facts(site)), 10)
+
+    away[0] = 1
+    monkeypatch.setattr(writer.logger, "error", fail)
+    asyncio.run(write())
+
+
 def test_a_user_who_is_gone_is_left_out(call_log: Log, site: MCPServer) -> None:
     writer.save([_facts(site), {**_facts(site), "user_id": 10**9, "caller": "ada"}])
     assert [(row.user_id, row.caller) for row in call_log()] == [(None, ""), (None, "ada")]
@@ -351,7 +508,7 @@ def test_what_a_failed_tool_wrote_is_gone_and_its_row_is_not(call_log: Log, site
         raise RuntimeError
 
     client.call("write_and_fail")
-    assert [(row.name, row.outcome) for row in call_log()] == [("write_and_fail", "error")]
+    assert [(row.name, row.outcome) for row in call_log()] == [("write_and_fail", "crashed")]
 
 
 def test_a_call_that_nobody_waits_for_is_a_row(call_log: Log, site: MCPServer) -> None:

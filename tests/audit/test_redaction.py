@@ -8,7 +8,7 @@ import pytest
 from django.test import override_settings
 
 from django_mcp import MCPServer, Secret, prompt, resource
-from django_mcp.core.redaction import redacted
+from django_mcp.core.redaction import redact_uri, redacted
 from django_mcp.models import RequestLog
 from tests.clients import Client
 
@@ -133,3 +133,34 @@ def test_very_deep_arguments_end_somewhere() -> None:
     for _ in range(500):
         deep = [deep]
     assert "bottom" not in json.dumps(redacted(None, {"deep": deep}))
+
+
+def test_a_secret_behind_what_is_cut_is_not_in_the_error_either(call_log: Log, site: MCPServer, client: Client) -> None:
+    note = {f"filler{number}": "x" * 1000 for number in range(20)}
+    client.call("sign_in", login={**note, "pass_phrase": 5}, code=["hush-1"])
+    [row] = call_log()
+    assert "hush" not in json.dumps([row.arguments, row.error])
+    assert "code" in row.error
+    assert len(json.dumps(row.arguments)) < 12_000
+
+
+def test_the_error_of_a_call_with_too_many_values_to_look_for_secrets_is_not_kept(
+    call_log: Log, site: MCPServer, client: Client
+) -> None:
+    assert "Missing" in client.call("sign_in", nobody=list(range(6000)), code="hush-1").text
+    assert call_log()[0].error == "***"
+
+
+def test_nothing_is_shown_of_json_that_is_too_long_to_be_read(call_log: Log, site: MCPServer, client: Client) -> None:
+    client.call(
+        "sign_in", login=LOGIN, again=[], code="c", note=json.dumps({"password": "hush-1", "more": "x" * 20_000})
+    )
+    assert call_log()[0].arguments["note"] == "… (20034 characters of JSON)"
+
+
+def test_a_uri_of_very_many_parameters_shows_no_value_of_the_last(
+    call_log: Log, site: MCPServer, client: Client
+) -> None:
+    client.request("resources/read", {"uri": "vault://nowhere?" + "a=1&" * 120 + "b=2&password=hush-1"})
+    assert "hush" not in json.dumps([call_log()[0].name, call_log()[0].error])
+    assert redact_uri("x:?" + "a=1&" * 120 + "b=hush").endswith("&b=***")

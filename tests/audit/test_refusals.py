@@ -11,6 +11,7 @@ from django_mcp import APIKeyAuthentication, BaseAuthentication, MCPServer, Prin
 from django_mcp.audit import recorder
 from django_mcp.core.dispatch import watching
 from django_mcp.models import RequestLog
+from tests.audit.test_durability import renamed_table
 from tests.clients import Client
 
 Log = Callable[[], list[RequestLog]]
@@ -30,7 +31,7 @@ def test_a_bad_credential_is_a_row_of_nobody(call_log: Log, make_server: Any, cl
     body = b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}'
     assert keyed.post(body, {"x-api-key": "mcp_key_wrong1" + "x" * 40}).status == 401
     [row] = call_log()
-    assert (row.outcome, row.server, row.principal_kind, row.principal_id) == ("denied", "keyed", "", "")
+    assert (row.outcome, row.server, row.principal_kind, row.principal_id) == ("rejected", "keyed", "", "")
     assert "xxxx" not in row.error
 
 
@@ -52,7 +53,7 @@ def test_too_little_scope_names_caller_and_tool(call_log: Log, make_server: Any,
     body, headers = scoped.compose("tools/call", {"name": "purge", "arguments": {}})
     assert scoped.post(json.dumps(body).encode(), headers).status == 403
     [row] = call_log()
-    assert (row.outcome, row.method, row.name) == ("denied", "tools/call", "purge")
+    assert (row.outcome, row.method, row.name) == ("rejected", "tools/call", "purge")
     assert (row.principal_kind, row.principal_id, row.client_id) == ("oauth", "7", "desk")
 
 
@@ -66,3 +67,27 @@ def test_whom_nobody_knows_cannot_fill_the_log(
     for _ in range(5):
         assert keyed.post(b"{}", {"x-api-key": "mcp_key_wrong1" + "x" * 40}).status == 401
     assert len(call_log()) == 2
+
+
+def test_what_is_denied_while_the_log_cannot_be_written_is_not_said_to_have_run(
+    call_log: Log, make_server: Any, client: Client
+) -> None:
+    server = make_server("scoped", authentication=[Stepping(), APIKeyAuthentication()])
+    runs: list[int] = []
+
+    @tool(server=server, scopes=["admin"])
+    def purge() -> str:
+        """Purge."""
+        runs.append(1)
+        return "gone"
+
+    scoped = Client(server, client.version, client.edge)
+    body, headers = scoped.compose("tools/call", {"name": "purge", "arguments": {}})
+    with renamed_table():
+        for _ in range(2):
+            answer = scoped.post(json.dumps(body).encode(), headers)
+            assert answer.status == 503
+            assert "so this call was not run" in answer.json["error"]["message"]
+    assert scoped.post(json.dumps(body).encode(), headers).status == 403
+    assert len(call_log()) == 1
+    assert runs == []

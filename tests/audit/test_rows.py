@@ -100,8 +100,8 @@ def test_completion_and_discovery_are_none(call_log: Log, site: MCPServer, moder
     [
         ("fail", {"why": "rain"}, "error", "It fails because of rain."),
         ("add", {"a": "x"}, "error", "a"),
-        ("nothing", {}, "denied", "Unknown tool: 'nothing'."),
-        ("forbid", {}, "denied", "Unknown tool: 'forbid'."),
+        ("nothing", {}, "rejected", "Unknown tool: 'nothing'."),
+        ("forbid", {}, "rejected", "Unknown tool: 'forbid'."),
         ("add", "no object", "error", None),
     ],
 )
@@ -124,7 +124,7 @@ def test_one_call_too_many_is_refused(call_log: Log, site: MCPServer, client: Cl
     cache.clear()
     for _ in range(2):
         client.call("seldom")
-    assert [row.outcome for row in call_log()] == ["ok", "denied"]
+    assert [row.outcome for row in call_log()] == ["ok", "rejected"]
     assert "Too many" in call_log()[1].error
 
 

@@ -74,7 +74,7 @@ CALLS: tuple[tuple[str, Message], ...] = (
 """A tool that there is not, one in a thread, one on the event loop, one that fails."""
 OUTCOMES = [
     ("tools/list", "", "ok"),
-    ("tools/call", "nonsense", "denied"),
+    ("tools/call", "nonsense", "rejected"),
     ("tools/call", "hurry", "ok"),
     ("tools/call", "wait", "ok"),
     ("tools/call", "test_error_handling", "error"),

@@ -73,4 +73,4 @@ def test_a_result_that_can_be_read_has_a_row(
     task_id = client.call("report", year=2026)
     client.become(task_id, "completed", "failed")
     assert "Of 2026." not in str(Task.objects.get(task_id=task_id).result)
-    assert {row.outcome for row in call_log()} == {"task", "error"}
+    assert {row.outcome for row in call_log()} == {"task", "crashed"}

@@ -1,17 +1,21 @@
 """System checks of who may call: each says what is wrong and what to write, and a good site hears nothing."""
 
+import io
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.contrib import admin
 from django.core.checks import ERROR, WARNING
 from django.core.exceptions import ImproperlyConfigured
+from django.core.management import call_command
 from django.forms import modelform_factory
 from django.test import override_settings
 from django.utils.translation import gettext_lazy
@@ -32,7 +36,9 @@ from django_mcp import (
     resource,
     tool,
 )
-from django_mcp.auth.base import authenticators
+from django_mcp.auth.base import Misconfigured, load_authenticators, required_authenticators
+from django_mcp.auth.oauth import has_toolkit
+from django_mcp.checks import MAX_TOOLS
 from tests.auth.checked_site import DJANGO_MCP, CheckedSite, findings, ids, make_checked_site, only
 from tests.model_resources.library.models import Tag
 
@@ -115,6 +121,35 @@ def test_the_reason_why_an_authenticator_cannot_be_made_is_told(site: CheckedSit
     assert "no configuration file" in only("E006").msg
 
 
+@pytest.fixture
+def older_toolkit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A toolkit as sites have it that were providers before; visited for real in ``tests/sites``."""
+    known = metadata.version
+    monkeypatch.setattr(metadata, "version", lambda name: "2.3.0" if name == "django-oauth-toolkit" else known(name))
+
+
+@pytest.mark.parametrize("given", ["django_mcp.OAuth2Authentication", OAuth2Authentication, OAuth2Authentication()])
+def test_an_older_toolkit_is_found_where_oauth_needs_it(
+    site: CheckedSite, make_server: Any, older_toolkit: None, given: Any
+) -> None:
+    server = make_server("strange", authentication=[given, "django_mcp.APIKeyAuthentication"])
+    found = next(each for each in findings() if each.obj is server and each.id == "django_mcp.E006")
+    assert "needs django-oauth-toolkit 3.4.1 or later, and 2.3.0 is installed." in found.msg
+    assert "APIKeyAuthentication" in str(found.hint)
+    with pytest.raises(Misconfigured):
+        required_authenticators(server)
+
+
+def test_an_older_toolkit_is_no_concern_of_endpoints_without_oauth(
+    site: CheckedSite, make_server: Any, older_toolkit: None, settings: Any, db: None
+) -> None:
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "AUTHENTICATION": ["django_mcp.APIKeyAuthentication"]}
+    make_server("keys", authentication=["django_mcp.APIKeyAuthentication"])
+    assert "django_mcp.E006" not in ids()
+    assert not has_toolkit()
+    call_command("mcp_clear", stdout=io.StringIO())
+
+
 @pytest.mark.parametrize(
     ("own", "owner"),
     [
@@ -127,7 +162,7 @@ def test_a_path_that_leads_nowhere_is_told_with_the_nearest_one(
 ) -> None:
     settings.DJANGO_MCP = {**settings.DJANGO_MCP, "AUTHENTICATION": ["django_mcp.Publik"]}
     with pytest.raises(ImproperlyConfigured) as caught:
-        authenticators(make_server("strange", authentication=own))
+        load_authenticators(make_server("strange", authentication=own))
     reason = 'Module "django_mcp" does not define a "Publik" attribute/class'
     assert str(caught.value) == (
         f"{owner}: 'django_mcp.Publik' cannot be imported ({reason}). Did you mean 'django_mcp.AllowAny'?"
@@ -390,6 +425,39 @@ def test_a_site_without_the_admin_is_told_that_nobody_can_approve_calls(site: Ch
     assert "django_mcp.W022" not in {each.id for each in findings()}
     site.settings.INSTALLED_APPS = [each for each in site.settings.INSTALLED_APPS if each != "django.contrib.admin"]
     assert "wipe" in only("W022").msg
+
+
+def test_so_is_one_whose_users_the_admin_cannot_ask_whether_they_are_staff(
+    site: CheckedSite, make_server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = make_server("closed", authentication=["django_mcp.APIKeyAuthentication"])
+    tool(server=server, name="wipe", description="Wipe it.", destructive=True)(lambda: "")
+    people = type("Person", (), {"_meta": SimpleNamespace(label="shop.Person")})
+    monkeypatch.setattr("django_mcp.approvals.checks.get_user_model", lambda: people)
+    assert "has no such attribute" in only("W022").msg
+    assert "admin.site.has_permission = lambda request:" in str(only("W022").hint)
+    monkeypatch.setattr(admin.site, "has_permission", lambda request: request.user.is_superuser, raising=False)
+    assert "django_mcp.W022" not in ids()
+
+
+def test_an_endpoint_with_more_tools_than_clients_take_is_found(site: CheckedSite, make_server: Any) -> None:
+    def add(server: MCPServer, number: int) -> None:
+        tool(server=server, name=f"tool_{number}", description=f"Do {number}.", read_only=True)(lambda: "")
+
+    many, searched = (
+        make_server(name, authentication=["django_mcp.APIKeyAuthentication"], **options)
+        for name, options in {"many": {}, "searched": {"search_tools": 40}}.items()
+    )
+    for number in range(MAX_TOOLS):
+        add(many, number)
+        add(searched, number)
+    assert "django_mcp.W029" not in ids()
+    add(many, MAX_TOOLS)
+    add(searched, MAX_TOOLS)
+    found = only("W029")
+    assert found.obj is many
+    assert "lists 129 tools" in found.msg
+    assert "search_tools=40" in str(found.hint)
 
 
 def test_an_endpoint_that_lets_everybody_in_and_takes_oauth_is_told_that_nobody_is_asked_to_sign_in(

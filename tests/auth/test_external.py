@@ -5,15 +5,20 @@ import hashlib
 import hmac
 import json
 import logging
+import re
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.hashes import SHA256
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ImproperlyConfigured
-from django.db import InterfaceError, OperationalError, connection
+from django.db import DataError, InterfaceError, OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 from jwcrypto.jwk import JWK
 
@@ -31,7 +36,7 @@ from django_mcp import (
     tool,
 )
 from django_mcp.auth.base import AuthorizationServerAway
-from django_mcp.auth.jwt import MAX_BYTES, Unreachable, discovered_jwks_url, metadata_urls
+from django_mcp.auth.jwt import MAX_BYTES, IssuerKeys, Unreachable, discovered_jwks_url, metadata_urls
 from django_mcp.auth.protected_resource import resource_of
 from tests.auth import issuer as issuers
 from tests.auth.issuer import KEYS, METADATA, OPENID, Issuer, rsa_key
@@ -220,12 +225,16 @@ def test_an_issuer_is_reached_by_https(subtests: pytest.Subtests) -> None:
                 JWTAuthentication("https://id.example.com", user="x.y", jwks_url=url)
 
 
+ODD_MEMBERS = [("oth", []), ("p", "AQAB"), ("alg", ["ES256"]), ("kid", {"a": 1}), ("x", 5), ("y", None), ("use", 1)]
+
+
 def test_elliptic_keys_are_taken_and_unknown_kinds_passed_over(
     tokens: JWTAuthentication, server: MCPServer, issuer: Issuer, ada: Any
 ) -> None:
     elliptic, edwards = JWK.generate(kty="EC", crv="P-256", kid="ec"), JWK.generate(kty="OKP", crv="Ed25519", kid="ed")
     secret = {"kty": "oct", "k": "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LXNlY3JldA", "kid": "oct"}
     odd = [7, {}, {"kty": "new"}, {"kty": "EC", "crv": "P-1"}, {"generate": "RSA"}, secret]
+    odd += [{**elliptic.export_public(as_dict=True), name: value} for name, value in ODD_MEMBERS]
     issuer.documents[KEYS] = {"keys": [*odd, *(key.export_public(as_dict=True) for key in (elliptic, edwards))]}
     claims = issuer.claims(aud=resource_of(server))
     assert tokens.authenticate(head(issuer.sign(claims, key=elliptic, alg="ES256")), server)
@@ -391,6 +400,168 @@ def test_two_issuers_the_sites_own_tokens_and_keys_go_together(
         assert client.post(b"{}", {"authorization": "Bearer opaque"}).status == 401
 
 
+DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
+
+
+def test_the_example_of_the_documentation_finds_one_user_with_a_verified_address(
+    issuer: Issuer,
+    make_server: Make,
+    site: None,
+    make_user: Make,
+    edge: str,
+    monkeypatch: pytest.MonkeyPatch,
+    subtests: pytest.Subtests,
+) -> None:
+    page = (DOCS / "authentication.md").read_text()
+    [example] = [code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "JWTAuthentication" in code]
+    monkeypatch.setattr("django_mcp.MCPServer", make_server)
+
+    def count_books() -> int:
+        return 2
+
+    names: dict[str, Any] = {"tool": tool, "count_books": count_books}
+    exec(example.replace("https://id.example.com", issuer.url), names)
+    server = names["sso"]
+    client = Client(server, "2025-11-25", edge)
+    make_user("root", email="root@example.com", is_superuser=True)
+    make_user("nobody", email="")
+    make_user("one", email="two@example.com")
+    make_user("two", email="TWO@example.com")
+    make_user("gone", email="gone@example.com", is_active=False)
+    for claims, status in [
+        ({"email": "root@example.com", "email_verified": True}, 200),
+        ({"email": "root@example.com", "email_verified": "false"}, 401),
+        ({"email": "root@example.com", "email_verified": "true"}, 401),
+        ({"email": "root@example.com", "email_verified": 1}, 401),
+        ({"email": "root@example.com"}, 401),
+        ({"email_verified": True}, 401),
+        ({"email": "", "email_verified": True}, 401),
+        ({"email": ["root@example.com"], "email_verified": True}, 401),
+        ({"email": "root@example.com\0", "email_verified": True}, 401),
+        ({"email": "two@example.com", "email_verified": True}, 401),
+        ({"email": "gone@example.com", "email_verified": True}, 401),
+        ({"email": "unknown@example.com", "email_verified": True}, 401),
+    ]:
+        with subtests.test(claims=claims):
+            token = issuer.sign(issuer.claims(aud=resource_of(server), scope="travel:read", **claims))
+            assert client.post(PING, {"authorization": f"Bearer {token}"}).status == status
+
+
+# Odd claims
+
+NOTHING: Any = object()
+TEXTS = ["", "7", "x", "a\0b", "\ud800", "x" * 300]
+NO_JSON = [float("nan"), float("inf"), -float("inf")]
+VALUES: list[Any] = [
+    *NO_JSON,
+    *(NOTHING, None, True, False, 0, 7, -1, 1.5, 1e300, -1e300, 10**30, 253402300800),
+    *TEXTS,
+    *([], [[]], ["a", 7], [None], ["a\0b"], ["\ud800"], [True], {}, {"a": 1}, {"travel:read": 1}),
+]
+GOOD_VALUES: dict[str, list[Any]] = {
+    "exp": [],
+    "nbf": [NOTHING, 0, 7, -1, 1.5],
+    "iat": [NOTHING, 0, 7, -1, 1.5],
+    "aud": [],
+    "iss": [],
+    "sub": [],
+    "client_id": [NOTHING, "", "7", "x"],
+    "azp": [NOTHING, "", "7", "x"],
+    "jti": [NOTHING, "", "7", "x", "x" * 300],
+    "scope": [],
+    "scp": [value for value in VALUES if value not in NO_JSON],
+    "email": [value for value in VALUES if value not in NO_JSON],
+}
+"""Values with which a token is still good. ``scp`` counts only without ``scope``; nobody asks for ``email``."""
+TOO_LITTLE = ["", "7", "x", "x" * 300, [], NOTHING]
+"""Values of ``scope`` that are well-formed, and lack the endpoint's."""
+
+
+@pytest.mark.postgresql
+@pytest.mark.parametrize("claim", GOOD_VALUES)
+def test_odd_claims_are_neither_granted_nor_a_servers_error(
+    client: Client, issuer: Issuer, server: MCPServer, ada: Any, claim: str, subtests: pytest.Subtests
+) -> None:
+    good = {**issuer.claims(), "aud": resource_of(server), "scope": "travel:read"}
+    for value in VALUES:
+        claims = {name: each for name, each in {**good, claim: value}.items() if each is not NOTHING}
+        token = issuer.sign(json.dumps(claims).encode())
+        with subtests.test(value=value):
+            answer = client.post(PING, {"authorization": f"Bearer {token}"})
+            is_good = any(value is each or (value == each and type(value) is type(each)) for each in GOOD_VALUES[claim])
+            lacks_scopes = claim == "scope" and any(value is each or value == each for each in TOO_LITTLE)
+            assert answer.status == (200 if is_good else 403 if lacks_scopes else 401)
+
+
+PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+
+
+def test_a_list_of_scopes_is_a_list_of_texts(
+    tokens: JWTAuthentication, server: MCPServer, make: Make, ada: Any, subtests: pytest.Subtests
+) -> None:
+    for value in [5, True, {"travel:read": 1}, ["travel:read", 5], ["travel:read", ["x"]], [["travel:read"]]]:
+        with subtests.test(value=value):
+            for claims in ({"scope": value}, {"scope": None, "scp": value}):
+                with pytest.raises(InvalidToken):
+                    tokens.authenticate(head(make(**claims)), server)
+
+
+def test_headers_that_change_how_a_token_is_read_are_refused(
+    tokens: JWTAuthentication, server: MCPServer, issuer: Issuer, ada: Any, subtests: pytest.Subtests
+) -> None:
+    key = issuer.key.get_op_key("sign")
+
+    def sign(body: bytes) -> bytes:
+        return bytes(key.sign(body, PKCS1v15(), SHA256()))
+
+    claims = issuer.claims(aud=resource_of(server))
+    assert tokens.authenticate(head(forged({"alg": "RS256", "kid": "one"}, claims, sign)), server)
+    for header in [{"crit": []}, {"crit": ["exp"]}, {"crit": "exp"}, {"crit": None}, {"zip": "DEF"}, {"b64": False}]:
+        with subtests.test(header=header), pytest.raises(InvalidToken):
+            tokens.authenticate(head(forged({"alg": "RS256", "kid": "one", **header}, claims, sign)), server)
+
+
+def test_a_function_of_the_site_that_trips_over_a_claim_finds_nobody(
+    issuer: Issuer, server: MCPServer, make: Make, ada: Any, make_user: Make, subtests: pytest.Subtests
+) -> None:
+    make_user("grace", email="same@example.com")
+    make_user("joan", email="same@example.com")
+    users = get_user_model().objects
+    for find in [
+        lambda claims: claims["email"],
+        lambda claims: users.get(email="same@example.com"),
+        lambda claims: users.get(pk=claims["sub"]),
+        lambda claims: claims["client_id"]["name"],
+        lambda claims: users.get(pk=10**30),
+    ]:
+        with subtests.test(find=find), pytest.raises(InvalidToken):
+            JWTAuthentication(issuer.url, user=find).authenticate(head(make()), server)
+
+
+@pytest.mark.parametrize("raised", [OperationalError, InterfaceError])
+def test_a_function_of_the_site_whose_database_is_away_makes_no_token_bad(
+    issuer: Issuer, server: MCPServer, make: Make, raised: type[Exception]
+) -> None:
+    def find(claims: Any) -> Any:
+        raise raised
+
+    with pytest.raises(raised):
+        JWTAuthentication(issuer.url, user=find).authenticate(head(make()), server)
+
+
+def test_what_the_database_rejects_is_a_bad_credential_and_no_outage(
+    make_server: Make, site: None, edge: str, open_database: None
+) -> None:
+    class Odd(BaseAuthentication):
+        def authenticate(self, head: RequestHead, server: MCPServer) -> Principal:
+            raise DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
+
+    server = make_server(authentication=[Odd()])
+    answer = Client(server, "2025-11-25", edge).post(b"{}", {"authorization": "Bearer x"})
+    assert answer.status == 401
+    assert 'error="invalid_token"' in answer.headers["www-authenticate"]
+
+
 # Keys
 
 
@@ -496,6 +667,9 @@ def test_a_key_that_is_taken_back_is_gone_when_the_keys_are_fetched_again(
     issuer.documents[KEYS] = {"keys": [JWK.generate(kty="EC", crv="P-256", kid="new").export_public(as_dict=True)]}
     assert tokens.authenticate(head(make()), server)
     tokens.keys.fresh_seconds = tokens.keys.retry_seconds = 0
+    tokens.authenticate(head(make()), server)  # which starts a fetch
+    fetched(tokens.keys)
+    tokens.keys.fresh_seconds = 60
     with pytest.raises(InvalidToken):
         tokens.authenticate(head(make()), server)
 
@@ -514,21 +688,133 @@ def test_while_the_issuer_is_away_its_keys_are_still_good_but_not_forever(
         tokens.authenticate(head(make()), server)
 
 
-def test_many_threads_fetch_the_keys_once(tokens: JWTAuthentication, issuer: Issuer) -> None:
+def test_many_threads_fetch_the_keys_once_and_only_one_waits(tokens: JWTAuthentication, issuer: Issuer) -> None:
     together = threading.Barrier(8)
     found: list[Any] = []
 
     def find() -> None:
         together.wait()
-        found.append(tokens.keys.find("one", "RS256"))
+        try:
+            found.append(tokens.keys.find("one", "RS256"))
+        except AuthorizationServerAway as away:
+            found.append(away.retry_after)
 
     threads = [threading.Thread(target=find) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert [len(each) for each in found] == [1] * 8
+    waited = [each for each in found if isinstance(each, list)]
+    assert all(len(each) == 1 for each in waited)
+    assert len(waited) >= 1
+    assert {each for each in found if not isinstance(each, list)} <= {1}
     assert issuer.asked == [METADATA, KEYS]
+
+
+@pytest.fixture
+def hanging(issuer: Issuer) -> Iterator[threading.Event]:
+    """The issuer's metadata is answered when the event is set, and at the end of the test."""
+    answers, metadata = threading.Event(), json.dumps(issuer.documents[METADATA]).encode()
+
+    def hang(request: Any) -> None:
+        answers.wait(30)
+        request.send_response(200)
+        request.send_header("Content-Length", str(len(metadata)))
+        request.end_headers()
+        request.wfile.write(metadata)
+
+    issuer.documents[METADATA] = hang
+    yield answers
+    answers.set()
+
+
+def fetched(keys: IssuerKeys) -> None:
+    """Wait for the fetch that is running, if any."""
+    if (thread := keys._fetching) is not None:
+        thread.join(10)
+
+
+@pytest.mark.usefixtures("ada")
+def test_while_the_first_keys_are_fetched_the_answer_is_503_and_soon_after_200(
+    client: Client, tokens: JWTAuthentication, make: Make, issuer: Issuer, hanging: threading.Event
+) -> None:
+    tokens.keys.patience_seconds = 0
+    headers = {"authorization": f"Bearer {make()}"}
+    for _ in range(20):
+        answer = client.post(b'{"jsonrpc":"2.0","id":1,"method":"ping"}', headers)
+        assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+    assert issuer.asked in ([], [METADATA])
+    hanging.set()
+    fetched(tokens.keys)
+    assert client.request("tools/call", {"name": "whoami", "arguments": {}}, headers=headers).text == "ada"
+
+
+@pytest.mark.usefixtures("ada")
+def test_while_unknown_keys_are_fetched_known_ones_work(
+    tokens: JWTAuthentication, server: MCPServer, make: Make, issuer: Issuer, hanging: threading.Event
+) -> None:
+    hanging.set()
+    assert tokens.authenticate(head(make()), server)
+    hanging.clear()
+    tokens.keys.patience_seconds = tokens.keys.pause_seconds = 0
+    for kid in ("two", "three"):
+        with pytest.raises(AuthorizationServerAway):
+            tokens.authenticate(head(make({"kid": kid})), server)
+        assert tokens.authenticate(head(make()), server)
+    tokens.keys.pause_seconds = 60
+    hanging.set()
+    fetched(tokens.keys)
+    with pytest.raises(InvalidToken):
+        tokens.authenticate(head(make({"kid": "two"})), server)
+    assert issuer.asked == [METADATA, KEYS] * 2
+
+
+@pytest.mark.usefixtures("ada")
+def test_an_issuer_that_hangs_does_not_hold_another(
+    server: MCPServer, tokens: JWTAuthentication, make: Make, hanging: threading.Event
+) -> None:
+    tokens.keys.patience_seconds = 0
+    with issuers.running() as other:
+        second = JWTAuthentication(other.url, user=JWTAuthentication.by_username())
+        own = other.sign(other.claims(aud=resource_of(server), scope="travel:read"))
+        with pytest.raises(AuthorizationServerAway):
+            tokens.authenticate(head(make()), server)
+        assert second.authenticate(head(own), server)
+
+
+def test_an_error_nobody_expected_ends_the_fetch_too(
+    tokens: JWTAuthentication, make: Make, server: MCPServer, ada: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise no request would ever start another."""
+    with monkeypatch.context() as broken:
+        broken.setattr("django_mcp.auth.jwt.usable_keys", lambda _: 1 / 0)
+        with pytest.raises(AuthorizationServerAway):
+            tokens.authenticate(head(make()), server)
+    tokens.keys.retry_seconds = 0
+    assert tokens.authenticate(head(make()), server)
+
+
+def test_a_host_name_that_is_never_answered_holds_nobody(
+    client: Client, tokens: JWTAuthentication, make: Make, monkeypatch: pytest.MonkeyPatch, ada: Any
+) -> None:
+    answers, asked = threading.Event(), threading.Event()
+
+    def hang(*_: Any, **__: Any) -> Any:
+        asked.set()
+        answers.wait(30)
+        raise socket.gaierror
+
+    tokens.keys.jwks_url = "https://id.example.com/keys"
+    tokens.keys.patience_seconds = 0
+    monkeypatch.setattr("django_mcp.auth.jwt.TIMEOUT", 0.1)
+    monkeypatch.setattr("django_mcp.core.http_client.socket.getaddrinfo", hang)
+    try:
+        assert client.post(b"{}", {"authorization": f"Bearer {make()}"}).status == 503
+        assert asked.wait(10)
+        fetched(tokens.keys)
+        assert tokens.keys._failed
+    finally:
+        answers.set()
 
 
 def test_an_issuer_without_metadata_has_its_keys_named(server: MCPServer, make: Make, issuer: Issuer, ada: Any) -> None:

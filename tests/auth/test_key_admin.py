@@ -1,11 +1,13 @@
 """API keys and client policies in Django's admin."""
 
+import html
 import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
 from django.test import Client as Browser
@@ -152,6 +154,56 @@ def test_whoever_may_add_keys_gets_none_for_another_user(ada: User, owner: User)
     assert APIKey.objects.get().user == ada
 
 
+def test_a_superuser_finds_the_user_by_name_and_others_see_only_themselves(browser: Browser, ada: User) -> None:
+    page = browser.get(f"{KEYS}add/").content.decode()
+    assert re.search(r'<select name="user"[^>]*class="admin-autocomplete"', page)
+    assert ">owner</option>" in page
+    page = permit(ada, "add_apikey", "view_apikey").get(f"{KEYS}add/").content.decode()
+    choices = re.search(r'<select name="user".*?</select>', page, re.DOTALL)
+    assert choices is not None
+    assert re.findall(r">([^<]+)</option>", choices[0]) == ["ada"]
+
+
+def test_a_site_whose_users_cannot_be_searched_in_the_admin_takes_their_keys(
+    browser: Browser, ada: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(admin.site._registry, User)
+    assert re.search(r'<input type="text" name="user"', browser.get(f"{KEYS}add/").content.decode())
+    assert add(browser, ada).status_code == 200
+    assert APIKey.objects.get().user == ada
+
+
+def test_a_key_is_limited_to_tools_that_change_nothing_now_or_later(browser: Browser, ada: User) -> None:
+    assert (
+        "Only tools that change nothing, resources and prompts." in add(browser, ada, read_only="on").content.decode()
+    )
+    row = APIKey.objects.get()
+    assert row.read_only
+    sent = {"name": "renamed", "shown": '{"read_only": true}'}
+    said = browser.post(f"{KEYS}{row.pk}/change/", sent).content.decode()
+    assert "It opens only tools that change nothing, and would open others." in said
+    assert browser.post(f"{KEYS}{row.pk}/change/", {**sent, "loosens": "on"}).status_code == 302
+    row.refresh_from_db()
+    assert (row.name, row.read_only) == ("renamed", False)
+
+
+def test_a_key_revoked_while_its_page_is_open_stays_revoked(browser: Browser, ada: User) -> None:
+    add(browser, ada)
+    get_object = admin.site.get_model_admin(APIKey).get_object
+
+    def slow(*given: Any) -> Any:
+        row = get_object(*given)
+        APIKey.objects.update(revoked=timezone.now())
+        return row
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(admin.site.get_model_admin(APIKey), "get_object", slow)
+        browser.post(f"{KEYS}{APIKey.objects.get().pk}/change/", {"name": "renamed"})
+    row = APIKey.objects.get()
+    assert row.name == "renamed"
+    assert row.revoked is not None
+
+
 # Looking at them, and revoking them
 
 
@@ -258,7 +310,10 @@ def test_revoking_from_another_page_needs_the_csrf_token(owner: User, ada: User)
 
 
 def save(browser: Browser, page: str, **given: Any) -> ClientPolicy:
-    answer = browser.post(POLICIES + page, {"client_id": CLIENT, **given})
+    shown = re.search(r'name="shown" value="([^"]*)"', browser.get(POLICIES + page).content.decode())
+    assert shown is not None
+    sent = {"client_id": CLIENT, "shown": html.unescape(shown[1]), **given}
+    answer = browser.post(POLICIES + page, sent)
     assert answer.status_code == 302, answer.content.decode()
     return ClientPolicy.objects.get()
 
@@ -275,7 +330,7 @@ def test_limits_are_ticked_and_taken_back(browser: Browser, ada: User) -> None:
     chosen = {"limits_scopes": "on", "scopes": ["read"], "service_account": ada.pk}
     policy = save(browser, "add/", blocked="on", **chosen)
     assert (policy.blocked, policy.scopes, policy.service_account) == (True, ["read"], ada)
-    policy = save(browser, f"{policy.pk}/change/", scopes=["read"], service_account="")
+    policy = save(browser, f"{policy.pk}/change/", scopes=["read"], service_account="", loosens="on")
     assert (policy.blocked, policy.scopes, policy.service_account) == (False, None, None)
 
 

@@ -199,3 +199,18 @@ def test_programs_get_json(ada: User) -> None:
         "state": "active",
         "last_used": None,
     }
+
+
+def test_a_user_is_found_by_an_email_address_that_is_theirs_alone(ada: User, guarded: MCPServer) -> None:
+    User.objects.filter(pk=ada.pk).update(email="Ada@example.com")
+    printed, _key = create("--user", "ada@EXAMPLE.com", "--endpoint", "guarded", "--read-only")
+    assert "It authenticates as ada (Ada@example.com) until" in printed
+    assert "It opens only tools that change nothing" in printed
+    other = User.objects.create_user("another-ada", email="ada@example.com")
+    with pytest.raises(
+        CommandError, match=r"2 users have the e-mail address 'ada@example.com'; --user takes a username"
+    ):
+        create("--user", "ada@example.com")
+    other.delete()
+    with pytest.raises(CommandError, match="There is no user 'nobody'; --user takes a username or an e-mail address"):
+        create("--user", "nobody")

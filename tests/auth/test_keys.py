@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from django.test import TestCase, override_settings
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from django_mcp import AllowAny, APIKeyAuthentication, Context, InvalidToken, MCPServer, Principal, RequestHead, tool
+from django_mcp import AllowAny, APIKeyAuthentication, Context, InvalidToken, MCPServer, RequestHead, tool
 from django_mcp.auth.api_keys import create_key, is_well_formed, keys_in_query, make_key, revoke_key
 from django_mcp.models import APIKey, Event
 from django_mcp.pubsub.publish import REVOKED, revocation_topic
@@ -74,6 +75,41 @@ def call(client: Client, headers: dict[str, str], query: str = "", body: bytes |
     content, own = client.compose("tools/call", {"name": "whoami", "arguments": {}})
     path = f"/{client.server.path}{query}"
     return client.post(body or json.dumps(content).encode(), {**own, **headers}, path)
+
+
+@pytest.mark.every_way_in
+def test_a_key_of_only_tools_that_change_nothing_finds_and_calls_no_other(
+    client: Client, guarded: MCPServer, ada: User
+) -> None:
+    tool(server=guarded, name="book")(lambda: "booked")
+    row, key = create_key(ada, "report", endpoints=["guarded"], read_only=True)
+
+    def ask(name: str) -> Any:
+        content, own = client.compose("tools/call", {"name": name, "arguments": {}})
+        return client.post(json.dumps(content).encode(), {**own, **bearer(key)}).json
+
+    def names() -> set[str]:
+        content, own = client.compose("tools/list", {})
+        answer = client.post(json.dumps(content).encode(), {**own, **bearer(key)}).json
+        return {each["name"] for each in answer["result"]["tools"]}
+
+    assert names() >= {"whoami"}
+    assert "book" not in names()
+    assert ask("whoami")["result"]["content"][0]["text"].startswith("ada by api_key")
+    assert ask("book")["error"]["message"].replace("book", "boat") == ask("boat")["error"]["message"]
+    row.read_only = False
+    row.save()
+    assert "book" in names()
+    assert ask("book")["result"]["content"][0]["text"] == "booked"
+
+
+@pytest.mark.parametrize("sent", ["${MYSITE_MCP_KEY}", "$MYSITE_MCP_KEY", "%MYSITE_MCP_KEY%", "${env:MYSITE_MCP_KEY}"])
+def test_the_name_of_a_variable_in_place_of_a_key_is_called_that(client: Client, made: Any, sent: str) -> None:
+    for headers in (bearer(sent), {"x-api-key": sent}):
+        answer = call(client, headers)
+        assert answer.status == 401
+        assert "has the name of a variable in place of its value" in answer.headers["www-authenticate"]
+    assert "variable" not in call(client, bearer("mcp_key_x")).headers["www-authenticate"]
 
 
 def bearer(key: str) -> dict[str, str]:
@@ -374,24 +410,22 @@ def test_requests_that_come_together_write_once(made: tuple[APIKey, str], guarde
     assert APIKey.objects.get().last_used == noted
 
 
-def test_keys_that_come_together_are_found_with_one_query(ada: User, guarded: MCPServer) -> None:
-    keys = [create_key(ada, name, endpoints=["guarded"]) for name in "abc"]
-    revoke_key(keys[1][0])
+def test_a_key_is_found_with_one_query_and_a_mistyped_one_with_none(ada: User, guarded: MCPServer) -> None:
+    row, key = create_key(ada, "nightly job", endpoints=["guarded"])
+    revoked_row, revoked = create_key(ada, "old job", endpoints=["guarded"])
+    revoke_key(revoked_row)
     APIKey.objects.update(last_used=timezone.now())
-    sent = [keys[0][1], keys[1][1], "", "mcp_key_mistyped", keys[2][1], make_key()]
-    heads = [head({"x-api-key": key} if key else {}) for key in sent]
+    find = partial(APIKeyAuthentication().authenticate, server=guarded)
     with CaptureQueriesContext(connection) as queries:
-        found = APIKeyAuthentication().authenticate_together(heads, guarded)
+        assert find(head({"x-api-key": key})).id == str(row.pk)
     assert len(queries) == 1
-    assert [each.id for each in found if isinstance(each, Principal)] == [str(keys[0][0].pk), str(keys[2][0].pk)]
-    assert [type(each) for each in found] == [
-        Principal,
-        InvalidToken,
-        type(None),
-        InvalidToken,
-        Principal,
-        InvalidToken,
-    ]
+    for bad, asks in [(revoked, 1), (make_key(), 1), ("mcp_key_mistyped", 0), ("another kind", 0)]:
+        with CaptureQueriesContext(connection) as queries, pytest.raises(InvalidToken):
+            find(head({"x-api-key": bad}))
+        assert len(queries) == asks
+    with CaptureQueriesContext(connection) as queries:
+        assert find(head({})) is None
+    assert len(queries) == 0
 
 
 def refuse_writes(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:

@@ -80,7 +80,7 @@ def test_a_token_that_is_not_for_this_is_refused(
 def test_an_audience_that_makes_no_sense_is_none(server: MCPServer, subtests: pytest.Subtests) -> None:
     for resources in [None, "https://travel.example.com/test/mcp", 7, {}, [None, 7, {}, "x", "http://["]]:
         with subtests.test(resources=resources):
-            assert is_for(resources, server) is False
+            assert is_for(resources, resource_of(server)) is False
 
 
 def test_the_audience_may_be_spelt_in_any_way_that_means_the_same(signed_in: Make, make_token: Make) -> None:
@@ -356,6 +356,10 @@ def test_the_asgi_edge_recognises_in_one_hop(server: MCPServer, make_token: Make
     hops = []
 
     class Counting:
+        @property
+        def own(self) -> "Counting":
+            return self
+
         async def sync(self, function: Callable[[], Any]) -> Any:
             hops.append(function)
             return await shared_pool().sync(function)

@@ -71,6 +71,8 @@ def test_credentials_are_taken_out_of_words_and_the_rest_stays(subtests: pytest.
         (f"/mcp?%61pi_key={KEY}", "/mcp?%61pi_key=***"),
         (f"/mcp?api_key={KEY.replace('_', '%5F')}", "/mcp?api_key=***"),
         (f"/mcp?API_KEY={KEY}", "/mcp?API_KEY=***"),
+        (f"/mcp?%61ccess_toke%6e={TOKEN}", "/mcp?%61ccess_toke%6e=***"),
+        (f"/mcp?key={KEY.replace('_', '%5F')}", f"/mcp?key={KEY[:14].replace('_', '%5F')}***"),
         (f"next=%2Fmcp%3Fapi_key%3D{KEY}", "next=%2Fmcp%3Fapi_key%3D***"),
         (f"/mcp?access_token={TOKEN}", "/mcp?access_token=***"),
         (f"Authorization: Bearer {TOKEN}", "Authorization: Bearer ***"),

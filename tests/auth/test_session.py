@@ -127,6 +127,13 @@ def test_a_page_elsewhere_does_not_even_get_that_far(client: Client, page: Heade
             assert "access-control-allow-origin" not in answer.headers
 
 
+@pytest.mark.postgresql
+def test_a_cookie_that_cannot_be_a_session_is_no_credential(client: Client, page: Headers) -> None:
+    """Django reads ``"\\000"`` in quotation marks as NUL, which PostgreSQL rejects."""
+    for key in ['"\\000aaaaaaaaaaaa"', "x" * 5000, '"\\377\\376aaaaaaaa"', "../../etc/passwd"]:
+        refused(client, {**page, "cookie": f"{django_settings.SESSION_COOKIE_NAME}={key}; csrftoken={SECRET}"})
+
+
 def test_only_the_cookie_is_no_credential(client: Client, page: Headers) -> None:
     """[9]"""
     refused(client, {"cookie": page["cookie"]})

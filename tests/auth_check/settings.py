@@ -8,6 +8,7 @@ from django_mcp.oauth import oauth_defaults
 
 DJANGO_MCP = {
     **DEMO,
+    "CLIENT_DOCUMENTS": True,
     "CLIENT_DOCUMENT_PORTS": [443, *map(int, os.environ.get("AUTH_CHECK_DOCUMENT_PORT", "").split())],
 }
 OAUTH2_PROVIDER = oauth_defaults(DJANGO_MCP, CIMD_METADATA_FETCHER="tests.auth_check.documents.LocalFetcher")

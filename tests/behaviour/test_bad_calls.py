@@ -130,17 +130,17 @@ BAD: dict[str, tuple[Mapping[str, Any], str]] = {
     "one for many": ({"tags": "sea"}, "Argument 'tags' must be an array, not 'sea'; write [\"sea\"]."),
     "many for one": ({"city": ["Porto"]}, "Argument 'city' must be a string, not [\"Porto\"]."),
     "too many": ({"tags": ["x"] * 5000}, "Argument 'tags' must have at most 3 items, not 5000."),
-    "JSON in a text": (
-        {"guests": '[{"name": "Ann", "age": 5}]'},
+    "other JSON in a text": (
+        {"guests": '{"name": "Ann", "age": 5}'},
         (
-            'Argument \'guests\' must be an array, not \'[{"name": "Ann", "age": 5}]\'; '
+            'Argument \'guests\' must be an array, not \'{"name": "Ann", "age": 5}\'; '
             "send the JSON value itself, not a string that contains it."
         ),
     ),
-    "an object in a text": (
-        {"address": '{"street": "Rua"}'},
+    "an array in a text": (
+        {"address": '["Rua"]'},
         (
-            "Argument 'address' must be an object, not '{\"street\": \"Rua\"}'; "
+            "Argument 'address' must be an object, not '[\"Rua\"]'; "
             "send the JSON value itself, not a string that contains it."
         ),
     ),

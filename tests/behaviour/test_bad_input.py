@@ -69,9 +69,9 @@ def test_json_that_is_no_message_is_an_invalid_request(client: Client, subtests:
         b'{"jsonrpc":"2.0","id":1}',
         b'{"jsonrpc":"2.0","id":1,"method":7}',
         b'{"jsonrpc":"2.0","id":1,"method":null}',
-        b'{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}',
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}',
         b'{"jsonrpc":"2.0","id":1,"method":"ping","params":"x"}',
-        b'{"jsonrpc":"2.0","id":1,"method":"ping","params":null}',
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","params":""}',
         b'{"jsonrpc":"2.0","id":1,"result":{},"error":{}}',
     ]
     for body in cases:
@@ -80,7 +80,7 @@ def test_json_that_is_no_message_is_an_invalid_request(client: Client, subtests:
 
 
 def test_an_error_names_the_request_where_its_id_can_be_read(client: Client) -> None:
-    answer = client.post(b'{"jsonrpc":"2.0","id":"abc","method":"ping","params":[]}')
+    answer = client.post(b'{"jsonrpc":"2.0","id":"abc","method":"ping","params":[1]}')
     assert answer.json["id"] == "abc"
 
 
@@ -97,7 +97,7 @@ def test_a_call_of_the_wrong_shape_is_invalid_params(client: Client, subtests: p
     cases = [
         ({}, '"params.name" must be a string'),
         ({"name": 3}, '"params.name" must be a string'),
-        ({"name": "count", "arguments": []}, '"params.arguments" must be an object'),
+        ({"name": "count", "arguments": [1]}, '"params.arguments" must be an object'),
         ({"name": "count", "arguments": "number=3"}, '"params.arguments" must be an object'),
         ({"name": "nope"}, "Unknown tool: 'nope'"),
         ({"name": "n" * 5000}, "Unknown tool"),
@@ -113,11 +113,21 @@ def test_a_call_of_the_wrong_shape_is_invalid_params(client: Client, subtests: p
 
 
 def test_a_cursor_that_is_not_ours_is_invalid_params(client: Client, subtests: pytest.Subtests) -> None:
-    for cursor in ["x", "", 5, {}, [], True, "AAAA", "YWZ0ZXI6LTE", "YWZ0ZXI6" + "OTk5" * 2000]:
+    for cursor in ["x", " ", 5, {}, [], True, "AAAA", "YWZ0ZXI6LTE", "YWZ0ZXI6" + "OTk5" * 2000]:
         with subtests.test(cursor=cursor):
             answer = client.request("tools/list", {"cursor": cursor})
             assert answer.code == -32602
             assert "Invalid cursor" in answer.error["message"]
+
+
+@pytest.mark.parametrize("empty", [None, []])
+def test_arguments_that_are_empty_in_another_language_are_none(client: Client, empty: list[object] | None) -> None:
+    answer = client.request("tools/call", {"name": "count", "arguments": empty})
+    assert "Missing argument 'number'" in answer.text
+
+
+def test_an_empty_cursor_is_none(client: Client) -> None:
+    assert client.request("tools/list", {"cursor": ""}).result["tools"]
 
 
 def test_wrong_arguments_are_told_to_the_model_in_words(client: Client, subtests: pytest.Subtests) -> None:

@@ -261,7 +261,7 @@ def test_a_cancellation_at_another_worker_arrives(
     """Workers share nothing but the database; a second room that knows of no calls stands for a second worker."""
     call = legacy_talk.begin_call("look")
     assert tools.running.wait(WITHIN)
-    monkeypatch.setattr(sessions, "_running", {})
+    sessions._running.clear()
     # After a moment there are the connection, the call, who watches for its cancellation, and who reads the log.
     eventually(lambda: legacy_talk.room.tasks >= tasks)
     with Room(legacy_talk.server, "asgi") as elsewhere:

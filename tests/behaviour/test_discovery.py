@@ -261,7 +261,7 @@ def test_a_call_that_names_no_tool_is_told_to_the_model(client: Client, subtests
     cases = [
         ({}, "Missing argument 'name'"),
         ({"name": 3}, "Argument 'name'"),
-        ({"name": "book", "arguments": '{"nights": 1}'}, "Argument 'arguments'"),
+        ({"name": "book", "arguments": "[1]"}, "Argument 'arguments'"),
         (
             {"name": "book", "nights": 1},
             (

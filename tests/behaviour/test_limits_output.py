@@ -1,5 +1,7 @@
 """What is longer than a model can read is not sent: it is told how to ask for less."""
 
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,8 +17,11 @@ from django_mcp import (
     ResourceContents,
     TextContent,
     ToolResult,
+    prompt,
+    resource,
     tool,
 )
+from django_mcp.protocol import jsonrpc
 from tests.clients import Client
 
 PUBLIC = {"AUTHENTICATION": ["django_mcp.AllowAny"]}
@@ -142,3 +147,91 @@ def test_what_is_no_length_is_refused_in_words(server: MCPServer, subtests: pyte
             pytest.raises(ImproperlyConfigured, match="max_output_chars must be a number of at least 0"),
         ):
             tool(server=server, name="export", max_output_chars=limit)(lambda: "x")
+
+
+# Resources, prompts and completions
+
+
+@pytest.fixture
+def small() -> Iterator[None]:
+    with override_settings(DJANGO_MCP={**PUBLIC, "MAX_BINARY_BYTES": 1000}):
+        yield
+
+
+LARGE = {"text": "x" * 1001, "bytes": b"x" * 1001, "JSON": ["x" * 500] * 3, "parts": [ResourceContents("x" * 600)] * 2}
+
+
+@pytest.mark.every_way_in
+@pytest.mark.parametrize("large", LARGE.values(), ids=LARGE.keys())
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+def test_a_resource_that_is_too_large_is_not_sent(
+    server: MCPServer, client: Client, small: None, large: Any, is_async: bool
+) -> None:
+    def read(name: str) -> Any:
+        return large if name == "large" else "x" * 900
+
+    async def read_async(name: str) -> Any:
+        return read(name)
+
+    resource("note://{name}", server=server)(read_async if is_async else read)
+    assert client.request("resources/read", {"uri": "note://small"}).result["contents"][0]["text"] == "x" * 900
+    refused = client.request("resources/read", {"uri": "note://large"})
+    assert refused.code == -32603
+    assert "the limit of this server is 1,000, so it was not sent." in refused.error["message"]
+
+
+@pytest.mark.every_way_in
+@pytest.mark.parametrize("large", ["x" * 1001, ["x" * 501] * 2, ImageContent(b"x" * 1500, "image/png")])
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+def test_a_prompt_that_is_too_large_is_not_sent(
+    server: MCPServer, client: Client, small: None, large: Any, is_async: bool
+) -> None:
+    def greet() -> Any:
+        return large
+
+    async def greet_async() -> Any:
+        return large
+
+    prompt(server=server, name="greet")(greet_async if is_async else greet)
+    refused = client.request("prompts/get", {"name": "greet"})
+    assert refused.code == -32603
+    assert "the limit of this server is 1,000" in refused.error["message"]
+
+
+def test_completions_that_are_too_long_are_an_error_of_the_site(server: MCPServer, client: Client) -> None:
+    @prompt(server=server, completions={"name": lambda value: [value * 50_000] * 100})
+    def greet(name: str) -> str:
+        return name
+
+    ask = {"ref": {"type": "ref/prompt", "name": "greet"}, "argument": {"name": "name", "value": "x"}}
+    assert client.request("completion/complete", ask).code == -32603
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize("edge", ["asgi"], indirect=True)
+def test_a_large_result_is_encoded_in_a_thread_alone(
+    server: MCPServer, client: Client, monkeypatch: pytest.MonkeyPatch, is_async: bool, call_log: Any
+) -> None:
+    on_loop, encode = list[int](), jsonrpc.to_json
+
+    def counted(value: Any, **options: Any) -> bytes:
+        data = encode(value, **options)
+        if len(data) > 100_000 and threading.current_thread() is threading.main_thread():
+            on_loop.append(len(data))
+        return data
+
+    monkeypatch.setattr(jsonrpc, "to_json", counted)
+
+    def read() -> Any:
+        return "x" * 1_000_000
+
+    async def read_async() -> Any:
+        return read()
+
+    resource("note://a", server=server)(read_async if is_async else read)
+    prompt(server=server, name="greet")(read_async if is_async else read)
+    contents = client.request("resources/read", {"uri": "note://a"}).result["contents"]
+    assert [len(each["text"]) for each in contents] == [1_000_000]
+    assert len(client.request("prompts/get", {"name": "greet"}).result["messages"][0]["content"]["text"]) == 1_000_000
+    assert on_loop == []
+    assert [row.result_size > 1_000_000 for row in call_log()] == [True, True]

@@ -18,7 +18,7 @@ from django_mcp.protocol.meta import IDEMPOTENCY_KEY
 from tests.behaviour.test_idempotency import ByHeader
 from tests.conversation import DECLINE, NOBODY, Conversation, Person, accept
 
-pytestmark = pytest.mark.postgresql
+pytestmark = [pytest.mark.postgresql, pytest.mark.mariadb]
 
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 YES = accept(confirm=True)

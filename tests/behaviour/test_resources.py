@@ -2,14 +2,28 @@
 
 import asyncio
 import base64
-from typing import Any
+import dataclasses
+import re
+from collections import deque
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import unquote, urlencode
 
 import pytest
 from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import ImproperlyConfigured, PermissionDenied
 from django.http import Http404
 from django.shortcuts import get_object_or_404
-from pydantic import BaseModel
+from pydantic import (
+    AfterValidator,
+    Base64Bytes,
+    Base64Str,
+    BaseModel,
+    BeforeValidator,
+    Json,
+    SecretStr,
+    StringConstraints,
+)
 
 from django_mcp import Annotations, Context, Icon, MCPServer, ResourceContents, ResourceLink, resource, tool
 from django_mcp.core.concurrency import Pool
@@ -238,3 +252,112 @@ def test_what_is_read_within_a_call_waits_for_no_other_thread(
 
     assert Client(server, MODERN, "asgi").call("look").text == "the innermost"
     pool.close()
+
+
+LEADING_OUT = (
+    *("..", "../x", "..%2F..%2Fetc%2Fpasswd", "%2e%2e%2fx", "%2E%2E/x", "a/../x", "a%5C..%5Cx", "..%5Cx"),
+    *("/etc/passwd", "%2Fetc%2Fpasswd", "//server/share", "%5C%5Cserver%5Cshare", "%5Cx", "C:/x", "c%3Ax", "C:%5Cx"),
+    *("a%00b", "a%0Ab", "%1b", "a%7f", "a%C2%85"),
+)
+
+
+@pytest.mark.parametrize("template", ["file://{+file}", "file://all{?file}", "file://all{?of,file}", "file://{file}"])
+def test_no_variable_of_a_template_leads_out_of_a_folder(server: MCPServer, client: Client, template: str) -> None:
+    if "of" in template:
+        resource(template, server=server)(lambda of="", file="": f"{of}{file}")
+    else:
+        resource(template, server=server)(file_named)
+    before = template.partition("{")[0] + ("?file=" if "?" in template else "")
+    assert read(client, f"{before}a%20b..c")[0]["text"] == "a b..c"
+    for value in LEADING_OUT:
+        answer = client.request("resources/read", {"uri": f"{before}{value}"})
+        assert answer.error["message"].startswith("Resource not found"), value
+
+
+def test_a_value_may_be_quoted_twice_as_it_is_decoded_once(server: MCPServer, client: Client) -> None:
+    resource("file://all{?file}", server=server)(file_named)
+    assert read(client, "file://all?file=..%252Fx")[0]["text"] == "..%2Fx"
+
+
+def file_named(file: str = "") -> str:
+    return file
+
+
+def test_what_validation_makes_of_a_value_leads_out_of_no_folder(server: MCPServer, client: Client) -> None:
+    @resource("file://stripped{?file}", server=server)
+    def stripped(file: Annotated[str, StringConstraints(strip_whitespace=True)] = "") -> str:
+        return file
+
+    @resource("file://decoded{?file}", server=server)
+    def decoded(file: Annotated[str, AfterValidator(unquote)] = "") -> str:
+        return file
+
+    @resource("file://path{?file}", server=server)
+    def path(file: Path = Path()) -> str:
+        return str(file)
+
+    @resource("file://json{?files}", server=server)
+    def listed(files: Json[dict[str, list[str]]] = ()) -> str:
+        return str(files)
+
+    for uri in (
+        "file://stripped?file=%20/etc/passwd",
+        "file://decoded?file=..%252Fx",
+        "file://path?file=../x",
+        'file://json?files={"a": ["b", "..\\u002fx"]}',
+    ):
+        assert client.request("resources/read", {"uri": uri}).error["message"].startswith("Resource not found"), uri
+    assert read(client, "file://stripped?file=%20a/b%20")[0]["text"] == "a/b"
+    assert read(client, "file://decoded?file=a%252Fb")[0]["text"] == "a/b"
+    assert read(client, "file://path?file=a/b")[0]["text"] == "a/b"
+    assert read(client, 'file://json?files={"a": ["b"]}')[0]["text"] == "{'a': ['b']}"
+
+
+@dataclasses.dataclass
+class Choice:
+    file: str
+    others: tuple[str, ...] = ()
+
+
+class Chosen(BaseModel):
+    file: str = ""
+    others: deque[str] = deque()
+
+
+@pytest.mark.parametrize(
+    ("annotation", "inside", "outside"),
+    [
+        (Base64Str, base64.b64encode(b"a/b").decode(), base64.b64encode(b"../x").decode()),
+        (Base64Bytes, base64.b64encode(b"a/b").decode(), base64.b64encode(b"/etc/passwd").decode()),
+        (Json[Choice], '{"file": "a"}', '{"file": "a", "others": ["..\\u002fx"]}'),
+        (Json[Chosen], '{"others": ["a"]}', '{"others": ["..\\u002fx"]}'),
+        (Json[dict[str, int]], '{"a": 1}', '{"..\\u002fx": 1}'),
+        (Annotated[SecretStr, BeforeValidator(str.strip)], "a", " /etc/passwd"),
+    ],
+)
+def test_whatever_type_validation_makes_leads_out_of_no_folder(
+    server: MCPServer, client: Client, annotation: Any, inside: str, outside: str
+) -> None:
+    def typed(file: annotation = None) -> str:
+        return "read"
+
+    resource("file://typed{?file}", server=server)(typed)
+    assert read(client, f"file://typed?{urlencode({'file': inside})}")[0]["text"] == "read"
+    refused = client.request("resources/read", {"uri": f"file://typed?{urlencode({'file': outside})}"})
+    assert refused.error["message"].startswith("Resource not found")
+
+
+def test_an_unchecked_variable_may_be_any_text(server: MCPServer, client: Client) -> None:
+    @resource("search://{kind}{?q}", unchecked=["q"], server=server)
+    def search(kind: str, q: str = "") -> str:
+        return f"{kind} {q}"
+
+    for text in ("../x", "/dev/null", "C: or D:", "a\tb"):
+        assert read(client, f"search://all?{urlencode({'q': text})}")[0]["text"] == f"all {text}"
+    assert "error" in client.request("resources/read", {"uri": "search://..?q=x"}).json
+
+
+def test_only_variables_can_be_unchecked(server: MCPServer) -> None:
+    for given, reason in [(["query"], "no variable of 'search://{q}'"), ("q", "must be a list, like ['q']")]:
+        with pytest.raises(ImproperlyConfigured, match=re.escape(reason)):
+            resource("search://{q}", unchecked=given, server=server)(lambda q: q)

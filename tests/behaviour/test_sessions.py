@@ -20,7 +20,7 @@ from tests.clients import LEGACY
 from tests.conversation import Conversation, accept
 from tests.exchange import Room, eventually
 
-pytestmark = pytest.mark.postgresql
+pytestmark = [pytest.mark.postgresql, pytest.mark.mariadb]
 
 LEGACY_VERSIONS = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
 YES = accept(confirm=True)

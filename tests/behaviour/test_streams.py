@@ -9,10 +9,13 @@ import pytest
 from django.utils import timezone
 
 from django_mcp import Context, MCPServer, tool
+from django_mcp.core.concurrency import Pool
 from django_mcp.models import Call
+from django_mcp.pubsub.follower import Subscription
+from django_mcp.revisions.legacy import calls, streams
 from tests.clients import LEGACY
 from tests.conversation import Conversation, accept
-from tests.exchange import WITHIN, Exchange, Received, Room, eventually
+from tests.exchange import SERVING, WITHIN, Exchange, Received, Room, eventually
 
 pytestmark = pytest.mark.postgresql
 
@@ -204,13 +207,57 @@ def test_a_question_that_was_lost_comes_again_with_the_same_id(legacy_talk: Conv
     assert next(changes(again))["result"]["content"][0]["text"] == "True"
 
 
-def test_all_streams_of_a_call_hear_of_its_end(legacy_talk: Conversation) -> None:
+def test_a_stream_that_is_resumed_ends_the_one_before_it(legacy_talk: Conversation) -> None:
     call = legacy_talk.begin_call("ask")
     question = call.next()
-    streams = [legacy_talk.get(call.ids[-1]) for _ in range(3)]
+    opened = [call.exchange]
+    for _ in range(3):
+        opened.append(legacy_talk.get(call.ids[0]).begun())
+        opened[-2].done()
     legacy_talk.reply(question, YES)
-    for stream in [call.exchange, *streams]:
-        assert stream.done().events[-1].message["result"]
+    with_result = [any("result" in (event.message or {}) for event in stream.done().events) for stream in opened]
+    assert with_result == [False, False, False, True]
+
+
+def test_a_stream_that_begins_late_does_not_end_the_one_that_resumed_it(
+    legacy_talk: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begins, later = streams.follow, threading.Event()
+    held = [asyncio.to_thread(later.wait, WITHIN)]
+
+    async def follow(*topics: str, **of: Any) -> Subscription:
+        if held:  # the stream of the POST
+            await held.pop()
+        return await begins(*topics, **of)
+
+    monkeypatch.setattr(streams, "follow", follow)
+    call = legacy_talk.begin_call("ask")
+    question = call.next()
+    eventually(lambda: not held)
+    again = legacy_talk.get(call.ids[0]).begun()
+    later.set()
+    call.exchange.done()
+    legacy_talk.reply(question, YES)
+    assert [words([event.message]) for event in again.done().events if "result" in (event.message or {})] == [["True"]]
+
+
+def test_a_client_that_came_back_before_the_question_keeps_its_stream(server: MCPServer, on_asgi: Conversation) -> None:
+    go_on = threading.Event()
+
+    @tool(server=server)
+    def ponder(ctx: Context) -> str:
+        ctx.log("error", "hm")
+        go_on.wait(WITHIN)
+        return str(ctx.confirm("Sure?"))
+
+    call = on_asgi.begin_call("ponder")
+    assert words([call.next()]) == ["hm"]
+    again = on_asgi.get(call.ids[-1]).begun()
+    go_on.set()
+    call.exchange.done()
+    messages = changes(again)
+    on_asgi.reply(next(messages), YES)
+    assert words(list(messages)) == ["hm", "True"]  # what is said after the question
 
 
 def test_an_event_id_that_is_none_of_ours_is_refused(legacy_talk: Conversation, subtests: pytest.Subtests) -> None:
@@ -303,4 +350,51 @@ def test_a_question_at_the_wsgi_edge_ends_the_stream_until_the_client_comes_back
     waiting = on_view.get(stream.events[1].id).done()
     assert [event.message for event in waiting.events] == [None], "nothing new"
     on_view.reply(question, YES)
+    assert words(list(call)) == ["True"]
+
+
+@pytest.mark.parametrize("edge", ["asgi"])
+def test_an_answer_whose_next_round_cannot_start_can_be_sent_again(
+    legacy_talk: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The call waits again, as if the answer had not been taken."""
+    later = Pool.later
+    failures = [MemoryError()]
+
+    async def failing(pool: Pool, function: Any) -> None:
+        if failures:
+            raise failures.pop()
+        await later(pool, function)
+
+    monkeypatch.setattr(Pool, "later", failing)
+    call = legacy_talk.begin_call("ask")
+    answer = {"jsonrpc": "2.0", "id": call.next()["id"], "result": YES}
+    assert legacy_talk.post(answer).done().status == 500
+    assert Call.objects.get().status == Call.Status.ASKING
+    assert legacy_talk.post(answer).done().status == 202
+    assert words(list(call)) == ["True"]
+
+
+@pytest.mark.parametrize("edge", ["asgi"])
+def test_a_call_goes_on_although_whoever_answered_left_at_once(
+    legacy_talk: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between taking the answer and starting the next round there is a moment in which nobody else would start it."""
+    taking, go_on, completed = threading.Event(), threading.Event(), calls.completed
+
+    def slowly(*arguments: Any, **keywords: Any) -> Any:
+        taking.set()
+        assert go_on.wait(WITHIN)
+        return completed(*arguments, **keywords)
+
+    monkeypatch.setattr(calls, "completed", slowly)
+    call = legacy_talk.begin_call("ask")
+    question = call.next()
+    legacy_talk.post({"jsonrpc": "2.0", "id": question["id"], "result": YES})
+    assert taking.wait(WITHIN)
+    connections = [task for task in asyncio.all_tasks(legacy_talk.room._loop) if task.get_name() == SERVING]
+    legacy_talk.room.call(lambda: [task.cancel() for task in connections])
+    go_on.set()
+    eventually(lambda: call.exchange.ended)
+    call.come_back()
     assert words(list(call)) == ["True"]

@@ -12,7 +12,7 @@ from django_mcp import APIKeyAuthentication, Context, MCPServer, tool
 from django_mcp.auth.api_keys import make_key
 from tests.clients import LEGACY, MODERN, Client
 
-pytestmark = [pytest.mark.postgresql, pytest.mark.every_way_in]
+pytestmark = [pytest.mark.postgresql, pytest.mark.every_way_in, pytest.mark.mariadb]
 
 
 @pytest.fixture

@@ -64,7 +64,20 @@ def test_a_table_is_cut_into_parts_as_the_page_says(tmp_path: Path) -> None:
         ["server", "method", "name", "outcome", "error", "principal_kind", "principal_id", "caller", "credential"], ""
     )
     row |= dict.fromkeys(
-        ["client_id", "client_name", "client_version", "protocol", "result_kind", "approval", "task_id", "trace_id"], ""
+        [
+            *(
+                "client_id",
+                "client_name",
+                "client_version",
+                "protocol",
+                "result_kind",
+                "approval",
+                "task_id",
+                "trace_id",
+            ),
+            *("exception_type", "exception_place"),
+        ],
+        "",
     )
     databases = Databases()
     try:

@@ -94,8 +94,9 @@ class TestExcuses:
         assert found(entry(Outcome.CLOSED), rows=0, faults=dead) == []
         assert found(entry(Outcome.CLOSED, ports=(THERE,)), rows=0, faults=dead) == ["lost answer"]
 
-    def test_redis_is_no_excuse(self):
-        assert found(entry(Outcome.TOLD), rows=0, faults=(fault("redis"),)) == ["lost answer"]
+    def test_redis_and_locks_are_no_excuse(self):
+        for kind in ("redis", "lock"):
+            assert found(entry(Outcome.TOLD), rows=0, faults=(fault(kind),)) == ["lost answer"]
 
     def test_nothing_but_the_death_of_its_worker_excuses_silence(self):
         assert found(entry(Outcome.SILENT), rows=0, faults=(fault("postgresql"),)) == ["no answer"]

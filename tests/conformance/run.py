@@ -23,7 +23,7 @@ from tests.conformance.suite import REQUIREMENTS, Suite, SuiteError, installed
 from tests.conformance.wire import WireError
 from tests.real_clients.node import NoClientsError
 
-AT_ONCE = 2
+AT_ONCE = 3
 """How many legs are run at the same time."""
 TAIL = 1500
 """Characters of what the suite printed, where nothing else explains its exit status."""
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def at_once(run: Callable[[str], bool], names: Sequence[str]) -> list[bool]:
-    """What *run* gives for each of *names*. The suite waits most of the time, so two are run together."""
+    """What *run* gives for each of *names*. The suite waits most of the time, so some are run together."""
     pool = ThreadPoolExecutor(AT_ONCE)
     try:
         return list(pool.map(run, names))

@@ -4,6 +4,7 @@ import copy
 import io
 import logging
 from collections.abc import Callable, Mapping
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -158,16 +159,99 @@ def test_static_files_are_absolute_and_their_origin_is_declared(
     make_city("whole.html")
     page = page_of(host(server), "ui://whole.html")
     assert 'href="https://travel.example.com/static/card.css"' in page["text"]
-    assert page["_meta"]["ui"] == {"csp": {"resourceDomains": ["https://travel.example.com"]}}
+    assert page["_meta"]["ui"] == {"csp": {"connectDomains": [], "resourceDomains": ["https://travel.example.com"]}}
 
     with override_settings(STATIC_URL="https://cdn.example.com/static/"):
         page = page_of(host(server), "ui://whole.html")
-    assert page["_meta"]["ui"] == {"csp": {"resourceDomains": ["https://cdn.example.com"]}}
+    assert page["_meta"]["ui"] == {"csp": {"connectDomains": [], "resourceDomains": ["https://cdn.example.com"]}}
 
 
-def test_a_template_that_loads_nothing_may_load_nothing(server: MCPServer, make_city: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("static", ["https://cdn.example.com/s/", "/static/"])
+def test_static_files_of_results_may_be_loaded_wherever_they_are_written(
+    server: MCPServer, make_city: Callable[..., Any], static: str
+) -> None:
+    """The page that a host reads first has no result: what its content, its parts, tags and widgets load is unknown."""
+    PAGES["picture.html"] = '{% load static %}<img src="{% static "a.png" %}">'
+    PAGES["with-part.html"] = '{% with part="picture.html" %}{% include part %}{% endwith %}'
+    make_city("with-part.html")
+    with override_settings(STATIC_URL=static):
+        csp = page_of(host(server), "ui://with-part.html")["_meta"]["ui"]["csp"]
+        (origin,) = csp["resourceDomains"]
+        assert f'<img src="{origin}' in host(server).call("city", name="Oslo").html
+
+
+def test_a_policy_is_there_also_if_a_page_loads_nothing(server: MCPServer, make_city: Callable[..., Any]) -> None:
     make_city()
-    assert page_of(host(server), "ui://part.html").get("_meta", {"ui": {}}) == {"ui": {}}
+    with override_settings(STATIC_URL=None, STATIC_ROOT=None):
+        meta = page_of(host(server), "ui://part.html")["_meta"]
+    assert meta["ui"] == {"csp": {"connectDomains": [], "resourceDomains": []}}
+    assert meta["openai/widgetCSP"] == {"connect_domains": [], "resource_domains": []}
+
+
+@pytest.mark.parametrize("name", ["part.html", "whole.html", "far-page.html", "own.html", "broken.html"])
+def test_a_page_has_one_policy_in_the_list_and_in_its_contents(
+    server: MCPServer, make_city: Callable[..., Any], name: str
+) -> None:
+    far = PAGES["far.html"]
+    PAGES["far-page.html"] = '{% extends "django_mcp/app.html" %}{% block head %}' + far + "{% endblock %}"
+    make_city(ui(f"ui://{name}", template=name, connect_domains=["https://api.example.com"], server=server))
+    for address in ("https://travel.example.com", None):
+        with override_settings(DJANGO_MCP={**DJANGO_MCP, "BASE_URL": address}):
+            (listed,) = host(server).resources()
+            assert listed["_meta"] == page_of(host(server), f"ui://{name}")["_meta"]
+    assert listed["_meta"]["openai/widgetCSP"]["connect_domains"] == ["https://api.example.com"]
+    assert ("frame_domains" in listed["_meta"]["openai/widgetCSP"]) is (name == "far-page.html")
+
+
+def test_the_list_has_what_is_declared_of_a_page_that_cannot_be_made(
+    server: MCPServer, make_city: Callable[..., Any]
+) -> None:
+    make_city(ui("ui://lost", template="lost.html", frame_domains=["https://maps.example.com"], server=server))
+    (listed,) = host(server).resources()
+    assert listed["_meta"]["ui"]["csp"]["frameDomains"] == ["https://maps.example.com"]
+
+
+ADDRESSES = [
+    ('<img srcset="/m/a.png 1x, /m/w_3,h_2/b.png 2x,/c.png">', ["/m/a.png", "/m/w_3,h_2/b.png", "/c.png"]),
+    ('<div style="background: url(/m/c.png)"></div>', ["/m/c.png"]),
+    ("<div style='background: URL( \"/m/c.png\" )'></div>", ["/m/c.png"]),
+    ('<div style="background: url(&quot;/m/c.png&quot;)"></div>', ["/m/c.png"]),
+    ("<img src=/m/a.png>", ["/m/a.png"]),
+    ('<IMG alt=">"\n SRC = "/m/a.png?x=1&amp;y=2">', ["/m/a.png?x=1&y=2"]),
+    ('<style>@import "/a.css"; p { background: url(/x.png) }</style><p>url(/no)</p>', ["/a.css", "/x.png"]),
+    ('<link rel=preload as=image imagesrcset="/a.png 1x">', ["/a.png"]),
+    ('<svg><use xlink:href="/icons.svg#a"/><image href="/i.png"/></svg>', ["/icons.svg#a", "/i.png"]),
+    ('<p>ä\nö</p><video poster=/p.png></video><input type="image" src="/b.png">', ["/p.png", "/b.png"]),
+    ("<textarea><img src=\"/no\"></textarea><script>a = '<img src=/no>'</script><!-- <img src=/no> -->", []),
+    ('<p title="src=/no" data-src="/no">/no</p><img src="data:image/png;base64,AA/A">', []),
+]
+
+
+@pytest.mark.parametrize(("html", "loaded"), ADDRESSES)
+def test_addresses_are_absolute_wherever_html_has_them(
+    server: MCPServer, make_city: Callable[..., Any], html: str, loaded: list[str]
+) -> None:
+    PAGES["addresses.html"] = html
+    make_city("addresses.html")
+    shown = unescape(host(server).call("city", name="Oslo").html)
+    for address in loaded:
+        assert f"https://travel.example.com{address}" in shown
+    assert shown.count("https://travel.example.com") == len(loaded)
+
+
+def test_the_policy_of_a_page_has_what_its_styles_and_images_load(
+    server: MCPServer, make_city: Callable[..., Any]
+) -> None:
+    loads = ["a", "b", "c", "d"]
+    PAGES["loads.html"] = (
+        '{% extends "django_mcp/app.html" %}{% block head %}<style>@import "https://a.example.com/a.css";'
+        "p { background: url(https://b.example.com/b.png) }</style>"
+        '<link rel="preload" as="image" imagesrcset="/x.png 1x, https://c.example.com/c.png 2x">{% endblock %}'
+        '{% block scripts %}<p style="background: url(&quot;https://d.example.com/d.png&quot;)"></p>{% endblock %}'
+    )
+    make_city("loads.html")
+    csp = page_of(host(server), "ui://loads.html")["_meta"]["ui"]["csp"]
+    assert {f"https://{name}.example.com" for name in loads} <= set(csp["resourceDomains"])
 
 
 def test_an_app_declares_origins_permissions_and_border(server: MCPServer, make_city: Callable[..., Any]) -> None:
@@ -189,7 +273,7 @@ def test_an_app_declares_origins_permissions_and_border(server: MCPServer, make_
         "prefersBorder": False,
         "csp": {
             "connectDomains": ["https://api.example.com"],
-            "resourceDomains": ["https://images.example.com"],
+            "resourceDomains": ["https://images.example.com", "https://travel.example.com"],
             "frameDomains": ["https://maps.example.com"],
         },
     }
@@ -308,6 +392,11 @@ def test_static_files_of_apps_need_a_public_address(server: MCPServer) -> None:
     assert [each for each in check_apps() if "whole.html" in each.msg] == []
     with override_settings(DJANGO_MCP={**DJANGO_MCP, "BASE_URL": None}):
         assert [each.id for each in check_apps() if "whole.html" in each.msg] == ["django_mcp.W059"]
+        PAGES["words.html"] = '<p class="static">Static text</p>'
+        PAGES["parts.html"] = '{% if result %}{% include "whole.html" %}{% endif %}'
+        for name, codes in (("words.html", []), ("parts.html", ["django_mcp.W059"])):
+            ui(f"ui://{name}", template=name, server=server)
+            assert [each.id for each in check_apps() if name in each.msg] == codes
 
 
 def test_mcp_inspect_shows_apps(server: MCPServer, make_city: Callable[..., Any]) -> None:
@@ -429,4 +518,4 @@ def test_what_an_app_cannot_be_is_said_at_start(server: MCPServer, subtests: pyt
 
 
 def test_the_bridge_is_small() -> None:
-    assert len(render_to_string("django_mcp/apps/bridge.js").encode()) < 8 * 1024
+    assert len(render_to_string("django_mcp/apps/bridge.js").encode()) < 11 * 1024

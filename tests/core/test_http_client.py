@@ -1,6 +1,7 @@
-"""The HTTP client: proxies, and errors. Deadlines and addresses: ``tests/oauth/test_documents.py``."""
+"""The HTTP client: names, proxies, and errors. Deadlines and addresses: ``tests/oauth/test_documents.py``."""
 
 import os
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -8,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from django_mcp.core.http_client import send
+from django_mcp.core import http_client
+from django_mcp.core.http_client import NoConnection, Resolver, send
 from tests.ports import free_port
 
 
@@ -102,3 +104,56 @@ def test_without_time_nothing_is_sent(proxy: Proxy) -> None:
     with pytest.raises(TimeoutError), send("GET", f"http://{proxy.host}/", {}, timeout=0):
         pass
     assert proxy.requests == []
+
+
+# Names
+
+
+@pytest.fixture
+def unanswered(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """A name server that answers nothing before the event is set, and knows no name."""
+    answers = threading.Event()
+
+    def hang(*_: Any, **__: Any) -> Any:
+        answers.wait(30)
+        raise socket.gaierror("Name or service not known")
+
+    monkeypatch.setattr(http_client.socket, "getaddrinfo", hang)
+    yield answers
+    answers.set()
+
+
+def test_a_name_that_is_not_answered_ends_at_the_deadline(proxy: Proxy, unanswered: threading.Event) -> None:
+    with pytest.raises(NoConnection), send("GET", "http://hooks.example/", {}, timeout=0.05):
+        pass
+
+
+def test_unanswered_lookups_do_not_pile_up(unanswered: threading.Event) -> None:
+    resolver = Resolver(2)
+    for _ in range(2):
+        with pytest.raises(TimeoutError):
+            resolver.resolve("hooks.example", 443, 0.01)
+    with pytest.raises(BlockingIOError):
+        resolver.resolve("hooks.example", 443, 0.01)
+    assert resolver.resolve("192.0.2.1", 443, 0.01) == ["192.0.2.1"], "an address needs no lookup"
+    unanswered.set()
+    for _ in range(2):
+        assert resolver._places.acquire(timeout=10)
+
+
+def test_a_name_without_an_address_is_no_connection(proxy: Proxy, unanswered: threading.Event) -> None:
+    unanswered.set()
+    with pytest.raises(NoConnection, match="no address"):
+        get("http://hooks.example/")
+
+
+def test_the_next_address_is_tried_if_nothing_listens_at_the_first(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def resolve(host: str, port: int, *_: Any, **__: Any) -> list[Any]:
+        addresses = ("127.0.0.2", "127.0.0.1") if host == "hooks.example" else (host,)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, port)) for each in addresses]
+
+    monkeypatch.setattr(http_client.socket, "getaddrinfo", resolve)
+    assert get(f"http://hooks.example:{proxy.http.server_address[1]}/a") == b"ok"
+    assert proxy.requests[0][2]["host"].startswith("hooks.example:")

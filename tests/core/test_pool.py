@@ -3,15 +3,21 @@
 import asyncio
 import contextvars
 import gc
+import itertools
+import subprocess
+import sys
+import textwrap
 import threading
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 
 from django_mcp.conf import settings
-from django_mcp.core.concurrency import Pool, shared_pool
+from django_mcp.core import concurrency
+from django_mcp.core.concurrency import NoThread, Pool, shared_pool
 
 LONG = 30
 """Seconds after which a test gives up; none waits that long unless something is broken."""
@@ -167,7 +173,7 @@ def test_what_a_job_raises_is_raised_where_it_is_awaited(make_pool: MakePool) ->
     pool = make_pool(1)
 
     async def main() -> None:
-        for error in (ValueError("x"), KeyError(1), RuntimeError(), OddError(), TimeoutError()):
+        for error in (ValueError("x"), KeyError(1), RuntimeError(), TimeoutError()):
             with pytest.raises(type(error)) as caught:
                 await asyncio.wait_for(pool.sync(fail(error)), LONG)
             assert caught.value is error
@@ -204,7 +210,7 @@ def test_nothing_a_job_raises_goes_wrong_behind_everybodys_back(make_pool: MakeP
     assert unheard == []
 
 
-@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, OddError])
 def test_a_job_that_wants_to_end_the_process_does_not_end_its_thread(
     make_pool: MakePool, error: type[BaseException]
 ) -> None:
@@ -367,6 +373,179 @@ def test_a_pool_that_is_closed_ends_though_somebody_begins_something_meanwhile(m
     closing.join(LONG)
     assert not closing.is_alive()
     assert run(pool, lambda: "alive") == ["alive"]
+
+
+# Threads that cannot be started, and errors outside of jobs
+
+
+@pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of the threads whose start fails, as in a container with a limit of processes."""
+    numbers: list[int] = []
+    start, count = threading.Thread.start, itertools.count(1)
+
+    def start_or_fail(thread: threading.Thread) -> None:
+        if thread.name.startswith("django-mcp-") and next(count) in numbers:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_or_fail)
+    return numbers
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_job_whose_thread_cannot_be_started_fails_and_the_next_one_does_not(
+    make_pool: MakePool, refused: list[int], size: int
+) -> None:
+    pool = make_pool(size)
+    refused[:] = [1]
+    ran: list[str] = []
+    with pytest.raises(NoThread, match="limit of threads"):
+        run(pool, lambda: ran.append("refused"))
+    assert run(pool, lambda: "alive") == ["alive"]
+    assert ran == []
+
+
+def test_a_background_job_whose_thread_cannot_be_started_fails_where_it_is_begun(
+    make_pool: MakePool, refused: list[int]
+) -> None:
+    pool, done = make_pool(1), threading.Event()
+    refused[:] = [1]
+    with pytest.raises(NoThread):
+        pool.begin(done.set)
+    assert not done.is_set()
+    pool.begin(done.set)
+    assert done.wait(LONG)
+
+
+def test_jobs_wait_for_the_threads_there_are_if_no_more_can_be_started(
+    make_pool: MakePool, refused: list[int], gate: Gate
+) -> None:
+    pool = make_pool(3)
+    refused[:] = [2, 3]
+
+    async def main() -> list[Any]:
+        first = asyncio.ensure_future(pool.sync(gate))
+        await asyncio.to_thread(gate.entered.wait, LONG)
+        others = [asyncio.ensure_future(pool.sync(lambda number=number: number)) for number in range(2)]
+        await asyncio.sleep(0)
+        gate.open.set()
+        return list(await asyncio.wait_for(asyncio.gather(first, *others), LONG))
+
+    assert asyncio.run(main()) == ["through", 0, 1]
+
+
+def test_a_pool_grows_to_its_size_once_threads_can_be_started_again(make_pool: MakePool, refused: list[int]) -> None:
+    pool = make_pool(3)
+    refused[:] = [1, 3]
+    with pytest.raises(NoThread):
+        run(pool, int)
+    run(pool, int, int, int)
+    together = threading.Barrier(3)
+    assert len(run(pool, *[lambda: together.wait(LONG)] * 3)) == 3
+
+
+def test_a_job_that_comes_while_a_thread_fails_to_start_is_not_left_waiting(
+    make_pool: MakePool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was queued for that thread, if the thread was counted before it started."""
+    pool, done, starting = make_pool(1), threading.Event(), threading.Event()
+    start, fails = threading.Thread.start, iter([True])
+    others: list[threading.Thread] = []
+
+    def start_or_fail(thread: threading.Thread) -> None:
+        if thread.name.startswith("django-mcp-") and next(fails, False):
+            other = threading.Thread(target=pool.begin, args=(done.set,))
+            others.append(other)
+            start(other)
+            other.join(0.05)  # it waits for this one, or has queued its job
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_or_fail)
+    with pytest.raises(NoThread):
+        pool.begin(starting.set)
+    assert done.wait(LONG)
+    others[0].join(LONG)
+    assert not starting.is_set()
+
+
+def test_an_error_of_the_connections_pool_does_not_end_a_thread(
+    make_pool: MakePool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    errors = iter([OSError("the pool is closed"), SystemExit(), OddError()])
+
+    def fail_thrice(_: Any) -> None:
+        if (error := next(errors, None)) is not None:
+            raise error
+
+    monkeypatch.setattr(concurrency, "pooled_aliases", lambda: ["default"])
+    monkeypatch.setattr(concurrency, "give_back", fail_thrice)
+    pool = make_pool(1)
+    assert [run(pool, lambda: "alive") for _ in range(5)] == [["alive"]] * 5
+    assert "outside of its jobs" in caplog.text
+
+
+def test_a_connection_that_cannot_be_checked_fails_one_job_and_does_not_end_a_thread(
+    make_pool: MakePool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors = iter([OperationalError("the host has no name")])
+
+    def fail_once(_: float) -> tuple[()]:
+        for error in errors:
+            raise error
+        return ()
+
+    monkeypatch.setattr(concurrency, "refresh_connections", fail_once)
+    pool = make_pool(1)
+    with pytest.raises(OperationalError):
+        run(pool, int)
+    assert run(pool, lambda: "alive") == ["alive"]
+
+
+def test_a_log_that_fails_for_a_background_job_does_not_end_a_thread(
+    make_pool: MakePool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail_to_log(*_: Any, **__: Any) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(concurrency.logger, "error", fail_to_log)
+    monkeypatch.setattr(concurrency.logger, "exception", fail_to_log)
+    pool = make_pool(1)
+    pool.begin(fail(ValueError("of the job")))
+    assert run(pool, lambda: "alive") == ["alive"]
+
+
+@pytest.mark.slow  # forks, which no test should do in a process with others' threads
+def test_a_forked_process_has_threads_of_its_own_and_jobs_of_its_own_only() -> None:
+    """Servers such as gunicorn load the site, which may use a pool, before they fork."""
+    script = """
+        import asyncio, os, threading, django
+        from django.conf import settings
+        apps = ["django.contrib.auth", "django.contrib.contenttypes", "django_mcp"]
+        settings.configure(DATABASES={}, INSTALLED_APPS=apps)
+        django.setup()
+        from django_mcp.core.concurrency import Pool
+        pool, gate = Pool(2), threading.Event()
+        asyncio.run(pool.sync(int))
+        for _ in range(5):
+            pool.begin(gate.wait)
+        child = os.fork()
+        if child == 0:
+            print(asyncio.run(asyncio.wait_for(pool.sync(lambda: len(pool._threads)), 20)), flush=True)
+            os._exit(0)
+        gate.set()
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        print(asyncio.run(pool.sync(lambda: "parent")))
+    """
+    told = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (told.stdout, told.stderr) == ("1\nparent\n", "")
 
 
 def test_a_closed_pool_starts_again_when_it_is_needed(make_pool: MakePool) -> None:

@@ -121,7 +121,7 @@ class TestRunning:
         work = server.tools["work"]
         assert asyncio.run(preview_of(context_of(server, pool, {}), work, {})).value is None
         pool.close()
-        assert threads == ["django-mcp-1"]
+        assert threads == ["django-mcp-worker-1"]
 
     def test_a_site_without_a_database_has_previews(
         self, server: MCPServer, db: None, monkeypatch: pytest.MonkeyPatch

@@ -10,6 +10,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+from django_mcp.auth.toolkit import oauth2_settings
+from django_mcp.oauth import cimd
 from tests.demo.kept import empty
 
 pytestmark = pytest.mark.usefixtures("travel")
@@ -149,3 +151,8 @@ def test_the_front_page_leads_to_what_the_site_had_already(browser, name):
 
     assert f'href="{address}"' in browser.get("/").content.decode()
     assert browser.get(address).status_code == 200
+
+
+def test_clients_are_told_to_register_so_that_they_sign_in_without_the_internet() -> None:
+    assert not cimd.is_advertised()
+    assert oauth2_settings.DCR_ENABLED

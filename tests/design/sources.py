@@ -2,7 +2,7 @@
 
 import ast
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 import django_mcp
@@ -23,7 +23,10 @@ class Module:
     name: str
     layer: str
     text: str
-    tree: ast.Module
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text)
 
     @property
     def label(self) -> str:
@@ -64,5 +67,5 @@ def modules() -> tuple[Module, ...]:
         text = path.read_text(encoding="utf-8")
         name = ".".join(("django_mcp", *parts)).removesuffix(".__init__")
         layer = "" if parts == ("__init__",) else parts[0]
-        found.append(Module(path, name, layer, text, ast.parse(text)))
+        found.append(Module(path, name, layer, text))
     return tuple(found)

@@ -45,6 +45,7 @@ def imported_by(statements: str) -> set[str]:
     return set(json.loads(done.stdout.splitlines()[-1]))
 
 
+@pytest.mark.slow
 def test_the_package_can_be_imported_before_django_is_set_up_and_brings_only_what_it_depends_on() -> None:
     imported = imported_by("import django_mcp")
     roots = {name.partition(".")[0] for name in imported}
@@ -52,6 +53,7 @@ def test_the_package_can_be_imported_before_django_is_set_up_and_brings_only_wha
     assert imported.isdisjoint({"django.contrib.admin", "django.contrib.auth"})
 
 
+@pytest.mark.slow
 def test_a_site_that_is_set_up_has_not_imported_the_official_implementation() -> None:
     setup = "import os\nos.environ['DJANGO_SETTINGS_MODULE'] = 'tests.settings'\nimport django\ndjango.setup()"
     modules = imported_by(f"{setup}\nimport django_mcp.asgi, django_mcp.urls")
@@ -67,6 +69,7 @@ NAMES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "lines",
     [
@@ -92,6 +95,7 @@ def test_a_settings_file_can_import_it_without_settings_being_asked_for(tmp_path
     assert done.stdout == "['django_mcp']\n"
 
 
+@pytest.mark.slow
 def test_asgi_py_may_import_the_endpoint_before_django_is_set_up() -> None:
     """Tools that sort imports put it above the call of ``get_asgi_application()``."""
     done = subprocess.run(

@@ -10,7 +10,7 @@ import pytest
 from tests.design.sources import ROOT, Module, modules
 
 LAYERS: dict[int, set[str]] = {
-    1: {"protocol", "models", "version"},
+    1: {"protocol", "models", "version", "secret_names"},
     2: {"primitives", "conf", "migrations"},
     3: {"core"},
     4: {"pubsub", "audit", "skills", "model_resources"},
@@ -42,11 +42,13 @@ MUST_NOT: dict[str, set[str]] = {
 """What a folder must not know although its layer would let it."""
 
 CONTRIB = {
+    "django_mcp.core.late_tools",
     "django_mcp.integrations",
     "django_mcp.primitives",
     "django_mcp.core.server",
     "django_mcp.core.database",
     "django_mcp.core.decorators",
+    "django_mcp.core.request",
     "django_mcp.core.signatures",
     "django_mcp.model_resources.form_schema",
     "django_mcp.model_resources.schema",
@@ -239,5 +241,5 @@ def test_nothing_below_the_revisions_knows_which_client_is_calling() -> None:
     ],
 )
 def test_revisions_are_looked_for_in_code_and_not_in_words(source: str, found: bool) -> None:
-    module = Module(ROOT / "core" / "x.py", "django_mcp.core.x", "core", source, ast.parse(source))
+    module = Module(ROOT / "core" / "x.py", "django_mcp.core.x", "core", source)
     assert bool(REVISIONS.search(module.code())) is found

@@ -5,13 +5,15 @@ import hmac
 import json
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.contrib import admin
 
 from tests.docs.test_blocks import BY_NAME, TWO_BOOKS, Site, call, code_of
 
-TOOL, SETTINGS, VERIFICATION = code_of("approvals.md")
+TOOL, ADMIN, SETTINGS, VERIFICATION = code_of("approvals.md")
 DECIDES = """
 import json, os; os.environ["DJANGO_SETTINGS_MODULE"] = "mysite.settings"
 import django; django.setup()
@@ -60,6 +62,13 @@ def test_the_settings_of_the_page_are_right(site: Site) -> None:
     site.append("mysite/settings.py", SETTINGS)
     site.append("mysite/settings.py", 'DJANGO_MCP["AUTHENTICATION"] = ["django_mcp.APIKeyAuthentication"]')
     site.migrate(check=True)
+
+
+def test_the_pages_for_users_without_is_staff_are_those_of_whom_the_page_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin.site, "has_permission", admin.site.has_permission)
+    exec(ADMIN, {})
+    asked = [SimpleNamespace(user=SimpleNamespace(is_active=True, is_superuser=chief)) for chief in (True, False)]
+    assert [admin.site.has_permission(each) for each in asked] == [True, False]
 
 
 def test_the_page_tells_a_genuine_message_from_others() -> None:

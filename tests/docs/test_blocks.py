@@ -969,6 +969,8 @@ def test_the_page_on_who_may_call_does_what_it_says(site: Site) -> None:
     files |= {"mcp.py": "library/mcp.py", "mcp.py, further down": "library/mcp.py"}
     site.append("mysite/urls.py", "from django.urls import include")
     for code in code_of("authentication.md"):
+        if code.startswith(OWN_SERVER):
+            continue
         site.append(files.pop(re.match(r"# (\w+\.py(, further down)?)", code)[1]), code)
     assert not files, "the page no longer shows these"
     site.append("mysite/settings.py", 'ALLOWED_HOSTS = ["library.example.com"]')
@@ -982,6 +984,26 @@ def test_the_page_on_who_may_call_does_what_it_says(site: Site) -> None:
     assert found["add"]["error"]["message"] == "Unknown tool: 'add_book'."
     assert found["issuer"] == "https://library.example.com"
     assert found["login"] == "/accounts/login/?next=/o/access/"
+
+
+OWN_SERVER = "# urls.py with your own server"
+
+
+def test_the_consent_page_may_stand_before_a_view_of_the_sites_own(site: Site) -> None:
+    """Nothing but the toolkit's other views is warned of."""
+    settings, own = (
+        next(code for code in code_of("authentication.md") if code.startswith(start))
+        for start in ("# settings.py", OWN_SERVER)
+    )
+    site.append("mysite/settings.py", settings)
+    site.append("mysite/settings.py", 'DJANGO_MCP["OAUTH_PATH"] = None')
+    site.append("mysite/settings.py", 'LOGIN_URL = "admin:login"')
+    site.append("mysite/urls.py", "admin_patterns = urlpatterns")
+    site.append("mysite/urls.py", own)
+    site.append("mysite/urls.py", "urlpatterns += admin_patterns")
+    (told,) = site.commands("check")
+    assert "django_mcp.E" not in told
+    assert "/o/authorize/" not in told
 
 
 LISTED = """
@@ -999,7 +1021,7 @@ print(json.dumps([[each.status_code, each.text] for each in found]))
 def test_the_page_on_directories_does_what_it_says(site: Site) -> None:
     site.append("mysite/urls.py", "from django.urls import include")
     for code in code_of("authentication.md"):
-        if name := re.match(r"# (settings|urls)\.py", code):
+        if name := re.match(r"# (settings|urls)\.py\n", code):
             site.append(f"mysite/{name[1]}.py", code)
     for code in code_of("listing.md"):
         site.append(re.match(r"# (\S+)", code)[1], code.replace("BASE64-OF-THE-PUBLIC-KEY", "aGVsbG8="))

@@ -16,6 +16,7 @@ from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.docs.test_blocks import ROOT, blocks
+from tests.lanes import at_night
 from tests.ports import free_port
 from tests.real_clients.sites import ATTEMPTS, accepts
 
@@ -173,7 +174,7 @@ def test_what_the_page_promises_is_printed(site: Site) -> None:
     assert "OK" in site.of("python manage.py test")
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("mode", ["auto", at_night("legacy")])
 def test_the_official_client_calls_the_result(site: Site, port: int, mode: Any) -> None:
     async def use(client: Client) -> tuple[list[str], Any, Any]:
         listed = [each.name for each in (await client.list_tools()).tools]

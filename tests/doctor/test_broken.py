@@ -434,13 +434,17 @@ def test_no_layer_is_a_hint_and_one_out_of_reach_a_warning(look: Look) -> None:
     assert report.bad == {"layer.unreachable"}
 
 
+LAYERS = ["channels_redis.core.RedisChannelLayer", "channels_redis.pubsub.RedisPubSubChannelLayer"]
+
+
 @pytest.mark.needs("REDIS_URL")
-def test_a_layer_that_does_not_cross_to_the_server(tmp_path: Path) -> None:
-    redis = os.environ["REDIS_URL"]
-    slow = '{"KEEP_ALIVE_INTERVAL": 5.0}'
-    with deployed("uvicorn", tmp_path, DOCTOR_REDIS=redis, DOCTOR_MCP=slow) as deployment:
-        report = deployment.look(DOCTOR_PREFIX="another")
-    assert report.bad == {"bell.slow"}
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_layer_that_delivers_is_told_from_polling(tmp_path: Path, layer: str) -> None:
+    """Also where the server polls so often that an event seems to arrive at once."""
+    with deployed("uvicorn", tmp_path, DOCTOR_REDIS=os.environ["REDIS_URL"], DOCTOR_LAYER=layer) as deployment:
+        for _ in range(2):  # the server listens each time anew, with the first stream
+            assert "bell.slow" not in deployment.look().found
+        assert deployment.look(DOCTOR_PREFIX="another").bad == {"bell.slow"}
 
 
 def test_a_stream_that_goes_on_when_its_session_has_ended(look: Look) -> None:
@@ -519,7 +523,7 @@ def test_a_database_that_is_not_the_servers(look: Look, tmp_path: Path, deployme
         (["--server", "nobody"], "There is no endpoint 'nobody'"),
         (["ftp://example.com/mcp"], "is not an http or https URL"),
         (["http://example.com:port/mcp"], "is not an http or https URL"),
-        (["--as", "nobody"], "There is no user 'nobody'"),
+        (["--as", "nobody"], "There is no user 'nobody'; --as takes a username or an e-mail address"),
         (["--server", "staff", "--as", "ada"], "The endpoint 'staff' does not admit the user 'ada'."),
         (["--timeout", "0"], "--timeout must be a positive number of seconds."),
     ],
@@ -534,3 +538,19 @@ def test_what_makes_no_sense_is_said_at_once(deployment: Deployment, arguments: 
 def test_without_an_address_it_says_what_to_give(deployment: Deployment) -> None:
     done = command({**deployment.environment, "DOCTOR_BASE_URL": "", "DOCTOR_MCP": EVERYBODY})
     assert "mcp_doctor https://travel.example.com/mcp, or set DJANGO_MCP['BASE_URL']" in done.stderr
+
+
+# Documents of clients
+
+
+def test_documents_of_clients_that_cannot_be_fetched(look: Look) -> None:
+    report = look(DOCTOR_DOCUMENTS="away")
+    assert report.bad == {"documents.unreachable"}
+    assert "'claude.ai' has no address" in report.message("documents.unreachable")
+    assert "DJANGO_MCP['CLIENT_DOCUMENTS'] = False" in report.remedy("documents.unreachable")
+    assert report.code == 0
+
+
+def test_documents_that_are_disabled_are_not_fetched(look: Look) -> None:
+    report = look(DOCTOR_DOCUMENTS="away", DOCTOR_MCP='{"CLIENT_DOCUMENTS": false}')
+    assert report.bad == set(), report.text

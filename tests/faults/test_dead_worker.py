@@ -59,8 +59,7 @@ def test_whoever_comes_back_for_a_call_that_died_with_its_process_is_told_so_onc
 
     brief.kill(0)
     survivor = client.at(brief[1])
-    streams = [survivor.listen(begun.id) for _ in range(2)]
-    answers = [[event.message for event in stream.events() if event.data][-1] for stream in streams]
+    answers = [survivor.listen(begun.id).last() for _ in range(2)]
 
     assert answers[0] == answers[1]
     assert answers[0]["error"]["code"] == -32603

@@ -59,7 +59,7 @@ KINDS: dict[Callable[[Modern, str], None], tuple[str, str, str]] = {
     call_sync: ("tools/call", "plain_sync", "ok"),
     write: ("tools/call", "write_note", "ok"),
     fail: ("tools/call", "fail", "error"),
-    refuse: ("tools/call", "nonsense", "denied"),
+    refuse: ("tools/call", "nonsense", "rejected"),
     list_tools: ("tools/list", "", "ok"),
     read_note: ("resources/read", "note://sea", "ok"),
     stream: ("tools/call", "count", "ok"),

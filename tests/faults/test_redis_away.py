@@ -99,7 +99,8 @@ def test_a_process_is_one_listener_however_often_streams_come_and_go(two: Worker
         idle = len(Modern(two[0]).tasks())
         for _ in range(5):
             stream = Modern(two[0]).listen()
-            until(lambda: any('"data"' in sql for sql in Modern(two[0]).queries()), "it listens, and reads once")
+            until(lambda: any("eventsequence" in sql for sql in Modern(two[0]).queries()), "it listens, and reads once")
+            until(lambda: layer.zcard(group), "its process is in the group")
             stream.close()
             until(lambda: len(Modern(two[0]).tasks()) <= idle, "the stream is gone")
 

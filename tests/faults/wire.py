@@ -19,7 +19,7 @@ opened: "list[http.client.HTTPConnection | Reply]" = []
 """What may still be open; closed after each test."""
 
 
-OF_EVERY_CALL = ("django_mcp_toolpolicy", "django_mcp_requestlog")
+OF_EVERY_CALL = ("django_mcp_toolpolicy", "django_mcp_clientpolicy", "django_mcp_requestlog")
 
 
 def close_all() -> None:

@@ -90,6 +90,7 @@ def test_a_table_in_a_cell_is_words_of_the_cell() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_huge_page_is_read_in_a_moment(subtests: pytest.Subtests) -> None:
     for unit in ("<p>", "<ul><li>a<br>b", "<td colspan=1000>a", "<!--", "&#99999999999999999999;", "a "):
         with subtests.test(unit=unit):
@@ -104,6 +105,7 @@ UNITS = """< <!-- <a </a <a' <a'" <div> <td> <![CDATA[ & <li> <ul><li> <table><t
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_reading_takes_a_time_that_grows_as_the_page(subtests: pytest.Subtests) -> None:
     def check(unit: str) -> None:
         def seconds(length: int) -> float:

@@ -18,7 +18,9 @@ def context(came: HttpRequest | None = None, user: Any = None) -> Any:
     """What a request is made from, of the context of a call."""
     principal = SimpleNamespace(kind="test", id="1")
     came = came or RequestFactory().post("/mcp")
-    return SimpleNamespace(request=came, user=user or AnonymousUser(), principal=principal, params={"name": "x"})
+    return SimpleNamespace(
+        request=came, set_on_request={}, user=user or AnonymousUser(), principal=principal, params={"name": "x"}
+    )
 
 
 def test_a_body_of_json_has_what_python_has() -> None:

@@ -51,7 +51,7 @@ def test_methods_of_a_class_are_tools_of_their_own(site: MCPServer, visitor: Vis
     read, write = visitor.list("tools/list")
     assert read["description"] == "The board in the hall."
     assert (read["name"], read["annotations"]) == ("board", {"readOnlyHint": True, "destructiveHint": False})
-    assert "annotations" not in write
+    assert write["annotations"] == {"readOnlyHint": False}
     assert visitor.data("board") == {"lines": ["LH 1"], "user": "AnonymousUser"}
     assert visitor.data("write_board", line="LH 2") == {"added": "LH 2"}
 

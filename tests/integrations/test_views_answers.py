@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
+from django.db import connections
 from django.test import override_settings
 
 from django_mcp import MCPServer, view_tool
@@ -196,6 +197,58 @@ class TestRedirects:
         assert visitor.problem("to", target="/secret/") == "Authentication is required for this."
 
 
+class TestRedirectsThatLeadBack:
+    """The login page is no page that a redirect leads to; other pages may carry the address back too."""
+
+    def save(self, site: MCPServer, visitor: Visitor, following: str) -> Any:
+        view_tool("write-and-go", name="save", method="POST", arguments={"name": str, "next": str}, server=site)
+        return visitor.call("save", name="seat 1", next=following)
+
+    @pytest.mark.parametrize("user", ["ann", ""])
+    @pytest.mark.parametrize(
+        ("following", "told"),
+        [
+            ("/echo/?back=/write-and-go/", '"back":["/write-and-go/"]'),
+            ("/echo/?from=http://testserver/write-and-go/", '"from":'),
+            ("https://pay.example/?return=http://testserver/write-and-go/", "Redirectstohttps://pay.example/"),
+            ("https://pay.example/accounts/login/?return=http://testserver/write-and-go/", "Redirectsto"),
+        ],
+    )
+    def test_a_next_step_that_leads_back_is_followed(
+        self, site: MCPServer, visitor: Visitor, user: str, following: str, told: str
+    ) -> None:
+        visitor.user = user
+        answer = self.save(site, visitor, following)
+        assert not answer.result.get("isError"), answer.text
+        assert told in answer.text.replace(" ", "")
+        assert groups() == {"seat 1"}
+
+    @pytest.mark.parametrize(
+        "following",
+        [
+            "/accounts/login/?next=/write-and-go/",
+            "/accounts/login/?back=/write-and-go/",
+            "/staff/?next=/write-and-go/",
+            "/enter/?to=/write-and-go/",
+            "https://sso.example/?next=http://testserver/write-and-go/",
+        ],
+    )
+    def test_a_login_page_is_an_error(self, site: MCPServer, visitor: Visitor, following: str) -> None:
+        assert "Authentication is required" in self.save(site, visitor, following).text
+        visitor.user = "ann"
+        answer = visitor.call("save", name="seat 2", next=following)
+        assert answer.result["isError"]
+        assert "You do not have permission" in answer.text
+
+    def test_somebody_who_is_logged_out_is_shown_the_page(self, site: MCPServer, visitor: Visitor) -> None:
+        visitor.user = "ann"
+        assert "Sign in" in self.save(site, visitor, "/accounts/login/").text
+
+    def test_a_site_may_have_no_login_page(self, site: MCPServer, visitor: Visitor) -> None:
+        with override_settings(LOGIN_URL="no-such-page"):
+            assert "echo" in self.save(site, visitor, "/echo/").text
+
+
 @pytest.mark.postgresql
 class TestTransactions:
     def write(self, site: MCPServer, name: str = "write", **options: Any) -> None:
@@ -203,28 +256,31 @@ class TestTransactions:
             name, name="write", method="POST", arguments={"name": str, "status": (int, 200)}, server=site, **options
         )
 
-    def test_an_answer_that_is_an_error_rolls_back(
-        self, site: MCPServer, visitor: Visitor, subtests: pytest.Subtests
-    ) -> None:
+    def test_there_is_none_unless_the_site_has_one(self, site: MCPServer, visitor: Visitor) -> None:
+        """A view that queues a job for a row has committed the row by then, as at its URL."""
         self.write(site)
-        for status in (400, 404, 409, 500):
-            with subtests.test(status=status):
-                visitor.problem("write", name="seat 1", status=status)
-                assert groups() == set()
-        visitor.data("write", name="seat 2")
-        assert groups() == {"seat 2"}
-
-    def test_one_that_says_no_to_transactions_keeps_what_it_wrote(self, site: MCPServer, visitor: Visitor) -> None:
-        self.write(site, "write-always")
         assert visitor.problem("write", name="seat 1", status=409) == (
             "The request conflicts with existing data. name: It is taken."
         )
         assert groups() == {"seat 1"}
+        assert visitor.data("write", name="seat 2")["in_transaction"] is False
 
-    def test_so_does_a_tool_that_does(self, site: MCPServer, visitor: Visitor) -> None:
-        self.write(site, atomic=False)
-        visitor.problem("write", name="seat 1", status=400)
-        assert groups() == {"seat 1"}
+    def test_atomic_requests_are_those_of_the_url(
+        self, site: MCPServer, visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for each in connections.all():  # threads have connections of their own, of the same settings
+            monkeypatch.setitem(each.settings_dict, "ATOMIC_REQUESTS", True)
+        self.write(site)
+        assert visitor.data("write", name="seat 1")["in_transaction"] is True
+        view_tool("write-always", method="POST", arguments={"name": str}, server=site)
+        assert visitor.data("write_always", name="seat 2")["in_transaction"] is False
+        assert groups() == {"seat 1", "seat 2"}
+
+    def test_a_tool_may_have_one_that_an_error_rolls_back(self, site: MCPServer, visitor: Visitor) -> None:
+        self.write(site, atomic=True)
+        for status in (400, 404, 500):
+            visitor.problem("write", name="seat 1", status=status)
+            assert groups() == set()
 
     def test_what_was_done_stays_done_whatever_becomes_of_the_page_it_leads_to(
         self, site: MCPServer, visitor: Visitor, subtests: pytest.Subtests

@@ -10,6 +10,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required, permission_required, user_passes_test
 from django.contrib.auth.mixins import LoginRequiredMixin
 from django.contrib.auth.models import Group
+from django.contrib.auth.views import LoginView
 from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
 from django.db import transaction
 from django.http import (
@@ -198,7 +199,9 @@ def ann_only(request: HttpRequest) -> HttpResponse:
 def write(request: HttpRequest) -> HttpResponse:
     """Write, and answer with a status."""
     Group.objects.create(name=request.POST["name"])
-    return JsonResponse({"name": ["It is taken."]}, status=int(request.POST.get("status", "200")))
+    if (status := int(request.POST.get("status", "200"))) == 200:
+        return JsonResponse({"in_transaction": transaction.get_connection().in_atomic_block})
+    return JsonResponse({"name": ["It is taken."]}, status=status)
 
 
 @transaction.non_atomic_requests
@@ -277,6 +280,7 @@ HERE = [
     path("circle/", circle, name="circle"),
     path("departures/<slug:airport>/", departures, name="departures"),
     path("echo/", echo, name="echo"),
+    path("enter/", LoginView.as_view(), name="enter"),
     path("fail/<str:how>/", fail, name="fail"),
     path("flights/", include((NUMBERED, "flights"))),
     path("flight/new/", new_flight, name="new-flight"),

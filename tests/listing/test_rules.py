@@ -10,7 +10,7 @@ import pytest
 from django.core.management import CommandError
 from pydantic import Field
 
-from django_mcp import APIKeyAuthentication, MCPServer, SessionAuthentication, tool
+from django_mcp import APIKeyAuthentication, MCPServer, SessionAuthentication, tool, ui
 from django_mcp.listing.rules import DIRECTORIES, RULES, findings
 from tests.listing.conftest import With
 from tests.listing.schemas import SERVER_JSON
@@ -108,13 +108,23 @@ def test_chatgpt_wants_three_hints_of_every_tool(bad: MCPServer) -> None:
     assert advised("chatgpt", bad)["instructions"][0].startswith("3,000 characters; the first 512 end with")
 
 
+def test_chatgpt_wants_an_origin_of_its_own_for_each_page_of_an_app(good: MCPServer) -> None:
+    for name, domain in (("here", None), ("there", "https://there.example.com")):
+        page = ui(f"ui://{name}", template="django_mcp/apps/card.html", domain=domain)
+        tool(server=good, name=name, title=name.title(), read_only=True, open_world=False, app=page)(lambda: "x")
+    assert advised("chatgpt", good)["app-domain"] == ["ui://here"]
+    assert "app-domain" not in advised("claude", good)
+
+
 def test_copilot_reads_less_of_json_schema(bad: MCPServer) -> None:
     assert refused("copilot", bad) == {
         "schema-reference": ["three.a"],
         "schema-types": ["three.b"],
         "schema-minimum": ["request.size"],
     }
-    assert "server-description" in advised("copilot", bad)
+    advice = advised("copilot", bad)
+    assert advice["tool-hints"] == ["request"]
+    assert "server-description" in advice
 
 
 def test_the_registry_wants_a_name_a_description_and_a_version(
@@ -188,7 +198,7 @@ def test_the_command_tells_of_each_directory_and_fails_if_one_refuses(
     told = run("mcp_listing", "--server", "bad")
     assert told.code == 1
     assert "Claude's connectors directory (claude)\n  Would be refused:\n    Every tool needs a title." in told.out
-    assert "      * request\n      -> Set title='…' of @tool.\n" in told.out
+    assert "      * request\n      -> Set title='…' where the tool is declared: @tool," in told.out
     assert "Source: claude.com/docs/connectors/building/review-criteria" in told.out
     fine = run("mcp_listing", "claude", "--server", "good")
     assert fine.code == 0

@@ -14,7 +14,7 @@ from tests.ports import free_port
 ROOT = Path(__file__).resolve().parents[2]
 # Set by a make that runs these tests, or by whoever called it; the copy's make should not inherit them.
 OF_THE_OUTER_RUN = {"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "ARGS", "PORT", "PYTHON", "VENV"}
-SETTINGS = {"BASE_URL", "DATABASE_URL", "REDIS_URL", "DEMO_DATABASE", "DJANGO_SETTINGS_MODULE"}
+SETTINGS = {"BASE_URL", "DATABASE_URL", "MARIADB_URL", "REDIS_URL", "DEMO_DATABASE", "DJANGO_SETTINGS_MODULE"}
 
 
 def copy(names: list[str], folder: Path) -> Path:

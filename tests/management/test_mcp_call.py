@@ -358,3 +358,43 @@ def test_an_endpoint_that_is_not_open_wants_a_name(make_server: Callable[..., MC
     make_server("closed", authentication=["django_mcp.APIKeyAuthentication"])
     with pytest.raises(CommandError, match="requires a user: use --as USERNAME"):
         run("mcp_call", "work", "--server", "closed")
+
+
+# Crashes
+
+
+@pytest.mark.parametrize("version", ["2026-07-28", "2025-11-25"])
+@pytest.mark.parametrize(
+    "error", [KeyError("nope"), SystemExit(3), ExceptionGroup("two", [ValueError("nope")])], ids=repr
+)
+def test_a_crash_is_shown_with_its_traceback(run: Run, shop: MCPServer, version: str, error: BaseException) -> None:
+    @tool(server=shop)
+    def crash() -> str:
+        raise error
+
+    done = call(run, "crash", "--protocol-version", version)
+    assert done.code == 1
+    assert done.err.count("Traceback (most recent call last)") == 1
+    assert "in crash" in done.err
+    assert type(error).__name__ in done.err
+    assert "Traceback" not in done.out
+
+
+def test_the_traceback_of_a_task_is_shown_too(run: Run, shop: MCPServer) -> None:
+    @tool(server=shop, task="required")
+    def crash() -> str:
+        raise KeyError("nope")
+
+    done = call(run, "crash")
+    assert done.code == 1
+    assert done.err.count("KeyError: 'nope'") == 1
+
+
+def test_an_error_for_the_model_has_no_traceback(run: Run, shop: MCPServer) -> None:
+    @tool(server=shop)
+    def refuse() -> str:
+        raise ToolError("Not today.")
+
+    done = call(run, "refuse")
+    assert "Not today." in done.out
+    assert "Traceback" not in done.err

@@ -147,7 +147,7 @@ def test_a_client_sees_what_its_policy_and_scopes_allow(
         found = entry(run(*ask).json, "find")
         assert found["hidden_because"] == ["not one of the tools allowed to the client 'acme'"]
         assert (found["decision"], found["listed"]) == ("block", False)
-        ClientPolicy.objects.create(client_id="acme", blocked=True)
+        rows.update(blocked=True)
         document = run(*ask).json
         assert document["endpoints"][0]["caller"]["refused_because"] == "the client 'acme' is blocked"
         assert not any(each["listed"] for each in document["endpoints"][0]["tools"])
@@ -224,7 +224,7 @@ def test_the_document_has_the_keys_that_the_docs_name(shop: MCPServer, run: Run)
     ("arguments", "words"),
     [
         (("--server", "shpo"), "There is no endpoint 'shpo'; --server takes one of"),
-        (("--as", "nobody"), "There is no user 'nobody'; --as takes a username."),
+        (("--as", "nobody"), "There is no user 'nobody'; --as takes a username or an e-mail address."),
         (("--client", "acme"), "--client requires the user that the client acts for: add --as USERNAME."),
         (("--scope", "shop:read"), "add --client CLIENT_ID."),
         (("fnid", "--server", "shop"), "There is no 'fnid' at shop; 'manage.py mcp_inspect' lists all names."),

@@ -12,7 +12,7 @@ import pytest
 
 from tests.management.checkout import ROOT, environment, free_port
 
-SHOW = "import os; print('LEFT', sorted({'DATABASE_URL', 'REDIS_URL'} & os.environ.keys()))"
+SHOW = "import os; print('LEFT', sorted({'DATABASE_URL', 'MARIADB_URL', 'REDIS_URL'} & os.environ.keys()))"
 
 
 def with_services(**variables: str) -> str:
@@ -50,6 +50,7 @@ def test_without_either_variable_the_command_runs_and_both_are_reported_unused()
     output = with_services()
 
     assert "PostgreSQL: NOT USED. DATABASE_URL is not set" in output
+    assert "MariaDB: NOT USED. MARIADB_URL is not set" in output
     assert "Redis: NOT USED. REDIS_URL is not set" in output
     assert "LEFT []" in output
 
@@ -57,17 +58,22 @@ def test_without_either_variable_the_command_runs_and_both_are_reported_unused()
 def test_services_out_of_reach_are_reported_and_taken_from_the_command():
     port = free_port()
     output = with_services(
-        DATABASE_URL=f"postgres://postgres@127.0.0.1:{port}/test", REDIS_URL=f"redis://127.0.0.1:{port}/0"
+        DATABASE_URL=f"postgres://postgres@127.0.0.1:{port}/test",
+        MARIADB_URL=f"mysql://root@127.0.0.1:{port}/test",
+        REDIS_URL=f"redis://127.0.0.1:{port}/0",
     )
 
     assert "PostgreSQL: NOT USED. DATABASE_URL is set but out of reach" in output
+    assert "MariaDB: NOT USED. MARIADB_URL is set but out of reach" in output
     assert "Redis: NOT USED. REDIS_URL is set but out of reach" in output
     assert "LEFT []" in output
 
 
 def test_addresses_of_another_kind_are_reported_and_taken_from_the_command():
-    output = with_services(DATABASE_URL="mysql://localhost/test", REDIS_URL="https://localhost/0")
+    urls = {"DATABASE_URL": "mysql://localhost/test", "MARIADB_URL": "postgres://localhost/test"}
+    output = with_services(**urls, REDIS_URL="https://localhost/0")
 
+    assert "postgres:// is not understood here, only mysql://" in output
     assert "mysql:// is no PostgreSQL address" in output
     assert "https:// is not understood" in output
     assert "LEFT []" in output
@@ -94,6 +100,14 @@ def test_a_redis_that_refuses_is_not_used():
         output = with_services(REDIS_URL=f"redis://127.0.0.1:{port}/0")
 
     assert "Redis: NOT USED. REDIS_URL is set but out of reach (-NOAUTH Authentication required.)" in output
+
+
+@pytest.mark.needs("MARIADB_URL")
+def test_a_mariadb_that_answers_is_left_to_the_command():
+    output = with_services(MARIADB_URL=os.environ["MARIADB_URL"])
+
+    assert "MariaDB: REACHABLE" in output
+    assert "LEFT ['MARIADB_URL']" in output
 
 
 @pytest.mark.needs("DATABASE_URL")

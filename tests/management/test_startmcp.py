@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -306,3 +307,62 @@ def test_a_field_that_is_called_private_where_people_read_it_is_left_out() -> No
     with isolate_apps("tests.model_resources.library"):
         fields = {"city": models.TextField(), "number": models.CharField("social security number", max_length=9)}
         assert safe_fields(model_with(fields)) == ["city"]
+
+
+UNUSUAL = """
+import uuid
+
+class Ticket(models.Model):
+    pk = models.CompositePrimaryKey("project", "number")
+    project = models.CharField(max_length=20)
+    number = models.IntegerField()
+
+class Car(models.Model):
+    model = models.CharField(max_length=20)
+    plate = models.SlugField(unique=True)
+    _depth = models.IntegerField(default=0)
+
+class Volume(models.Model):
+    title = models.CharField(max_length=20)
+    class Meta:
+        verbose_name = "book"
+
+class Tome(models.Model):
+    title = models.CharField(max_length=20)
+    class Meta:
+        verbose_name = "book"
+"""
+
+
+def test_models_that_are_unlike_others_pass_the_checks_too(site: Site) -> None:
+    site.append("library/models.py", UNUSUAL)
+    site.append(
+        "library/mcp.py", "from django_mcp import tool\n\n@tool\ndef search_cars() -> str:\n    'Find.'\n    return ''"
+    )
+    (site.path / "library" / "mcp.py").rename(site.path / "mysite" / "mcp.py")
+    site.append("mysite/settings.py", 'INSTALLED_APPS.insert(0, "mysite")')
+    site.run("manage.py", "startmcp", "library")
+    source = (site.path / "library" / "mcp.py").read_text()
+    assert fields_of(source).keys() == {"BookResource", "CarResource", "VolumeResource", "TomeResource"}
+    assert "# Ticket is left out: its primary key is composite, so no single value identifies a row." in source
+    assert fields_of(source)["CarResource"] == ["model", "plate"]
+    assert '# lookup_field = "plate"' in source
+    assert source.count("    plural = ") == 3
+    ruff("format", "--isolated", "--check", site.path / "library" / "mcp.py")
+    site.migrate(PEOPLE)
+
+
+def test_models_of_earlier_versions_are_left_out() -> None:
+    with isolate_apps("tests.model_resources.library"):
+        options = {"app_label": "library"}
+        case, history = (
+            type(name, (models.Model,), {"__module__": module, "Meta": type("Meta", (), options), "title": title})
+            for name, module, title in (
+                ("Case", __name__, models.CharField(max_length=20)),
+                ("HistoricalCase", "simple_history.models", models.CharField(max_length=20)),
+            )
+        )
+        source = source_of(SimpleNamespace(label="library", get_models=lambda: [case, history]))  # type: ignore[arg-type]
+    assert "# HistoricalCase is left out: it holds the history of another model." in source
+    assert "class CaseResource" in source
+    assert "HistoricalCaseResource" not in source

@@ -53,6 +53,13 @@ class Ear:
             if message is not None:
                 yield message
 
+    def is_over(self) -> bool:
+        """Whether the stream ends, with nothing told before."""
+        if self.talk.is_modern:
+            message = self.call.next()
+            return message is not None and "result" in message
+        return all(event.message is None for event in self.stream)
+
     def heard(self) -> list[str]:
         """URIs of what was updated, and ``LIST``, since the last time. What came after that is told is not heard."""
         self.talk.server.notify_resource_updated(MARK)

@@ -13,7 +13,8 @@ from django.db import models
 from django.test import override_settings
 
 from django_mcp import MCPServer, ModelResource, register, ui
-from django_mcp.model_resources.apps import reader_of, value_of
+from django_mcp.model_resources.apps import FILTER_WORDS, readable, reader_of, value_of
+from django_mcp.model_resources.bound_resource import WORDS
 from django_mcp.model_resources.checks import found_problems
 from django_mcp.test import MCPClient
 from tests.model_resources.library.models import Author, Book, Publisher, Review
@@ -70,7 +71,7 @@ def test_a_search_is_a_table_with_labels_and_values_as_people_read_them(host: Ca
     shown = host().call("search_books", limit=2).html
 
     assert texts(shown, "h1") == ["Books"]
-    assert texts(shown, "caption") == ["2 of 5"]
+    assert texts(shown, "caption") == ["2 of 5 books"]
     assert texts(shown, "thead") == ["Title Author Binding Price Pages Published"]
     assert texts(shown, "tr")[1:] == [
         "Foghorn Carl Dahl Paperback 21.00 500 –",
@@ -107,7 +108,7 @@ def test_a_table_goes_on_to_its_next_page_and_back_to_the_first(host: Callable[.
     tool, given = calls(client.call("search_books", limit=3).html)["Next page"]
     shown = client.call(tool, **given).html
 
-    assert texts(shown, "caption") == ["2 rows"]
+    assert texts(shown, "caption") == ["2 books"]
     assert "Next page" not in calls(shown)
     assert calls(shown)["First page"][1] == {"limit": 3}
     assert client.call("search_books", cursor=given["cursor"], limit=3, query="x").html == ""
@@ -124,6 +125,50 @@ def test_the_form_of_a_table_keeps_the_filters_of_its_call(host: Callable[..., M
     assert re.findall(r'<option value="([^"]*)" selected', shown) == ["&quot;paper&quot;"]
     assert texts(shown, "li") == ["Pages ≥ 100 ×"]
     assert calls(shown)["×"][1] == {"query": "o", "binding": "paper"}
+
+
+@pytest.mark.parametrize(
+    ("filters", "chips"),
+    [
+        ({"title__icontains": "a"}, "Title contains “a”"),
+        ({"title__istartswith": "Sa"}, "Title begins with “Sa”"),
+        ({"added__date": "2026-11-27"}, "Added: Nov. 27, 2026"),
+        ({"published__year": 2030}, "Published, year: 2030"),
+        ({"published__month": 5}, "Published, month: May"),
+        ({"published__isnull": True}, "Published: empty"),
+        ({"price__gte": "1234.50"}, "Price ≥ 1,234.50"),
+        ({"author__name": "Anna Berg"}, "Author name: Anna Berg"),
+        ({"author": "Anna Berg"}, "Author: Anna Berg"),
+        ({"author__in": ["Anna Berg", "Carl Dahl"]}, "Author: Anna Berg, Carl Dahl"),
+        ({"author": "nobody"}, "Author: {pk}"),
+    ],
+)
+def test_filters_above_a_table_are_in_words_with_the_names_of_columns_and_rows(
+    host: Callable[..., MCPClient], server: MCPServer, filters: dict[str, Any], chips: str
+) -> None:
+    class Filtered(Books):
+        fields = [*Books.fields, "added"]
+        filterset_fields = [*dict.fromkeys(filters)]
+
+    class Known(Authors):
+        def get_queryset(self, ctx: Any) -> Any:
+            return Author.objects.exclude(name="nobody")
+
+    register(Author, Known, server=server)
+    register(Book, Filtered, server=server)
+    keys = {each.name: each.pk for each in (*Author.objects.all(), Author.objects.create(name="nobody"))}
+
+    def given(value: Any) -> Any:
+        return [keys[each] for each in value] if isinstance(value, list) else keys.get(value, value)
+
+    asked = {name: value if name == "author__name" else given(value) for name, value in filters.items()}
+    with override_settings(USE_THOUSAND_SEPARATOR=True):
+        shown = host().call("search_books", **asked).html
+    assert texts(shown, "li") == [f"{chips} ×".format(pk=keys["nobody"])]
+
+
+def test_every_filter_has_words_for_people() -> None:
+    assert FILTER_WORDS.keys() == WORDS.keys()
 
 
 @pytest.mark.usefixtures("library")
@@ -158,6 +203,51 @@ def test_labels_numbers_and_dates_are_in_the_callers_language(host: Callable[...
         shown = host(headers={"Accept-Language": "de"}).call("get_book", slug="salt").html
     assert "1.234,50" in texts(shown, "dd")
     assert '<time datetime="2030-05-01">1. Mai 2030</time>' in shown
+
+
+RICH = """<h1 id="a">Salt &amp; sea</h1><p>A <b>long</b>
+ voyage.<br>It ends.</p><script>alert(1)</script><ul><li>one</li><li>two</li></ul>"""
+
+
+@pytest.mark.parametrize("media", [None, "text/html", "text/plain"])
+def test_html_is_shown_as_text_unless_it_is_declared_as_plain(
+    server: MCPServer, host: Callable[..., MCPClient], media: str | None
+) -> None:
+    @register(Book, server=server)
+    class Texts(ModelResource):
+        fields, lookup_field, app = ["title", "text"], "slug", True
+        content_fields = {"text": media} if media else {}
+
+    Book.objects.filter(slug="salt").update(text=RICH)
+    shown = host().call("get_book", slug="salt").html
+    (text,) = texts(shown, "section")
+    if media == "text/plain":
+        assert "<h1 id=" in text
+        assert "alert(1)" in text
+    else:
+        assert text == "Text Salt & sea A long voyage. It ends. • one • two"
+        assert "<script>alert" not in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("<b>a</b> < b", "<b>a</b> < b"),
+        ("<p>a", "<p>a"),
+        ("if a <p> b", "if a <p> b"),
+        (" <p>1 &lt; 2</p>\n", "1 < 2"),
+        ("<div><p>a</p><p>b</p></div>", "a\n\nb"),
+        ("<table><tr><td>a</td><td>b</td></tr></table>", "a b"),
+        ('<figure><img src="x.png" alt="A boat"></figure>', "A boat"),
+    ],
+)
+def test_only_what_looks_like_rich_text_is_read_as_html(text: str, shown: str) -> None:
+    assert readable(text) == shown
+
+
+def test_a_page_without_optional_tags_keeps_its_text() -> None:
+    assert readable("<html><head><meta charset=utf-8><title>T</title><body>a<p>b", "text/html") == "a\n\nb"
+    assert readable("<head><title>T</title><p>b", "text/html") == "b"
 
 
 def test_values_are_shown_by_their_types(subtests: pytest.Subtests) -> None:
@@ -242,7 +332,7 @@ def test_an_image_is_read_by_the_page_as_a_resource_within_the_callers_rights(
         assert "<img" not in client.call("search_books").html
         assert host("bob").read(uri).is_hidden
     page = client.read("ui://django_mcp/apps/card.html").result["contents"][0]
-    assert "csp" not in page.get("_meta", {}).get("ui", {})
+    assert page["_meta"]["ui"]["csp"]["resourceDomains"] == ["http://127.0.0.1:8000"]  # of static files only
 
 
 @pytest.mark.usefixtures("library")

@@ -23,6 +23,7 @@ def hidden(server: MCPServer, people: Any) -> None:
     hiding.declare(server)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hidden")
 @pytest.mark.parametrize(
     ("user", "changes"),

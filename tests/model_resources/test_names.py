@@ -45,6 +45,42 @@ def test_a_name_that_is_not_of_latin_letters_gives_way_to_that_of_the_class(
     assert reader("root").tool_names() == {"search_groups", "get_group"}
 
 
+@pytest.mark.parametrize(
+    ("plural", "title"),
+    [
+        ("IP addresses", "Search IP addresses"),
+        ("VRFs", "Search VRFs"),
+        ("Own Events", "Search own events"),
+        ("hotels in Paris", "Search hotels in Paris"),
+    ],
+)
+def test_titles_keep_the_capitals_of_abbreviations_and_names(
+    plural: str,
+    title: str,
+    server: MCPServer,
+    reader: Callable[..., Reader],
+    people: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Group._meta, "verbose_name_plural", plural)
+    register(Group, server=server)(type("Groups", (ModelResource,), {"fields": ("name",), "plural": None}))
+    titles = [tool["title"] for tool in reader("root").list("tools/list")]
+    assert title in titles
+
+
+def test_a_name_of_the_declaration_is_in_titles_and_errors_too(
+    server: MCPServer, reader: Callable[..., Reader], people: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Group._meta, "verbose_name", "entry")
+    monkeypatch.setattr(Group._meta, "verbose_name_plural", "entries")
+    own = {"fields": ("name",), "name": "blog_post", "plural": "blog_posts"}
+    register(Group, server=server)(type("Groups", (ModelResource,), own))
+    root = reader("root")
+    titles = {tool["name"]: tool["title"] for tool in root.list("tools/list")}
+    assert titles == {"search_blog_posts": "Search blog posts", "get_blog_post": "Get blog post"}
+    assert root.problem("get_blog_post", pk=7) == "No blog post with pk '7' found."
+
+
 def test_titles_are_told_in_the_language_of_who_lists_the_tools(
     server: MCPServer, reader: Callable[..., Reader], people: Any
 ) -> None:

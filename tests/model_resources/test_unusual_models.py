@@ -275,3 +275,22 @@ def test_groups_by_a_relation_are_links_that_other_tools_take(
         *User.objects.filter(username__in=["ann", "bob"]).values_list("pk", flat=True),
         None,
     }
+
+
+def test_a_column_called_model_is_a_column(server: MCPServer) -> None:
+    with isolate_apps("tests.model_resources.library"):
+
+        class Car(models.Model):
+            model = models.CharField(max_length=20)
+
+            class Meta:
+                app_label = "library"
+
+            def __str__(self) -> str:
+                return self.model
+
+    expose(server, Car, fields=["model"], search_fields=["model"], title_field="model")
+    bound = server.model_resources[Car]
+    assert not bound.problems
+    row = server.tools["get_car"].definition["outputSchema"]["properties"]["model"]
+    assert row["type"] == "string"

@@ -83,9 +83,9 @@ def unset(server: MCPServer, model: Any, **declared: Any) -> list[str]:
 
 def test_columns_that_a_new_row_needs_and_nothing_sets_are_told_at_start(server: MCPServer) -> None:
     (message,) = unset(server, Leaf, writable_fields=["title", "body"])
-    assert "create_leaf does not set path, depth, which library.Leaf requires" in message
+    assert "no argument of create_leaf and no default sets path, depth, kind, slug, needed by library.Leaf" in message
     (message,) = unset(server, Copy, writable_fields=["number"])
-    assert "does not set book, note," in message
+    assert "no default sets book, note," in message
 
 
 @isolate_apps("tests.model_resources.library")
@@ -103,22 +103,26 @@ def test_columns_that_no_form_shows_are_not_told(server: MCPServer) -> None:
     assert unset(server, Branch, writable_fields=["name"]) == []
 
 
-def test_columns_that_somebody_may_set_are_not_told(server: MCPServer) -> None:
-    class Rooted(forms.ModelForm):
-        class Meta:
-            model = Leaf
-            fields = ("title",)
+class Rooted(forms.ModelForm):
+    class Meta:
+        model = Leaf
+        fields = ("title",)
 
-        def clean(self) -> None:
-            self.instance.path, self.instance.depth = "1", 1
-            self.instance.body = []
+    def clean(self) -> None:
+        other = Author()
+        other.path = other.depth = other.body = 1
+        setattr(self.instance, "path", "1")  # noqa: B010
 
+
+def test_what_code_sets_is_said_by_save_model_and_guessed_from_nothing(server: MCPServer) -> None:
     def save_model(self: Any, ctx: Any, obj: Any, change: bool) -> None:
         obj.save()
 
+    (message,) = unset(server, Leaf, form=Rooted)
+    assert "sets path, depth, kind, slug, body," in message
+    assert unset(server, Leaf, form=Rooted, save_model=save_model) == []
     assert unset(server, Leaf, writable_fields=["title"], save_model=save_model) == []
     assert unset(server, Leaf, writable_fields=["title"], verbs=["update", "delete"]) == []
-    assert unset(server, Leaf, form=Rooted) == []
     assert unset(server, Tag, writable_fields=["word"]) == []
 
 

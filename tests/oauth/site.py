@@ -61,12 +61,14 @@ def add_tools(server: MCPServer) -> None:
 def urlconf() -> str:
     """The name of a new URLconf: the site's own pages, and ``django_mcp.urls`` with every endpoint there is now."""
     from django_mcp.auth.toolkit import AuthorizationView
+    from django_mcp.oauth.authorize import AuthorizeView
     from django_mcp.urls import build_urlpatterns
 
     module = types.ModuleType(f"tests.oauth.urls_{next(_numbers)}")
     module.urlpatterns = [
         path("admin/", admin.site.urls),
         path("stock/authorize/", AuthorizationView.as_view()),
+        path("both/authorize/", AuthorizeView.as_view(other_view=AuthorizationView.as_view())),
         path("accounts/login/", LoginView.as_view(template_name="admin/login.html"), name="login"),
         *build_urlpatterns(),
     ]
@@ -131,7 +133,8 @@ class Site:
         user: a person with an account.
         application: a public client that was registered by hand.
         settings: pytest-django's; undone after the test.
-        authorize_path: where people are sent; ``/stock/authorize/`` is django-oauth-toolkit's own page.
+        authorize_path: where people are sent; ``/stock/authorize/`` is django-oauth-toolkit's own page, and
+            ``/both/authorize/`` ours before it.
     """
 
     alpha: MCPServer

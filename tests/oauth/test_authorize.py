@@ -1,17 +1,20 @@
 """The authorization endpoint: tested before login, agreed to by a person, answered with the issuer."""
 
 import re
+import time
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 import pytest
 from django.core import signing
+from django.core.exceptions import DisallowedRedirect
 from django.http import HttpResponse
 
 from django_mcp.models import ClientPolicy
 from django_mcp.oauth import authorize
-from tests.oauth.site import BASE_URL, CALLBACK, VERIFIER, Browser, Fields, Site, challenge_of
+from tests.oauth.site import BASE_URL, CALLBACK, DJANGO_MCP, VERIFIER, Browser, Fields, Site, challenge_of
 
 CIMD = "https://client.example.com/oauth/metadata.json"
 
@@ -102,6 +105,161 @@ def test_a_redirect_uri_with_a_query_keeps_it_and_has_one_issuer(site: Site) -> 
     pairs = parse_qsl(urlsplit(site.agree(page)["Location"]).query)
     assert [value for name, value in pairs if name == "iss"] == [BASE_URL]
     assert ("tenant", "a b") in pairs
+
+
+# Clients that anyone can register
+
+
+EVIL = "https://evil.example/phish?a=b"
+
+
+class Links(HTMLParser):
+    """The addresses of a page's links."""
+
+    def __init__(self, page: HttpResponse) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.feed(page.content.decode())
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        if tag == "a":
+            self.found.append(str(dict(attributes)["href"]))
+
+
+def stranger(site: Site, uri: str = EVIL, source: str = "dcr") -> Any:
+    return site.make_client(f"{source}-stranger", registration_source=source, redirect_uris=uri)
+
+
+def told_by_link(page: HttpResponse, uri: str = EVIL) -> dict[str, str]:
+    """What the client would be told if the person pressed the only link."""
+    assert (page.status_code, "Location" in page, "refresh" in page) == (400, False, False)
+    assert "http-equiv" not in page.content.decode()
+    (link,) = Links(page).found
+    assert link.startswith(uri + ("&" if "?" in uri else "?")), link
+    pairs = parse_qsl(urlsplit(link).query)
+    assert len(pairs) == len(dict(pairs))
+    return dict(pairs)
+
+
+ERRORS: list[tuple[dict[str, Any], str]] = [
+    ({"code_challenge": None, "code_challenge_method": None}, "invalid_request"),
+    ({"code_challenge_method": "plain"}, "invalid_request"),
+    ({"code_challenge": "short"}, "invalid_request"),
+    ({"code_challenge": [challenge_of(VERIFIER)] * 2}, "invalid_request"),
+    ({"response_type": None}, "invalid_request"),
+    ({"response_type": "token"}, "unauthorized_client"),
+    ({"response_type": "code token"}, "unauthorized_client"),
+    ({"response_type": "none"}, "unauthorized_client"),
+    ({"response_type": "x"}, "unsupported_response_type"),
+    ({"response_type": "token", "response_mode": "fragment"}, "unauthorized_client"),
+    ({"response_mode": "form_post", "code_challenge": None}, "invalid_request"),
+    ({"resource": "https://evil.example/"}, "invalid_target"),
+    ({"resource": ["https://travel.example.com/alpha/mcp", "x"]}, "invalid_target"),
+    ({"prompt": "none", "code_challenge": None}, "invalid_request"),
+    ({"max_age": "0", "code_challenge": None}, "invalid_request"),
+    ({"request": "x", "request_uri": "https://evil.example/", "code_challenge": None}, "invalid_request"),
+]
+
+
+def test_errors_of_a_client_that_anyone_can_register_are_shown_and_not_sent(
+    site: Site, subtests: pytest.Subtests
+) -> None:
+    for changes, error in ERRORS:
+        for source in ["dcr", "cimd"]:
+            for logged_in in [True, False]:
+                with subtests.test(changes=changes, source=source, logged_in=logged_in), site.afresh():
+                    client = stranger(site, source=source)
+                    browser = site.browser() if logged_in else Browser()
+                    page = browser.get(address(site, client, redirect_uri=EVIL, **changes))
+                    told = told_by_link(page)
+                    assert (told["error"], told["state"], told["iss"], told["a"]) == (error, "the-state", BASE_URL, "b")
+                    assert "Back to evil.example" in text_of(page)
+                    head = browser.head(address(site, client, redirect_uri=EVIL, **changes))
+                    assert (head.status_code, "Location" in head) == (400, False)
+
+
+def test_nor_does_asking_for_no_page_send_anybody_there(site: Site, subtests: pytest.Subtests) -> None:
+    """Such a client always needs consent, so it loses nothing; a link with ``prompt=none`` would be as good."""
+    client = stranger(site)
+    for logged_in, error in [(True, "consent_required"), (False, "login_required")]:
+        with subtests.test(logged_in=logged_in):
+            browser = site.browser() if logged_in else Browser()
+            page = browser.get(address(site, client, redirect_uri=EVIL, prompt="none"))
+            assert told_by_link(page)["error"] == error
+
+
+def test_nor_does_a_limit_that_leaves_nothing(site: Site) -> None:
+    client = stranger(site)
+    page = site.ask(client, redirect_uri=EVIL)
+    ClientPolicy.objects.create(client_id=client.client_id, scopes=[])
+    assert told_by_link(site.ask(client, redirect_uri=EVIL))["error"] == "invalid_scope"
+    assert told_by_link(site.agree(page))["error"] == "invalid_scope"
+
+
+def test_a_person_who_decides_is_sent_there(site: Site) -> None:
+    client = stranger(site)
+    page = site.ask(client, redirect_uri=EVIL)
+    assert "error=access_denied" in site.agree(page, deny="1")["Location"]
+    assert "code=" in site.agree(page)["Location"]
+
+
+def test_the_link_leads_to_programs_on_this_computer_too(site: Site, subtests: pytest.Subtests) -> None:
+    for uri, words in [
+        ("http://127.0.0.1:7777/cb", "Back to a program on this computer ( 127.0.0.1:7777 )"),
+        ("cursor://anysphere.cursor-mcp/oauth/callback", "Back to a program on this computer that opens"),
+    ]:
+        with subtests.test(uri=uri), site.afresh():
+            client = stranger(site, uri.replace(":7777", ""))
+            page = site.ask(client, redirect_uri=uri, resource="x")
+            assert told_by_link(page, uri)["error"] == "invalid_target"
+            assert words in text_of(page)
+
+
+BAD_TARGETS = [
+    "javascript:alert(1)//https://x.example",
+    "data:text/html,x",
+    "http://evil.example/cb",
+    "https://user@evil.example/cb",
+    "other://evil.example/cb",
+]
+
+
+def test_no_link_leads_to_what_may_be_no_redirect_uri(site: Site, subtests: pytest.Subtests) -> None:
+    """Whatever is stored, and even where the settings allow it."""
+    site.configure(EXTRA_REDIRECT_URIS=BAD_TARGETS[:2])
+    for uri in BAD_TARGETS:
+        for logged_in in [True, False]:
+            with subtests.test(uri=uri, logged_in=logged_in), site.afresh():
+                client = stranger(site, uri)
+                browser = site.browser() if logged_in else Browser()
+                page = browser.get(address(site, client, redirect_uri=uri, resource="x"))
+                assert (page.status_code, "Location" in page, Links(page).found) == (400, False, [])
+
+
+def test_what_such_a_client_sends_is_no_markup_in_the_link(site: Site) -> None:
+    client = stranger(site)
+    state = '"><script>alert(1)</script>'
+    page = site.ask(client, redirect_uri=EVIL, state=state, resource="x")
+    assert "<script" not in page.content.decode()
+    assert told_by_link(page)["state"] == state
+
+
+def test_errors_before_the_client_is_known_have_no_link(site: Site, subtests: pytest.Subtests) -> None:
+    client = stranger(site)
+    for changes in [
+        {"redirect_uri": "https://evil.example/other"},
+        {"redirect_uri": [EVIL, EVIL]},
+        {"client_id": "unknown"},
+        {"client_id": [client.client_id, "conf-public"]},
+        {"state": ["a", "b"]},
+        {"scope": ["a", "b"]},
+        {"response_type": ["code", "token"]},
+    ]:
+        with subtests.test(changes=changes):
+            for browser in (site.browser(), Browser()):
+                page = browser.get(address(site, client, **{"redirect_uri": EVIL, **changes}))
+                assert is_refused(page)
+                assert Links(page).found == []
 
 
 # What is tested before login and before consent
@@ -218,6 +376,40 @@ def test_a_good_request_of_nobody_goes_to_the_login_and_comes_back(site: Site) -
     assert site.browser().get(back).status_code == 200
 
 
+def test_a_request_that_is_too_long_to_come_back_from_the_login_says_what_to_do(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Newer releases of Django do not redirect to long addresses."""
+
+    def refuse(*_: Any) -> None:
+        raise DisallowedRedirect
+
+    monkeypatch.setattr(authorize, "redirect_to_login", refuse)
+    long = address(site, state="s" * 4000)
+    page = Browser().get(long)
+    assert is_refused(page)
+    assert "Log in to this site first, then start again from the application." in text_of(page)
+    assert "Redirects to" in text_of(site.browser().get(long))
+    assert len(site.answer(state="s" * 4000)["state"]) == 4000
+
+
+def test_what_anyone_can_send_costs_little(site: Site, subtests: pytest.Subtests) -> None:
+    """With many scopes declared, many asked for, and as many resources as fit."""
+    site.configure(SCOPES={**DJANGO_MCP["SCOPES"], **{f"scope:{number}": "A scope" for number in range(500)}})
+    own = address(site, scope=" ".join(f"s{number}" for number in range(2500)))
+    resources = address(site, resource=["https://x"] * 650)
+    for url in (own, resources, address(site, state="s" * 60_000)):
+        for path in ("/o/authorize/", "/both/authorize/"):
+            with subtests.test(path=path, length=len(url)):
+                browser, there = Browser(), url.replace("/o/authorize/", path)
+                browser.get(there)
+                began = time.thread_time()
+                page = browser.get(there)
+                assert time.thread_time() - began < 0.1
+                assert page.status_code in {302, 400}
+    assert "longer than 16384 characters" in text_of(Browser().get(address(site, state="s" * 60_000)))
+
+
 def test_a_site_whose_pages_all_need_a_login_still_tests_before_it(site: Site) -> None:
     middleware = "django.contrib.auth.middleware.LoginRequiredMiddleware"
     site.settings.MIDDLEWARE = [*site.settings.MIDDLEWARE, middleware]
@@ -307,11 +499,56 @@ def test_a_client_that_registered_itself_never_skips_the_consent(site: Site, sub
             assert site.ask(client).status_code == 200
 
 
-def test_a_client_the_site_trusts_may_skip_the_consent(site: Site) -> None:
-    client = site.make_client("trusted", skip_authorization=True)
-    assert answer_of(site.ask(client))["iss"] == BASE_URL
+@pytest.fixture
+def trusted(site: Site) -> Any:
+    """A client with a secret whose users the administrators do not want to be asked."""
+    return site.make_client("trusted", client_type="confidential", client_secret="s3cret", skip_authorization=True)
+
+
+def test_a_client_the_site_trusts_may_skip_the_consent(site: Site, trusted: Any) -> None:
+    assert answer_of(site.ask(trusted))["iss"] == BASE_URL
+    assert answer_of(site.ask(trusted, prompt="none"))["code"]
+    web = site.make_client("web", skip_authorization=True, redirect_uris="https://app.example.com/cb")
+    assert "code=" in site.ask(web, redirect_uri="https://app.example.com/cb")["Location"]
     site.alpha.user_passes_test = lambda user: False
-    assert "Your account cannot be used here." in text_of(site.ask(client))
+    assert "Your account cannot be used here." in text_of(site.ask(trusted))
+
+
+PROGRAMS = [
+    CALLBACK,
+    "http://localhost/callback",
+    "http://[::1]/callback",
+    "https://localhost/callback",
+    "https://127.0.0.1:8443/callback",
+    "cursor://anysphere.cursor-mcp/oauth/callback",
+]
+
+
+def test_a_client_that_any_program_can_pose_as_never_skips_the_consent(site: Site, subtests: pytest.Subtests) -> None:
+    client = site.make_client("local", skip_authorization=True, redirect_uris=" ".join(PROGRAMS))
+    for uri in PROGRAMS:
+        with subtests.test(uri=uri):
+            page = site.ask(client, redirect_uri=uri)
+            assert (page.status_code, "Location" in page) == (200, False)
+            assert site.ask(client, redirect_uri=uri, prompt="none")["Location"].count("error=consent_required") == 1
+
+
+def test_a_client_that_wants_the_page_gets_it(site: Site, trusted: Any, subtests: pytest.Subtests) -> None:
+    for prompt in ["consent", "select_account", "consent none", "x", ["none", "consent"]]:
+        with subtests.test(prompt=prompt):
+            assert site.ask(trusted, prompt=prompt).status_code == 200
+    for prompt in ["login", "login consent"]:
+        with subtests.test(prompt=prompt):
+            back = dict(parse_qsl(urlsplit(site.ask(trusted, prompt=prompt)["Location"]).query))["next"]
+            assert site.browser().get(back).status_code == 200
+            anonymous = Browser().get(address(site, trusted, prompt=prompt))["Location"]
+            assert dict(parse_qsl(urlsplit(anonymous).query))["next"] == back
+
+
+def test_a_look_at_a_link_gives_no_code(site: Site, trusted: Any, grants: Any) -> None:
+    response = site.browser().head(address(site, trusted))
+    assert (response.status_code, "Location" in response) == (200, False)
+    assert not grants.exists()
 
 
 def test_consent_to_one_address_is_none_to_another(site: Site) -> None:
@@ -332,7 +569,7 @@ def test_a_client_that_wants_no_page_is_told_that_one_is_needed(site: Site, subt
 def test_a_client_may_have_the_person_log_in_anew(site: Site) -> None:
     response = site.ask(prompt="login")
     assert urlsplit(response["Location"]).path == "/accounts/login/"
-    assert "prompt" not in response["Location"]
+    assert "login" not in parse_qs(parse_qs(urlsplit(response["Location"]).query)["next"][0]).get("prompt", [])
 
 
 # The form

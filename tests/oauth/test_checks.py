@@ -12,8 +12,15 @@ from django.urls import include, path, re_path
 from django.views import View
 
 from django_mcp import MCPServer, SessionAuthentication
-from django_mcp.auth.toolkit import OAuth2Validator, get_application_model, oauth2_settings
+from django_mcp.auth.toolkit import (
+    AuthorizationView,
+    OAuth2Validator,
+    TokenView,
+    get_application_model,
+    oauth2_settings,
+)
 from django_mcp.oauth import oauth_defaults
+from django_mcp.oauth.authorize import AuthorizeView
 from django_mcp.oauth.checks import RULES, compared
 from django_mcp.oauth.validator import Validator
 from tests.auth.checked_site import DJANGO_MCP, CheckedSite, findings, ids, make_checked_site, only
@@ -299,6 +306,24 @@ def test_the_database_is_asked_only_where_it_may_be(site: CheckedSite, django_as
         findings(deploy=True)
 
 
+def consent_findings() -> list[str]:
+    found = run_checks(tags=["database"], databases=["default"])
+    return [each.msg for each in found if each.id == "django_mcp.W037"]
+
+
+@pytest.mark.django_db
+def test_applications_that_skip_the_consent_page_are_named(site: CheckedSite) -> None:
+    asked = application("https://a.example/cb")
+    assert consent_findings() == []
+    skips = application("https://a.example/cb http://127.0.0.1/cb")
+    ignored = [application("http://127.0.0.1/cb"), application("https://b.example/cb", source="dcr")]
+    get_application_model().objects.exclude(pk=asked.pk).update(skip_authorization=True)
+    told = consent_findings()
+    assert [each.partition("(")[2].partition(")")[0] for each in told] == [each.client_id for each in [skips, *ignored]]
+    assert "not asked at https://a.example/cb." in told[0]
+    assert all("which is ignored" in each for each in told[1:])
+
+
 @pytest.mark.django_db(transaction=True)
 def test_before_the_first_migrate_there_is_no_table_and_no_finding(site: CheckedSite) -> None:
     model = get_application_model()
@@ -319,8 +344,35 @@ def test_the_toolkits_own_urls_are_named_with_what_each_does(site: CheckedSite) 
     told = "\n".join(each.msg for each in found)
     for address in ("introspect/", "applications/", "applications/register/", "device/", "register/", "authorize/"):
         assert f"/toolkit/{address}" in told
-    assert len(found) == 6
+    assert len(found) == 7
     assert {each.id for each in findings()} == {"django_mcp.W009"}
+
+
+class OwnAuthorizationView(AuthorizationView):  # type: ignore[misc]
+    """A site's own page."""
+
+
+@pytest.mark.parametrize("view", [AuthorizationView, OwnAuthorizationView])
+@pytest.mark.parametrize(
+    "validator", ["tests.oauth.own_validator.MixedValidator", "django_mcp.oauth.validator.Validator"]
+)
+def test_an_authorization_view_that_gives_clients_nothing_is_an_error(
+    site: CheckedSite, view: Any, validator: str
+) -> None:
+    site.configure(OAUTH_PATH=None)
+    site.settings.OAUTH2_PROVIDER = {**site.settings.OAUTH2_PROVIDER, "OAUTH2_VALIDATOR_CLASS": validator}
+    theirs = [path("authorize/", view.as_view(), name="authorize"), path("token/", TokenView.as_view(), name="token")]
+    own = path("oauth/", include((theirs, "oauth2_provider")))
+    site.mount(behind=[own])
+    (error,) = [each for each in findings() if each.level >= ERROR]
+    assert error.id == "django_mcp.E037"
+    assert "/oauth/authorize/" in error.msg
+    assert view.__qualname__ in error.msg
+    assert "AuthorizeView" in str(error.hint)
+    ours = path("oauth/authorize/", AuthorizeView.as_view(other_view=view.as_view()))
+    site.mount(before=[ours], behind=[own])
+    assert "django_mcp.E037" not in ids()
+    assert "/oauth/authorize/" not in "".join(each.msg for each in findings())
 
 
 def test_a_root_include_of_the_toolkit_that_hides_our_metadata_is_found(site: CheckedSite) -> None:

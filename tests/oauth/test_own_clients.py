@@ -1,10 +1,12 @@
 """A site that had an authorization server before it had MCP: its own clients keep the rules they had."""
 
+import base64
+
 import pytest
 
 from django_mcp.auth.toolkit import get_access_token_model, get_refresh_token_model
 from django_mcp.models import ClientPolicy
-from tests.oauth.site import VERIFIER, Site
+from tests.oauth.site import CALLBACK, VERIFIER, Browser, Site
 
 OTHER = "https://api.example.com/"
 
@@ -22,7 +24,7 @@ def mixed(site: Site) -> Site:
         COMPLIANT_BCP_RFC9700_PASSWORD_GRANT=False,
         COMPLIANT_BCP_RFC9700_PKCE_METHOD=False,
     )
-    site.authorize_path = "/stock/authorize/"
+    site.authorize_path = "/both/authorize/"
     return site
 
 
@@ -77,6 +79,16 @@ def test_its_client_credentials_work_as_before(mixed: Site) -> None:
     assert refused.json() == {"error": "unauthorized_client"}
 
 
+def test_its_clients_may_authenticate_as_before_but_not_for_an_endpoint(mixed: Site) -> None:
+    old = mixed.make_client("old", client_type="confidential", client_secret="s3cret")
+    headers = {"authorization": "Basic " + base64.b64encode(b"old:s3cret").decode()}
+    values = {"grant_type": "authorization_code", "redirect_uri": CALLBACK, "client_secret": "s3cret"}
+    code = mixed.code_for(old, **OWN)
+    assert Browser().post_form("/o/token/", {**values, "code": code}, headers=headers).status_code == 200
+    refused = {**values, "code": mixed.code_for(old), "code_verifier": VERIFIER}
+    assert Browser().post_form("/o/token/", refused, headers=headers).json()["error"] == "invalid_request"
+
+
 def test_unknown_scopes_and_grants_are_refused_as_before(mixed: Site) -> None:
     assert mixed.answer(**{**OWN, "scope": "api other"})["error"] == "invalid_scope"
     code = mixed.code_for(**OWN)
@@ -110,8 +122,10 @@ def test_a_client_that_registered_itself_is_held_to_mcp(mixed: Site, subtests: p
     for source in ["dcr", "cimd"]:
         with subtests.test(source=source), mixed.afresh():
             stranger = mixed.make_client("stranger", registration_source=source)
-            assert mixed.answer(stranger, **OWN)["error"] == "invalid_request"
-            assert mixed.answer(stranger, resource=OTHER)["error"] == "invalid_target"
+            for changes, error in [(OWN, "invalid_request"), ({"resource": OTHER}, "invalid_target")]:
+                page = mixed.ask(stranger, **changes)
+                assert (page.status_code, "Location" in page) == (400, False)
+                assert f"<code>{error}: " in page.content.decode()
             tokens = mixed.exchange(mixed.code_for(stranger, resource=None, scope="api"), stranger).json()
             assert tokens["scope"] == "travel:read"
 

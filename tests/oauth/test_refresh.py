@@ -372,6 +372,7 @@ def test_the_family_of_a_code_does_not_depend_on_the_process() -> None:
 
     assert family_of("code") == family_of("code") != family_of("another")
     assert isinstance(family_of("code"), uuid.UUID)
+    assert (family_of("code").version, family_of("code").variant) == (5, uuid.RFC_4122)  # MariaDB takes no others
 
 
 def test_a_family_is_revoked_even_within_the_sites_own_transaction(site: Site) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from django.core.cache import cache
 from django.http import HttpResponse
-from django.utils import timezone
 
 from django_mcp.auth.toolkit import get_access_token_model, get_application_model
 from tests.oauth.published_documents import CODE_AND_REFRESH, CURSOR_REDIRECTS, DEVICE, PYTHON_SDK, REGISTRATIONS
@@ -15,11 +14,6 @@ from tests.oauth.site import Browser, Site
 GOOD: dict[str, Any] = {"client_name": "App", "redirect_uris": ["https://app.example/cb"]}
 PUBLIC = {**GOOD, "token_endpoint_auth_method": "none"}
 ORIGIN = "https://inspector.example.com"
-
-
-@pytest.fixture(autouse=True)
-def empty_cache() -> None:
-    cache.clear()
 
 
 def post(body: Any, path: str = "/o/register/", browser: Browser | None = None, **options: Any) -> HttpResponse:
@@ -214,7 +208,7 @@ def test_extra_fields_change_nothing(site: Site) -> None:
     client = clients().get()
     assert told["client_id"] == client.client_id != "chosen"
     assert (client.user, client.skip_authorization, client.algorithm) == (None, False, "")
-    assert client.hash_client_secret is True
+    assert client.client_secret == ""
 
 
 def test_no_url_in_a_registration_is_fetched(site: Site, monkeypatch: Any) -> None:
@@ -413,24 +407,126 @@ def test_a_header_that_was_not_configured_says_nothing(site: Site) -> None:
     assert post(GOOD, HTTP_X_REAL_IP="203.0.113.8", HTTP_X_FORWARDED_FOR="203.0.113.8").status_code == 429
 
 
-def test_too_many_clients_that_nobody_uses_are_refused_until_some_are_an_hour_old(site: Site) -> None:
+def ids() -> set[str]:
+    return set(clients().values_list("client_id", flat=True))
+
+
+def from_address(address: str) -> str:
+    return str(registered(GOOD, REMOTE_ADDR=address)["client_id"])
+
+
+@pytest.mark.postgresql
+def test_a_newcomer_replaces_the_oldest_unused_client(site: Site) -> None:
     site.configure(MAX_UNUSED_CLIENTS=3, REGISTRATION_RATE=None)
-    first, *_ = [registered(GOOD)["client_id"] for _ in range(3)]
-    response = post(GOOD)
-    assert (response.status_code, response["Retry-After"]) == (429, "3600")
-    clients().filter(client_id=first).update(created=timezone.now() - timezone.timedelta(hours=2))
-    newest = registered(GOOD)["client_id"]
-    assert not clients().filter(client_id=first).exists()
-    assert clients().filter(client_id=newest).exists()
-    assert clients().count() == 3
+    first, second, third, fourth = [from_address("203.0.113.7") for _ in range(4)]
+    assert first not in ids()
+    assert {second, third, fourth} <= ids()
+
+
+@pytest.mark.postgresql
+@pytest.mark.parametrize(
+    ("crowd", "newcomer"),
+    [
+        (["203.0.113.7"] * 6, "203.0.113.8"),
+        ([f"203.0.113.{number}" for number in range(6)], "203.0.114.1"),
+        ([f"203.0.{number}.1" for number in range(6)], "198.51.100.1"),
+        (["2001:db8::1"] * 6, "2001:db8:0:1::1"),
+        ([f"2001:db8:0:{number:x}::1" for number in range(6)], "2001:db8:1::1"),
+        ([f"2001:db8:{number:x}::1" for number in range(6)], "2001:db9::1"),
+        ([f"2001:db8:{number:x}::1" for number in range(6)], "203.0.113.8"),
+    ],
+)
+def test_a_network_that_fills_the_room_evicts_its_own_clients(site: Site, crowd: list[str], newcomer: str) -> None:
+    site.configure(MAX_UNUSED_CLIENTS=4, REGISTRATION_RATE=None)
+    mine = from_address(newcomer)
+    for address in crowd:
+        from_address(address)
+    assert mine in ids()
+    assert clients().count() == 4
+    assert from_address(newcomer) in ids()
+    assert mine in ids()
+
+
+@pytest.mark.postgresql
+def test_a_client_whose_user_is_logging_in_is_not_evicted(site: Site) -> None:
+    site.configure(MAX_UNUSED_CLIENTS=1, REGISTRATION_RATE=None)
+    registered({**PUBLIC, "redirect_uris": ["http://127.0.0.1/callback"]})
+    client = clients().get()
+    code = site.code_for(client)
+    response = post(PUBLIC)
+    assert response.status_code == 429
+    assert int(response["Retry-After"]) <= 60, "by then the code has been used or has expired"
+    assert site.exchange(code, client).status_code == 200
+    assert post(PUBLIC).status_code == 201
+
+
+def test_after_the_limit_was_lowered_the_room_shrinks(site: Site) -> None:
+    site.configure(MAX_UNUSED_CLIENTS=10, REGISTRATION_RATE=None)
+    for _ in range(10):
+        registered(PUBLIC)
+    site.configure(MAX_UNUSED_CLIENTS=2, REGISTRATION_RATE=None)
+    registered(PUBLIC)
+    assert clients().count() == 2
 
 
 def test_clients_that_are_in_use_do_not_count(site: Site) -> None:
     site.configure(MAX_UNUSED_CLIENTS=1, REGISTRATION_RATE=None)
     registered({**PUBLIC, "redirect_uris": ["http://127.0.0.1/callback"]})
-    site.tokens_for(application=clients().get())
+    used = clients().get()
+    site.tokens_for(application=used)
     registered(PUBLIC)
-    assert post(PUBLIC).status_code == 429
+    registered(PUBLIC)
+    assert used.client_id in ids()
+    assert clients().count() == 2
+
+
+def test_wider_networks_of_ipv6_have_limits_of_their_own(site: Site) -> None:
+    """A household has up to 65,536 networks of /64."""
+    site.configure(REGISTRATION_RATE="2/h")
+    household = [f"2001:db8:1:ff{number:02x}::1" for number in range(6)]
+    assert [post({}, REMOTE_ADDR=each).status_code for each in household] == [400] * 4 + [429] * 2
+    assert [post({}, REMOTE_ADDR=f"2001:db8:1:{number:x}00::1").status_code for number in range(6)] == (
+        [400] * 4 + [429] * 2
+    )
+    assert post({}, REMOTE_ADDR="2001:db8:2::1").status_code == 400
+
+
+def test_requests_that_were_refused_do_not_use_up_the_share_of_a_neighbour(site: Site) -> None:
+    site.configure(REGISTRATION_RATE="2/h")
+    assert [post({}, REMOTE_ADDR="2001:db8:1:1::1").status_code for _ in range(30)] == [400] * 2 + [429] * 28
+    assert post({}, REMOTE_ADDR="2001:db8:1:2::1").status_code == 400
+
+
+def test_a_client_id_does_not_reveal_the_address(site: Site) -> None:
+    one, other = from_address("203.0.113.7"), from_address("203.0.113.7")
+    assert one != other
+    assert "203" not in one or "113" not in one
+    site.settings.SECRET_KEY = "another"
+    assert from_address("203.0.113.7")[:18] != one[:18]
+
+
+# Secrets
+
+
+def test_a_registration_costs_no_slow_hash(site: Site, hashed: list[str]) -> None:
+    assert "client_secret" not in registered(PUBLIC)
+    assert clients().get().client_secret == ""
+    secret = registered(GOOD)["client_secret"]
+    assert len(secret) >= 43
+    assert secret not in clients().exclude(client_secret="").get().client_secret
+    assert hashed == []
+
+
+def test_a_generated_secret_is_checked_without_a_slow_hash(site: Site, hashed: list[str]) -> None:
+    told = registered({**GOOD, "redirect_uris": ["http://127.0.0.1/callback"]})
+    client = clients().get()
+    tokens = site.exchange(site.code_for(client), client, client_secret=told["client_secret"]).json()
+    assert site.refresh(tokens["refresh_token"], client, client_secret=told["client_secret"]).status_code == 200
+    assert hashed == []
+    client.save()
+    assert site.revoke("x", client, client_secret=told["client_secret"]).status_code == 200, "saving it changes nothing"
+    stored = clients().get().client_secret
+    assert site.revoke("x", client, client_secret=stored).status_code == 401
 
 
 # Browsers

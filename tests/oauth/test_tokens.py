@@ -3,15 +3,18 @@
 import base64
 import json
 import logging
+from collections.abc import Callable, Iterator
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote_plus, urlencode
 
 import pytest
+from django.core.cache import cache
 from django.test import override_settings
 from django.urls import resolve
 
 from django_mcp.auth.toolkit import get_access_token_model, get_refresh_token_model
-from tests.oauth.site import HOST, Browser, Site
+from django_mcp.oauth.register import stored_form
+from tests.oauth.site import CALLBACK, HOST, VERIFIER, Browser, Site, challenge_of
 
 AccessToken, RefreshToken = get_access_token_model(), get_refresh_token_model()
 
@@ -132,6 +135,7 @@ def test_no_header_makes_it_fail(site: Site, subtests: pytest.Subtests) -> None:
         for path in BOTH:
             with subtests.test(path=path, body=body), site.afresh():
                 for credentials in CREDENTIALS:
+                    cache.clear()  # which counts wrong secrets
                     response = post(path, body, authorization=credentials)
                     assert response.status_code in {400, 401}
                     assert response.json()["error"] in {"invalid_client", "invalid_request"}
@@ -231,22 +235,147 @@ def test_it_keeps_its_own_transactions(site: Site, subtests: pytest.Subtests) ->
 # Logs
 
 
-def test_no_secret_is_logged(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+SECRETS = ["s3cret", "swordfish", VERIFIER]
+
+
+@pytest.fixture
+def logged(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], str]]:
+    """All that any logger was told, at every level, tracebacks included."""
+    loggers = [logging.getLogger(), *map(logging.getLogger, logging.root.manager.loggerDict)]
+    before = [(logger, logger.level, logger.disabled, logger.propagate) for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.DEBUG)
+        logger.disabled, logger.propagate = False, True
+    caplog.handler.setLevel(logging.DEBUG)
+    yield lambda: "\n".join(map(caplog.handler.format, caplog.records))
+    for logger, level, disabled, propagate in before:
+        logger.setLevel(level)
+        logger.disabled, logger.propagate = disabled, propagate
+
+
+def basic(client_id: str, secret: str, scheme: str = "Basic") -> str:
+    return f"{scheme} {base64.b64encode(f'{client_id}:{secret}'.encode()).decode()}"
+
+
+def test_no_secret_of_a_whole_login_is_logged_at_any_level(
+    site: Site, logged: Callable[[], str], subtests: pytest.Subtests
+) -> None:
     changes = {"client_type": "confidential", "client_secret": "s3cret-of-the-client"}
     application = site.make_client("keeper", **changes)
     secret = {"client_secret": "s3cret-of-the-client"}
-    with caplog.at_level(logging.DEBUG):
-        code = site.code_for(application)
-        tokens = site.exchange(code, application, **secret).json()
-        again = site.refresh(tokens["refresh_token"], application, **secret).json()
-        site.refresh(tokens["refresh_token"], application, client_secret="s3cret-that-is-wrong")
-        site.revoke(again["access_token"], application, **secret)
-        site.exchange(code, application, **secret)
-    told = "\n".join(each.getMessage() for each in caplog.records if each.name != "django.db.backends")
-    assert caplog.records
-    hidden = [tokens["access_token"], tokens["refresh_token"], again["access_token"], again["refresh_token"]]
-    for each in [*hidden, "s3cret"]:
-        assert each not in told
+    site.user.set_password("swordfish")
+    site.user.save()
+    browser = Browser()
+    login = browser.get("/o/authorize/?" + urlencode(site.authorize_query(application)))["Location"]
+    assert browser.post(login, {"username": "ada", "password": "swordfish"}).status_code == 302
+    codes = [site.code_for(application) for _ in range(2)]
+    tokens = site.exchange(codes[0], application, **secret).json()
+    again = site.refresh(tokens["refresh_token"], application, **secret).json()
+    site.refresh(tokens["refresh_token"], application, client_secret="s3cret-that-is-wrong")
+    site.status(again["access_token"])
+    site.status(again["refresh_token"])
+    site.revoke(again["access_token"], application, **secret)
+    site.exchange(codes[0], application, **secret)
+    site.exchange(codes[1], application, **secret, redirect_uri="http://127.0.0.1/other")
+    site.exchange(codes[1], application, code_verifier="wrong" * 10, **secret)
+    headers = {"authorization": basic("keeper", "s3cret-of-the-client")}
+    values = {"grant_type": "authorization_code", "code": codes[1], "redirect_uri": CALLBACK, "code_verifier": VERIFIER}
+    basic_tokens = Browser().post_form("/o/token/", values, headers=headers).json()
+    site.token(grant_type="password", username="ada", password="swordfish", client_id="keeper", **secret)
+    site.token(grant_type="client_credentials", client_id="keeper", **secret)
+    metadata = json.dumps({"redirect_uris": [CALLBACK], "token_endpoint_auth_method": "client_secret_post"})
+    registered = Browser().post("/o/register/", metadata, "application/json").json()
+    pairs = (tokens, again, basic_tokens)
+    hidden = [*codes, *[pair[name] for pair in pairs for name in ("access_token", "refresh_token")], *SECRETS]
+    told = logged()
+    assert "django_mcp" in told
+    for each in [*hidden, registered["client_secret"], headers["authorization"].split()[1]]:
+        with subtests.test(secret=each):
+            assert each not in told
+
+
+# One way of client authentication
+
+
+@pytest.fixture
+def keeper(site: Site) -> Any:
+    """A client with a secret."""
+    site.make_client("other", client_type="confidential", client_secret="s3cret-of-other")
+    return site.make_client("keeper", client_type="confidential", client_secret="s3cret")
+
+
+TWO_WAYS = [
+    ("Basic", "keeper", "s3cret", {"client_secret": "s3cret"}),
+    ("Basic", "keeper", "wrong", {"client_secret": "s3cret"}),
+    ("Basic", "keeper", "s3cret", {"client_secret": "wrong"}),
+    ("Basic", "keeper", "wrong", {"client_secret": "wrong"}),
+    ("bAsIc", "keeper", "s3cret", {"client_secret": "s3cret"}),
+    ("Basic", "other", "wrong", {"client_secret": "s3cret"}),
+    ("Basic", "other", "s3cret-of-other", {"client_secret": "s3cret"}),
+    ("Basic", "other", "s3cret-of-other", {}),
+    ("Basic", "", "", {"client_secret": "s3cret"}),
+]
+
+
+def of_each_endpoint(site: Site, keeper: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """A request of the client to each endpoint and grant, without its authentication."""
+    tokens = site.exchange(site.code_for(keeper), keeper, client_secret="s3cret").json()
+    own = {"client_id": "keeper"}
+    code = {"code": site.code_for(keeper), "redirect_uri": CALLBACK, "code_verifier": VERIFIER}
+    yield "/o/token/", {**own, "grant_type": "authorization_code", **code}
+    yield "/o/token/", {**own, "grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]}
+    yield "/o/token/", {**own, "grant_type": "client_credentials"}
+    yield "/o/revoke_token/", {**own, "token": tokens["access_token"]}
+
+
+def test_a_client_authenticates_in_one_way(site: Site, keeper: Any, subtests: pytest.Subtests) -> None:
+    for path, values in of_each_endpoint(site, keeper):
+        for scheme, client_id, secret, more in TWO_WAYS:
+            with subtests.test(path=path, grant=values.get("grant_type"), scheme=scheme, id=client_id, more=more):
+                headers = {"authorization": basic(client_id, secret, scheme)}
+                check_error(Browser().post_form(path, {**values, **more}, headers=headers))
+    assert AccessToken.objects.count() == 1
+
+
+def test_a_malformed_header_is_a_way_too(site: Site, keeper: Any, subtests: pytest.Subtests) -> None:
+    for path, values in of_each_endpoint(site, keeper):
+        for header in ["Basic", "Basic ", "basic x", "Basic ="]:
+            with subtests.test(path=path, grant=values.get("grant_type"), header=header):
+                sent = {**values, "client_secret": "s3cret"}
+                check_error(Browser().post_form(path, sent, headers={"authorization": header}))
+
+
+def test_each_way_works_by_itself_and_an_empty_secret_is_none(
+    site: Site, keeper: Any, subtests: pytest.Subtests
+) -> None:
+    for name, more in [("Basic", {}), ("basic", {}), ("BASIC", {"client_secret": ""}), ("Basic", {"client_id": None})]:
+        for path, values in of_each_endpoint(site, keeper):
+            if values.get("grant_type") != "client_credentials":
+                with subtests.test(scheme=name, more=more, path=path, grant=values.get("grant_type")):
+                    sent = {key: value for key, value in {**values, **more}.items() if value is not None}
+                    headers = {"authorization": basic("keeper", "s3cret", name)}
+                    assert Browser().post_form(path, sent, headers=headers).status_code == 200
+
+
+def test_a_client_registered_without_a_secret_may_not_send_one(site: Site, subtests: pytest.Subtests) -> None:
+    stranger = site.make_client("stranger", registration_source="dcr")
+    code = site.code_for(stranger)
+    for secret in ["x", stranger.client_secret]:
+        with subtests.test(secret=secret):
+            check_error(site.exchange(code, stranger, client_secret=secret), 401, "invalid_client")
+    assert site.exchange(code, stranger, client_secret="").status_code == 200
+
+
+def test_a_verifier_is_long_enough_and_of_its_characters(site: Site, subtests: pytest.Subtests) -> None:
+    for verifier in ["v" * 42, "v" * 129, "v" * 10, "", "v" * 42 + "!", "v" * 42 + " ", "v" * 42 + "é", None]:
+        with subtests.test(verifier=verifier), site.afresh():
+            code = site.code_for(code_challenge=challenge_of(verifier or "x"))
+            check_error(site.exchange(code, code_verifier=verifier))
+            assert not AccessToken.objects.exists()
+    for verifier in ["v" * 43, "v" * 128, "-._~" + "Az09" * 10]:
+        with subtests.test(verifier=verifier), site.afresh():
+            code = site.code_for(code_challenge=challenge_of(verifier))
+            assert site.exchange(code, code_verifier=verifier).status_code == 200
 
 
 # Revoking
@@ -310,6 +439,98 @@ def test_a_confidential_client_has_to_show_its_secret(site: Site) -> None:
     assert site.status(tokens["access_token"]) == 200
     assert site.revoke(tokens["access_token"], application, client_secret="s3cret").status_code == 200
     assert site.status(tokens["access_token"]) == 401
+
+
+# What guessing a client's secret costs
+
+
+REFRESH = {"grant_type": "refresh_token", "refresh_token": "x", "token": "x"}
+
+
+def make_keeper(site: Site) -> Any:
+    return site.make_client("keeper", client_type="confidential", client_secret="s3cret")
+
+
+def attempt(client_id: str, secret: str = "wrong", path: str = "/o/token/", **headers: Any) -> Any:
+    """A refresh with a token that does not exist."""
+    body = {**REFRESH, "client_id": client_id}
+    return Browser().post_form(path, {**body, "client_secret": secret} if secret else body, **headers)
+
+
+def basic_header(client_id: str, secret: str) -> dict[str, str]:
+    return {"HTTP_AUTHORIZATION": "Basic " + base64.b64encode(f"{client_id}:{secret}".encode()).decode()}
+
+
+@pytest.mark.parametrize("path", BOTH)
+def test_a_wrong_secret_costs_the_same_whether_or_not_there_is_such_a_client(
+    site: Site, hashed: list[str], path: str, subtests: pytest.Subtests
+) -> None:
+    make_keeper(site)
+    fast = {"client_type": "confidential", "client_secret": stored_form("generated"), "hash_client_secret": False}
+    site.make_client("fast", **fast)
+    site.make_client("plain", client_type="confidential", client_secret="plain", hash_client_secret=False)
+    site.make_client("public", client_secret="", hash_client_secret=False)
+    for client_id in ["keeper", "fast", "plain", "public", "unknown", "https://client.example.com/c.json"]:
+        with subtests.test(client_id=client_id):
+            hashed.clear()
+            check_error(attempt(client_id, path=path), 401, "invalid_client")
+            assert len(hashed) == 1
+            hashed.clear()
+            response = Browser().post_form(path, REFRESH, **basic_header(quote_plus(client_id), "x"))
+            check_error(response, 401, "invalid_client")
+            assert len(hashed) == 1
+            hashed.clear()
+            assert attempt(client_id, "", path).status_code in {200, 400, 401}
+            assert hashed == []
+
+
+def test_an_address_can_cause_so_many_hashes_a_minute(site: Site, hashed: list[str]) -> None:
+    make_keeper(site)
+    hashed.clear()
+    statuses = [attempt(["keeper", "unknown"][number % 2]).status_code for number in range(30)]
+    assert statuses == [401] * 20 + [429] * 10
+    assert len(hashed) == 20
+    refused = attempt("unknown")
+    assert 1 <= int(refused["Retry-After"]) <= 61
+    check_error(refused, 429, "temporarily_unavailable")
+    assert int(attempt("keeper", path="/o/revoke_token/")["Retry-After"]) <= 61
+    check_error(attempt("keeper", REMOTE_ADDR="198.51.100.9"), 401, "invalid_client")
+
+
+@pytest.mark.postgresql
+def test_an_address_that_guesses_does_not_keep_its_neighbours_out(site: Site, hashed: list[str]) -> None:
+    """They may be behind the same router."""
+    keeper = make_keeper(site)
+    generated = {"client_type": "confidential", "client_secret": stored_form("generated"), "hash_client_secret": False}
+    fast = site.make_client("fast", **generated)
+    known = site.exchange(site.code_for(keeper), keeper, client_secret="s3cret").json()
+    public = site.tokens_for()
+    for _ in range(30):
+        attempt("keeper")
+    hashed.clear()
+    assert site.refresh(known["refresh_token"], keeper, client_secret="s3cret").status_code == 200
+    assert site.exchange(site.code_for(fast), fast, client_secret="generated").status_code == 200
+    assert site.refresh(public["refresh_token"]).status_code == 200
+    assert hashed == []
+
+
+def test_a_changed_secret_counts_at_once(site: Site) -> None:
+    keeper = make_keeper(site)
+    assert site.revoke("x", keeper, client_secret="s3cret").status_code == 200
+    keeper.client_secret = "other"
+    keeper.save()
+    assert site.revoke("x", keeper, client_secret="s3cret").status_code == 401
+    assert site.revoke("x", keeper, client_secret="other").status_code == 200
+
+
+def test_an_empty_secret_is_no_secret(site: Site) -> None:
+    for stored in ("", stored_form("")):
+        site.make_client(f"empty {stored}", client_type="confidential", client_secret=stored, hash_client_secret=False)
+        assert attempt(f"empty {stored}", "").status_code == 401
+        assert (
+            Browser().post_form("/o/revoke_token/", {"token": "x"}, **basic_header(f"empty {stored}", "")).status_code
+            == 401
+        )
 
 
 def test_what_a_user_withdraws_is_dead_at_once(site: Site) -> None:

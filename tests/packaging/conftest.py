@@ -17,7 +17,17 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "django-mcp-toolkit"
-OF_THIS_RUN = ("PYTHON", "PYTEST", "DJANGO", "COV", "DATABASE_URL", "REDIS_URL", "TEST_ON", "VIRTUAL_ENV")
+OF_THIS_RUN = (
+    "PYTHON",
+    "PYTEST",
+    "DJANGO",
+    "COV",
+    "DATABASE_URL",
+    "MARIADB_URL",
+    "REDIS_URL",
+    "TEST_ON",
+    "VIRTUAL_ENV",
+)
 """Beginnings of variables by which the checkout, or what runs these tests, would be found in place of the wheel."""
 READY = """
 INSTALLED_APPS += ["django_mcp"]

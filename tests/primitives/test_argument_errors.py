@@ -165,3 +165,16 @@ def test_a_long_name_within_a_model_is_not_repeated_in_full() -> None:
     with pytest.raises(ArgumentError) as caught:
         make_tool(count).arguments.validate({"numbers": {"x" * 100_000: "no"}})
     assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize("kind", [datetime.timedelta, datetime.datetime, datetime.time, datetime.date])
+def test_a_number_is_no_time_also_where_null_or_text_would_do(kind: type) -> None:
+    for annotation in (kind, kind | None, kind | str, list[kind] | kind | None):
+
+        def wait(how_long: Any) -> None: ...
+
+        wait.__annotations__["how_long"] = annotation
+        arguments = make_tool(wait).arguments
+        for value in (30, 1.5, True):
+            with pytest.raises(ArgumentError, match=r"Argument 'how_long' must be .*a (duration|date|time)"):
+                arguments.validate({"how_long": value})

@@ -49,7 +49,7 @@ def test_a_marked_parameter_is_published_with_its_type_and_the_mark(subtests: py
         (Literal["a", "b"], "string", {"type": "string", "enum": ["a", "b"]}),
         (datetime.date, "string", {"type": "string", "format": "date"}),
         (Zone, "string", {"type": "string", "enum": ["east", "west"], "description": "Where it runs."}),
-        (Level, "integer", {"type": "integer", "enum": [1, 2]}),
+        (Level, "integer", {"type": "integer", "minimum": 1, "maximum": 2}),
         (Annotated[int, Field(ge=1)], "integer", {"type": "integer", "minimum": 1}),
         (str | None, "string", {"type": "string"}),
         (Optional[Zone], "string", {"type": "string", "enum": ["east", "west"], "description": "Where it runs."}),  # noqa: UP045

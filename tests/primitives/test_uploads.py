@@ -4,10 +4,11 @@ import base64
 from typing import Annotated, Any
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
 from jsonschema import Draft202012Validator
-from pydantic import Base64Bytes, BaseModel, Field
+from pydantic import Base64Bytes, BaseModel, Field, PydanticUserError
 
-from django_mcp import Upload
+from django_mcp import HeaderParam, Secret, Upload
 from django_mcp.primitives.markers import MAX_BYTES
 from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.validation_errors import size
@@ -42,6 +43,21 @@ def test_bytes_are_sent_in_base64_of_every_kind(subtests: pytest.Subtests) -> No
     ]:
         with subtests.test(sent=sent):
             assert received(bytes, sent) == DATA
+
+
+@pytest.mark.parametrize("marker", [Upload, Secret, HeaderParam])
+def test_a_marker_in_the_place_of_a_type_is_refused_with_the_way_to_write_it(marker: Any) -> None:
+    made = marker("Region") if marker is HeaderParam else marker()
+    words = f"{marker.__name__} is not a type: write (bytes, or )?Annotated"
+    for annotation in (marker, made, list[marker], marker | None, Annotated[bytes, marker]):
+        with pytest.raises(ImproperlyConfigured, match=words):
+            taking(annotation)
+    with pytest.raises(PydanticUserError, match=words):
+        type("Form", (BaseModel,), {"__annotations__": {"file": marker}})
+
+
+def test_markers_of_other_kinds_leave_bytes_an_upload() -> None:
+    assert received(Annotated[bytes, Secret()], PLAIN) == DATA
 
 
 def test_no_bytes_are_bytes() -> None:

@@ -24,8 +24,9 @@ def test_a_cursor_needs_no_quoting_in_a_url(position: int) -> None:
     assert cursor.replace("-", "").replace("_", "").isalnum()
 
 
-def test_no_cursor_is_the_beginning() -> None:
-    assert decode_cursor(None) == -1
+@pytest.mark.parametrize("cursor", [None, ""])
+def test_no_cursor_is_the_beginning(cursor: str | None) -> None:
+    assert decode_cursor(cursor) == -1
 
 
 def raw(text: bytes) -> str:
@@ -33,7 +34,6 @@ def raw(text: bytes) -> str:
 
 
 STRANGE: dict[str, Any] = {
-    "the empty string": "",
     "a number as text": "5",
     "words": "next",
     "blanks": " ",

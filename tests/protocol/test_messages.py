@@ -113,8 +113,14 @@ def test_a_method_is_a_string(subtests: pytest.Subtests) -> None:
             assert caught.value.request_id == 1
 
 
+def test_params_that_are_empty_in_another_language_are_none(subtests: pytest.Subtests) -> None:
+    for params in (None, []):
+        with subtests.test(params=params):
+            assert parse({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": params}) == Request(1, "ping", {})
+
+
 def test_params_are_an_object(subtests: pytest.Subtests) -> None:
-    for params, asked in product([None, 1, 1.5, "x", True, [], [1], ["name"]], [True, False]):
+    for params, asked in product([1, 1.5, "x", "", True, [1], ["name"], [[]]], [True, False]):
         with subtests.test(params=params, asked=asked):
             message = request(params=params)
             if not asked:

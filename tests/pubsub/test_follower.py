@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 from django.test import override_settings
 from django.utils import timezone
 
@@ -27,19 +28,19 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.fixture
 def nothing_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def newest(_: Follower) -> int:
+    async def newest() -> int:
         return 0
 
     async def run(_: Follower) -> None:
         """Reads nothing."""
 
-    monkeypatch.setattr(Follower, "newest", newest)
+    monkeypatch.setattr(follower, "newest_position", newest)
     monkeypatch.setattr(Follower, "_run", run)
 
 
 def play(act: Callable[[Follower], Coroutine[Any, Any, None]]) -> None:
     async def begin() -> None:
-        await act(Follower(asyncio.get_running_loop()))
+        await act(Follower())
 
     asyncio.run(begin())
 
@@ -140,7 +141,7 @@ def test_the_log_is_read_on_after_an_error(open_database: None, monkeypatch: pyt
     monkeypatch.setattr(Follower, "_read", failing)
 
     async def main() -> list[int]:
-        reader = Follower(asyncio.get_running_loop())
+        reader = Follower()
         with override_settings(DJANGO_MCP={"POLL_INTERVAL": 0.01}):
             subscription = await reader.join(["a topic"], None)
             await asyncio.to_thread(event_store.append, [("a topic", "{}")])
@@ -176,16 +177,16 @@ def test_what_is_read_is_of_the_topics_or_all(topics: list[str] | None) -> None:
     before = event_store.newest()
     event_store.append([("a", "1"), ("b", "2"), ("c", "3")])
     wanted = {"a", "b", "c"} if topics is None else set(topics)
-    assert {entry.topic for entry in event_store.since(before, topics)} >= wanted
-    assert {entry.topic for entry in event_store.since(before, topics) if entry.id > before} == wanted
+    assert {entry.topic for entry in event_store.since(before, topics).entries} == wanted
 
 
 def test_with_very_many_topics_each_stream_still_hears_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
 
-    def since(position: int, topics: Any) -> list[event_store.Entry]:
+    def since(position: int, topics: Any) -> event_store.Page:
         asked.append(topics)
-        return [event_store.Entry(1, "topic 7", "{}"), event_store.Entry(2, "somebody else's", "{}")]
+        entries = [event_store.Entry(1, "topic 7", "{}"), event_store.Entry(2, "somebody else's", "{}")]
+        return event_store.Page(entries, 2, is_whole=True)
 
     monkeypatch.setattr(follower.event_store, "since", since)
     monkeypatch.setattr(follower.event_store, "newest", lambda: 0)
@@ -208,14 +209,14 @@ def test_who_joins_hears_of_nothing_that_was_written_before_however_far_the_othe
 ) -> None:
     written = [7]
 
-    async def newest(_: Follower) -> int:
+    async def newest() -> int:
         return written[-1]
 
     async def run(_: Follower) -> None:
         """Has not read further yet."""
         await asyncio.sleep(3600)
 
-    monkeypatch.setattr(Follower, "newest", newest)
+    monkeypatch.setattr(follower, "newest_position", newest)
     monkeypatch.setattr(Follower, "_run", run)
 
     async def act(reader: Follower) -> None:
@@ -225,3 +226,35 @@ def test_who_joins_hears_of_nothing_that_was_written_before_however_far_the_othe
         assert (first.since, second.since) == (7, 9)
 
     play(act)
+
+
+@pytest.mark.postgresql
+def test_a_stream_that_began_while_the_database_was_away_misses_nothing_since(
+    open_database: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newest, find_position = event_store.newest, event_store.position_at
+    heard: list[str] = []
+
+    def away() -> int:
+        monkeypatch.setattr(event_store, "newest", newest)
+        raise OperationalError("the connection was closed")
+
+    monkeypatch.setattr(event_store, "newest", away)
+
+    async def act(reader: Follower) -> None:
+        (stream,) = await joined(reader, 1)
+        while not heard:
+            heard.extend(entry.data for entry in stream.take() or () if entry is not None)
+            await asyncio.sleep(0)
+        stream.close()
+        await asyncio.wait([reader._task])
+
+    def position_at(moment: datetime.datetime) -> int:
+        # Stored after the stream began, before it reads for the first time.
+        event_store.append([("topic", "news")])
+        return find_position(moment)
+
+    monkeypatch.setattr(event_store, "position_at", position_at)
+    with override_settings(DJANGO_MCP={"POLL_INTERVAL": 0.01}):
+        play(act)
+    assert heard == ["news"]

@@ -13,7 +13,7 @@ from django_mcp.core import database
 from django_mcp.models import Step
 from django_mcp.pubsub.once import StepRecord
 
-pytestmark = [pytest.mark.django_db, pytest.mark.postgresql]
+pytestmark = [pytest.mark.django_db, pytest.mark.postgresql, pytest.mark.mariadb]
 CALL, ARGUMENTS = "c" * 64, "a" * 64
 FIELDS: dict[str, Any] = {"content": [{"type": "text", "text": "ordered"}], "structuredContent": {"number": 1}}
 

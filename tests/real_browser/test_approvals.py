@@ -76,6 +76,9 @@ def test_a_call_waits_is_approved_and_goes_on(site: Site, at_list: Open, amount:
         press(page, amount, "Approve")
         expect(page.locator(".mcp-said")).to_contain_text("You approved the call of pay. It runs once.")
     expect(card(page, amount)).to_have_count(0, timeout=SOON)
+    decided = page.locator("#result_list tbody tr").first
+    expect(decided).to_contain_text("pay", timeout=SOON)
+    expect(decided).to_contain_text("cleo")
     assert stayed(page)
     assert client.end() == f"Paid {amount} to {TO}."
     assert paid(site, amount) == 1
@@ -91,8 +94,9 @@ def test_a_decision_is_confirmed_though_the_page_learns_of_it_before_the_answer(
     held: list[tuple[Route, APIResponse]] = []
     page.route("**/decide/", lambda route: held.append((route, route.fetch())))
     page.locator("[data-mcp-live]:not([data-settling])").wait_for()
-    with page.expect_response(lambda answer: answer.url.endswith("/waiting/") and answer.status == 200):
-        card(page, amount).get_by_role("button", name="Approve", exact=True).click(no_wait_after=True)
+    card(page, amount).get_by_role("button", name="Approve", exact=True).click(no_wait_after=True)
+    with page.expect_response(lambda answer: bool(held) and answer.url.endswith("/waiting/") and answer.status == 200):
+        pass  # the page asks again, after the decision
     ((route, answer),) = held
     route.fulfill(response=answer)
     expect(page.locator(".messagelist")).to_contain_text("You approved the call of pay")

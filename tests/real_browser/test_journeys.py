@@ -92,13 +92,13 @@ def call(endpoint: str, key: str, tool: str) -> int:
 def test_an_approval_is_decided_on_the_overview(agency: Agency, page: Page) -> None:
     page.goto(agency.page("overview/"))
     pending = page.locator(".mcp-figures li", has_text="Pending approvals")
-    expect(pending).to_contain_text("3")
+    count = int(re.findall(r"\d+", pending.inner_text())[0])  # blocking a client, in another test, withdraws some
     card = page.locator(".mcp-card", has_text="send_email")
     card.get_by_role("button", name="Approve", exact=True).click()
     expect(page.locator(".messagelist")).to_contain_text("You approved the call of send_email.")
     expect(page.get_by_role("heading", name="MCP overview")).to_be_visible()
-    expect(pending).to_contain_text("2")
-    expect(page.locator("#nav-sidebar")).to_contain_text("Approvals (2)")
+    expect(pending).to_contain_text(str(count - 1))
+    expect(page.locator("#nav-sidebar")).to_contain_text(f"Approvals ({count - 1})" if count > 1 else "Approvals")
 
 
 def test_why_a_call_failed_is_three_clicks_away(agency: Agency, page: Page) -> None:
@@ -118,7 +118,8 @@ def test_a_blocked_client_loses_its_running_task(agency: Agency, page: Page) -> 
     page.goto(agency.page("task/{task}/change/"))
     expect(page.locator(".field-status")).to_contain_text("working")
     page.goto(agency.page(CLIENT))
-    page.get_by_role("button", name="Block").click()
+    page.get_by_role("link", name="Block").click()
+    page.get_by_role("button", name="Yes, block it").click()
     expect(page.locator(".messagelist")).to_contain_text("Client Claude is blocked.")
     page.goto(agency.page("task/{task}/change/"))
     expect(page.locator(".field-status")).to_contain_text("cancelled")

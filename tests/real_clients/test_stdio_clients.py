@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.lanes import at_night
 from tests.real_clients.agency import Agency
 from tests.real_clients.node import SPEAKERS, Clients
 from tests.real_clients.sites import PROJECT, environment
@@ -20,7 +21,9 @@ def call(name: str, /, **arguments: Any) -> dict[str, Any]:
     return {"call": "callTool", "params": {"name": name, "arguments": arguments}}
 
 
-@pytest.mark.parametrize("speaker", SPEAKERS)
+@pytest.mark.parametrize(
+    "speaker", ["client-auto", "sdk", *map(at_night, sorted({*SPEAKERS} - {"client-auto", "sdk"}))]
+)
 def test_a_client_has_the_site_to_itself_and_calls_as_its_user(
     clients: Clients, database: Path, agency: Agency, speaker: str
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.process import RunningServer
 from django_mcp.models import Task
+from tests.lanes import at_night
 from tests.real_clients.sites import Project, Site, environment, manage
 from tests.real_clients.test_tasks import Desk
 from tests.tasks.workers.conftest import forget
@@ -27,7 +28,7 @@ RAN = (
 REDIS = pytest.mark.needs("REDIS_URL")
 
 
-@pytest.fixture(params=["db", pytest.param("rq", marks=REDIS), pytest.param("celery", marks=REDIS)])
+@pytest.fixture(params=["db", at_night("rq", REDIS), at_night("celery", REDIS)])
 def site(
     request: pytest.FixtureRequest, database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Site]:

@@ -10,6 +10,11 @@ from typing import Any
 
 from docstring_parser import DocstringStyle, parse
 
+from django_mcp.core.apps import App
+from django_mcp.primitives.prompt import Prompt
+from django_mcp.primitives.resource import Resource
+from django_mcp.primitives.tool import Tool
+
 _END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`\[“\"])")
 _ABBREVIATION = re.compile(r"\b(e\.g|i\.e|etc|vs)\.$")
 _LITERAL = re.compile(r"``(.+?)``")
@@ -83,9 +88,32 @@ def attributes(cls: type) -> dict[str, str]:
 def full_signature(function: Any) -> inspect.Signature:
     """Return the signature with the most parameters: that of the function or one of its overloads."""
     return max(
-        (inspect.signature(each) for each in (function, *typing.get_overloads(function))),
+        (_with_options(inspect.signature(written)) for written in (function, *typing.get_overloads(function))),
         key=lambda signature: len(signature.parameters),
     )
+
+
+TAKERS = {"ToolOptions": Tool, "PromptOptions": Prompt, "ResourceOptions": Resource, "AppOptions": App}
+"""The class that has the defaults of each typed dictionary."""
+
+
+def _with_options(signature: inspect.Signature) -> inspect.Signature:
+    """Return a signature with the members of ``**options: Unpack[TypedDict]`` as keywords."""
+    parameters = [*signature.parameters.values()]
+    if not parameters or typing.get_origin(parameters[-1].annotation) is not typing.Unpack:
+        return signature
+    (options,) = typing.get_args(parameters.pop().annotation)
+    defaults = {
+        name: taken.default
+        for owner in reversed(TAKERS[options.__name__].__mro__)
+        for name, taken in inspect.signature(owner.__init__).parameters.items()  # type: ignore[misc]
+    }
+    members = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults[name])
+        for name in typing.get_type_hints(options)
+    ]
+    server = [parameters.pop()]
+    return signature.replace(parameters=[*parameters, *members, *server])
 
 
 def default(value: Any) -> str:

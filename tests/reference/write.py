@@ -25,12 +25,22 @@ from tests.reference.docstrings import (
 )
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = ("model-resource", "decorators", "server", "context", "test-kit", "commands", "messages", "listing")
+PAGES = (
+    "model-resource",
+    "decorators",
+    "server",
+    "context",
+    "test-kit",
+    "commands",
+    "messages",
+    "listing",
+    "clients/accepted",
+)
 BLOCK = re.compile(r"(<!-- begin: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 NOT_HOOKS = {"allows"}
 """Methods of ``ModelResource`` that take a context and are not meant to be overridden."""
 OF_THE_PACKAGE = {
-    *("channel", "deadline", "grant", "inline", "is_large", "is_relayed", "relay"),
+    *("channel", "crash", "deadline", "grant", "inline", "is_large", "is_relayed", "relay"),
     *("runner", "site_runner", "spend", "transaction"),
 }
 """Attributes of ``Context`` that tools have no use for."""
@@ -163,7 +173,7 @@ def tables() -> Tables:
     for name in ("Outcome", "CallResult", "ResourceResult", "PromptResult", "CompletionResult", "Notifications"):
         found[name] = own_members(name)
     found |= {f"command-{name}": _command(name) for name in COMMANDS}
-    found["listing-rules"] = listing_rules
+    found |= {"listing-rules": listing_rules, "limits": limits}
     found |= {"messages": messages.sections, "generated-tools": generated_tools.section}
     return found
 
@@ -177,6 +187,22 @@ def listing_rules() -> str:
         for rule in RULES
     ]
     return table(("rule", "directory", "severity", "what", "source"), rows)
+
+
+def limits() -> str:
+    """Return what clients and providers do not accept."""
+    from django_mcp.primitives.compatibility import LIMITS
+
+    rows = [
+        (
+            ", ".join(f"[{name}](https://{page})" for name, page in limit.by.items()),
+            limit.what % {"detail": "…"},
+            limit.kept or "–",
+            "yes" if limit.is_checked and (limit.find or limit.id in {"description", "object", "top-level"}) else "–",
+        )
+        for limit in LIMITS
+    ]
+    return table(("who", "does not accept", "generated tools", "W027"), rows)
 
 
 def sources(of_rule: Mapping[str, str]) -> str:

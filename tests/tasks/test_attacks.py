@@ -33,7 +33,7 @@ def two_questions(ctx: Context) -> str:
     return " ".join(each.data["name"] for each in answers if each.data)
 
 
-pytestmark = pytest.mark.postgresql
+pytestmark = [pytest.mark.postgresql, pytest.mark.mariadb]
 
 
 # Answers
@@ -175,7 +175,7 @@ def test_a_question_that_cannot_be_saved_ends_the_task(
     monkeypatch.setattr(store, "ask", refuse)
     add(server, two_questions)
     failed = client.become(client.call("work"), "failed")
-    assert failed["error"]["message"] == "Internal server error."
+    assert failed["error"]["message"].startswith("Internal server error.")
     assert "no such text" in caplog.text
 
 
@@ -234,7 +234,8 @@ def test_a_task_that_could_not_be_begun_is_not_held_for_ever(
     add(server, lambda: "done", read_only=True, idempotent=True)
     task_id = client.call("work")
     assert client.text(task_id) == "done"
-    assert "the database is gone" in caplog.text
+    # The thread that failed logs after it has released the task, which another may end before.
+    eventually(lambda: "the database is gone" in caplog.text, "the error is not logged")
 
 
 # Stopping

@@ -14,7 +14,7 @@ from django.test import override_settings
 from django.utils import timezone
 
 from django_mcp import BaseAuthentication, Context, InvalidToken, MCPServer, Principal, RequestHead, tool
-from django_mcp.models import Event, Step, Task, TaskInput, ToolPolicy
+from django_mcp.models import ClientPolicy, Event, Step, Task, TaskInput
 from django_mcp.tasks import store
 from django_mcp.tasks.backends import start
 from tests.behaviour import users
@@ -238,7 +238,7 @@ def test_a_client_that_lost_the_tool_has_no_result_any_more(
     task_id = client.call("work")
     client.become(task_id, "completed")
     assert not is_unknown(client, task_id)
-    ToolPolicy.objects.create(client_id="a-client", decision="block")
+    ClientPolicy.objects.create(client_id="a-client", tools=[])
     assert is_unknown(client, task_id)
 
 

@@ -3,18 +3,23 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.conf import settings
 from django.core.cache import cache
 from django.test import override_settings
+from django.utils import timezone
 
 from django_mcp import Context, MCPServer, ToolError, tool
+from django_mcp.core.execution import slots_of
 from django_mcp.models import Step, Task
 from django_mcp.pubsub import once
 from django_mcp.pubsub.once import StepRecord
-from django_mcp.tasks import store
+from django_mcp.tasks import backends, store
+from django_mcp.tasks.backends import DjangoTasksBackend
+from django_mcp.tasks.backends import _pool as task_pool
 from django_mcp.tasks.worker import keeper
 from tests.behaviour.beside import beside
 from tests.behaviour.test_idempotency import ByHeader
@@ -106,13 +111,134 @@ def test_one_that_waits_for_its_turn_can_be_cancelled(
     first = client.call("work")
     gate.reached()
     second = client.call("work")
-    eventually(lambda: second in keeper._running, "it does not come to wait")
+    eventually(lambda: slots_of(server.tools["work"])._waiting, "it does not come to wait")
     client.cancel(second)
     client.become(second, "cancelled")
     gate.open()
     assert client.text(first) == "done"
     assert client.run("work") == "done"
     assert len(runs) == 2
+
+
+def test_tasks_that_wait_for_their_turn_hold_up_no_others(server: MCPServer, client: TaskClient, gate: Gate) -> None:
+    """Even if there are more of them than threads."""
+
+    def work() -> str:
+        gate.wait()
+        return "done"
+
+    add(server, work, concurrency_limit=1, read_only=True)
+    tool(server=server, name="other", task="optional", read_only=True)(lambda: "at once")
+    waiting = [client.call("work") for _ in range(settings.DJANGO_MCP.get("TASK_THREADS", 4) + 2)]
+    gate.reached()
+    assert client.run("other") == "at once"
+    assert {client.get(each)["status"] for each in waiting} == {"working"}
+    gate.open()
+    assert [client.text(each) for each in waiting] == ["done"] * len(waiting)
+
+
+def test_tasks_and_calls_of_a_tool_have_their_turn_in_the_order_of_arrival(
+    server: MCPServer, client: TaskClient, gate: Gate, runs: list[Any]
+) -> None:
+    def work(name: str) -> str:
+        runs.append(name)
+        gate.wait()
+        return name
+
+    add(server, work, concurrency_limit=1, read_only=True)
+    queue = slots_of(server.tools["work"])._waiting
+    made = [client.call("work", name="first")]
+    gate.reached()
+    for number, name in enumerate(["second", "third", "fourth"], 1):
+        made.append(client.call("work", name=name))
+        eventually(lambda number=number: len(queue) == number, "it does not come to wait")
+    gate.open()
+    assert [client.text(each) for each in made] == runs == ["first", "second", "third", "fourth"]
+
+
+def test_a_task_that_waits_for_its_turn_is_leased_to_its_process_and_has_had_no_try(
+    server: MCPServer, client: TaskClient, gate: Gate
+) -> None:
+    """So another process starts it anew if this one dies."""
+
+    def work() -> str:
+        gate.wait()
+        return "done"
+
+    add(server, work, concurrency_limit=1, read_only=False)
+    first, second = client.call("work"), client.call("work")
+    eventually(lambda: slots_of(server.tools["work"])._waiting, "it does not come to wait")
+    waiting = Task.objects.exclude(worker="x").filter(worker="").get()
+    assert waiting.task_id in {first, second}
+    assert (waiting.attempts, waiting.status) == (0, "working")
+    assert waiting.lease > timezone.now()
+    assert keeper.holds(waiting.task_id)
+    gate.open()
+    assert [client.text(each) for each in (first, second)] == ["done"] * 2
+
+
+class Queue:
+    """A queue of Django's Tasks framework, and the task in it."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, dict[str, Any]]] = []
+
+    def using(self, **options: Any) -> Any:
+        return SimpleNamespace(enqueue=lambda task_id: self.sent.append((task_id, options)))
+
+
+@pytest.mark.parametrize("defers", [True, False])
+def test_a_worker_puts_a_task_back_into_the_queue_while_its_tool_has_no_free_slot(
+    server: MCPServer, client: TaskClient, monkeypatch: pytest.MonkeyPatch, runs: list[Any], defers: bool
+) -> None:
+    queue = Queue()
+    monkeypatch.setattr(DjangoTasksBackend, "task", queue)
+    monkeypatch.setattr(backends, "backend", lambda _: SimpleNamespace(supports_defer=defers))
+    monkeypatch.setattr(backends.time, "sleep", runs.append)
+    monkeypatch.setattr("django_mcp.tasks.api.task_backend", lambda: DjangoTasksBackend("queue"))
+    monkeypatch.setattr(backends, "task_backend", lambda: DjangoTasksBackend("queue"))
+    add(server, lambda: "done", concurrency_limit=1, read_only=True)
+    task_id, worker = client.call("work"), DjangoTasksBackend("queue")
+    slots = slots_of(server.tools["work"])
+    assert slots.take()
+
+    worker.run(task_id)
+    [_, (again, options)] = queue.sent
+    task = Task.objects.get(task_id=task_id)
+    assert again == task_id
+    assert (task.status, task.worker, task.attempts, task.lease) == ("working", "", 0, None)
+    assert ("run_after" in options, runs) == ((True, []) if defers else (False, [1]))
+
+    client.cancel(client.call("work"))
+    worker.run(queue.sent[-1][0])
+    assert len(queue.sent) == 3, "what was cancelled is not queued again"
+
+    slots.give_back()
+    worker.run(task_id)
+    assert client.text(task_id) == "done"
+    assert slots.take(), "the slot is given back"
+    slots.give_back()
+
+
+def test_a_task_whose_thread_cannot_be_started_fails_and_is_not_kept(
+    server: MCPServer, client: TaskClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    add(server, lambda: "done", concurrency_limit=1, read_only=True)
+    task_pool().close()
+
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name.startswith("django-mcp-task-"):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        task_id = client.call("work")
+    client.become(task_id, "failed")
+    assert not keeper.holds(task_id)
+    assert client.run("work") == "done"
 
 
 def test_the_time_of_a_call_is_not_that_of_a_task(server: MCPServer, client: TaskClient, kind: str) -> None:
@@ -180,6 +306,20 @@ def test_a_repeated_call_has_the_task_of_the_first(
     assert Task.objects.count() == 3
     eventually(lambda: Task.objects.filter(status="completed").count() == 3)
     assert runs == ["Emma"] * 3
+
+
+def test_a_repeated_call_has_the_result_though_the_first_task_was_deleted_earlier(
+    server: MCPServer, client: TaskClient, kind: str, runs: list[Any]
+) -> None:
+    """TASK_TTL, or the time that the client asked for, may be shorter than IDEMPOTENCY_TTL."""
+    ordering(server, kind, runs)
+    first = client.call("work", meta=OURS, book="Emma")
+    assert client.ended(first)["structuredContent"] == {"number": 1}
+    Task.objects.all().delete()
+    second = client.call("work", meta=OURS, book="Emma")
+    assert second != first
+    assert client.ended(second)["structuredContent"] == {"number": 1}
+    assert runs == ["Emma"]
 
 
 @pytest.mark.parametrize("server", ["public"], indirect=True)

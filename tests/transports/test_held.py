@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from django_mcp.core.principal import Principal
 from django_mcp.pubsub import follower
 from django_mcp.pubsub.event_store import Entry
 from django_mcp.pubsub.follower import Follower, Subscription
+from django_mcp.revisions import subscriptions
 from django_mcp.revisions.base import Event
-from django_mcp.revisions.subscriptions import ParkedStream
+from django_mcp.revisions.subscriptions import ParkedStream, SlotStream, StreamSlot
 from django_mcp.transports import sse
 from django_mcp.transports.sse import HeldStream
 
@@ -27,7 +29,7 @@ class Echo(ParkedStream):
         self.at_once: list[int] = []
 
     async def begin(self) -> AsyncGenerator[Event, None]:
-        self.subscription = Subscription(Follower(asyncio.get_running_loop()), ["topic"], None)
+        self.subscription = Subscription(Follower(), ["topic"], None)
         yield Event(b"first")
 
     async def tell(self, entries: Sequence[Entry]) -> Sequence[Event]:
@@ -99,6 +101,20 @@ def played(act: Callable[[Connection], Coroutine[Any, Any, None]], stream: Echo 
     return asyncio.run(play())
 
 
+def test_the_slot_of_a_stream_that_never_began_is_given_back() -> None:
+    """Not only once the garbage collector finds it."""
+
+    async def events() -> AsyncGenerator[Event, None]:
+        yield Event(b"never")
+
+    slots = [StreamSlot(Principal("public", "", None)) for _ in range(2)]
+    parked = Echo()
+    parked.slot = slots[0]
+    for stream in (parked, SlotStream(events(), slots[1])):
+        asyncio.run(stream.aclose())
+    assert not subscriptions._open
+
+
 def test_a_silent_stream_is_one_task_and_what_it_says_comes_from_another_that_ends() -> None:
     async def act(connection: Connection) -> None:
         await asyncio.sleep(0)
@@ -144,13 +160,14 @@ def test_it_ends_without_them_where_it_says_so_itself() -> None:
     assert "farewell" not in connection.body
 
 
-def test_what_goes_wrong_is_raised_where_the_server_sees_it() -> None:
+def test_what_goes_wrong_ends_the_stream_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def act(connection: Connection) -> None:
         connection.log("one")
         await asyncio.wait([connection.holding], timeout=WITHIN)
 
-    with pytest.raises(ZeroDivisionError):
-        played(act, Echo(ZeroDivisionError()))
+    connection = played(act, Echo(ZeroDivisionError()))
+    assert connection.ended
+    assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [ZeroDivisionError]
 
 
 def test_a_server_that_cancels_it_has_its_way() -> None:

@@ -13,7 +13,6 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.core.checks import run_checks
-from django.core.exceptions import ImproperlyConfigured
 from django.core.handlers.asgi import ASGIHandler
 from django.test import Client as DjangoClient
 from django.test import override_settings
@@ -23,7 +22,7 @@ import django_mcp.urls
 from django_mcp import BaseAuthentication, Context, MCPServer, Principal, RequestHead, conf, resource, tool
 from django_mcp.models import Call, Event, Session
 from django_mcp.pubsub.follower import end_streams
-from django_mcp.revisions.legacy import http_sse
+from django_mcp.revisions.legacy import http_sse, streams
 from django_mcp.transports.asgi import MCPApplication
 from tests import referee
 from tests.clients import no_django
@@ -312,6 +311,7 @@ def test_calls_run_beside_each_other(workers: list[Worker]) -> None:
     slow = listener.begin("tools/call", {"name": "wait"})
     assert listener.call("hurry") == "done"
     assert not any(each.get("id") == slow for each in listener.heard)
+    listener.notify("notifications/cancelled", requestId=slow)
 
 
 def test_a_cancelled_call_is_never_answered(workers: list[Worker]) -> None:
@@ -358,6 +358,15 @@ def test_a_subscription_made_before_the_end_of_the_handshake_counts(alone: Worke
     eventually(updated, "no change was heard")
 
 
+def test_the_end_of_the_handshake_is_stored_once(workers: list[Worker]) -> None:
+    listener = Listener(workers)
+    listener.initialize()
+    for _ in range(5):
+        listener.notify("notifications/initialized")
+    assert listener.call("hurry") == "done"
+    assert Event.objects.filter(topic__startswith="sse:", data="initialized").count() == 1
+
+
 # Sessions
 
 
@@ -402,6 +411,20 @@ def test_a_caller_with_too_many_open_streams_is_refused_another(server: MCPServe
         refused = worker.to("GET", "/test/mcp/sse", {"accept": "text/event-stream"}).done()
         assert refused.status == 429
         assert Session.objects.count() == 1
+
+
+def test_a_call_that_asks_beyond_the_limit_ends_with_an_error(server: MCPServer, open_database: None) -> None:
+    with site(**ON, MAX_STREAMS_PER_CALLER=2), Worker(server, "asgi") as worker:
+        listener = Listener([worker], "2025-06-18")
+        listener.initialize()
+        asked = [listener.begin("tools/call", {"name": "ask", "arguments": {}}) for _ in range(2)]
+        questions = [listener.told("elicitation/create") for _ in asked]
+        refused = listener.request("tools/call", {"name": "ask", "arguments": {}})
+        assert refused["error"]["message"].startswith("You have 2 open streams, the maximum.")
+        eventually(lambda: Call.objects.filter(status=Call.Status.ASKING).count() == 2, "the refused call still waits")
+        for question in questions:
+            listener.send({"jsonrpc": "2.0", "id": question["id"], "result": YES})
+        assert listener.call("hurry") == "done"
 
 
 def test_an_idle_stream_keeps_itself_and_its_session_alive(server: MCPServer, open_database: None) -> None:
@@ -519,8 +542,7 @@ def test_the_setting_is_true_or_false(subtests: pytest.Subtests) -> None:
         with subtests.test(value=value), override_settings(DJANGO_MCP=own):
             (finding,) = [each for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.E003"]
             assert finding.msg == f"DJANGO_MCP['HTTP_SSE'] must be True or False, not {value!r}."
-            with pytest.raises(ImproperlyConfigured, match="HTTP_SSE"):
-                conf.settings.HTTP_SSE  # noqa: B018 - reading it is the test
+            assert conf.settings.HTTP_SSE is False
 
 
 # What should not happen
@@ -551,13 +573,13 @@ def test_a_stream_that_cannot_be_read_ends_all_of_it(
 ) -> None:
     """A client that misses messages must notice; it connects again."""
 
-    async def broken(*_: Any) -> Any:
+    async def broken(*_: object) -> Any:
         raise RuntimeError("no more")
         yield
 
     listener = Listener([alone])
     listener.initialize()
-    monkeypatch.setattr(http_sse, "tail", broken)
+    monkeypatch.setattr(streams, "tail", broken)
     listener.begin("tools/call", {"name": "report"})
     listener.stream.done()
     assert "an HTTP+SSE stream failed" in caplog.text

@@ -1,10 +1,8 @@
-"""Callers who come together with the same credential are looked up together, and nobody is given what is older than
-their request.
-"""
+"""Requests with the same credential share a lookup, and nobody is given what is older than their request."""
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
@@ -15,10 +13,10 @@ from django.db import OperationalError
 
 from django_mcp.auth.api_keys import APIKeyAuthentication
 from django_mcp.auth.base import BaseAuthentication, InvalidToken, RequestHead
-from django_mcp.core.concurrency import shared_pool
+from django_mcp.core.concurrency import NoThread, Pool, shared_pool
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
-from django_mcp.transports.authentication import MAX_TURNS, Lookups, find_caller
+from django_mcp.transports.authentication import Lookups, find_caller
 
 WITHIN = 10
 """Seconds that nothing here takes."""
@@ -30,120 +28,102 @@ class Lookup:
     def __init__(self) -> None:
         self.begun = 0
         self.found: Any = None
-        self.asked: list[list[str]] = []
         self.starts = threading.Semaphore(0)
         self.may_end = threading.Semaphore(0)
 
-    def __call__(self, heads: Sequence[RequestHead]) -> list[Any]:
+    def __call__(self) -> Any:
         self.begun += 1
-        self.asked.append([head.host for head in heads])
         seen = self.found  # as a query sees what is there when it begins
         self.starts.release()
         assert self.may_end.acquire(timeout=WITHIN)
-        return [seen(head.host) if callable(seen) else seen for head in heads]
+        if isinstance(seen, Exception):
+            raise seen
+        return seen
 
     async def has_started(self) -> None:
         assert await asyncio.to_thread(self.starts.acquire, timeout=WITHIN)
 
 
-def head_of(host: str) -> RequestHead:
-    return RequestHead("POST", {}, host, lambda: True, lambda: None)
-
-
-async def asks(lookups: Lookups, find: Any, asked: str = "key", group: str = "group", most: int = 1) -> Any:
-    async with asyncio.timeout(WITHIN):
-        return await lookups.find(shared_pool(), group, asked, head_of(asked), find, most)
+@pytest.fixture
+def pool() -> Iterator[Pool]:
+    """Two threads, as the package's own reads have."""
+    pool = Pool(2)
+    yield pool
+    pool.close()
 
 
 def caller(name: str) -> Principal:
     return Principal(kind="api_key", id=name, user=SimpleNamespace(name=name))
 
 
-def run(test: Callable[[Lookups, Lookup], Coroutine[Any, Any, None]]) -> Lookup:
-    find = Lookup()
+Test = Callable[[Lookups, Lookup], Coroutine[Any, Any, None]]
+
+
+def run(test: Test) -> tuple[Lookups, Lookup]:
+    lookups, find = Lookups(), Lookup()
 
     async def within() -> None:
         async with asyncio.timeout(WITHIN):
-            await test(Lookups(), find)
+            await test(lookups, find)
 
     asyncio.run(within())
-    return find
+    assert lookups._queued == {}
+    return lookups, find
 
 
-async def begun(lookups: Lookups, find: Lookup, count: int) -> list[asyncio.Task[Any]]:
-    tasks = [asyncio.create_task(asks(lookups, find)) for _ in range(count)]
+async def begun(
+    lookups: Lookups, pool: Pool, find: Callable[[], Any], count: int, credential: str = "key"
+) -> list[asyncio.Task[Any]]:
+    tasks = [asyncio.create_task(lookups.find(pool, credential, find)) for _ in range(count)]
     await asyncio.sleep(0)  # each runs until it waits
     return tasks
 
 
-def test_those_who_come_during_a_lookup_share_the_next_one() -> None:
+async def occupied(pool: Pool) -> threading.Event:
+    """Keep all threads of the pool busy until the event is set, so that lookups wait."""
+    gate, together = threading.Event(), threading.Barrier(pool.size + 1)
+    for _ in range(pool.size):
+        pool.begin(lambda: (together.wait(WITHIN), gate.wait(WITHIN)))
+    await asyncio.to_thread(together.wait, WITHIN)
+    return gate
+
+
+def test_requests_share_a_lookup_that_waits_for_a_thread(pool: Pool) -> None:
+    async def test(lookups: Lookups, find: Lookup) -> None:
+        find.found = caller("it")
+        free = await occupied(pool)
+        requests = [*await begun(lookups, pool, find, 3), *await begun(lookups, pool, find, 2)]
+        find.may_end.release()
+        free.set()
+        assert {each.id for each in await asyncio.gather(*requests)} == {"it"}
+
+    assert run(test)[1].begun == 1
+
+
+def test_requests_that_come_during_a_lookup_share_the_next_one(pool: Pool) -> None:
     async def test(lookups: Lookups, find: Lookup) -> None:
         find.found = caller("before")
-        (first,) = await begun(lookups, find, 1)
+        first = await begun(lookups, pool, find, 1)
         await find.has_started()
-        others = await begun(lookups, find, 5)
+        second = await begun(lookups, pool, find, 1)
+        await find.has_started()  # both threads are busy
+        others = await begun(lookups, pool, find, 5)
         find.found = caller("after")
-        find.may_end.release(2)
-        assert (await first).id == "before"
+        find.may_end.release(3)
+        assert {each.id for each in await asyncio.gather(*first, *second)} == {"before"}
         assert {each.id for each in await asyncio.gather(*others)} == {"after"}
 
-    assert run(test).begun == 2
+    assert run(test)[1].begun == 3
 
 
-def test_those_who_come_in_one_turn_of_the_loop_share_the_first() -> None:
+def test_what_was_revoked_while_another_request_is_looked_up_opens_nothing(pool: Pool) -> None:
     async def test(lookups: Lookups, find: Lookup) -> None:
         find.found = caller("it")
-        all_of_them = await begun(lookups, find, 4)
-        find.may_end.release()
-        assert {each.id for each in await asyncio.gather(*all_of_them)} == {"it"}
-
-    assert run(test).begun == 1
-
-
-def test_those_who_come_a_turn_after_several_others_share_their_lookup() -> None:
-    async def test(lookups: Lookups, find: Lookup) -> None:
-        find.found = caller("it")
-        first = await begun(lookups, find, 2)
-        later = await begun(lookups, find, 1)
-        find.may_end.release()
-        assert {each.id for each in await asyncio.gather(*first, *later)} == {"it"}
-
-    assert run(test).begun == 1
-
-
-def test_whoever_comes_alone_is_looked_up_at_once() -> None:
-    async def test(lookups: Lookups, find: Lookup) -> None:
-        find.found = caller("it")
-        first = await begun(lookups, find, 1)
-        later = await begun(lookups, find, 1)
-        find.may_end.release(2)
-        await asyncio.gather(*first, *later)
-
-    assert run(test).begun == 2
-
-
-def test_a_lookup_begins_though_more_come_in_every_turn() -> None:
-    async def test(lookups: Lookups, find: Lookup) -> None:
-        find.found = caller("it")
-        early = await begun(lookups, find, 2)
-        late: list[asyncio.Task[Any]] = []
-        while len(lookups._waiting[next(iter(lookups._waiting))]) == len(early) + len(late):
-            late += await begun(lookups, find, 1)
-        assert len(late) == MAX_TURNS + 1
-        find.may_end.release(2)
-        await asyncio.gather(*early, *late)
-
-    assert run(test).begun == 2
-
-
-def test_what_was_revoked_while_another_request_is_looked_up_opens_nothing() -> None:
-    async def test(lookups: Lookups, find: Lookup) -> None:
-        find.found = caller("it")
-        (first,) = await begun(lookups, find, 1)
+        (first,) = await begun(lookups, pool, find, 1)
         await find.has_started()
         find.found = InvalidToken()
-        late = await begun(lookups, find, 3)
-        find.may_end.release(2)
+        late = await begun(lookups, pool, find, 3)
+        find.may_end.release(4)
         assert (await first).id == "it"
         for each in late:
             with pytest.raises(InvalidToken):
@@ -152,31 +132,57 @@ def test_what_was_revoked_while_another_request_is_looked_up_opens_nothing() -> 
     run(test)
 
 
-def test_each_has_a_user_of_its_own() -> None:
+def test_a_thousand_requests_are_never_given_what_is_older_than_they_are(pool: Pool) -> None:
+    """A key is revoked and given back all the time; each request knows the state when it came."""
+    state = iter(range(10**9))
+    now = [0]
+
+    def look_up() -> Principal:
+        return caller(str(now[0]))
+
+    async def ask(lookups: Lookups) -> None:
+        came = now[0] = next(state)
+        found = await lookups.find(pool, "key", look_up)
+        assert int(found.id) >= came
+
     async def test(lookups: Lookups, find: Lookup) -> None:
-        find.found = caller("it")
-        (first,) = await begun(lookups, find, 1)
-        await find.has_started()
-        others = await begun(lookups, find, 3)
-        find.may_end.release(2)
-        await first
-        users = [each.user for each in await asyncio.gather(*others)]
-        users[0].name = "changed by a tool"
-        assert [each.name for each in users] == ["changed by a tool", "it", "it"]
+        for _ in range(100):
+            await asyncio.gather(*(ask(lookups) for _ in range(10)))
 
     run(test)
 
 
-def test_what_is_kept_with_one_copy_of_a_user_is_not_seen_by_another() -> None:
+def test_each_has_a_user_of_its_own_even_if_the_first_changes_it_at_once(pool: Pool) -> None:
+    async def test(lookups: Lookups, find: Lookup) -> None:
+        find.found = caller("it")
+
+        async def change() -> str:
+            user = (await lookups.find(pool, "key", find)).user
+            user.name += ", changed by a tool"
+            return user.name
+
+        free = await occupied(pool)
+        requests = [asyncio.create_task(change()) for _ in range(3)]
+        await asyncio.sleep(0)
+        find.may_end.release()
+        free.set()
+        assert await asyncio.gather(*requests) == ["it, changed by a tool"] * 3
+
+    assert run(test)[1].begun == 1
+
+
+def test_what_is_kept_with_one_copy_of_a_user_is_not_seen_by_another(pool: Pool) -> None:
     users: list[User] = []
     user = User(pk=1, username="it")
     user._state.db, user._state.adding = "default", False
 
     async def test(lookups: Lookups, find: Lookup) -> None:
         find.found = Principal(kind="api_key", id="it", user=user)
-        asked = await begun(lookups, find, 3)
+        free = await occupied(pool)
+        requests = await begun(lookups, pool, find, 3)
         find.may_end.release()
-        users.extend(each.user for each in await asyncio.gather(*asked))
+        free.set()
+        users.extend(each.user for each in await asyncio.gather(*requests))
 
     run(test)
     users[1].username = "changed by a tool"
@@ -192,102 +198,97 @@ def test_what_is_kept_with_one_copy_of_a_user_is_not_seen_by_another() -> None:
     assert users[2] == users[0]
 
 
-def test_other_keys_wait_for_nobody() -> None:
+def test_other_credentials_wait_for_nobody(pool: Pool) -> None:
     async def test(lookups: Lookups, find: Lookup) -> None:
-        slow = asyncio.create_task(asks(lookups, find, group="slow"))
+        (slow,) = await begun(lookups, pool, find, 1, "slow")
         await find.has_started()
-        assert (await asks(lookups, lambda _: [caller("other")], group="other")).id == "other"
+        (other,) = await begun(lookups, pool, lambda: caller("other"), 1, "other")
+        assert (await other).id == "other"
         find.may_end.release()
         await slow
 
     run(test)
 
 
-def test_whoever_leaves_takes_nobody_along() -> None:
+def test_whoever_leaves_takes_nobody_along(pool: Pool, subtests: pytest.Subtests) -> None:
+    for leaves in ([0], [1], [0, 1]):
+
+        async def test(lookups: Lookups, find: Lookup, leaves: list[int] = leaves) -> None:
+            find.found = caller("it")
+            free = await occupied(pool)
+            requests = await begun(lookups, pool, find, 3)
+            for number in leaves:
+                requests[number].cancel()
+            await asyncio.sleep(0)
+            find.may_end.release()
+            free.set()
+            assert (await requests[2]).id == "it"
+            assert [each.cancelled() for each in requests] == [number in leaves for number in range(3)]
+
+        with subtests.test(leaves=leaves):
+            assert run(test)[1].begun == 1
+
+
+def test_nothing_is_left_when_all_have_left_and_the_lookup_fails(pool: Pool) -> None:
+    unheard: list[Any] = []
+
     async def test(lookups: Lookups, find: Lookup) -> None:
-        find.found = caller("it")
-        (first,) = await begun(lookups, find, 1)
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
+        find.found = InvalidToken()
+        requests = await begun(lookups, pool, find, 2)
         await find.has_started()
-        leaving, staying = await begun(lookups, find, 2)
-        leaving.cancel()
-        first.cancel()
-        await asyncio.wait([first, leaving])
+        for each in requests:
+            each.cancel()
+        await asyncio.wait(requests)
         find.may_end.release(2)
-        assert (await staying).id == "it"
-        assert first.cancelled()
-        assert leaving.cancelled()
+        assert (await lookups.find(pool, "key", lambda: caller("new"))).id == "new"
 
-    assert run(test).begun == 2
+    run(test)
+    assert unheard == []
 
 
-def test_nobody_is_looked_for_when_all_have_left() -> None:
+def test_all_who_share_a_lookup_hear_of_its_error_and_later_ones_do_not(pool: Pool) -> None:
     async def test(lookups: Lookups, find: Lookup) -> None:
-        (first,) = await begun(lookups, find, 1)
-        await find.has_started()
-        (leaving,) = await begun(lookups, find, 1)
-        leaving.cancel()
+        find.found = OperationalError()
+        free = await occupied(pool)
+        requests = await begun(lookups, pool, find, 3)
         find.may_end.release()
-        await first
-        assert (await asks(lookups, lambda _: [caller("new")])).id == "new"
-
-    assert run(test).begun == 1
-
-
-def test_different_ones_are_looked_up_together_where_that_can_be_done() -> None:
-    async def test(lookups: Lookups, find: Lookup) -> None:
-        find.found = caller
-        names = ["a", "b", "c", "b", "d"]
-        first = asyncio.create_task(asks(lookups, find, "first", most=3))
-        await find.has_started()
-        others = [asyncio.create_task(asks(lookups, find, name, most=3)) for name in names]
-        await asyncio.sleep(0)
-        find.may_end.release(3)
-        assert (await first).id == "first"
-        found = await asyncio.gather(*others)
-        assert [each.id for each in found] == names
-        assert found[1].user is not found[3].user
-        assert find.asked == [["first"], ["a", "b", "c"], ["d"]]
-
-    assert run(test).begun == 3
-
-
-def test_what_is_bad_about_one_is_told_to_nobody_else() -> None:
-    async def test(lookups: Lookups, find: Lookup) -> None:
-        find.found = lambda name: InvalidToken() if name == "bad" else caller(name)
-        first = asyncio.create_task(asks(lookups, find, "first", most=9))
-        await find.has_started()
-        others = [asyncio.create_task(asks(lookups, find, name, most=9)) for name in ("good", "bad")]
-        await asyncio.sleep(0)
-        find.may_end.release(2)
-        await first
-        good, bad = await asyncio.gather(*others, return_exceptions=True)
-        assert good.id == "good"  # type: ignore[union-attr]
-        assert isinstance(bad, InvalidToken)
+        free.set()
+        for found in await asyncio.gather(*requests, return_exceptions=True):
+            assert isinstance(found, OperationalError)
+        assert (await lookups.find(pool, "key", lambda: caller("new"))).id == "new"
 
     run(test)
 
 
-def test_all_are_told_where_nobody_could_be_looked_up() -> None:
-    def away(heads: Sequence[RequestHead]) -> Any:
-        raise OperationalError(len(heads))
+def test_a_lookup_for_which_no_thread_can_be_started_fails_alone(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise NoThread
 
-    async def test() -> None:
-        lookups = Lookups()
-        asking = [asks(lookups, away, name, most=9) for name in "abc"]
-        for found in await asyncio.gather(*asking, return_exceptions=True):
-            assert isinstance(found, OperationalError)
+    async def test(lookups: Lookups, find: Lookup) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(Pool, "_start", refuse)
+            for credential in ("key", "other"):
+                with pytest.raises(NoThread):
+                    await lookups.find(pool, credential, find)
+        for credential in ("key", "other"):
+            assert (await lookups.find(pool, credential, lambda: caller("it"))).id == "it"
 
-    asyncio.run(test())
+    assert run(test)[1].begun == 0
 
 
-def test_a_loop_shares_with_no_other_one() -> None:
+def test_a_loop_shares_with_no_other_one(pool: Pool) -> None:
     find, lookups = Lookup(), Lookups()
     find.found = caller("first")
 
+    async def asks(find: Callable[[], Any]) -> Any:
+        async with asyncio.timeout(WITHIN):
+            return await lookups.find(pool, "key", find)
+
     with ThreadPoolExecutor(1) as thread:
-        waiting = thread.submit(asyncio.run, asks(lookups, find))
+        waiting = thread.submit(asyncio.run, asks(find))
         assert find.starts.acquire(timeout=WITHIN)
-        found = asyncio.run(asks(lookups, lambda _: [caller("meanwhile")]))
+        found = asyncio.run(asks(lambda: caller("meanwhile")))
         find.may_end.release()
         assert [found.id, waiting.result().id] == ["meanwhile", "first"]
 
@@ -303,7 +304,7 @@ class Recognises(BaseAuthentication):
         name = head.headers.get(self.header)
         return caller(name) if name else None
 
-    def shown(self, head: RequestHead) -> str | None:
+    def credential_key(self, head: RequestHead) -> str | None:
         return head.headers.get(self.header, "") if self.tells else None
 
 
@@ -349,21 +350,18 @@ class Further(OnlyFromInside):
 
 
 class Tells(OnlyFromInside):
-    def shown(self, head: RequestHead) -> tuple[str, ...]:
-        return (*APIKeyAuthentication().shown(head), head.headers.get("x-inside", ""))
+    def credential_key(self, head: RequestHead) -> tuple[str, ...]:
+        return (*APIKeyAuthentication().credential_key(head), head.headers.get("x-inside", ""))
 
 
 def test_of_one_that_looks_at_more_each_request_is_looked_up_for_itself(subtests: pytest.Subtests) -> None:
     for kind in [OnlyFromInside, MixedIn, Further]:
         with subtests.test(kind=kind):
             head = RequestHead("POST", {"x-api-key": "mcp_key_x"}, "testserver", lambda: True, lambda: None)
-            assert kind().shown(head) is None
-            assert kind.most_together == 1
+            assert kind().credential_key(head) is None
 
 
 def test_one_that_says_what_it_looks_at_shares_lookups_of_just_that() -> None:
     head = RequestHead("POST", {"x-api-key": "k", "x-inside": "1"}, "testserver", lambda: True, lambda: None)
-    assert Tells().shown(head) == ("k", "1")
-    assert Tells.most_together == 1
-    assert APIKeyAuthentication.most_together > 1
-    assert APIKeyAuthentication().shown(head) == ("k",)
+    assert Tells().credential_key(head) == ("k", "1")
+    assert APIKeyAuthentication().credential_key(head) == ("k",)

@@ -64,6 +64,7 @@ def kept(local_database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
     def get(version: str) -> Pipe:
         if version not in pipes:
             pipes[version] = Pipe(local_database, folder / version, version, capabilities=FORM)
+            pipes[version].reading.name += " (kept by tests)"
             if version != MODERN:
                 pipes[version].initialize()
         return pipes[version]
@@ -244,6 +245,23 @@ def test_a_user_is_asked_and_the_answer_is_used(pipe: Pipe) -> None:
         pipe.send({"jsonrpc": "2.0", "id": question["id"], "result": answer})
     assert question["params"]["message"] == "Who are you?"
     assert "ada@example.com" in pipe.answer(request_id)["result"]["content"][0]["text"]
+
+
+def test_an_answer_that_is_sent_again_leaves_a_tool_free_that_runs_one_call_at_a_time(start: Start) -> None:
+    pipe = start(MODERN, capabilities=FORM)
+    params: Message = {"name": "pay", "arguments": {"to": "ada"}}
+
+    def answered() -> Message:
+        asked = pipe.answer(pipe.request("tools/call", params))["result"]
+        (key,) = asked["inputRequests"]
+        yes = {"action": "accept", "content": {"confirm": True}}
+        return {**params, "inputResponses": {key: yes}, "requestState": asked["requestState"]}
+
+    again = answered()
+    assert pipe.answer(pipe.request("tools/call", again))["result"]["content"][0]["text"] == "paid ada"
+    for _ in range(3):
+        assert "already used" in pipe.answer(pipe.request("tools/call", again))["error"]["message"]
+    assert pipe.answer(pipe.request("tools/call", answered()))["result"]["content"][0]["text"] == "paid ada"
 
 
 def test_one_question_after_the_other_reaches_a_client_with_a_handshake(start: Start) -> None:

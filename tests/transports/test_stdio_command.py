@@ -13,6 +13,7 @@ from tests.clients import MODERN
 from tests.transports.pipes import Pipe
 
 
+@pytest.mark.slow
 def test_a_process_discovers_calls_and_ends(open_database: None, tmp_path: Path) -> None:
     """All else of it is in ``test_stdio.py``, whose sites take longer to make."""
     pipe = Pipe(Path(connection.settings_dict["NAME"]), tmp_path / "errors")

@@ -95,7 +95,7 @@ CASES = [
     case("tuple[int, str]", tuple[int, str], [1, "a", 2]),
     case("dict[str, int]", dict[str, int], {"a": "two"}),
     case("Guest, a pydantic model", Guest, {"nmae": "Ann"}),
-    case("list[Guest]", list[Guest], '[{"name": "Ann"}]'),
+    case("list[Guest]", list[Guest], "Ann"),
     case("Point, a dataclass", Point, {"x": "east"}),
     case("Filter, a TypedDict", Filter, ["field"]),
     case(

@@ -3,10 +3,13 @@
 import asyncio
 import time
 
+from django.contrib.auth.models import User
 from pydantic import BaseModel
 
 from benchmarks.soak.site.models import Mark
 from django_mcp import APIKeyAuthentication, Context, MCPServer, ToolError, prompt, resource, tool
+from django_mcp.approvals.decisions import approve
+from django_mcp.models import Approval
 
 STEP = 0.05
 """Seconds between two looks at whether a call was given up."""
@@ -67,6 +70,35 @@ def ask_and_write(ctx: Context, uid: str) -> str:
     answer = ctx.elicit(f"Shall {uid} be written?", Reply, key="shall")
     Mark.objects.create(uid=uid)
     return f"wrote {uid} for {answer.data.value}"
+
+
+@tool(server=soak, destructive=False, policy="ask")
+def write_approved(uid: str) -> str:
+    """Write a row once a person has approved it."""
+    Mark.objects.create(uid=uid)
+    return f"wrote {uid}"
+
+
+@tool(server=soak, destructive=False)
+def decide(uid: str) -> str:
+    """Approve the call with an id, as another person does in the admin."""
+    pending = Approval.objects.filter(tool="write_approved", state=Approval.State.PENDING, arguments__contains=uid)
+    for approval in pending:
+        approve(approval, User.objects.get(username="approver"))
+    decided = Approval.objects.filter(tool="write_approved", arguments__contains=uid).exclude(
+        state=Approval.State.PENDING
+    )
+    return "decided" if decided.exists() else "nothing waits"
+
+
+@tool(server=soak, destructive=False, task="required")
+def work(ctx: Context, uid: str) -> str:
+    """Write a row in the background, not at once."""
+    for number in range(1, 5):
+        ctx.report_progress(number, 4)
+        time.sleep(STEP)
+    Mark.objects.create(uid=uid)
+    return f"worked {uid}"
 
 
 @tool(server=soak, read_only=True)

@@ -31,6 +31,10 @@ DJANGO_MCP = {
     "RATE_LIMIT": "1000000/m",
     # Streams and questions are over in seconds here; what is kept for them is to reach its steady state soon.
     "ELICITATION_TTL": 60,
+    # Shorter than clients wait: who waits longer repeats the call, and who asks for a task hears that its worker died.
+    "APPROVAL_WAIT_TIMEOUT": 15.0,
+    "TASK_LEASE_TTL": 5.0,
+    "KEEP_ALIVE_INTERVAL": 5.0,
 }
 
 LOGGING = {

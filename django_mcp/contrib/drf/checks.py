@@ -7,7 +7,7 @@ from django.core.checks import CheckMessage, Error, register
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext as _
 
-from django_mcp.contrib.drf.operations import addresses, missing
+from django_mcp.contrib.drf.operations import Operation, addresses, missing, relatives
 from django_mcp.contrib.drf.requests import Endpoint
 from django_mcp.core.server import every_server
 
@@ -19,7 +19,7 @@ def check_addresses(app_configs: Sequence[Any] | None, **options: Any) -> list[C
         Error(
             _("The tool %(tool)r on %(server)r cannot reach its view. %(missing)s")
             % {"tool": tool.name, "server": server, "missing": missing(endpoint.operation, known)},
-            hint=_("Add the view to the URLconf, or set version=… or mounted=False."),
+            hint=_way_out(endpoint.operation),
             id="django_mcp.E028",
         )
         for server in every_server()
@@ -27,6 +27,37 @@ def check_addresses(app_configs: Sequence[Any] | None, **options: Any) -> list[C
         if isinstance(endpoint := getattr(tool, "endpoint", None), Endpoint) and endpoint.mounted
         for known in _unreachable(endpoint)
     ]
+
+
+@register("django_mcp")
+def check_arguments(app_configs: Sequence[Any] | None, **options: Any) -> list[CheckMessage]:  # noqa: ARG001
+    """Check that each name in ``arguments=`` of ``drf_tools`` is one of an operation."""
+    declared: dict[int, tuple[Any, set[str], list[str]]] = {}
+    for server in every_server():
+        for tool in server.tools.values():
+            if isinstance(endpoint := getattr(tool, "endpoint", None), Endpoint) and tool.find_failure() is None:
+                told = endpoint.described.told
+                found = declared.setdefault(id(told), (told, set(), []))
+                found[1].update(place.name for place in endpoint.described.arguments.places.values())
+                found[2].append(tool.name)
+    return [
+        Error(
+            _("arguments= of drf_tools renames %(name)r, which none of %(tools)s has.")
+            % {"name": name, "tools": ", ".join(tools)},
+            hint=_("They have %(known)s.") % {"known": ", ".join(sorted(known)) or _("no arguments")},
+            id="django_mcp.E064",
+        )
+        for told, known, tools in declared.values()
+        for name in told.arguments
+        if name not in known
+    ]
+
+
+def _way_out(operation: Operation) -> str:
+    general = _("Add the view to the URLconf, or set version=… or mounted=False.")
+    if not (routed := relatives(operation)):
+        return general
+    return general + " " + _("Or publish %(views)s, which is in the URLconf.") % {"views": ", ".join(routed)}
 
 
 def _unreachable(endpoint: Endpoint) -> Iterator[Any]:

@@ -96,6 +96,35 @@ class Operation:
         """True if it is read-only."""
         return self.method == "GET"
 
+    @property
+    def is_own_handler(self) -> bool:
+        """True if the handler is that of REST framework's mixins and generic views."""
+        return str(next(self._written()).__module__).startswith("rest_framework.")
+
+    @property
+    def gets_object(self) -> bool:
+        """True if the handler calls the view's ``get_object``, itself or through ``super()``.
+
+        Others may find rows that ``get_object`` does not, such as those in the trash.
+        """
+        for written in self._written():
+            names = getattr(getattr(written, "__code__", None), "co_names", ())
+            if written.__module__.startswith("rest_framework.") or "get_object" in names:
+                return hasattr(self.view, "get_object")
+            if "super" not in names:
+                return False
+        return False
+
+    def _written(self) -> Iterator[Any]:
+        """Yield the undecorated handlers of the view's classes, the nearest first.
+
+        For a generic view those of the action, such as ``update``, which REST framework's ``put`` only calls.
+        """
+        nearest = getattr(inspect.unwrap(self.decorated), "__module__", "")
+        is_generic = self.handler in METHODS and nearest.startswith("rest_framework.")
+        name = self.action if is_generic else self.handler
+        yield from (inspect.unwrap(vars(cls)[name]) for cls in self.view.__mro__ if name in vars(cls))
+
     def parameters(self) -> Mapping[str, inspect.Parameter]:
         """Return the handler's parameters that are URL variables."""
         named = inspect.signature(self.function).parameters
@@ -249,6 +278,17 @@ def missing(operation: Operation, known: Sequence[Address]) -> str:
         "view": f"{operation.view.__module__}.{operation.view.__qualname__}",
         "has": has,
     }
+
+
+def relatives(operation: Operation) -> list[str]:
+    """Return the sorted names of subclasses and base classes of the view that the URLconf has for the operation."""
+    return sorted(
+        f"{view.__module__}.{view.__qualname__}"
+        for view, known in _by_view(get_resolver(get_urlconf())).items()
+        if view is not operation.view
+        and (issubclass(view, operation.view) or issubclass(operation.view, view))
+        and any(_leads_to(each.callback, operation) and _is_named(each.variables) for each in known)
+    )
 
 
 def addresses(operation: Operation, version: str | None) -> list[Address]:

@@ -1,9 +1,9 @@
 """Requests of ``drf_tools`` to a view, and its responses and errors as tool results."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, quote, urlsplit
@@ -13,10 +13,14 @@ from django.core.exceptions import NON_FIELD_ERRORS, FieldError, ObjectDoesNotEx
 from django.db import DataError, router
 from django.db.models import Model
 from django.http import Http404
+from django.utils.datastructures import MultiValueDict
 from pydantic_core import from_json
 from rest_framework.exceptions import APIException
-from rest_framework.parsers import BaseParser
+from rest_framework.fields import FileField, HiddenField, SerializerMethodField
+from rest_framework.parsers import BaseParser, FormParser, MultiPartParser
+from rest_framework.relations import HyperlinkedRelatedField, ManyRelatedField, StringRelatedField
 from rest_framework.response import Response
+from rest_framework.serializers import Serializer
 from rest_framework.settings import api_settings
 from rest_framework.status import (
     HTTP_204_NO_CONTENT,
@@ -31,17 +35,23 @@ from django_mcp import Context, ToolError, ToolResult
 from django_mcp.contrib.drf.operations import NoSuchURLError, Operation, place
 from django_mcp.contrib.openapi import LEFT_OUT, OperationArguments, Schema, Sent, as_text
 from django_mcp.core.database import rolled_back
+from django_mcp.core.request import require_same
 from django_mcp.integrations.http import (
     FORM,
     JSON,
     MULTIPART,
+    SAFE,
     Call,
     close,
     is_json,
     media_type,
     readable,
+    redecorated,
+    require_no_login,
+    row_preview,
     run_view,
     site_request,
+    target,
     tool_result,
 )
 from django_mcp.integrations.views import nothing_with
@@ -198,7 +208,7 @@ def _lines(body: Any, place: tuple[Any, ...], arguments: APIArguments, given: Ma
     match body:
         case dict():
             for key, inner in body.items():
-                is_number = str(key).isdecimal() and (place or arguments.whole is not None)
+                is_number = str(key).isdecimal() and len(str(key)) < 10 and (place or arguments.whole is not None)  # noqa: PLR2004
                 step = int(key) if is_number else key
                 at = place if _is_general(key, inner, place, arguments, given) else (*place, step)
                 yield from _lines(inner, at, arguments, given)
@@ -270,6 +280,7 @@ class Description(Protocol):
     """What calls need to know of an operation."""
 
     view: Any
+    told: Any
 
     @property
     def arguments(self) -> APIArguments:
@@ -287,8 +298,41 @@ class Description(Protocol):
     def addresses_rows(self) -> bool:
         """True if the body may identify rows by something other than a primary key."""
 
+    @property
+    def is_serialized(self) -> bool:
+        """True if a serializer reads the body."""
+
     def rows_in(self, view: Any, sent: Sent) -> dict[str, Any]:
         """Return the rows that a body refers to, by argument."""
+
+    def with_files(self, body: Any) -> Any:
+        """Return a body with files in place of the objects that stand for them in nested values."""
+
+
+def _in_place_of(cls: Any, looking: Any, function: Any) -> Any:
+    """Return *looking* for the function that ``as_view`` of *cls* made, without the decorators around it."""
+    code = getattr(function, "__code__", None)
+    if code is None or "cls" not in code.co_freevars:
+        return None
+    return looking if function.__closure__[code.co_freevars.index("cls")].cell_contents is cls else None
+
+
+class _Data(dict[str, Any]):
+    """The data of a request with files, as JSON has it.
+
+    In a form, null, an empty list, an object and a value that is left out have no or another meaning: a serializer
+    would read a ``BooleanField`` that is left out as False. It takes this for JSON, since it has no ``getlist``.
+    """
+
+    def copy(self) -> "dict[str, Any]":
+        """Return the copy that REST framework adds the files to, which this has already."""
+        return _WithFiles(self)
+
+
+class _WithFiles(dict[str, Any]):
+    def update(self, *others: Any, **more: Any) -> None:
+        if not (others and isinstance(others[0], MultiValueDict)):
+            super().update(*others, **more)
 
 
 @dataclass(frozen=True)
@@ -310,6 +354,9 @@ class Endpoint:
     def __call__(self, ctx: Context, keywords: Mapping[str, Any]) -> ToolResult[Any]:
         """Call the view as the caller and return its response as a result."""
         given, arguments, output = keywords["given"], self.described.arguments, self.described.output
+        if ctx.grant is not None:
+            for name, found in self.rows(ctx, keywords).items():
+                require_same(ctx, name, found)
         request, view, args, variables = self._asked(ctx, arguments.sent(given))
         response: Any = run_view(view, request, args, variables)
         if is_client_error(response.status_code):
@@ -326,38 +373,95 @@ class Endpoint:
         access are left out. Writes during the lookup are rolled back.
         """
         sent = self.described.arguments.sent(keywords["given"])
-        name = self.operation.lookup if self.operation.lookup in sent.path else None
+        variable = self.operation.lookup or ""
+        name = self.described.arguments.variable(variable) if variable in sent.path else None
         if name is None and not self.described.addresses_rows:
             return {}
-        model = self.described.model
-        alias = None if model is None else router.db_for_write(model)
         try:
-            return rolled_back(partial(rolled_back, partial(self._found, ctx, sent, name), alias))
+            return rolled_back(partial(self._found, ctx, sent, name))
         except (ToolError, ArgumentError):
             raise
         except Exception:  # noqa: BLE001 - the view may depend on its decorators, or cannot look up rows
-            return {} if name is None else {name: rolled_back(partial(self._of_model, sent.path[name]), alias)}
+            return {} if name is None else {name: rolled_back(partial(self._of_model, sent.path[variable]))}
 
     def _found(self, ctx: Context, sent: Sent, name: str | None) -> dict[str, Any]:
         found: dict[str, Any] = {}
 
         def look(view: Any) -> None:
             if name is not None and not hasattr(view, "get_object"):
-                found[name] = self._of_model(sent.path[name])
+                found[name] = self._of_model(sent.path[self.operation.lookup or ""])
             elif name is not None:
                 with suppress(APIException, Http404, PermissionDenied, ObjectDoesNotExist):
                     row = view.get_object()
                     found[name] = row if isinstance(row, Model) and row.pk is not None else None
             found.update(self.described.rows_in(view, sent))
 
+        self._look(ctx, sent, look)
+        return found
+
+    def preview(self, ctx: Context, keywords: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return what the call would change, as the approver sees it, or None if that is unknown.
+
+        Raises:
+            ToolError: the view would refuse the call before it does anything: by its permissions, because the row does
+                not exist for the caller, or, if the handler is REST framework's own, because the body is invalid.
+        """
+        given, arguments = keywords["given"], self.described.arguments
+        shown: dict[str, Any] = {}
+
+        def look(view: Any) -> None:
+            row = view.get_object() if self.operation.lookup is not None and self.operation.gets_object else None
+            shown.update(self._shown(view, row) or {})
+
+        response = rolled_back(partial(self._look, ctx, arguments.sent(given), look))
+        if is_client_error(response.status_code):
+            raise refused(response, arguments, given, ctx.user)
+        return shown or None
+
+    def _shown(self, view: Any, row: Any) -> dict[str, Any] | None:
+        verb = VERBS.get(self.operation.action)
+        if verb is None:
+            return None
+        before = _represented(view, row)
+        if verb == "delete":
+            fields = {name: (name, value) for name, value in before.items()}
+        elif not self.operation.is_own_handler:
+            return None
+        else:
+            options = {} if row is None else {"partial": self.operation.action == "partial_update"}
+            body = view.get_serializer(*([] if row is None else [row]), data=view.request.data, **options)
+            body.is_valid(raise_exception=True)
+            fields = {}
+            for name in body.initial_data if isinstance(body.initial_data, Mapping) else ():
+                field = getattr(body, "fields", {}).get(name)
+                if field is not None and not field.read_only:
+                    # A value that the API never shows is not shown here either.
+                    after = {} if field.write_only else {"after": body.initial_data[name]}
+                    fields[name] = str(field.label or name), {**before.get(name, {}), **after}
+        name = self.described.model._meta.verbose_name if self.described.model else ""  # noqa: SLF001 - documented
+        named = "" if row is None else f" {getattr(row, 'pk', '')}"
+        changes = [(field, label, sides) for field, (label, sides) in fields.items()]
+        return row_preview(verb, f"{name}{named}", changes)
+
+    def _look(self, ctx: Context, sent: Sent, look: Callable[[Any], None]) -> Any:
+        """Return the view's response to a request whose handler is *look*.
+
+        Raises:
+            ToolError: middleware redirects the caller to the login page.
+        """
         request, view, args, variables = self._asked(ctx, sent)
         mapping = [dict(view.actions)] if getattr(view, "actions", None) else []
-        run_view(self._looking.as_view(*mapping, **{**view.initkwargs, "mcp_look": look}), request, args, variables)
-        return found
+        looking = self._looking.as_view(*mapping, **{**view.initkwargs, "mcp_look": look})
+        if request.method not in SAFE:  # a decorator may keep the answer of those, as cache_page does
+            looking = redecorated(view, partial(_in_place_of, self.operation.view, looking)) or looking
+        response = run_view(view, request, args, variables, instead=looking)
+        if (url := target(response, request)) is not None:
+            require_no_login(url, request)
+        return response
 
     @cached_property
     def _looking(self) -> Any:
-        """The view class with a handler that only looks up rows, and without throttles."""
+        """The view class with a handler that only looks up rows, and without throttles, which count the call itself."""
 
         def handle(view: Any, request: Any, *args: Any, **kwargs: Any) -> Response:  # noqa: ARG001
             view.mcp_look(view)
@@ -381,7 +485,15 @@ class Endpoint:
 
     def _asked(self, ctx: Context, sent: Sent) -> tuple[Any, Any, Any, Mapping[str, Any]]:
         path, view, args, variables, match = self._place(sent)
-        request: Any = site_request(ctx, self._call(path, sent))
+        call, body = self._call(path, sent), sent.body
+        if self._reads_data and isinstance(body, dict | list):
+            body = self.described.with_files(body)
+        if body is not sent.body or (self._reads_data and call.content_type != JSON and isinstance(body, dict)):
+            kind = MULTIPART if call.content_type == JSON else call.content_type
+            request: Any = site_request(ctx, replace(call, body={}, files={}, content_type=kind))
+            _give_data(request, body, sent.files)
+        else:
+            request = site_request(ctx, call)
         request.resolver_match = match
         # As DRF's test client does, skip the view's authenticators. The caller's token is valid for the MCP endpoint
         # only, and so is not passed on.
@@ -394,14 +506,17 @@ class Endpoint:
         if (variable := self.operation.version_variable) and self.version is not None:
             values[variable] = self.version
         if not self.mounted:
-            path = "/".join(["", *(quote(str(value), safe="") for value in values.values()), ""])
+            values = {name: str(value) for name, value in values.items()}  # as a router's pattern matches them
+            path = "/".join(["", *(quote(value, safe="") for value in values.values()), ""])
             return path or "/", self._unmounted, (), values, None
         try:
             path, match = place(self.operation, values, self.version)
         except NoSuchURLError as error:
             if error.lacking:
-                raise ArgumentError([missing_argument([name]) for name in sorted(error.lacking)]) from None
-            raise ToolError(nothing_with(sent.path)) from None
+                lacking = sorted(map(self.described.arguments.variable, error.lacking))
+                raise ArgumentError([missing_argument([name]) for name in lacking]) from None
+            named = {self.described.arguments.variable(name): value for name, value in sent.path.items()}
+            raise ToolError(nothing_with(named)) from None
         return path, match.func, match.args, match.kwargs, match
 
     @cached_property
@@ -426,10 +541,81 @@ class Endpoint:
         return Call(self.operation.method, path, query, body, content_type, headers, sent.files)
 
     @cached_property
+    def _parsers(self) -> list[BaseParser]:
+        return self.operation.instance().get_parsers()  # type: ignore[no-any-return]
+
+    @cached_property
     def _content_type(self) -> str:
-        parsers: list[BaseParser] = self.operation.instance().get_parsers()
-        taken = [each.media_type for each in parsers]
+        taken = [each.media_type for each in self._parsers]
         return next((each for each in (JSON, MULTIPART, FORM) if each in taken), JSON)
+
+    @cached_property
+    def _reads_data(self) -> bool:
+        """True if a serializer reads what REST framework's own parsers make of forms.
+
+        Other parsers may rename fields, and code without a serializer may expect the methods of a ``QueryDict``.
+        """
+        usual = {MULTIPART: MultiPartParser.parse, FORM: FormParser.parse}
+        parse = [type(each).parse for each in self._parsers if each.media_type in usual]
+        return self.described.is_serialized and bool(parse) and {*parse} <= {*usual.values()}
+
+
+def _give_data(request: Any, body: Any, files: Mapping[str, Any]) -> None:
+    """Let REST framework take this body in place of a form's, as it does where a middleware has read ``POST``."""
+    several = {name: each if isinstance(each, list) else [each] for name, each in files.items()}
+    request._post = _Data({**body, **files}) if isinstance(body, dict) else body  # noqa: SLF001
+    request._files, request._read_started = MultiValueDict(several), True  # noqa: SLF001
+    request.META["CONTENT_LENGTH"] = str(max(1, int(request.META["CONTENT_LENGTH"])))  # zero is no body
+
+
+VERBS = {"create": "create", "update": "update", "partial_update": "update", "destroy": "delete"}
+"""The verbs that approvers read for standard actions."""
+
+
+def _represented(view: Any, row: Any) -> Mapping[str, Mapping[str, Any]]:
+    """Return the sides of a preview for a row as the view's own ``retrieve`` shows it, {} if that is unknown."""
+    if row is None:
+        return {}
+    action = getattr(view, "action", None)
+    try:
+        if action is not None:
+            view.action = "retrieve"  # which may have a serializer of its own
+        serializer = view.get_serializer(row)
+        shown = serializer.data
+    except Exception:  # noqa: BLE001 - the view may have no serializer for it; the call is none of that
+        return {}
+    finally:
+        if action is not None:
+            view.action = action
+    if not isinstance(shown, Mapping):
+        return {}
+    columns = _columns(serializer, row)
+    return {name: {"before": value, "computed": name not in columns} for name, value in shown.items()}
+
+
+_COMPUTED = (
+    HiddenField,
+    SerializerMethodField,
+    FileField,
+    StringRelatedField,
+    HyperlinkedRelatedField,
+    ManyRelatedField,
+)
+"""Fields whose representation may differ for the same row: by time, host, signature or order."""
+
+
+def _columns(serializer: Any, row: Any) -> Container[str]:
+    """Return the fields of a serializer that show a column of the row by REST framework's own code."""
+    if type(serializer).to_representation is not Serializer.to_representation or not isinstance(row, Model):
+        return ()
+    columns = {each.name for each in row._meta.concrete_fields}  # noqa: SLF001 - Django's documented API
+    return {
+        name
+        for name, field in serializer.fields.items()
+        if (field.source in columns or field.source == "pk")
+        and type(field).__module__.startswith("rest_framework.")
+        and not isinstance(field, _COMPUTED)
+    }
 
 
 def as_form(body: Any, prefix: str = "") -> dict[str, Any]:

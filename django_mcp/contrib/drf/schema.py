@@ -8,7 +8,7 @@ import copy
 import inspect
 import logging
 import typing
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -20,7 +20,13 @@ from django.utils.functional import Promise
 from drf_spectacular.drainage import GENERATOR_STATS, get_override, has_override
 from drf_spectacular.extensions import OpenApiFilterExtension, OpenApiSerializerFieldExtension
 from drf_spectacular.openapi import AutoSchema
-from drf_spectacular.plumbing import ComponentRegistry, build_basic_type, force_instance, is_serializer
+from drf_spectacular.plumbing import (
+    ComponentRegistry,
+    build_basic_type,
+    build_serializer_context,
+    force_instance,
+    is_serializer,
+)
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiRequest, OpenApiResponse
 from pydantic import TypeAdapter
@@ -44,6 +50,7 @@ from rest_framework.utils.humanize_datetime import date_formats, datetime_format
 
 from django_mcp.contrib.drf.operations import Operation
 from django_mcp.contrib.openapi import Document, Place, Schema, parameter_places, without_required, words_of
+from django_mcp.model_resources.form_schema import file_argument
 from django_mcp.model_resources.schema import json_type
 from django_mcp.primitives.field_schema import (
     DECIMAL_INPUT,
@@ -232,6 +239,11 @@ class _ForTools:
     operation: Operation
     registry: Any
     view: Any
+    given_request: Any = NOTHING
+    given_response: Any = NOTHING
+    """Declarations of ``drf_tools``, in place of the view's serializers."""
+    gives_classes = False
+    """Give the class of the view's default serializer, and make none."""
 
     def get_operation_id(self) -> None:
         """Use names made from actions and models."""
@@ -244,6 +256,8 @@ class _ForTools:
 
     def get_request_serializer(self) -> Any:
         """Return ``FREE`` for extra actions without their own serializer: the view's may not apply."""
+        if self.given_request is not NOTHING:
+            return self.given_request
         operation, own = self.operation, super().get_request_serializer  # type: ignore[misc]
         if operation.is_safe or operation.action in {"destroy", "delete"}:
             return None
@@ -255,13 +269,15 @@ class _ForTools:
         return FREE if found is None and not is_sites else found
 
     def get_response_serializers(self) -> Any:
+        if self.given_response is not NOTHING:
+            return self.given_response
         if self.operation.is_extra or self.operation.action == "destroy":
             return NOTHING
         found = super().get_response_serializers()  # type: ignore[misc]
         return NOTHING if found is None else found
 
     def _get_serializer(self) -> Any:
-        return default_serializer(self.operation, self.view)
+        return _serializer_class(self.view) if self.gives_classes else default_serializer(self.operation, self.view)
 
     def _get_format_parameters(self) -> list[Any]:
         return []
@@ -351,8 +367,11 @@ def _kind(noted: Any) -> Any:
     return between if noted.__module__ != "drf_spectacular.utils" else type("ToolSchema", (noted, between), {})
 
 
-def inspector(operation: Operation, view: Any) -> Any:
-    """Return drf-spectacular's schema object for one operation."""
+def inspector(operation: Operation, view: Any, request: Any = NOTHING, response: Any = NOTHING) -> Any:
+    """Return drf-spectacular's schema object for one operation.
+
+    *request* and *response* are declarations in place of the view's serializers, which are then not made.
+    """
     noted: Any = getattr(operation.decorated, "kwargs", {}).get("schema") or inspect.getattr_static(
         type(view), "schema", None
     )
@@ -360,7 +379,7 @@ def inspector(operation: Operation, view: Any) -> Any:
     noted = api_settings.DEFAULT_SCHEMA_CLASS if noted is DefaultSchema else noted
     made: Any = _kind(noted)()
     made.view, made.method, made.path, made.path_regex, made.path_prefix = view, operation.method, "/", "/", ""
-    made.operation = operation
+    made.operation, made.given_request, made.given_response = operation, request, response
     return made
 
 
@@ -377,14 +396,60 @@ def default_serializer(operation: Operation, view: Any) -> Any:
     return made(**partial) if made else None
 
 
-def request_of(schema: Any, given: Any) -> Any:
-    """Return the declaration of the body: *given*, or the schema's. None for no body."""
-    return _made(_of_media_types(schema.get_request_serializer() if given is NOTHING else given), schema)
+def _serializer_class(view: Any) -> Any:
+    """Return the class of the view's default serializer, or None; one made if only ``get_serializer`` is known."""
+    own, default = type(view), GenericAPIView
+    if getattr(own, "get_serializer_class", default.get_serializer_class) is not default.get_serializer_class:
+        return view.get_serializer_class()
+    declared = getattr(view, "serializer_class", None)
+    if declared is None and getattr(own, "get_serializer", default.get_serializer) is not default.get_serializer:
+        return view.get_serializer()
+    return declared
 
 
-def response_of(schema: Any, given: Any) -> Any:
+def model_of(schema: Any) -> Any:
+    """Return the model of the view's rows, or None if unknown.
+
+    It is read from classes: while apps load, making a serializer may query the database.
+    """
+    view, classes = schema.view, copy.copy(schema)
+    if (queryset := getattr(view, "queryset", None)) is not None:
+        return queryset.model
+    classes.gives_classes = True
+    places: tuple[Callable[[], Any], ...] = (
+        lambda: _response_note(classes),
+        lambda: getattr(view, "serializer_class", None),
+        lambda: _request_note(classes),
+    )
+    for place in places:
+        try:
+            note = place()
+        except Exception:  # noqa: BLE001, S112 - reported when the tool is described; must not prevent startup
+            continue
+        model = getattr(getattr(getattr(note, "child", note), "Meta", None), "model", None)
+        if model is not None:
+            return model
+    return None
+
+
+def request_of(schema: Any) -> Any:
+    """Return the declaration of the body. None for no body."""
+    return _made(_request_note(schema), schema)
+
+
+def response_of(schema: Any) -> Any:
     """Return the declaration of a success response; ``NOTHING`` if there is none."""
-    return _made(_of_statuses(schema.get_response_serializers() if given is NOTHING else given), schema)
+    return _made(_response_note(schema), schema)
+
+
+def _request_note(schema: Any) -> Any:
+    given = schema.given_request  # before the view's annotations
+    return _of_media_types(schema.get_request_serializer() if given is NOTHING else given)
+
+
+def _response_note(schema: Any) -> Any:
+    given = schema.given_response
+    return _of_statuses(schema.get_response_serializers() if given is NOTHING else given)
 
 
 def _made(note: Any, schema: Any) -> Any:
@@ -392,7 +457,8 @@ def _made(note: Any, schema: Any) -> Any:
         return note
     if not issubclass(note, BaseSerializer):
         return note()
-    context = {"request": schema.view.request, **getattr(schema.view, "get_serializer_context", dict)()}
+    # If the view's own context needs a real request, the declared class may do without.
+    context = {"request": schema.view.request, **build_serializer_context(schema.view)}
     made: Any = note
     return made(context=context, **({"partial": True} if schema.operation.method == "PATCH" else {}))
 
@@ -513,6 +579,40 @@ def rows_in(field: Any, value: Any) -> Any:
             within = found if isinstance(found, Mapping) else {"": found}
             return {name: row for name, row in within.items() if isinstance(row, Model) and row.pk is not None}
     return None
+
+
+# Files
+
+
+def holds_file(value: Any) -> bool:
+    """Return True if an object in *value* may stand for a file."""
+    match value:
+        case {"filename": str(), "content": str()}:
+            return True
+        case dict():
+            return any(map(holds_file, value.values()))
+        case list():
+            return any(map(holds_file, value))
+    return False
+
+
+def with_files(field: Any, value: Any, argument: str) -> Any:
+    """Return *value* with files in place of the objects that stand for them in a field.
+
+    Raises:
+        ArgumentError: a file is invalid. It names the argument that contains it.
+    """
+    match field, value:
+        case Serializer(), dict() if not (field.parent and is_read_by_the_site(field)):
+            own = field.fields
+            return {name: with_files(own.get(name), each, argument or name) for name, each in value.items()}
+        case ListSerializer() | serializers.ListField(), list():
+            return [with_files(field.child, each, argument) for each in value]
+        case serializers.DictField(), dict():
+            return {name: with_files(field.child, each, argument) for name, each in value.items()}
+        case serializers.FileField(), dict() if is_upload(field):
+            return file_argument(argument, value)
+    return value
 
 
 # Queries

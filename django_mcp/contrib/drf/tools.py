@@ -1,11 +1,12 @@
 """``drf_tools``: options, names and descriptions of tools for REST framework views."""
 
-import inspect
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from django.core.exceptions import ImproperlyConfigured
@@ -23,8 +24,10 @@ from django_mcp.contrib.drf.schema import (
     column_of,
     default_serializer,
     from_annotation,
+    holds_file,
     inspector,
     instance_of,
+    model_of,
     note_schema,
     query_places,
     request_of,
@@ -32,15 +35,17 @@ from django_mcp.contrib.drf.schema import (
     rows_in,
     structural,
     variable_schema,
+    with_files,
 )
 from django_mcp.contrib.openapi import Document, Place, Schema, Sent, body_places
-from django_mcp.core.decorators import servers_of
+from django_mcp.core.database import without_queries
+from django_mcp.core.decorators import register_at
+from django_mcp.core.late_tools import LateTool
 from django_mcp.core.server import Where
-from django_mcp.core.signatures import function, shaped
-from django_mcp.integrations.http import hints
-from django_mcp.integrations.late_tools import LateTool
+from django_mcp.core.signatures import GIVEN, function, shaped
+from django_mcp.integrations.http import request_options
 from django_mcp.primitives.base import untranslated
-from django_mcp.primitives.function import EMPTY
+from django_mcp.primitives.function import EMPTY, own_docstring
 from django_mcp.primitives.tool import Tool
 from django_mcp.primitives.validation_errors import with_article
 
@@ -72,6 +77,7 @@ class Noun:
     def __init__(self, view: type, model: Any, name: str | None, plural: str | None) -> None:
         singular = untranslated(model._meta.verbose_name) if model else _snake(view.__name__)  # noqa: SLF001
         several = untranslated(model._meta.verbose_name_plural) if model else f"{singular}s"  # noqa: SLF001
+        self.is_chosen = bool(name or plural)
         self.name = name or identifier(singular)
         self.plural = plural or (f"{name}s" if name else identifier(several))
 
@@ -91,7 +97,8 @@ def tool_name(operation: Operation, noun: Noun, schema: Any) -> str:
 def own_name(operation: Operation, noun: Noun) -> str:
     """Return the default name, without annotations."""
     if operation.action in NAMES:
-        return NAMES[operation.action].format(name=noun.name, plural=noun.plural)
+        own = _another(operation, noun)
+        return NAMES[operation.action].format(name=own or noun.name, plural=own or noun.plural)
     if operation.action in METHODS:
         own = _snake(operation.view.__name__)
         several = sum(hasattr(operation.view, method) for method in METHODS) > 1
@@ -101,22 +108,46 @@ def own_name(operation: Operation, noun: Noun) -> str:
     return operation.action if noun.name in operation.action else f"{operation.action}_{about}"
 
 
+def _another(operation: Operation, noun: Noun) -> str:
+    """Return the name of a list that is called after something else than its rows, such as ``trash``; else "".
+
+    Beside another view of the same model it would pass for the list of all rows.
+    """
+    if operation.action != "list" or operation.mapping is not None or noun.is_chosen:
+        return ""
+    own = _snake(operation.view.__name__)
+    return "" if {*own.split("_")} & {*noun.name.split("_"), *noun.plural.split("_")} else own
+
+
 def description(operation: Operation, view: Any, noun: Noun, schema: Any) -> str:
     """Return the tool's description: the site's text for the operation, otherwise for the view."""
     if words := schema.get_description():
         return force_str(words)
-    sections = _sections(_written(operation.view))
-    if words := _written(operation.function) or sections.get(operation.handler) or sections.get(operation.action):
+    sections = _sections(own_docstring(operation.view) if _is_sites(operation.view) else "")
+    if words := _words_of_handler(operation) or sections.get(operation.handler) or sections.get(operation.action):
         return words
     title = force_str(schema.get_summary() or getattr(view, "name", None) or "")
     first = noun.in_words(SENTENCES[operation.action]) if operation.action in SENTENCES else title
+    if operation.action in SENTENCES and (own := _another(operation, noun)):
+        first = f"{first.removesuffix('.')} ({own.replace('_', ' ')})."
     if operation.action not in {*SENTENCES, *METHODS}:
         first = title or f"{own_name(operation, noun).replace('_', ' ').capitalize()}."
     return "\n\n".join(filter(None, [first, sections.get("", "")])) or operation.view.__name__
 
 
-def _written(function: Any) -> str:
-    return (inspect.getdoc(function) or "") if _is_sites(function) else ""
+def _words_of_handler(operation: Operation) -> str:
+    """Return the docstring of the view's own handler, or of an extra action that the site wrote.
+
+    Those of mixins describe mixins.
+    """
+    owner = next((each for each in operation.view.__mro__ if operation.handler in vars(each)), operation.view)
+    is_own = owner is operation.view or (operation.is_extra and not _is_installed(owner))
+    return own_docstring(operation.function) if is_own and _is_sites(operation.function) else ""
+
+
+def _is_installed(written: Any) -> bool:
+    module = sys.modules.get(written.__module__)
+    return bool({"site-packages", "dist-packages"} & {*Path(getattr(module, "__file__", None) or "").parts})
 
 
 def _is_sites(written: Any) -> bool:
@@ -164,6 +195,8 @@ class Told:
     request: Mapping[str, Any]
     responses: Mapping[str, Any]
     path_arguments: Mapping[str, Any]
+    arguments: Mapping[str, str]
+    output: bool
     filters: Collection[str] | None
     version: str | None
     mounted: bool
@@ -185,6 +218,8 @@ class APITool(LateTool):
     reads_database = True
 
     def __init__(self, endpoint: Endpoint, described: "Described", **options: Any) -> None:
+        if not endpoint.operation.is_safe and options.get("preview") is None:
+            options["preview"] = function(endpoint.preview, f"preview_{options['name']}", [GIVEN], described.view)
         self.endpoint, self._described, self._options = endpoint, described, options
         super().__init__(self._function(EMPTY), **options)
         self.rows_of = endpoint.rows
@@ -221,14 +256,17 @@ class Described:
 
     def __init__(self, operation: Operation, told: Told) -> None:
         self.operation = operation
-        self._told = told
+        self.told = told
         self._label = f"drf_tools: {operation.method} ({operation.handler}) of {operation.view.__qualname__}"
         self._read(self._begin)
 
     def _begin(self) -> None:
         self.view = self.operation.instance()
-        self.schema = inspector(self.operation, self.view)
-        self.noun = Noun(self.operation.view, self.model, self._told.name, self._told.plural)
+        self.schema = self._inspector(self.view)
+        with without_queries():  # apps may be loading
+            self.noun = Noun(self.operation.view, self.model, self.told.name, self.told.plural)
+        if self.model is None:
+            del self.model  # look again once the database may be queried
 
     def _read(self, part: Callable[[], T]) -> T:
         try:
@@ -238,19 +276,28 @@ class Described:
         except Exception as error:
             msg = (
                 f"{self._label} cannot be described: {error!r}. Views are inspected as for an OpenAPI schema, with "
-                "swagger_fake_view set and an anonymous user. Support that, or set request={...} and responses={...}."
+                f"swagger_fake_view set and an anonymous user. Support that{self._way_out()}."
             )
             raise ImproperlyConfigured(msg) from error
 
+    def _way_out(self) -> str:
+        """Return which declarations are missing, in whose place the view's serializers are made."""
+        operation, told = self.operation, self.told
+        options = {"request": told.request, "responses": told.responses}
+        if operation.is_safe or operation.action in {"destroy", "delete"}:
+            del options["request"]
+        lacking = [name for name, given in options.items() if told.about(operation, given) is NOTHING]
+        if not lacking:
+            return " in its filters, pagination and schema class, and in the serializers given here"
+        return f", or set {' and '.join(f'{name}={{{operation.action!r}: …}}' for name in lacking)}"
+
     def tool(self, name: str, options: Mapping[str, Any]) -> "APITool":
         """Return the tool, with the options of ``@tool``."""
-        endpoint = Endpoint(self.operation, self, self._told.version, self._told.mounted, self._done)
-        own: dict[str, Any] = {**hints(self.operation.method)}
-        if self.operation.action == "create":
-            own["destructive"] = False
+        endpoint = Endpoint(self.operation, self, self.told.version, self.told.mounted, self._done)
+        own: dict[str, Any] = {"destructive": False} if self.operation.action == "create" else {}
         own["description"] = description(self.operation, self.view, self.noun, self.schema)
         own["title"] = self.schema.get_summary() or name.replace("_", " ").capitalize()
-        return APITool(endpoint, self, name=name, **{**own, **options})
+        return APITool(endpoint, self, name=name, **request_options(self.operation.method, options, **own))
 
     @cached_property
     def arguments(self) -> APIArguments:
@@ -267,18 +314,31 @@ class Described:
         """JSON Schema of the structured content, or None if the response is undeclared."""
         return self._read(self._read_output)
 
-    @property
-    def _given(self) -> Any:
-        return self._told.about(self.operation, self._told.request)
+    def _inspector(self, view: Any) -> Any:
+        about = partial(self.told.about, self.operation)
+        return inspector(self.operation, view, about(self.told.request), about(self.told.responses))
 
     @cached_property
     def _request(self) -> Any:
-        return request_of(self.schema, self._given)
+        return request_of(self.schema)
 
     @cached_property
     def addresses_rows(self) -> bool:
         """True if the body may identify rows by something other than a primary key."""
         return addresses_rows(self._body(self.view))
+
+    @cached_property
+    def is_serialized(self) -> bool:
+        """True if a serializer reads the body."""
+        return isinstance(instance_of(self._request), BaseSerializer)
+
+    def with_files(self, body: Any) -> Any:
+        """Return a body with files in place of the objects that stand for them in nested values; or *body* itself."""
+        if not holds_file(body):
+            return body
+        serializer = self._body(self.view)
+        is_plain = isinstance(body, list) and not isinstance(serializer, ListSerializer)
+        return [with_files(serializer, each, "") for each in body] if is_plain else with_files(serializer, body, "")
 
     def rows_in(self, view: Any, sent: Sent) -> dict[str, Any]:
         """Return the rows that a body refers to, by argument, as looked up by the view that serves the call."""
@@ -296,12 +356,12 @@ class Described:
 
     def _body(self, view: Any) -> Any:
         """Return the body's serializer; the view's default one if only a schema is declared."""
-        body = instance_of(request_of(inspector(self.operation, view), self._given))
+        body = instance_of(request_of(self._inspector(view)))
         return default_serializer(self.operation, view) if isinstance(body, dict) else body
 
     @cached_property
     def _response(self) -> Any:
-        return response_of(self.schema, self._told.about(self.operation, self._told.responses))
+        return response_of(self.schema)
 
     @property
     def _done(self) -> str:
@@ -310,20 +370,12 @@ class Described:
     @cached_property
     def model(self) -> Any:
         """The model of the view's rows, or None if unknown."""
-        queryset = getattr(self.view, "queryset", None)
-        if queryset is not None:
-            return queryset.model
-        try:
-            serializers = [self._response, getattr(self.view, "serializer_class", None), self._given, self._request]
-        except Exception:  # noqa: BLE001 - reported when the tool is described; must not prevent startup
-            return None
-        models = (getattr(getattr(getattr(each, "child", each), "Meta", None), "model", None) for each in serializers)
-        return next(filter(None, models), None)
+        return model_of(self.schema)
 
     # Arguments
 
     def _read_sent(self) -> list[Place]:
-        query, body = query_places(self.schema, self.model, self._told.filters), self._request
+        query, body = query_places(self.schema, self.model, self.told.filters), self._request
         if body is None:
             return query
         schema, document = note_schema(self.schema, body, "request")
@@ -334,6 +386,7 @@ class Described:
         path = {each.name: each for each in self._variables()}
         # Filters that repeat a URL variable are left out.
         sent = [each for each in self.sent if each.source != "query" or each.name not in path]
+        sent = [replace(each, argument=self.told.arguments.get(each.name, "")) for each in sent]
         made = APIArguments([*path.values(), *sent], self._label)
         if paginator := getattr(self.view, "paginator", None):
             made.paging = frozenset(each["name"] for each in paginator.get_schema_operation_parameters(self.view))
@@ -345,18 +398,19 @@ class Described:
         is_known = operation.mapping is not None or not operation.is_extra
         lookup = [operation.lookup] if operation.lookup and is_known else []
         optional = {name for name, each in signature.items() if each.default is not each.empty and name not in lookup}
-        known = addresses(operation, self._told.version) if self._told.mounted else []
+        known = addresses(operation, self.told.version) if self.told.mounted else []
         if known:
             names = [name for each in known for name in each.variables]
             optional = {name for name in names if not all(name in each.required for each in known)}
         else:
-            names = [*operation.variables, *lookup, *signature, *self._told.path_arguments]
+            names = [*operation.variables, *lookup, *signature, *self.told.path_arguments]
         for name in dict.fromkeys(names):
             if name not in {"format", operation.version_variable}:
-                yield Place("path", name, self._variable_schema(name, signature.get(name)), name not in optional)
+                schema = self._variable_schema(name, signature.get(name))
+                yield Place("path", name, schema, name not in optional, argument=self.told.arguments.get(name, ""))
 
     def _variable_schema(self, name: str, parameter: Any) -> Schema:
-        if annotation := self._told.path_arguments.get(name):
+        if annotation := self.told.path_arguments.get(name):
             return from_annotation(annotation) or variable_schema(None)
         if name == self.operation.lookup and self.model is not None:
             column = column_of(self.model, self.view.lookup_field)
@@ -370,7 +424,7 @@ class Described:
     # Output
 
     def _read_output(self) -> Schema | None:
-        if self._response is NOTHING or self._response is None:
+        if not self.told.output or self._response is NOTHING or self._response is None:
             return None
         schema, document = note_schema(self.schema, self._response, "response")
         schema = self._several(structural(document.schema(schema)))
@@ -407,6 +461,8 @@ def drf_tools(
     request: Mapping[str, Any] | None = None,
     responses: Mapping[str, Any] | None = None,
     path_arguments: Mapping[str, Any] | None = None,
+    arguments: Mapping[str, str] | None = None,
+    output: bool = True,
     filters: Collection[str] | None = None,
     version: str | None = None,
     mounted: bool = True,
@@ -434,6 +490,8 @@ def drf_tools(
         responses: serializers of responses by action.
         path_arguments: types of URL variables that the view does not declare, by name; None for any type. Without a
             URL, also their names.
+        arguments: names of arguments by their names in the API, such as ``{"pk": "id"}``.
+        output: False for no output schemas, which may be most of a long list of tools. The results are the same.
         filters: offer only these filters of a ``filterset_class``. Default: all; above 60, only those declared on the
             class or without a lookup (``__``) in their name, because a model reads every argument.
         version: version to request, for a versioned API.
@@ -447,15 +505,28 @@ def drf_tools(
         ImproperlyConfigured: *source* has the wrong type or no such action, or its arguments cannot be determined.
     """
     told = Told(
-        names or {}, request or {}, responses or {}, path_arguments or {}, filters, version, mounted, name, plural
+        names or {},
+        request or {},
+        responses or {},
+        path_arguments or {},
+        arguments or {},
+        output,
+        filters,
+        version,
+        mounted,
+        name,
+        plural,
     )
     wanted = [*(actions or ()), *exclude, *told.names, *told.request, *told.responses]
     described = [Described(operation, told) for operation in _chosen(source, wanted, actions, exclude)]
     shown = [each for each in described if actions is not None or not each.schema.is_excluded()]
     for each, tool in _named(shown, told):
         needed = [*scopes, *(() if each.operation.is_safe else write_scopes)]
-        for one in servers_of(server):
-            one.add(each.tool(tool, {**options, "scopes": needed}))
+        register_at(server, partial(_made, each, tool, {**options, "scopes": needed}))
+
+
+def _made(described: Described, name: str, options: Mapping[str, Any], _server: Any) -> Iterator[APITool]:
+    yield described.tool(name, options)
 
 
 def _chosen(

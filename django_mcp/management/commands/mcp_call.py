@@ -3,16 +3,19 @@
 import base64
 import binascii
 import json
+import logging
 import mimetypes
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from django.apps import apps
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from django_mcp.client.in_process import bring_up_to_date, looking
 from django_mcp.client.session import ClientSession, with_tasks
+from django_mcp.core.failures import crash_listener, traceback_of
 from django_mcp.core.permissions import Right, right
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
@@ -540,12 +543,18 @@ class Command(BaseCommand):
             waits=True,
         )
         schema = None if tool is None else tool.definition.get("inputSchema")
+        crashes: list[BaseException] = []  # of a task too, which ends after the request that started it
+        listening = crash_listener.set(crashes.append)
         try:
             ended = session.call("tools/call", {"name": options["tool"], "arguments": arguments}, person.answer, schema)
             if ended.result.get("resultType") == "task":
                 ended = session.follow_task(ended.result["taskId"], person.answer)
         finally:
+            crash_listener.reset(listening)
             session.close()
+            if not _is_logged_here():
+                for crash in crashes:
+                    aside.write(traceback_of(crash).rstrip())
         if error := ended.error:
             aside.clear()
             hint = "" if tool is not None else f" {_why(options)}"
@@ -566,13 +575,27 @@ class Command(BaseCommand):
             for line in content_lines(result, options["save"]):
                 self.stdout.write(self.style.ERROR(line) if failed else line)
         if approval is not None and approval.get("kind") in {"approval_required", "pending"}:
-            page = approval.get("url") or "the admin, under Approvals"
-            self.stderr.write(
-                f"The call requires approval and did not run yet. Another user can approve it here: {page}\n"
-                "Then run the same command again."
-            )
+            self.stderr.write(f"The call requires approval and did not run yet. {_where_to_approve(approval)}")
         if failed:
             sys.exit(1)
+
+
+def _is_logged_here() -> bool:
+    """Return True if the log of errors is this terminal, so that it already shows the traceback."""
+    record = logging.makeLogRecord({"name": "django_mcp", "levelno": logging.ERROR})
+    logger: logging.Logger | None = logging.getLogger(record.name)
+    handlers: list[logging.Handler] = []
+    while logger is not None:
+        handlers += logger.handlers
+        logger = logger.parent if logger.propagate else None
+    if not handlers and logging.lastResort is not None:
+        handlers = [logging.lastResort]
+    return any(
+        getattr(handler, "stream", None) in {sys.stderr, sys.stdout}
+        and handler.level <= record.levelno
+        and handler.filter(record)
+        for handler in handlers
+    )
 
 
 def _require_view(tool: Tool) -> None:
@@ -589,3 +612,10 @@ def _why(options: dict[str, Any]) -> str:
     seen_by = f" --as {options['user']}" if options["user"] else ""
     asking = f"manage.py mcp_inspect --server {options['server']}{seen_by}"
     return f"Run '{asking}' to see what exists and why something is hidden."
+
+
+def _where_to_approve(approval: Mapping[str, Any]) -> str:
+    if not apps.is_installed("django.contrib.admin"):
+        return "Nobody can approve it: add django.contrib.admin to INSTALLED_APPS, and its URLs, for the page to do so."
+    page = approval.get("url") or "the admin, under Approvals"
+    return f"Another user can approve it here: {page}\nThen run the same command again."

@@ -4,10 +4,11 @@ import json
 import sys
 from typing import Any
 
-from django.apps import apps
 from django.core.management.base import BaseCommand, CommandParser
 
 from django_mcp.approvals.approval_requests import expire_all
+from django_mcp.auth.checks import uses_oauth
+from django_mcp.auth.oauth import has_toolkit
 from django_mcp.management.base import Progress, counted
 from django_mcp.pubsub.event_store import clear
 
@@ -19,7 +20,7 @@ class Command(BaseCommand):
 
     help = (
         "Deletes expired MCP sessions, tasks, events and steps, approvals and request log entries older than the "
-        "settings allow, and unused self-registered OAuth clients."
+        "settings allow, and unused self-registered OAuth clients. Renews metadata documents of OAuth clients."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -35,9 +36,12 @@ class Command(BaseCommand):
             deleted = dict(clear(note=progress if progress.is_seen else None))
         finally:
             progress.close()
-        if apps.is_installed("oauth2_provider"):
-            from django_mcp.oauth.cleanup import prune_clients, prune_documents  # noqa: PLC0415 - only with an authorization server
+        withdrawn = 0
+        if has_toolkit() and uses_oauth():
+            from django_mcp.oauth.cimd import renew_documents  # noqa: PLC0415 - only with an authorization server
+            from django_mcp.oauth.cleanup import prune_clients, prune_documents  # noqa: PLC0415
 
+            withdrawn = renew_documents()
             deleted["registered clients"] = prune_clients()
             deleted["clients with a document"] = prune_documents()
         if options["json"]:
@@ -45,6 +49,8 @@ class Command(BaseCommand):
         elif options["verbosity"]:
             numbers = (counted(count, _singular(kind), kind) for kind, count in deleted.items())
             self.stdout.write(f"{', '.join(numbers)} deleted.")
+            if withdrawn:
+                self.stdout.write(f"{counted(withdrawn, 'client', 'clients')} with a withdrawn document found.")
 
 
 def _singular(kind: str) -> str:

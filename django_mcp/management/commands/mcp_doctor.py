@@ -12,6 +12,7 @@ from django.db import Error as DatabaseError
 
 from django_mcp.auth.api_keys import State, create_key, hash_of, revoke_key, state_of, takes_keys
 from django_mcp.auth.protected_resource import base_url, path_of
+from django_mcp.core.permissions import admits
 from django_mcp.core.server import MCPServer
 from django_mcp.doctor.diagnose import run
 from django_mcp.doctor.http import Visit, Web
@@ -30,6 +31,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """Add options."""
         parser.add_argument("url", nargs="?", metavar="URL", help="URL of the endpoint (default: from BASE_URL)")
+        parser.add_argument("--url", dest="address", metavar="URL", help="the same, as mcp_config takes it")
         parser.add_argument("--server", default="default", help="name of the endpoint (default: 'default')")
         caller = parser.add_mutually_exclusive_group()
         caller.add_argument("--key", help="API key or access token for calls")
@@ -41,7 +43,7 @@ class Command(BaseCommand):
     def handle(self, *_: Any, **options: Any) -> None:
         """Run all checks. Exits with 1 if one found an error."""
         server = find_server(options["server"])
-        url = find_url(options["url"], server)
+        url = find_url(options["url"] or options["address"], server)
         if not options["timeout"] > 0:
             raise CommandError("--timeout must be a positive number of seconds.")
         visit = Visit(Web(url, options["timeout"], insecure=options["insecure"]), server, path_of(server))
@@ -98,15 +100,15 @@ def credential(visit: Visit, key: str | None, username: str | None) -> Iterator[
             "'django_mcp.APIKeyAuthentication' to its authentication."
         )
     try:
-        user = find_user(username)
-        if not is_for(user, visit.server):
+        user = find_user(username, "--as")
+        if not admits(visit.server, user):
             raise CommandError(f"The endpoint {visit.server.name!r} does not admit the user {username!r}.")
         row, visit.key = create_key(user, "mcp_doctor", endpoints=[visit.server.name], days=1)
     except ValidationError as error:
         raise CommandError(" ".join(error.messages)) from None
     except DatabaseError as error:
         raise CommandError(f"Cannot create an API key because of a database error: {error}. Use --key.") from None
-    visit.is_ours = True
+    visit.is_ours, visit.user = True, user
     try:
         yield
     finally:
@@ -121,9 +123,4 @@ def is_good_here(key: str, server: MCPServer) -> bool:
     except DatabaseError:
         return False
     is_active = row is not None and state_of(row) is State.ACTIVE
-    return row is not None and is_active and server.name in row.endpoints and is_for(row.user, server)
-
-
-def is_for(user: Any, server: MCPServer) -> bool:
-    """Return True if the endpoint admits a user."""
-    return server.user_passes_test is None or bool(server.user_passes_test(user))
+    return row is not None and is_active and server.name in row.endpoints and admits(server, row.user)

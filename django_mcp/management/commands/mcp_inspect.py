@@ -23,6 +23,7 @@ from django_mcp.core.context import Context
 from django_mcp.core.dispatch import list_tools
 from django_mcp.core.permissions import (
     Right,
+    admits,
     covers,
     declared,
     expanded,
@@ -33,14 +34,14 @@ from django_mcp.core.permissions import (
     right,
     rule_for,
 )
-from django_mcp.core.policies import Decision, Rule
+from django_mcp.core.policies import READ_ONLY, Decision, Rule
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer, servers
 from django_mcp.management.base import find_principal, find_server, intermix
 from django_mcp.models import ClientPolicy
 from django_mcp.primitives.base import Primitive, spoken
+from django_mcp.primitives.compatibility import problems
 from django_mcp.primitives.resource import Resource
-from django_mcp.primitives.schema import problems
 from django_mcp.primitives.tool import Tool
 from django_mcp.transports.stdio import django_request
 
@@ -61,7 +62,9 @@ def reasons(context: Context, primitive: Primitive) -> list[str]:
 def _reasons(context: Context, primitive: Primitive) -> Iterator[str]:
     principal, user = context.principal, context.user
     limit = context.server.policies.limit_on(primitive, principal)
-    if limit is not None:
+    if limit is READ_ONLY:
+        yield "not one of the tools that change nothing, to which the credential is limited"
+    elif limit is not None:
         yield f"not one of the tools allowed to the client {principal.client_id!r}"
     if not covers(principal.scopes, primitive.scopes):
         yield f"requires the scope {in_order(primitive.scopes)}"
@@ -160,7 +163,7 @@ def refusal(server: MCPServer, principal: Principal) -> str:
     """Return why a caller may not use an endpoint at all, or "". May query the database."""
     if principal.client_id is not None and _is_blocked(principal.client_id):
         return f"the client {principal.client_id!r} is blocked"
-    if server.user_passes_test is not None and not server.user_passes_test(principal.user):
+    if not admits(server, principal.user):
         return "the endpoint does not admit this user"
     if not covers(principal.scopes, server.scopes):
         return f"the endpoint requires the scope {in_order(server.scopes)}"

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from django_mcp.auth.api_keys import create_key, hash_of, revoke_key, state_of, takes_keys
 from django_mcp.auth.protected_resource import base_url, path_of
+from django_mcp.core.principal import display_name
 from django_mcp.core.server import servers
 from django_mcp.management.base import find_user
 from django_mcp.models import APIKey
@@ -40,6 +41,7 @@ class Command(BaseCommand):
             help="a scope of the key; may be repeated (default: those the endpoints require)",
         )
         create.add_argument("--days", type=int, help="days until it expires (default: 90, or the site's limit)")
+        create.add_argument("--read-only", action="store_true", help="open only tools that change nothing")
         listing = actions.add_parser("list", help="list the keys")
         listing.add_argument("--user", help="only keys of this user")
         for each in (create, listing):
@@ -54,6 +56,7 @@ class Command(BaseCommand):
     def create(self, options: dict[str, Any]) -> None:
         """Create a key, and print it with instructions."""
         chosen = {"endpoints": options["endpoint"], "scopes": options["scope"], "days": options["days"]}
+        chosen["read_only"] = options["read_only"]
         try:
             row, key = create_key(find_user(options["user"]), options["name"], **chosen)
         except ValidationError as error:
@@ -64,11 +67,12 @@ class Command(BaseCommand):
         self.stdout.write(self.style.SUCCESS(key))
         self.stdout.write("\nThe key is not shown again. Send it in a header of each request:\n")
         self.stdout.write("    Authorization: Bearer <key>        or        X-API-Key: <key>\n")
-        self.stdout.write(
-            f"It authenticates as {row.user.get_username()} until {row.expires:%Y-%m-%d}, with the scopes:"
-        )
-        self.stdout.write(f"    {' '.join(row.scopes) or 'none'}")
-        self.stdout.write("at:")
+        self.stdout.write(f"It authenticates as {display_name(row.user)} until {row.expires:%Y-%m-%d}.")
+        if row.scopes:
+            self.stdout.write(f"Scopes: {' '.join(row.scopes)}")
+        if row.read_only:
+            self.stdout.write("It opens only tools that change nothing, resources and prompts.")
+        self.stdout.write("Endpoints:")
         for each in servers():
             if each.name in row.endpoints:
                 self.stdout.write(f"    {_address(path_of(each))}{'' if takes_keys(each) else _TAKES_NONE}")
@@ -127,6 +131,7 @@ def _members(row: APIKey) -> dict[str, Any]:
         "name": row.name,
         "endpoints": row.endpoints,
         "scopes": row.scopes,
+        "read_only": row.read_only,
         "expires": _moment(row.expires),
         "last_used": None if row.last_used is None else _moment(row.last_used),
     }

@@ -13,17 +13,12 @@ from django.db import models
 
 from django_mcp.auth.base import AllowAny, authenticators
 from django_mcp.core.server import server
+from django_mcp.model_resources.bound_resource import BoundResource, is_composite
+from django_mcp.model_resources.options import ModelResource
+from django_mcp.secret_names import GENERATED, match
 
 MOST = 8
 """Limit of fields in an example."""
-SECRETS = re.compile(
-    r"passw|passphrase|passcode|passkey|secret|token|credential|authoriz|cookie|nonce|apikey|webhook|encrypted"
-    r"|(?:^|_)(?:pwd|pw|keys?|hash|hashes|salt|digest|signature|auth|session|otp|[th]otp|mfa|pin|cvv|cvc|jwt|csrf|seed)"
-    r"\d?(?:_|$)"
-    r"|(?:recovery|backup|access|verification|confirmation|invite|invitation|activation|security|reset|login)_"
-    r"(?:code|answer|question|link|url|hint)",
-)
-"""Names of fields that may hold secrets, in lower case with underscores."""
 PERSONAL = re.compile(
     r"e_?mail|phone|address|birth|salary|salaries|passport|religio|ethnic|nationality|marital|medical|diagnos|disabilit"
     r"|bank_?account|account_(?:no|number)|social_?security|national_id|license|licence|last_login|is_superuser|is_staff"
@@ -48,6 +43,8 @@ SIMPLE = (
     models.UUIDField,
 )
 """Field types with plain values: no files, binary data, JSON or relations."""
+HISTORY = frozenset({"pghistory", "simple_history"})
+"""Packages whose models hold earlier versions of rows."""
 TITLES = frozenset({"title", "name", "headline", "label"})
 """Usual names of a row's title."""
 TREES = (frozenset({"path", "depth", "numchild"}), frozenset({"lft", "rght", "tree_id", "level"}))
@@ -96,6 +93,7 @@ def _of_tree(model: type[models.Model]) -> frozenset[str]:
 def _is_safe(field: Any) -> bool:
     return (
         isinstance(field, SIMPLE)
+        and not field.name.startswith("_")
         and not isinstance(field, models.EmailField | models.FilePathField)
         and not field.primary_key
         and not any(map(_is_private, (field.name, str(field.verbose_name))))
@@ -105,7 +103,11 @@ def _is_safe(field: Any) -> bool:
 
 def _is_private(name: str) -> bool:
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|\W+", "_", name).lower()
-    return bool(SECRETS.search(words) or PERSONAL.search(words))
+    return bool(match(name, GENERATED) or PERSONAL.search(words))
+
+
+def _is_key(field: Any) -> bool:
+    return field.unique and not field.null and isinstance(field, models.CharField | models.UUIDField)
 
 
 def _is_text(field: Any) -> bool:
@@ -117,9 +119,40 @@ WIDTH = 110
 
 def source_of(app: AppConfig) -> str:
     """Return the source of ``mcp.py``. Models require Django's view permission, as in the admin."""
-    shown = [model for model in app.get_models() if not model._meta.proxy and safe_fields(model)]  # noqa: SLF001
-    parts = [_head(app, shown), *(_resource(model) for model in shown), _tool(app, shown)]
+    own = [model for model in app.get_models() if not model._meta.proxy and safe_fields(model)]  # noqa: SLF001
+    reasons = {model: why for model in own if (why := _why_not(model))}
+    shown = [model for model in own if model not in reasons]
+    names = dict(_names(shown))
+    parts = [_head(app, shown), *(_resource(model, names.get(model)) for model in shown), _tool(app, shown)]
+    if reasons:
+        parts.insert(-1, "\n".join(f"# {model.__name__} is left out: {why}." for model, why in reasons.items()))
     return "\n\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def _why_not(model: type[models.Model]) -> str | None:
+    """Return why a model cannot be registered, or does not belong to the app's own, or None."""
+    if is_composite(model._meta.pk):  # noqa: SLF001 - Django's documented API
+        return "its primary key is composite, so no single value identifies a row"
+    packages = {each.__module__.partition(".")[0] for each in model.__mro__}
+    return "it holds the history of another model" if packages & HISTORY else None
+
+
+def _names(shown: Sequence[type[models.Model]]) -> Iterator[tuple[type[models.Model], tuple[str, str]]]:
+    """Yield the models whose default names other tools have already, with other names."""
+    taken = {*server.tools}
+    for model in shown:
+        bound, label = BoundResource(ModelResource(model, server)), model._meta.app_label  # noqa: SLF001
+        own = (bound.name, bound.plural)
+        longer = (f"{label}_{bound.name}", f"{label}_{bound.plural}")
+        longest = (f"{label}_{model._meta.model_name}", f"{label}_{model._meta.model_name}s")  # noqa: SLF001
+        chosen = next((each for each in (own, longer, longest) if taken.isdisjoint(_tools(*each))), longest)
+        taken |= _tools(*chosen)
+        if chosen != own:
+            yield model, chosen
+
+
+def _tools(name: str, plural: str) -> set[str]:
+    return {f"get_{name}", f"search_{plural}"}
 
 
 def tool_name(app: AppConfig) -> str:
@@ -146,14 +179,19 @@ def _import(module: str, names: Sequence[str]) -> str:
     return "\n".join([f"from {module} import (", *(f"    {name}," for name in sorted(names)), ")"])
 
 
-def _resource(model: type[models.Model]) -> str:
+def _resource(model: type[models.Model], names: tuple[str, str] | None) -> str:
     meta = model._meta  # noqa: SLF001 - Django's documented API
     lines = [f"@register({model.__name__})", f"class {model.__name__}Resource(ModelResource):"]
     lines += [f'    """{_described(model)}"""', ""]
+    if names is not None:
+        name, plural = map(json.dumps, names)
+        lines += ["    # Other tools have the names of the model.", f"    name = {name}", f"    plural = {plural}"]
     lines += ["    # Fields that clients see, in addition to the primary key and the URI."]
     lines += _listed("fields", safe_fields(model))
     if others := left_out(model):
         lines += ["    # Hidden:", *(f"    #   {name}" for name in others)]
+    if unique := [each.name for each in _fields(model) if each.name in safe_fields(model) and _is_key(each)]:
+        lines += ["    # To identify rows by it instead of the primary key:", f'    # lookup_field = "{unique[0]}"']
     if words := searchable(model):
         lines += _listed("search_fields", words)
     lines += [
@@ -198,7 +236,7 @@ def _tool(app: AppConfig, shown: Sequence[type[models.Model]]) -> str:
         # Without "permission", every caller may use it.
         @tool(read_only=True, permission="{permission}")
         def {tool_name(app)}() -> str:
-            """Report how many objects this app stores."""
+            """Report how many rows of the model {model.__name__} there are."""
             return f"{{{model.__name__}._default_manager.count()}} × {_one(model)}"
     ''')
 

@@ -18,7 +18,7 @@ from django_mcp.core.elicitation import Dialogue
 from django_mcp.models import Call, PendingRequest, Session
 from django_mcp.protocol.errors import InternalError
 from django_mcp.protocol.jsonrpc import JSONRPC, Request, Response, encode, encode_error
-from django_mcp.pubsub import event_store
+from django_mcp.pubsub import event_store, once
 from django_mcp.revisions.legacy.downgrade import question
 from django_mcp.revisions.legacy.tasks import RESULT
 
@@ -39,42 +39,51 @@ def begin(session: Session, request: Request, *, leased: bool = False) -> Call:
         request_id=request.id,
         request={"method": request.method, "params": request.params},
         lease=_lease() if leased else None,
-        expires=timezone.now() + datetime.timedelta(seconds=settings.ELICITATION_TTL),
+        expires=_expiry(),
     )
 
 
 def say(call: Call, messages: Sequence[bytes]) -> list[int]:
     """Add messages to the call's stream; return their ids."""
-    return event_store.append([(topic(call), message.decode()) for message in messages])
+    return event_store.append_numbered([(topic(call), message.decode()) for message in messages])
 
 
+@database.retry_conflicts
 def ask(call: Call, dialogue: Dialogue, requests: Mapping[str, Any], version: str) -> list[tuple[int, bytes]]:
     """Save questions and add them to the call's stream; return ids and messages."""
     pending = [PendingRequest(call=call, request_id=secrets.token_urlsafe(12), key=key) for key in requests]
     messages = []
-    for each in pending:
-        asked = question(requests[each.key], each.request_id, version)
-        messages.append(encode({"jsonrpc": JSONRPC, "id": each.request_id, **asked}))
+    for request in pending:
+        asked = question(requests[request.key], request.request_id, version)
+        messages.append(encode({"jsonrpc": JSONRPC, "id": request.request_id, **asked}))
     with database.atomic():
         call.questions.all().delete()
         PendingRequest.objects.bulk_create(pending)
         # The next round has the same progress token, and progress must increase (2025-11-25, Progress).
         saved = {**dialogue.to_json(), "progress": dialogue.progress}
-        Call.objects.filter(pk=call.pk).update(dialogue=saved, status=Call.Status.ASKING)
+        expires = _expiry()
+        Call.objects.filter(pk=call.pk).update(dialogue=saved, status=Call.Status.ASKING, expires=expires)
+        once.extend(dialogue.id, expires)
         return list(zip(say(call, messages), messages, strict=True))
 
 
+@database.retry_conflicts
 def end(call: Call, messages: Sequence[bytes]) -> list[int]:
     """Add the last messages to the call's stream and delete open questions; return the ids."""
     with database.atomic():
         call.questions.all().delete()
         Call.objects.filter(pk=call.pk).update(status=Call.Status.ENDED)
-        return event_store.append([(topic(call), message.decode()) for message in messages] + [(topic(call), END)])[:-1]
+        said = [(topic(call), message.decode()) for message in messages]
+        return event_store.append_numbered([*said, (topic(call), END)])[:-1]
 
 
 def renew(running: Sequence[int]) -> None:
-    """Extend the leases of running calls."""
-    Call.objects.filter(pk__in=running, status=Call.Status.RUNNING).update(lease=_lease())
+    """Extend the leases of running calls; they and their sessions do not expire meanwhile."""
+    expires = _expiry()
+    for start in range(0, len(running), event_store.CHUNK):  # databases limit the parameters of a statement
+        held = Call.objects.filter(pk__in=running[start : start + event_store.CHUNK], status=Call.Status.RUNNING)
+        held.update(lease=_lease(), expires=expires)
+        Session.objects.filter(pk__in=held.values("session"), expires__lt=expires).update(expires=expires)
 
 
 def is_lost(call: Call) -> bool:
@@ -82,6 +91,7 @@ def is_lost(call: Call) -> bool:
     return _lost(call).exists()
 
 
+@database.retry_conflicts
 def give_up(call: Call) -> None:
     """End a lost call with an error to its client, once if several processes try."""
     words = (
@@ -90,6 +100,7 @@ def give_up(call: Call) -> None:
     )
     with database.atomic():
         if _lost(call).update(status=Call.Status.ENDED):
+            call.questions.all().delete()
             message = encode_error(call.request_id, InternalError(words)).decode()
             event_store.append([(topic(call), message), (topic(call), END)])
 
@@ -103,6 +114,11 @@ def _lease() -> datetime.datetime:
     return timezone.now() + datetime.timedelta(seconds=2 * settings.KEEP_ALIVE_INTERVAL)
 
 
+def _expiry() -> datetime.datetime:
+    """Return when a call's stream, or its question, expires."""
+    return timezone.now() + datetime.timedelta(seconds=settings.ELICITATION_TTL)
+
+
 def receive(session: Session, response: Response) -> PendingRequest | None:
     """Save an answer; return the question with its call.
 
@@ -111,7 +127,9 @@ def receive(session: Session, response: Response) -> PendingRequest | None:
     """
     answer = {"error": response.error} if response.error is not None else {"result": response.result}
     # Our ids have no NUL, and PostgreSQL rejects one in a query.
-    pending = PendingRequest.objects.filter(request_id=str(response.id).replace("\0", " "), call__session=session)
+    pending = PendingRequest.objects.filter(
+        request_id=str(response.id).replace("\0", " "), call__session=session, call__expires__gt=timezone.now()
+    )
     answered = pending.filter(answer__isnull=True).update(answer=answer)
     found = pending.select_related("call").first()  # None if the call was withdrawn meanwhile
     if answered or found is None:
@@ -127,11 +145,16 @@ def completed(pending: PendingRequest, *, leased: bool = False) -> Call | None:
     return call if asking.update(status=Call.Status.RUNNING, lease=_lease() if leased else None) else None
 
 
+def give_back(call: Call) -> None:
+    """Undo ``completed``: the call waits again for an answer, of which all are there."""
+    Call.objects.filter(pk=call.pk, status=Call.Status.RUNNING).update(status=Call.Status.ASKING, lease=None)
+
+
 def resume(call: Call) -> tuple[Request, Dialogue]:
     """Return the request and the dialogue for the next round."""
     call.refresh_from_db()
     dialogue = Dialogue(**call.dialogue)
-    answers = {each.key: each.answer or {} for each in call.questions.all()}
+    answers = {question.key: question.answer or {} for question in call.questions.all()}
     dialogue.answer({key: answer.get("result", answer) for key, answer in answers.items()})
     return Request(call.request_id, **call.request), dialogue
 

@@ -6,18 +6,18 @@ queued, stored and sent to the connection if it is still open.
 
 import asyncio
 import contextvars
+import logging
 from collections import deque
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from django.db import DatabaseError
-
 from django_mcp.conf import settings
 from django_mcp.core import database
-from django_mcp.core.concurrency import detached, free_pool, patiently
+from django_mcp.core.concurrency import again_and_again, detached, free_pool
+from django_mcp.core.execution import run_to_completion
+from django_mcp.core.failures import log_rate_limited
 from django_mcp.models import Call, Session, Task
 from django_mcp.primitives.base import ToolError
 from django_mcp.protocol.errors import MethodNotFound
@@ -34,8 +34,12 @@ _NO_CONTEXT = contextvars.Context()
 """Prevents timers from keeping the context of the call that started them."""
 
 
-class _Running:
-    """Running calls of one event loop; their leases are renewed in one statement."""
+class _Leases:
+    """Leases of the calls that run on one event loop, renewed together.
+
+    Not by the thread of ``tasks.worker.LeaseHeartbeat``: nearly all calls end before the first renewal, and a timer
+    costs them no thread and no connection.
+    """
 
     __slots__ = ("held", "is_due")
 
@@ -43,45 +47,50 @@ class _Running:
         self.held: set[int] = set()
         self.is_due = False
 
-    def expect(self) -> None:
+    def take(self, call: Call) -> None:
+        self.held.add(call.pk)
+        self._expect(settings.KEEP_ALIVE_INTERVAL / 2)
+
+    def give_back(self, call: Call) -> None:
+        self.held.discard(call.pk)
+
+    def _expect(self, pause: float) -> None:
         if not self.is_due:
             self.is_due = True
-            pause = settings.KEEP_ALIVE_INTERVAL / 2
             asyncio.get_running_loop().call_later(pause, self._come, context=_NO_CONTEXT)
 
     def _come(self) -> None:
         self.is_due = False
         if self.held:
-            self.expect()
             detached(self._renew(tuple(self.held)))
 
-    async def _renew(self, held: tuple[int, ...]) -> None:
-        with suppress(DatabaseError):  # other processes cannot read expired leases either
+    async def _renew(self, held: Sequence[int]) -> None:
+        pause = settings.KEEP_ALIVE_INTERVAL / 2
+        try:
             await free_pool().sync(partial(calls.renew, held))
+        except Exception as error:  # noqa: BLE001 - whatever it is: without renewals running calls count as lost
+            log_rate_limited(logging.ERROR, "leases of running calls cannot be renewed, retrying: %s", error)
+            pause = min(pause, settings.POLL_INTERVAL)
+        self._expect(pause)
 
 
-_running: WeakKeyDictionary[asyncio.AbstractEventLoop, _Running] = WeakKeyDictionary()
+_leases: WeakKeyDictionary[asyncio.AbstractEventLoop, _Leases] = WeakKeyDictionary()
 
 
-def hold(call: Call) -> None:
-    """Renew the lease of a call that runs on this event loop."""
-    loop = asyncio.get_running_loop()
-    running = _running.get(loop)
-    if running is None:
-        running = _running[loop] = _Running()
-    running.held.add(call.pk)
-    running.expect()
-
-
-def release(call: Call) -> None:
-    """Stop renewing the lease of a call."""
-    running = _running.get(asyncio.get_running_loop())
-    if running is not None:
-        running.held.discard(call.pk)
+def _leases_of(loop: asyncio.AbstractEventLoop) -> _Leases:
+    leases = _leases.get(loop)
+    if leases is None:
+        leases = _leases[loop] = _Leases()
+    return leases
 
 
 T = TypeVar("T")
 
+MAX_STORED = 500
+"""Progress and log messages that are stored for a round of a call.
+
+Later ones are sent to the connection of the call if it is open, and the last is stored before the answer.
+"""
 RETRY_MS = 500
 """Milliseconds before a client whose connection was closed reconnects."""
 PRIMING_SINCE = "2025-11-25"
@@ -116,6 +125,9 @@ class LegacyChannel(QuietChannel):
         request: the JSON-RPC request.
         version: the protocol version.
         call: the stored call in later rounds; nothing is then sent to the connection of *mcp_request*.
+
+    Attributes:
+        opened: True once something was sent, or is queued to be.
     """
 
     waits = True
@@ -129,11 +141,15 @@ class LegacyChannel(QuietChannel):
         self.request = request
         self.version = self.protocol = version
         self.call = call
+        self.opened = call is not None
         self._wire = mcp_request.response if call is None else None
         self._messages: deque[bytes] = deque()
+        self._count = self._stored = 0
+        self._latest: bytes | None = None
+        self._is_latest_sent = False
         self._writing: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
-        self._letting_go = False
+        self._letting_go = self._is_closed = False
         self._loop = (
             asyncio.get_running_loop() if mcp_request.response.can_hold and mcp_request.response.is_live else None
         )
@@ -144,19 +160,23 @@ class LegacyChannel(QuietChannel):
         """True if a question can reach the client and its answer this call."""
         return self.session is not None and (self.call is not None or self.mcp_request.response.takes_events)
 
-    @property
-    def opened(self) -> bool:
-        """True if something was sent."""
-        return self.call is not None or bool(self._messages) or self._writing is not None or self._letting_go
-
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """Send a notification, through the event store if there is a session."""
-        if self.call is None and not self.mcp_request.response.takes_events:
+        """Send a notification, through the event store if there is a session. After the call it is dropped."""
+        if self._is_closed or (self.call is None and not self.mcp_request.response.takes_events):
             return
         message = notification(method, params)
         if self.session is None:
-            self.mcp_request.response.send(Event(message))
+            self.mcp_request.response.send(Event(message, is_optional=True))
             return
+        self._count += 1
+        if self._count > MAX_STORED:
+            self._latest = message
+            self._is_latest_sent = (
+                self._wire is not None and self._loop is not None and len(self._messages) < MAX_STORED
+            )
+            if not self._is_latest_sent:
+                return
+        self.opened = True
         self._messages.append(message)
         self._wake()
 
@@ -164,7 +184,7 @@ class LegacyChannel(QuietChannel):
         """Close the connection; the client reconnects with the id of the last event."""
         resumable = self.mcp_request.over_http and self.version >= PRIMING_SINCE
         if self.session is not None and resumable and self._loop is not None:
-            self._letting_go = True
+            self.opened = self._letting_go = True
             self._wake()
 
     def cancel(self) -> None:
@@ -190,29 +210,28 @@ class LegacyChannel(QuietChannel):
         """Return a ``CreateTaskResult``."""
         return made(task)
 
-    # Leases
+    # The lease, while this process runs the call
 
-    @property
-    def is_leased(self) -> bool:
-        """True if this process can renew leases."""
-        return self._loop is not None
+    def take_lease(self, call: Call) -> None:
+        """Renew the lease of a call until ``close``. After that nothing is taken."""
+        if self._loop is not None and not self._is_closed:
+            _leases_of(self._loop).take(call)
 
-    def hold(self) -> None:
-        """Start renewing the lease."""
-        if self.is_leased and self.call is not None:
-            hold(self.call)
-
-    def release(self) -> None:
-        """Stop renewing the lease."""
-        if self.is_leased and self.call is not None:
-            release(self.call)
+    def close(self) -> None:
+        """End the round, whatever came of it: nothing is written from now on, and the lease is given back."""
+        # From here on nothing is opened: a row made later would be leased, and nobody would give its lease back.
+        self._is_closed = True
+        if self._writing is not None:
+            self._writing.cancel()
+        if self._loop is not None and self.call is not None:
+            _leases_of(self._loop).give_back(self.call)
 
     # The end of a round
 
     async def ask(self, requests: Mapping[str, Any]) -> int:
         """Send questions; return the position after the last."""
         async with self._turn:
-            call = await self._say_all()
+            call = await self._say_last()
             asked = await self._saved(partial(calls.ask, call, self.dialogue, requests, self.version))
             self._send(call, asked)
         return asked[-1][0]
@@ -220,7 +239,7 @@ class LegacyChannel(QuietChannel):
     async def end(self, messages: list[bytes]) -> None:
         """Send the last messages and end the stream."""
         async with self._turn:
-            call = await self._say_all()
+            call = await self._say_last()
             ids = await self._saved(partial(calls.end, call, messages))
             self._send(call, list(zip(ids, messages, strict=True)))
 
@@ -229,8 +248,9 @@ class LegacyChannel(QuietChannel):
         if self.mcp_request.response.is_live:
             await self.end([body])
             return MCPResponse(200)
-        for message in self._messages:  # sent together, so there is nothing to resume
-            self.mcp_request.response.send(Event(message))
+        # Sent together, so there is nothing to resume.
+        for message in (*self._messages, *([] if self._latest is None else [self._latest])):
+            self.mcp_request.response.send(Event(message, is_optional=True))
         return MCPResponse(200, body)
 
     # Writing to the event store
@@ -240,7 +260,7 @@ class LegacyChannel(QuietChannel):
             self._loop.call_soon_threadsafe(self._start)
 
     def _start(self) -> None:
-        if self._writing is None and (self._messages or self._letting_go):
+        if self._writing is None and not self._is_closed and (self._messages or self._letting_go):
             self._writing = self._loop.create_task(self._write())  # type: ignore[union-attr]
 
     async def _write(self) -> None:
@@ -251,6 +271,8 @@ class LegacyChannel(QuietChannel):
                 self._wire.send(Event(retry=RETRY_MS))
                 self._wire.close()
                 self._wire = None
+        except Exception as error:  # noqa: BLE001 - they stay queued; the next message or the end of the call tries again
+            log_rate_limited(logging.WARNING, "messages of a call cannot be stored, retrying: %s", error)
         finally:
             self._writing = None
 
@@ -259,26 +281,54 @@ class LegacyChannel(QuietChannel):
         call = await self._open()
         while waiting := len(self._messages):
             messages = [self._messages[position] for position in range(waiting)]
-            ids = await self._saved(partial(calls.say, call, messages))
+            stored = messages[: MAX_STORED - self._stored]
+            ids = await self._saved(partial(calls.say, call, stored)) if stored else []
+            self._stored += len(stored)
             for _ in messages:  # only after they were written
                 self._messages.popleft()
-            self._send(call, list(zip(ids, messages, strict=True)))
+            self._send(call, list(zip(ids, stored, strict=True)), is_optional=True)
+            if self._wire is not None:
+                for message in messages[len(stored) :]:
+                    self._wire.send(Event(message, is_optional=True))
+        return call
+
+    async def _say_last(self) -> Call:
+        """Write queued messages, and the last of those that were not stored, for clients that resume."""
+        call = await self._say_all()
+        if (latest := self._latest) is not None:
+            self._latest = None
+            [position] = await self._saved(partial(calls.say, call, [latest]))
+            if not self._is_latest_sent:
+                self._send(call, [(position, latest)], is_optional=True)
         return call
 
     async def _open(self) -> Call:
         if self.call is None:
             assert self.session is not None  # noqa: S101
-            self.call = await self._saved(partial(calls.begin, self.session, self.request, leased=self.is_leased))
-            self.hold()
+            await self._saved(partial(self._begin, self.session))
+            assert self.call is not None  # noqa: S101
+            self.take_lease(self.call)
             if self._wire is not None and self.version >= PRIMING_SINCE:
                 self._wire.send(Event(id=f"{self.call.key}.0", retry=RETRY_MS))
         return self.call
 
-    async def _saved(self, write: Callable[[], T]) -> T:
-        """Write, retrying while the database is away: the call may have taken effect."""
-        return await patiently(self.mcp_request.runner, write)
+    def _begin(self, session: Session) -> None:
+        # Kept here, in the thread: a cancelled coroutine gets no result, and its call is to be ended too.
+        self.call = calls.begin(session, self.request, leased=self._loop is not None)
+        self.opened = True
 
-    def _send(self, call: Call, messages: list[tuple[int, bytes]]) -> None:
+    async def _saved(self, write: Callable[[], T]) -> T:
+        """Write, retrying while the database is away: the call may have taken effect.
+
+        A cancellation waits for a write that has begun. Otherwise the questions of a cancelled call could be committed
+        after the end of its stream, and its row be made without anybody who knows it.
+        """
+        runner = self.mcp_request.runner.own
+        if runner.is_inline:
+            return await runner.sync(write)
+        return await again_and_again(partial(run_to_completion, runner, write))
+
+    def _send(self, call: Call, messages: list[tuple[int, bytes]], *, is_optional: bool = False) -> None:
         if self._wire is not None:
             for position, message in messages:
-                self._wire.send(Event(message, id=f"{call.key}.{position}"))
+                self._wire.send(Event(message, id=f"{call.key}.{position}", is_optional=is_optional))

@@ -49,7 +49,7 @@ def _known(fields: dict[str, Any], method: str, version: str, unknown: frozenset
             known = _without(fields, unknown)
             return {**known, "content": [_block(block, version) for block in fields["content"]]}
         case "prompts/get":
-            messages = [{**each, "content": _block(each["content"], version)} for each in fields["messages"]]
+            messages = [{**message, "content": _block(message["content"], version)} for message in fields["messages"]]
             return {**fields, "messages": messages}
     for member in _ENTRIES:
         if member in fields:
@@ -81,7 +81,7 @@ def _choice(field: Mapping[str, Any]) -> dict[str, Any]:
     if "oneOf" not in field:
         return dict(field)
     choices = field["oneOf"]
-    names = {"enum": [each["const"] for each in choices], "enumNames": [each["title"] for each in choices]}
+    names = {"enum": [choice["const"] for choice in choices], "enumNames": [choice["title"] for choice in choices]}
     return {**_without(field, frozenset({"oneOf"})), **names}
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,13 @@ from django_mcp.core.policies import policy_cache
 from django_mcp.core.server import MCPServer
 from django_mcp.models import Call, Session
 from django_mcp.protocol import headers, versions
-from django_mcp.protocol.errors import InternalError, InvalidParams, InvalidRequest, ProtocolError, ResourceNotFound
+from django_mcp.protocol.errors import (
+    InvalidParams,
+    InvalidRequest,
+    ProtocolError,
+    ResourceNotFound,
+    TooManyRequests,
+)
 from django_mcp.protocol.jsonrpc import (
     Message,
     Notification,
@@ -31,14 +38,17 @@ from django_mcp.protocol.jsonrpc import (
     id_of,
     parse,
 )
+from django_mcp.protocol.meta import APPS, shows_apps
 from django_mcp.revisions.base import (
     ACCEPTED,
     Event,
+    EventStream,
     MCPRequest,
     MCPResponse,
     adopt_key,
     capabilities,
     context_for,
+    failure,
     response,
 )
 from django_mcp.revisions.legacy import calls, sessions
@@ -46,7 +56,7 @@ from django_mcp.revisions.legacy import sessions as control
 from django_mcp.revisions.legacy.channel import RETRY_MS, LegacyChannel, QuietChannel
 from django_mcp.revisions.legacy.downgrade import shape
 from django_mcp.revisions.legacy.sessions import SessionNotFound
-from django_mcp.revisions.legacy.streams import open_get, tail
+from django_mcp.revisions.legacy.streams import is_read, open_get, read_call, tail
 from django_mcp.revisions.legacy.tasks import RESULT, capability, check_call, check_made, has_tasks, with_support
 from django_mcp.revisions.modern.handler import complete, discover
 
@@ -75,7 +85,7 @@ async def named_session(mcp_request: MCPRequest) -> Session:
     """
     session_id = mcp_request.headers[headers.SESSION]
     try:
-        return await mcp_request.runner.sync(
+        return await mcp_request.runner.own.sync(
             partial(sessions.find_session, session_id, mcp_request.server, mcp_request.principal)
         )
     except SessionNotFound:
@@ -101,7 +111,7 @@ async def end_session(mcp_request: MCPRequest) -> MCPResponse:
     if headers.SESSION not in mcp_request.headers:
         raise InvalidRequest("DELETE requires the header Mcp-Session-Id, the session to end.")
     session = await named_session(mcp_request)
-    await mcp_request.runner.sync(partial(sessions.end_session, session))
+    await mcp_request.runner.own.sync(partial(sessions.end_session, session))
     return MCPResponse(204)
 
 
@@ -112,9 +122,6 @@ def _not_served(verb: str) -> MCPResponse:
 
 def _is_modern(mcp_request: MCPRequest) -> bool:
     return mcp_request.headers.get(headers.VERSION, "").strip() in versions.MODERN
-
-
-logger = logging.getLogger("django_mcp")
 
 
 class FormerResourceNotFound(ProtocolError):
@@ -137,44 +144,70 @@ async def serve_request(
         or not mcp_request.response.is_live
         or not can_interact(mcp_request.server, request.method, request.params)
     ):
-        return await answered(request, version, session, mcp_request, channel)
+        return await _answered_on_stream(request, version, session, mcp_request, channel)
     # A lost connection does not cancel the call, so it runs in a task of its own.
-    channel.task = detached(answered(request, version, session, mcp_request, channel))
-    watching = _watch_later(session, channel)
+    channel.task = detached(_answered_on_stream(request, version, session, mcp_request, channel))
+    _watch_later(session, channel)
     try:
         return await asyncio.shield(channel.task)
     except asyncio.CancelledError:
-        if not channel.cancelled:
-            raise
-        return await _withdrawn(channel)
-    finally:
-        watching.cancel()
+        channel.task.add_done_callback(_drop_stream)
+        raise
+
+
+def _drop_stream(answering: asyncio.Task[MCPResponse]) -> None:
+    """Close the stream of an answer that nobody takes: its connection is gone."""
+    if answering.cancelled() or answering.exception() is not None:
+        return
+    if (stream := answering.result().stream) is not None:
+        detached(_close(stream))
+
+
+async def _close(stream: EventStream) -> None:
+    await stream.aclose()
 
 
 async def answered(
     request: Request, version: str, session: Session | None, mcp_request: MCPRequest, channel: Channel
 ) -> MCPResponse:
-    """Run a request and answer it, on the stream if it was opened."""
-    speaks = channel if isinstance(channel, LegacyChannel) else None
+    """Run a request without a stream, as of a batch, and answer it."""
+    try:
+        return MCPResponse(200, await _result(request, version, session, mcp_request, channel))
+    except Cancelled:
+        return ACCEPTED
+    except ProtocolError as error:
+        return failed(request, error)
+
+
+async def _answered_on_stream(
+    request: Request, version: str, session: Session | None, mcp_request: MCPRequest, channel: LegacyChannel
+) -> MCPResponse:
+    """Run a request and answer it, on the stream if it was opened, whose end its client waits for however it ends."""
     try:
         try:
             body = await _result(request, version, session, mcp_request, channel)
         except InputRequired as needed:
-            assert speaks is not None  # noqa: S101 - other channels have no capabilities to ask
-            return await _asked(needed, speaks, mcp_request)
-        except Cancelled:
-            return ACCEPTED if speaks is None else await _withdrawn(speaks)
+            return await _asked(needed, channel, mcp_request)
         except ProtocolError as error:
             answer = failed(request, error)
-            if speaks is None or not speaks.opened:
+            if not channel.opened:
                 return answer
             body = answer.body
-        if speaks is None or not speaks.opened:
-            return MCPResponse(200, body)
-        return await speaks.finish(body)
+        return await channel.finish(body) if channel.opened else MCPResponse(200, body)
+    except (Cancelled, asyncio.CancelledError) as error:
+        if isinstance(error, asyncio.CancelledError) and not channel.cancelled:  # the server stops
+            raise
+        if not channel.opened:
+            return ACCEPTED
+        await channel.end([])
+        return MCPResponse(200)
+    except Exception as error:
+        if not channel.opened:
+            raise
+        # Its client waits for the end of the stream, here or where it comes back.
+        return await channel.finish(failure(request.id, error))
     finally:
-        if speaks is not None and speaks.call is not None:
-            speaks.release()
+        channel.close()
 
 
 async def receive(answer: Response, session: Session | None, mcp_request: MCPRequest) -> MCPResponse:
@@ -185,10 +218,22 @@ async def receive(answer: Response, session: Session | None, mcp_request: MCPReq
     """
     if session is None:
         raise InvalidRequest("This response answers no pending request.", request_id=answer.id)
-    call = await mcp_request.runner.sync(partial(_taken, answer, session, mcp_request))
-    if call is not None:
-        await mcp_request.runner.later(partial(_next_round, call, session, mcp_request))
+    continuing = _continue(answer, session, mcp_request)
+    # To its end even if the client leaves: between the two steps the call is nobody's.
+    await (continuing if mcp_request.runner.is_inline else asyncio.shield(detached(continuing)))
     return ACCEPTED
+
+
+async def _continue(answer: Response, session: Session, mcp_request: MCPRequest) -> None:
+    runner = mcp_request.runner
+    call = await runner.own.sync(partial(_taken, answer, session, mcp_request))
+    if call is None:
+        return
+    try:
+        await runner.later(partial(_next_round, call, session, mcp_request))
+    except BaseException:  # it does not run here, so the same answer, sent again, may run it elsewhere
+        await runner.own.sync(partial(calls.give_back, call))
+        raise
 
 
 def _taken(answer: Response, session: Session, mcp_request: MCPRequest) -> Call | None:
@@ -208,6 +253,19 @@ def failed(request: Request, error: ProtocolError) -> MCPResponse:
         error = FormerResourceNotFound(error.message, error.data)
     status = error.http_status if error.broken_envelope else 200
     return MCPResponse(status, encode_error(request.id, error), error.headers)
+
+
+async def _app_extensions(session: Session | None, mcp_request: MCPRequest) -> Mapping[str, Any]:
+    looking = partial(sessions.app_extensions, mcp_request.server, mcp_request.principal, session)
+    try:
+        return await mcp_request.runner.own.sync(looking)
+    except DatabaseError as error:  # the text of a result is enough
+        log_rate_limited(logging.ERROR, "other sessions of a client cannot be read: %s", error)
+        return {}
+
+
+_DIFFER_WITH_APPS = frozenset({"tools/list", "tools/call", "resources/list"})
+"""Methods whose results differ for clients that show apps."""
 
 
 async def _result(
@@ -232,6 +290,8 @@ async def _result(
     declared: Mapping[str, Any] = session.capabilities if session else {}
     if session and not (isinstance(channel, LegacyChannel) and channel.can_ask):
         declared = {"extensions": declared.get("extensions")}  # showing apps needs no stream
+    if APPS in mcp_request.server.extensions and request.method in _DIFFER_WITH_APPS and not shows_apps(declared):
+        declared = {**declared, **await _app_extensions(session, mcp_request)}
     context = context_for(mcp_request, request, session.client if session else None, declared, channel)
     if request.method == "tools/call" and "task" in request.params:
         result = await _with_task(context, version)
@@ -261,52 +321,52 @@ async def _asked(needed: InputRequired, channel: LegacyChannel, mcp_request: MCP
     """Return the stream of a call with questions: held open if possible, else to be resumed."""
     position = await channel.ask(needed.requests)
     assert channel.call is not None  # noqa: S101
-    if mcp_request.response.can_hold:
-        return MCPResponse(200, stream=tail(channel.call, position, mcp_request.principal))
+    if not mcp_request.over_http:  # one client, which cannot come back
+        return MCPResponse(200, stream=tail(channel.call, position, mcp_request))
+    if mcp_request.response.can_hold and not is_read(channel.call):  # else it has come back already
+        with suppress(TooManyRequests):
+            return MCPResponse(200, stream=read_call(channel.call, position, mcp_request))
+    # The client comes back, once it has closed another stream if it has too many.
     mcp_request.response.send(Event(retry=RETRY_MS))
     return MCPResponse(200)
 
 
-async def _withdrawn(channel: LegacyChannel) -> MCPResponse:
-    if channel.opened:
-        await channel.end([])
-        return MCPResponse(200)
-    return ACCEPTED
-
-
 async def _next_round(call: Call, session: Session, mcp_request: MCPRequest) -> None:
-    request, dialogue = await patiently(mcp_request.runner, partial(calls.resume, call))
+    request, dialogue = await patiently(mcp_request.runner.own, partial(calls.resume, call))
     channel = LegacyChannel(mcp_request, session, request, session.version, call)
-    channel.hold()
-    channel.dialogue = dialogue
-    if mcp_request.response.is_live:
-        channel.task = asyncio.current_task()
-        _watch_later(session, channel)
+    try:
+        channel.take_lease(call)
+        channel.dialogue = dialogue
+        if mcp_request.response.is_live:
+            channel.task = asyncio.current_task()
+            _watch_later(session, channel)
+        try:
+            await _run_round(request, session, mcp_request, channel)
+        except (Cancelled, asyncio.CancelledError):
+            await channel.end([])
+        except Exception as error:  # noqa: BLE001 - it is logged
+            await channel.end([failure(request.id, error)])
+    finally:
+        channel.close()
+
+
+async def _run_round(request: Request, session: Session, mcp_request: MCPRequest, channel: LegacyChannel) -> None:
     try:
         body = await _result(request, session.version, session, mcp_request, channel)
     except InputRequired as needed:
         await channel.ask(needed.requests)
-    except (Cancelled, asyncio.CancelledError):
-        await channel.end([])
+        return
     except ProtocolError as error:
-        await channel.end([failed(request, error).body])
-    except Exception:
-        logger.exception("the next round of %s failed", request.method)
-        broken = InternalError("Internal server error. Retry the call.")
-        await channel.end([failed(request, broken).body])
-    else:
-        await channel.end([body])
-    finally:
-        channel.release()
+        body = failed(request, error).body
+    await channel.end([body])
 
 
-def _watch_later(session: Session, channel: LegacyChannel) -> asyncio.TimerHandle:
+def _watch_later(session: Session, channel: LegacyChannel) -> None:
+    """Watch for a cancellation until the call ends; its connection may end before."""
     control.expect(session, channel)
-    return asyncio.get_running_loop().call_later(control.PATIENCE_SECONDS, control.watch, session, channel)
-
-
-MAX_MESSAGES = 50
-"""Maximum number of messages in a batch."""
+    timer = asyncio.get_running_loop().call_later(control.PATIENCE_SECONDS, control.watch, session, channel)
+    if channel.task is not None:
+        channel.task.add_done_callback(lambda _: timer.cancel())
 
 
 class LegacyRevision:
@@ -328,12 +388,10 @@ class LegacyRevision:
     ) -> MCPResponse:
         if version not in versions.BATCHING:
             raise InvalidRequest(f"Protocol {version} has no batches. Send one message per request.")
-        if not 0 < len(messages) <= MAX_MESSAGES:
-            raise InvalidRequest(f"A batch holds 1 to {MAX_MESSAGES} messages; this one holds {len(messages)}.")
         bodies: list[bytes] = []
-        for each in messages:
+        for value in messages:
             try:
-                message = parse(each)
+                message = parse(value)
                 if type(message) is Request:
                     if message.method == "initialize":
                         raise InvalidRequest("'initialize' must not be part of a batch.", request_id=message.id)
@@ -355,7 +413,7 @@ class LegacyRevision:
             return await receive(message, session, mcp_request)
         if type(message) is Notification:
             if message.method == "notifications/cancelled" and session is not None:
-                await mcp_request.runner.sync(partial(control.cancel, session, message.params))
+                await mcp_request.runner.own.sync(partial(control.cancel, session, message.params))
             return ACCEPTED
         assert isinstance(message, Request)  # noqa: S101
         try:
@@ -375,7 +433,7 @@ async def initialize(request: Request, mcp_request: MCPRequest) -> MCPResponse:
     client, declared = request.params.get("clientInfo"), request.params.get("capabilities")
     opening = partial(sessions.open_session, mcp_request.server, mcp_request.principal, version, client, declared)
     try:
-        session_id = await mcp_request.runner.sync(opening)
+        session_id = await mcp_request.runner.own.sync(opening)
     except DatabaseError as error:
         if is_unmigrated(error):
             raise
@@ -413,7 +471,7 @@ async def greet(request: Request, mcp_request: MCPRequest) -> tuple[str, bytes]:
 
 def _extensions(server: MCPServer) -> dict[str, Any]:
     """Return the ``extensions`` that add no methods, such as MCP Apps; this version has no others."""
-    found = {name: dict(each.settings) for name, each in server.extensions.items() if not each.methods}
+    found = {name: dict(extension.settings) for name, extension in server.extensions.items() if not extension.methods}
     return {"extensions": found} if found else {}
 
 

@@ -13,21 +13,22 @@ from functools import partial
 from django.db import Error as DatabaseError
 from django.utils.encoding import escape_uri_path
 
-from django_mcp.core.concurrency import detached, patiently, shared_pool
-from django_mcp.core.failures import log_rate_limited
+from django_mcp.core import database
+from django_mcp.core.concurrency import detached, free_pool, patiently
+from django_mcp.core.failures import contained, log_rate_limited, must_propagate
 from django_mcp.models import Event as StreamEvent
 from django_mcp.models import Session
 from django_mcp.protocol import headers, versions
-from django_mcp.protocol.errors import ProtocolError
+from django_mcp.protocol.errors import ProtocolError, TooManyRequests
 from django_mcp.protocol.jsonrpc import Message, Notification, Request, encode_error, parse
 from django_mcp.pubsub import event_store
 from django_mcp.pubsub.follower import Subscription, follow
 from django_mcp.revisions.base import ACCEPTED, KEEP_ALIVE, Event, EventStream, MCPRequest, MCPResponse, failure
-from django_mcp.revisions.legacy import sessions
+from django_mcp.revisions.legacy import calls, sessions
 from django_mcp.revisions.legacy.handler import LegacyRevision, NotServed, Unavailable, failed, greet, named_session
 from django_mcp.revisions.legacy.sessions import SessionNotFound
-from django_mcp.revisions.legacy.streams import changes_for, tail
-from django_mcp.revisions.subscriptions import StreamSlot
+from django_mcp.revisions.legacy.streams import changes_for, read_call
+from django_mcp.revisions.subscriptions import SlotStream, StreamSlot
 
 logger = logging.getLogger("django_mcp")
 
@@ -103,14 +104,14 @@ async def open_events(mcp_request: MCPRequest) -> MCPResponse:
         return _needs_asgi()
     slot = StreamSlot(mcp_request.principal)
     try:
-        session_id, session = await mcp_request.runner.sync(partial(_open, mcp_request))
+        session_id, session = await mcp_request.runner.own.sync(partial(_open, mcp_request))
     except DatabaseError as error:
         log_rate_limited(logging.ERROR, "no session could be opened: %s", error)
         raise Unavailable("Sessions are temporarily unavailable. Retry later.") from None
     path = str(mcp_request.edge().path).rstrip("/").removesuffix(STREAM) + MESSAGES
     address = f"{escape_uri_path(path)}?session_id={session_id}"
     mcp_request = mcp_request._replace(headers={headers.SESSION: session_id})
-    return MCPResponse(200, stream=_events(address, session, mcp_request, slot))
+    return MCPResponse(200, stream=SlotStream(_events(address, session, mcp_request, slot), slot))
 
 
 async def receive_message(mcp_request: MCPRequest) -> MCPResponse:
@@ -172,7 +173,16 @@ def _end(session: Session) -> None:
 
 
 async def _say(session: Session, *entries: str) -> None:
-    await patiently(shared_pool(), partial(event_store.append, [(topic(session), entry) for entry in entries]))
+    await patiently(free_pool(), partial(event_store.append, [(topic(session), entry) for entry in entries]))
+
+
+@database.retry_conflicts
+def _say_initialized(session: Session) -> None:
+    """Store it once, however often a client sends it."""
+    with database.atomic():
+        is_live = Session.objects.select_for_update().filter(pk=session.pk).exists()  # one after the other
+        if is_live and not StreamEvent.objects.filter(topic=topic(session), data=INITIALIZED).exists():
+            event_store.append([(topic(session), INITIALIZED)])
 
 
 # Messages
@@ -181,15 +191,16 @@ async def _say(session: Session, *entries: str) -> None:
 async def _serve(message: Message | None, session: Session, mcp_request: MCPRequest) -> None:
     """Serve a message, or None for a batch. Stored streams are read by the process with the session's stream."""
     answer = await _answer(message, session, mcp_request)
-    if answer.stream is not None and not mcp_request.response.opened:
+    if answer.stream is not None:
         async with aclosing(answer.stream) as stream:
-            async for event in stream:
-                if event.data:
-                    await _say(session, event.data.decode())
+            if not mcp_request.response.opened:
+                async for event in stream:
+                    if event.data:
+                        await _say(session, event.data.decode())
     if answer.body and (message is None or isinstance(message, Request)):
         await _say(session, answer.body.decode())
     elif isinstance(message, Notification) and message.method == "notifications/initialized":
-        await _say(session, INITIALIZED)
+        await patiently(free_pool(), partial(_say_initialized, session))
 
 
 async def _answer(message: Message | None, session: Session, mcp_request: MCPRequest) -> MCPResponse:
@@ -200,8 +211,10 @@ async def _answer(message: Message | None, session: Session, mcp_request: MCPReq
         return await REVISION.serve(mcp_request)
     except ProtocolError as error:
         return MCPResponse(error.http_status, encode_error(error.request_id, error))
-    except Exception as error:  # noqa: BLE001 - it is logged
-        return MCPResponse(500, failure(None if request is None else request.id, error))
+    except BaseException as error:
+        if must_propagate(error):
+            raise
+        return MCPResponse(500, failure(None if request is None else request.id, contained(error)))
 
 
 async def _initialize(request: Request, session: Session, mcp_request: MCPRequest) -> MCPResponse:
@@ -216,7 +229,7 @@ async def _initialize(request: Request, session: Session, mcp_request: MCPReques
         client=client if isinstance(client, dict) else {},
         capabilities=declared if isinstance(declared, dict) else {},
     )
-    await mcp_request.runner.sync(update)
+    await mcp_request.runner.own.sync(update)
     return MCPResponse(200, body)
 
 
@@ -226,26 +239,25 @@ async def _initialize(request: Request, session: Session, mcp_request: MCPReques
 async def _events(
     address: str, session: Session, mcp_request: MCPRequest, slot: StreamSlot
 ) -> AsyncGenerator[Event, None]:
-    subscription = await follow(topic(session), principal=mcp_request.principal)
+    subscription = await follow(topic(session), principal=mcp_request.principal, server=mcp_request.server)
     joined = Joined()
     try:
         yield Event(address.encode(), kind="endpoint")
-        joined.add(_said(session, mcp_request, subscription, joined), ends=True)
+        joined.add(_said(session, mcp_request, subscription, joined, slot), ends=True)
         async with aclosing(joined.events()) as events:
             async for event in events:
                 yield event
     finally:
-        slot.close()
         subscription.close()
         await joined.close()
         with suppress(DatabaseError):  # it expires then
-            await shared_pool().sync(partial(_end, session))
+            await free_pool().sync(partial(_end, session))
 
 
 async def _said(
-    session: Session, mcp_request: MCPRequest, subscription: Subscription, joined: Joined
+    session: Session, mcp_request: MCPRequest, subscription: Subscription, joined: Joined, slot: StreamSlot
 ) -> AsyncGenerator[Event, None]:
-    run = partial(patiently, shared_pool())
+    run = partial(patiently, free_pool())
     hears = False
     async with aclosing(subscription.entries()) as entries:
         async for found in entries:
@@ -262,8 +274,23 @@ async def _said(
             elif found.data == INITIALIZED and not hears:
                 hears = True
                 await run(session.refresh_from_db)
-                joined.add(changes_for(session, mcp_request, None))
+                joined.add(changes_for(session, mcp_request, None, slot))
             elif found.data.startswith(CALL):
-                call = await run(session.calls.filter(key=found.data.removeprefix(f"{CALL} ")).first)
-                if call is not None:
-                    joined.add(tail(call, 0))
+                refused = await _join_call(session, found.data.removeprefix(f"{CALL} "), mcp_request, joined)
+                if refused is not None:
+                    yield refused
+
+
+async def _join_call(session: Session, key: str, mcp_request: MCPRequest, joined: Joined) -> Event | None:
+    """Add the stored stream of a call; return the error to send if the caller has too many."""
+    run = partial(patiently, free_pool())
+    call = await run(session.calls.filter(key=key).first)
+    if call is None:
+        return None
+    try:
+        stream = read_call(call, 0, mcp_request, kind="calls over HTTP+SSE")
+    except TooManyRequests as error:
+        await run(partial(calls.end, call, []))
+        return Event(encode_error(call.request_id, error))
+    joined.add(stream)
+    return None

@@ -13,13 +13,13 @@ from contextlib import aclosing
 from functools import partial
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.channel import LEVELS
-from django_mcp.core.concurrency import detached, patiently, shared_pool
+from django_mcp.core.concurrency import detached, free_pool, patiently
 from django_mcp.core.context import Context
 from django_mcp.core.database import Prepared
 from django_mcp.core.principal import Principal
@@ -35,7 +35,7 @@ from django_mcp.protocol.errors import (
     ResourceNotFound,
 )
 from django_mcp.protocol.jsonrpc import MAX_FILTER_BYTES
-from django_mcp.protocol.meta import ClientInfo
+from django_mcp.protocol.meta import ClientInfo, shows_apps
 from django_mcp.pubsub import event_store
 from django_mcp.pubsub.event_store import clear
 from django_mcp.pubsub.follower import follow
@@ -110,13 +110,43 @@ def find_session(session_id: str, server: MCPServer, principal: Principal) -> Se
     )
     if session is None:
         raise SessionNotFound
-    # Written only after a tenth of the lifetime, not on each request.
-    if session.expires < _in(settings.SESSION_TTL * 9 // 10):
-        Session.objects.filter(pk=session.pk).update(expires=_in(settings.SESSION_TTL))
+    _extend(session)
     return session
 
 
-def _live(now: datetime.datetime, **which: str) -> QuerySet[Session]:
+def _extend(session: Session) -> None:
+    """Extend the lifetime: written only after a tenth of it, not on each request."""
+    if session.expires < _in(settings.SESSION_TTL * 9 // 10):
+        Session.objects.filter(pk=session.pk).update(expires=_in(settings.SESSION_TTL))
+
+
+MAX_OTHER_SESSIONS = 100
+"""Sessions of a caller among which one that shows apps is looked for."""
+
+
+def app_extensions(server: MCPServer, principal: Principal, session: Session | None) -> Mapping[str, Any]:
+    """Return the extensions of a client that showed that it knows MCP Apps in another of its sessions, else none.
+
+    Some hosts initialize a session and never send its id, others open a second one for the page of an app. An OAuth
+    client is known by its credential. Other credentials may be used by several programs, so a session must be of the
+    same one. Anonymous callers are known by their session alone.
+    """
+    same: dict[str, Any] = {}
+    if session is not None and (principal.client_id is None or principal.is_anonymous):
+        same = {"client": session.client} if session.client else {}
+    if not database.has_database() or (principal.is_anonymous and not same):
+        return {}
+    mine = _live(
+        timezone.now(), server=server.name, principal_kind=principal.kind, principal_id=principal.id, **same
+    ).order_by("-expires", "-pk")
+    for other in mine[:MAX_OTHER_SESSIONS]:
+        if shows_apps(other.capabilities):
+            _extend(other)
+            return {"extensions": other.capabilities["extensions"]}
+    return {}
+
+
+def _live(now: datetime.datetime, **which: Any) -> QuerySet[Session]:
     return Session.objects.filter(**which, expires__gt=now)
 
 
@@ -135,12 +165,13 @@ def subscriptions_of(pk: int) -> list[str]:
     return Session.objects.filter(pk=pk).values_list("subscriptions", flat=True).first() or []
 
 
+@database.retry_conflicts
 def forget_subscriptions(pk: int, uris: Collection[str]) -> None:
     """Remove *uris* from the session's subscriptions."""
     with database.atomic():
         locked = Session.objects.select_for_update().filter(pk=pk).first()
         if locked is not None:
-            locked.subscriptions = [each for each in locked.subscriptions if each not in uris]
+            locked.subscriptions = [subscribed for subscribed in locked.subscriptions if subscribed not in uris]
             locked.save(update_fields=["subscriptions"])
 
 
@@ -171,7 +202,7 @@ async def set_level(context: Context, session: Session | None) -> dict[str, Any]
         raise InvalidParams(f'"params.level" must be one of {", ".join(LEVELS)}.')
     if session is not None:
         update = Session.objects.filter(pk=session.pk).update
-        await context.runner.sync(partial(update, log_level=level))
+        await context.runner.own.sync(partial(update, log_level=level))
     return {}
 
 
@@ -180,14 +211,14 @@ async def subscribe(context: Context, session: Session | None) -> dict[str, Any]
     uri, session = _subscription(context, session)
     if not await readable_uris(context, [uri]):
         raise ResourceNotFound(uri)
-    await context.runner.sync(partial(_change, session, "subscribed", uri))
+    await context.runner.own.sync(partial(_change, session, "subscribed", uri))
     return {}
 
 
 async def unsubscribe(context: Context, session: Session | None) -> dict[str, Any]:
     """Handle ``resources/unsubscribe``."""
     uri, session = _subscription(context, session)
-    await context.runner.sync(partial(_change, session, "unsubscribed", uri))
+    await context.runner.own.sync(partial(_change, session, "unsubscribed", uri))
     return {}
 
 
@@ -209,19 +240,22 @@ def _subscription(context: Context, session: Session | None) -> tuple[str, Sessi
     return uri, session
 
 
+@database.retry_conflicts
 def _change(session: Session, what: str, uri: str) -> None:
     with database.atomic():
         locked = Session.objects.select_for_update().get(pk=session.pk)
-        uris = [each for each in locked.subscriptions if each != uri]
+        uris = [subscribed for subscribed in locked.subscriptions if subscribed != uri]
         if what == "subscribed":
             uris.append(uri)
+        elif len(uris) == len(locked.subscriptions):
+            return  # nothing was subscribed, so no stream has to know
         if len(uris) > MAX_SUBSCRIPTIONS:
             raise InvalidParams(f"A session holds at most {MAX_SUBSCRIPTIONS} subscriptions.")
         if what == "subscribed" and sum(map(len, uris)) > MAX_FILTER_BYTES:
             raise InvalidParams(f"The subscribed URIs of a session must total at most {MAX_FILTER_BYTES} characters.")
         locked.subscriptions = uris
         locked.save(update_fields=["subscriptions"])
-        event_store.append([(topic(session), json.dumps({what: uri}))])
+        _append(session, {what: uri}, replaced=_one_of({"subscribed": uri}, {"unsubscribed": uri}))
 
 
 def cancel(session: Session, params: Mapping[str, Any]) -> None:
@@ -231,7 +265,43 @@ def cancel(session: Session, params: Mapping[str, Any]) -> None:
         if (channel := _running.get((session.pk, request_id))) is not None:
             channel.withdraw()
         calls.withdraw(session, request_id)
-        event_store.append([(topic(session), json.dumps({"cancelled": request_id}))])
+        _tell(session.pk, {"cancelled": request_id}, replaced=_one_of({"cancelled": request_id}))
+
+
+def open_stream(pk: int, token: str) -> bool:
+    """End the session's earlier stream of changes in any process. Return False if the session has ended."""
+    return _tell(pk, {"opened": token}, replaced=Q(data__startswith='{"opened": '))
+
+
+MAX_EVENTS = 1000
+"""Events that the topic of a session keeps: as many as a stream reads that is resumed."""
+TRIM_EVERY = 100
+
+
+@database.retry_conflicts
+def _tell(pk: int, change: Mapping[str, Any], replaced: Q) -> bool:
+    """Store an event of a session. Return False if it has ended."""
+    with database.atomic():
+        # As for subscriptions: whoever deletes events of a session has locked it.
+        session = Session.objects.select_for_update().filter(pk=pk).first()
+        if session is not None:
+            _append(session, change, replaced)
+        return session is not None
+
+
+def _one_of(*changes: Mapping[str, Any]) -> Q:
+    return Q(data__in=list(map(json.dumps, changes)))
+
+
+def _append(session: Session, change: Mapping[str, Any], replaced: Q) -> None:
+    """Store an event of a session, in place of earlier ones, for clients send them as often as they like."""
+    stored = Event.objects.filter(topic=topic(session))
+    stored.filter(replaced).delete()
+    [newest] = event_store.append_numbered([(topic(session), json.dumps(change))])
+    Session.objects.filter(pk=session.pk).update(last_event=newest)
+    if newest % TRIM_EVERY == 0:
+        kept = stored.exclude(position=None).order_by("-position").values_list("position", flat=True)
+        stored.filter(position__lt=next(iter(kept[MAX_EVENTS - 1 : MAX_EVENTS]), 0)).delete()
 
 
 _running: dict[tuple[int, RequestId], LegacyChannel] = {}
@@ -262,12 +332,14 @@ async def _watch(session: Session, channel: LegacyChannel) -> None:
     stream = topic(session)
     subscription = await follow(stream)
     try:
-        for entry in await patiently(shared_pool(), partial(event_store.after, 0, [stream])):
+        # What was cancelled before the call began is no concern of it, and may be much.
+        began = session.last_event
+        for entry in await patiently(free_pool(), partial(event_store.after, began, [stream])):
             if _stops(entry, channel):
                 channel.cancel()
         async with aclosing(subscription.entries()) as entries:
             async for found in entries:
-                if found is not None and _stops(found, channel):
+                if found is not None and found.id > began and _stops(found, channel):
                     channel.cancel()
                     return
     except asyncio.CancelledError:  # the call has ended

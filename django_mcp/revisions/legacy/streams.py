@@ -1,43 +1,106 @@
 """Streams that a client opens with GET: resumed calls and changes (2025-11-25, Transports)."""
 
-import json
+import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
+import sys
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import partial
 from itertools import takewhile
+from weakref import WeakValueDictionary
 
 from django.utils import timezone
 
-from django_mcp.core.concurrency import patiently, shared_pool
-from django_mcp.core.principal import Principal
+from django_mcp.core.concurrency import free_pool, patiently
 from django_mcp.models import Call, Session
 from django_mcp.protocol.errors import InvalidRequest
 from django_mcp.pubsub import event_store, publish
-from django_mcp.pubsub.follower import follow
+from django_mcp.pubsub.follower import Subscription, follow
 from django_mcp.revisions.base import KEEP_ALIVE, Event, MCPRequest, MCPResponse, notification
 from django_mcp.revisions.legacy import calls, sessions
 from django_mcp.revisions.legacy.channel import PRIMING_SINCE, RETRY_MS
 from django_mcp.revisions.legacy.tasks import RESULT
-from django_mcp.revisions.subscriptions import NONE, ParkedStream, StreamSlot, SubscriptionFilter
+from django_mcp.revisions.subscriptions import NONE, ParkedStream, SlotStream, StreamSlot, SubscriptionFilter, size_of
 
 CHANGES = "changes"
 """Prefix of event ids in the stream of changes."""
 _LISTS = frozenset(publish.list_changed_method(kind) for kind in publish.KINDS)
 
 
-async def tail(call: Call, position: int, principal: Principal | None = None) -> AsyncGenerator[Event, None]:
+class _Reader:
+    """The stream of this process that reads a call; it need not have begun."""
+
+    __slots__ = ("__weakref__", "_begun", "_is_replaced", "slot")
+
+    def __init__(self, slot: StreamSlot) -> None:
+        self.slot = slot
+        self._begun: tuple[asyncio.AbstractEventLoop, Subscription] | None = None
+        self._is_replaced = False
+
+    def begin(self, subscription: Subscription) -> None:
+        # In this order, and ``replace`` in the other: it may be called at the same time, in another thread.
+        self._begun = asyncio.get_running_loop(), subscription
+        if self._is_replaced:
+            subscription.end()
+
+    def replace(self) -> None:
+        """End it for another stream."""
+        self._is_replaced = True
+        if self._begun is not None:
+            loop, subscription = self._begun
+            with suppress(RuntimeError):  # the loop is closed, and its streams with it
+                loop.call_soon_threadsafe(subscription.end)
+
+
+_readers: WeakValueDictionary[str, _Reader] = WeakValueDictionary()
+"""By topic; each lives as long as its stream."""
+
+
+def read_call(call: Call, position: int, mcp_request: MCPRequest, kind: str = "") -> SlotStream:
+    """Return the stream of a call after *position*. It ends the stream of this process that reads the call already.
+
+    A client that comes back has lost that one, and each message goes to one stream only (2025-11-25, Transports,
+    Multiple Connections). It is ended here, not when the new one begins: streams do not begin in the order of their
+    requests, and an earlier one would end a later one.
+
+    Args:
+        kind: see ``StreamSlot``.
+
+    Raises:
+        TooManyRequests: the caller has too many open streams.
+    """
+    topic = calls.topic(call)
+    previous = _readers.get(topic)
+    slot = StreamSlot(mcp_request.principal, replaced=None if previous is None else previous.slot, kind=kind)
+    reader = _readers[topic] = _Reader(slot)
+    if previous is not None:
+        previous.replace()
+    return SlotStream(tail(call, position, mcp_request, reader), slot)
+
+
+def is_read(call: Call) -> bool:
+    """Return True if a stream of this process reads the call."""
+    return calls.topic(call) in _readers
+
+
+async def tail(
+    call: Call, position: int, mcp_request: MCPRequest, reader: _Reader | None = None
+) -> AsyncGenerator[Event, None]:
     """Yield the events of a call's stream after *position*, until its end."""
-    topic, run, lost = calls.topic(call), partial(patiently, shared_pool()), 0
-    subscription = await follow(topic, principal=principal)
+    topic, run, lost = calls.topic(call), partial(patiently, free_pool()), 0
+    subscription = await follow(topic, principal=mcp_request.principal, server=mcp_request.server)
     try:
+        if reader is not None:
+            reader.begin(subscription)
+        position = min(position, await run(event_store.newest))  # as in ``SessionStream.begin``
         # Subscribe before reading; entries written in between arrive twice and are sent once.
         for entry in await run(partial(event_store.after, position, [topic])):
             if entry.data == calls.END:
                 return
             position = entry.id
             yield _event(call, entry)
+        yield KEEP_ALIVE  # the headers go out with the first event, which may be long in coming
         async with aclosing(subscription.entries()) as entries:
             async for found in entries:
                 if found is None:
@@ -64,10 +127,10 @@ async def resumed(call: Call, position: int, mcp_request: MCPRequest) -> MCPResp
 
         return await task_results.resumed(call, position, mcp_request)
     if mcp_request.response.can_hold:
-        return MCPResponse(200, stream=tail(call, position, mcp_request.principal))
-    if await mcp_request.runner.sync(partial(calls.is_lost, call)):
-        await mcp_request.runner.sync(partial(calls.give_up, call))
-    entries = await mcp_request.runner.sync(partial(event_store.after, position, [calls.topic(call)]))
+        return MCPResponse(200, stream=read_call(call, position, mcp_request))
+    if await mcp_request.runner.own.sync(partial(calls.is_lost, call)):
+        await mcp_request.runner.own.sync(partial(calls.give_up, call))
+    entries = await mcp_request.runner.own.sync(partial(event_store.after, position, [calls.topic(call)]))
     mcp_request.response.send(Event(retry=RETRY_MS))
     for entry in entries:
         if entry.data != calls.END:
@@ -75,9 +138,12 @@ async def resumed(call: Call, position: int, mcp_request: MCPRequest) -> MCPResp
     return MCPResponse(200)
 
 
-def changes_for(session: Session, mcp_request: MCPRequest, position: int | None) -> "SessionStream":
-    """Return the stream of list changes and subscribed resources of a session, after entry *position* if given."""
-    return SessionStream(session, mcp_request, position)
+def changes_for(session: Session, mcp_request: MCPRequest, position: int | None, slot: StreamSlot) -> "SessionStream":
+    """Return the stream of list changes and subscribed resources of a session, after entry *position* if given.
+
+    *slot* counts the resources that it subscribes to later.
+    """
+    return SessionStream(session, mcp_request, position, slot)
 
 
 class SessionStream(ParkedStream):
@@ -88,12 +154,12 @@ class SessionStream(ParkedStream):
 
     __slots__ = (
         "_begun",
+        "_counted",
         "_forgotten",
         "_hearing",
         "_position",
         "_primes",
         "_principal",
-        "_read",
         "_server",
         "_session",
         "_token",
@@ -101,15 +167,15 @@ class SessionStream(ParkedStream):
         "_unsubscribed",
     )
 
-    def __init__(self, session: Session, mcp_request: MCPRequest, position: int | None) -> None:
+    def __init__(self, session: Session, mcp_request: MCPRequest, position: int | None, slot: StreamSlot) -> None:
         super().__init__()
+        self._counted = slot
         self._session: int = session.pk  # the row itself would need more memory than the rest
         self._topic = sessions.topic(session)
         self._primes = session.version >= PRIMING_SINCE
         self._server, self._principal = mcp_request.server, mcp_request.principal
         self._hearing = SubscriptionFilter(mcp_request, _LISTS)
         self._position = position
-        self._read: Collection[int] = ()
         self._token = secrets.token_urlsafe(8)
         self._begun = False
         self._unsubscribed: AbstractSet[str] = NONE
@@ -118,19 +184,23 @@ class SessionStream(ParkedStream):
     async def begin(self) -> AsyncGenerator[Event, None]:
         """Yield the id to resume from and missed events."""
         topics = [publish.topic(self._server), self._topic]
-        self.subscription = await follow(*topics, principal=self._principal)
+        self.subscription = await follow(*topics, principal=self._principal, server=self._server)
         self.subscription.wants = self.wants
-        run = partial(patiently, shared_pool())
+        run = partial(patiently, free_pool())
         backlog: list[event_store.Entry] = []
+        newest = await run(event_store.newest)
         if self._position is None:
-            self._position = await run(event_store.newest)
+            position = self._position = newest
         else:
-            backlog = await run(partial(event_store.latest, self._position, topics))
-            self._read = frozenset(entry.id for entry in backlog)
+            # An id from before the database was restored from a backup would be in the future.
+            position = self._position = min(self._position, newest)
+            if backlog := await run(partial(event_store.latest, position, topics)):
+                self._position = backlog[-1].id  # the subscription has them too
         last_words = await self._catch_up(backlog)
-        await run(partial(event_store.append, [(self._topic, json.dumps({"opened": self._token}))]))
+        if not await run(partial(sessions.open_stream, self._session, self._token)):
+            self.subscription.end()  # the session ended before its topic was followed
         if self._primes:
-            yield Event(id=f"{CHANGES}.{self._position}", retry=RETRY_MS)
+            yield Event(id=f"{CHANGES}.{position}", retry=RETRY_MS)
         else:
             yield KEEP_ALIVE  # the headers go out with the first event
         for event in last_words:
@@ -144,16 +214,22 @@ class SessionStream(ParkedStream):
         if "subscribed" in change:
             if change["subscribed"] in self._forgotten and self._is_old(entry):
                 return True  # it was read late: the resource has been found to be gone since
-            self._hearing.uris |= {change["subscribed"]}
+            new = {sys.intern(change["subscribed"])} - self._hearing.uris
+            self._hearing.uris |= new
+            if not self._counted.grow(size_of(new)):  # the client reads why when it comes back
+                assert self.subscription is not None  # noqa: S101
+                self.subscription.end()
             self._unsubscribed -= {change["subscribed"]}
             self._forgotten -= {change["subscribed"]}
         elif "unsubscribed" in change:
-            self._hearing.uris -= {change["unsubscribed"]}
+            gone = self._hearing.uris & {change["unsubscribed"]}
+            self._hearing.uris -= gone
+            self._counted.grow(-size_of(gone))
             self._unsubscribed |= {change["unsubscribed"]}
         return True
 
     def _is_old(self, entry: event_store.Entry) -> bool:
-        return entry.id <= (self._position or 0) or entry.id in self._read
+        return entry.id <= (self._position or 0)
 
     async def tell(self, entries: Sequence[event_store.Entry]) -> Sequence[Event]:
         """Return events of changes, until the session ends or opens another stream."""
@@ -164,10 +240,10 @@ class SessionStream(ParkedStream):
 
     async def _catch_up(self, backlog: Sequence[event_store.Entry]) -> list[Event]:
         """Load the subscriptions; return missed events. A resource that is gone gets one last event."""
-        stored = await patiently(shared_pool(), partial(sessions.subscriptions_of, self._session))
+        stored = await patiently(free_pool(), partial(sessions.subscriptions_of, self._session))
         known = await self._hearing.known(stored)
         if stored:
-            self._hearing.uris |= {uri for uri in stored if uri not in self._unsubscribed}
+            self._hearing.uris |= {sys.intern(uri) for uri in stored if uri not in self._unsubscribed}
         events = await self._events_for(backlog)
         if known is not None:
             await self._forget({uri for uri in stored if uri not in known})
@@ -178,13 +254,13 @@ class SessionStream(ParkedStream):
         told = await self._hearing.told(entry for entry in entries if entry.topic != self._topic)
         lost, self._hearing.lost = self._hearing.lost, NONE
         await self._forget(lost)
-        return [Event(notification(each.method, each.params), id=f"{CHANGES}.{each.id}") for each in told]
+        return [Event(notification(notice.method, notice.params), id=f"{CHANGES}.{notice.id}") for notice in told]
 
     async def _forget(self, uris: AbstractSet[str]) -> None:
         if uris:
             self._hearing.uris -= uris
             self._forgotten |= uris
-            await patiently(shared_pool(), partial(sessions.forget_subscriptions, self._session, uris))
+            await patiently(free_pool(), partial(sessions.forget_subscriptions, self._session, uris))
 
 
 def _ends(entry: event_store.Entry, token: str) -> bool:
@@ -204,7 +280,7 @@ async def open_get(session: Session, last_event_id: str | None, mcp_request: MCP
         TooManyRequests: the caller has too many open streams.
     """
     if last_event_id is not None and not last_event_id.startswith(f"{CHANGES}."):
-        found = await mcp_request.runner.sync(partial(calls.find, session, last_event_id))
+        found = await mcp_request.runner.own.sync(partial(calls.find, session, last_event_id))
         if found is None:
             raise InvalidRequest("Last-Event-ID names no stream of this session. Send GET without it for a new stream.")
         return await resumed(*found, mcp_request)
@@ -212,7 +288,7 @@ async def open_get(session: Session, last_event_id: str | None, mcp_request: MCP
         return None
     position = (last_event_id or "").partition(".")[2]
     known = int(position) if position.isdecimal() and len(position) < 19 else None  # noqa: PLR2004
-    slot = StreamSlot(mcp_request.principal)
-    stream = changes_for(session, mcp_request, known)
+    slot = StreamSlot(mcp_request.principal, size=size_of(session.subscriptions))
+    stream = changes_for(session, mcp_request, known, slot)
     stream.slot = slot
     return MCPResponse(200, stream=stream)

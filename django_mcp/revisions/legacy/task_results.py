@@ -31,6 +31,7 @@ from django_mcp.revisions.legacy import calls, sessions
 from django_mcp.revisions.legacy.channel import RETRY_MS
 from django_mcp.revisions.legacy.downgrade import question
 from django_mcp.revisions.legacy.tasks import VERSION, ended, related
+from django_mcp.revisions.subscriptions import SlotStream, StreamSlot
 from django_mcp.tasks import store
 from django_mcp.tasks.api import found, take_answers, task_id_of, wait
 
@@ -53,18 +54,20 @@ def unseen(task: Task, call: Call, seen: int) -> Sequence[Asked] | None:
         # The lost and the new stream of a client must not both create the row.
         if not Call.objects.select_for_update().filter(pk=call.pk, status=Call.Status.ASKING).exists():
             return None
-        asked = {each.key: each for each in call.questions.order_by("pk")}
-        pairs = [(each, asked.get(each.key) or _noted(call, each)) for each in store.questions(task)]
-    found = [Asked(pending.pk, _request(task, each, pending)) for each, pending in pairs if pending.pk > seen]
+        asked = {question.key: question for question in call.questions.order_by("pk")}
+        pairs = [(question, asked.get(question.key) or _noted(call, question)) for question in store.questions(task)]
+    found = [
+        Asked(pending.pk, _request(task, task_input, pending)) for task_input, pending in pairs if pending.pk > seen
+    ]
     return sorted(found, key=attrgetter("number"))
 
 
-def _noted(call: Call, each: TaskInput) -> PendingRequest:
-    return PendingRequest.objects.create(call=call, request_id=secrets.token_urlsafe(12), key=each.key)
+def _noted(call: Call, task_input: TaskInput) -> PendingRequest:
+    return PendingRequest.objects.create(call=call, request_id=secrets.token_urlsafe(12), key=task_input.key)
 
 
-def _request(task: Task, each: TaskInput, pending: PendingRequest) -> Event:
-    asked = question(each.request, pending.request_id, VERSION)
+def _request(task: Task, task_input: TaskInput, pending: PendingRequest) -> Event:
+    asked = question(task_input.request, pending.request_id, VERSION)
     params = {**asked["params"], "_meta": {**asked["params"].get("_meta", {}), **related(task.task_id)}}
     message = {"jsonrpc": JSONRPC, "id": pending.request_id, **asked, "params": params}
     return Event(encode(message), id=event_id(pending.call, pending.pk))
@@ -119,7 +122,7 @@ class Waiting:
     async def _speeches(self) -> AsyncGenerator[Speech, None]:
         topics = [store.topic(self.task_id), *([] if self._session is None else [sessions.topic(self._session)])]
         began = await position()
-        subscription = await follow(*topics, principal=self.context.principal)
+        subscription = await follow(*topics, principal=self.context.principal, server=self.context.server)
         try:
             yield Speech([self.first()])
             yield await patiently(shared_pool(), self.look)
@@ -161,6 +164,7 @@ class Waiting:
             task = found(self.context, self.task_id)
             if task.is_over:
                 if self.call is not None:  # kept, so that the client can resume for a lost response
+                    self.call.questions.all().delete()
                     Call.objects.filter(pk=self.call.pk).update(status=Call.Status.ENDED)
                 return Speech([Event(ended(self.context.request_id, task))], is_last=True)
             if self._words is None:
@@ -180,7 +184,7 @@ class Waiting:
             return Speech(is_last=True)
         if questions:
             self._seen = questions[-1].number
-        return Speech([each.event for each in questions])
+        return Speech([question.event for question in questions])
 
     def _failed(self, error: ProtocolError) -> Speech:
         return Speech([Event(encode_error(self.context.request_id, error))], is_last=True)
@@ -195,7 +199,7 @@ class Words:
         self._progress = task.progress
         # The call's token is valid for the life of the task (2025-11-25, Tasks, Progress Notifications).
         tokens = (meta_of(params).get("progressToken") for params in (task.request["params"], context.params))
-        self._token: Any = next((each for each in tokens if type(each) is int or type(each) is str), None)
+        self._token: Any = next((token for token in tokens if type(token) is int or type(token) is str), None)
 
     def events(self, told: Mapping[str, Any]) -> Sequence[Event]:
         """Return the notification for an entry if the client wants it."""
@@ -229,11 +233,13 @@ async def answered(request: Request, session: Session | None, mcp_request: MCPRe
     if task.is_over:
         return MCPResponse(200, ended(request.id, task))
     call = None
+    is_held = mcp_request.response.can_hold and mcp_request.response.takes_events
+    slot = StreamSlot(mcp_request.principal) if is_held else None  # before a row is written
     if session is not None and mcp_request.response.takes_events:
         call = await mcp_request.runner.sync(partial(_begin, session, request, task))
     waiting = Waiting(context, session, call)
-    if mcp_request.response.can_hold and mcp_request.response.takes_events:
-        return MCPResponse(200, stream=waiting.events())
+    if is_held:
+        return MCPResponse(200, stream=SlotStream(waiting.events(), slot))
     return await _for_a_while(waiting, mcp_request, is_new=True)
 
 
@@ -242,7 +248,7 @@ async def resumed(call: Call, seen: int, mcp_request: MCPRequest) -> MCPResponse
     request = Request(call.request_id, **call.request)
     waiting = Waiting(context_for(mcp_request, request, None, {}, Channel()), call.session, call, seen)
     if mcp_request.response.can_hold:
-        return MCPResponse(200, stream=waiting.events())
+        return MCPResponse(200, stream=SlotStream(waiting.events(), StreamSlot(mcp_request.principal)))
     return await _for_a_while(waiting, mcp_request, is_new=False)
 
 

@@ -47,7 +47,7 @@ def capability(server: MCPServer, version: str, principal: Principal) -> dict[st
 
 def with_support(fields: dict[str, Any], server: MCPServer) -> dict[str, Any]:
     """Return ``tools/list`` with each tool's ``taskSupport``."""
-    return {**fields, "tools": [_with_support(each, server) for each in fields["tools"]]}
+    return {**fields, "tools": [_with_support(tool, server) for tool in fields["tools"]]}
 
 
 def _with_support(entry: dict[str, Any], server: MCPServer) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def check_made(context: Context, result: Result) -> None:
         InvalidParams: with the text of the tool's result.
     """
     if "task" in context.params and "task" not in result.fields:
-        texts = [each["text"] for each in result.fields["content"] if each["type"] == "text"]
+        texts = [block["text"] for block in result.fields["content"] if block["type"] == "text"]
         raise InvalidParams("\n".join(texts))
 
 
@@ -155,7 +155,7 @@ def ended(request_id: RequestId, task: Task) -> bytes:
 
 
 def _first_words(result: Mapping[str, Any]) -> str:
-    texts = (each["text"] for each in result.get("content", ()) if each.get("type") == "text")
+    texts = (block["text"] for block in result.get("content", ()) if block.get("type") == "text")
     return shortened(next(texts, ""), LONGEST_MESSAGE)
 
 
@@ -187,8 +187,8 @@ def _page(context: Context, after: int | None) -> dict[str, Any]:
     page = tasks[:size]
     if policy_cache.is_due:
         policy_cache.bring_up_to_date()
-    hidden = {name for name in {each.tool for each in page} if _is_hidden(context, name)}
-    fields: dict[str, Any] = {"tasks": [shown(each) for each in page if each.tool not in hidden]}
+    hidden = {name for name in {task.tool for task in page} if _is_hidden(context, name)}
+    fields: dict[str, Any] = {"tasks": [shown(task) for task in page if task.tool not in hidden]}
     if len(tasks) > size:
         fields["nextCursor"] = encode_cursor(page[-1].pk)
     return fields

@@ -81,7 +81,7 @@ class ModernChannel(StepChannel):
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notification if the client accepts streams."""
         if self.mcp_request.response.takes_events:
-            self.mcp_request.response.send(Event(notification(method, params)))
+            self.mcp_request.response.send(Event(notification(method, params), is_optional=True))
 
     def watch_client(self) -> None:
         """Cancel the call if the client disconnects (Streamable HTTP, Cancellation)."""
@@ -113,7 +113,7 @@ class ModernChannel(StepChannel):
         """Compare the arguments with ``Mcp-Param-*`` headers."""
         if self.mcp_request.over_http:
             headers.check_parameters(
-                self.mcp_request.headers, [(each.header, each.path) for each in mirrors], arguments
+                self.mcp_request.headers, [(mirror.header, mirror.path) for mirror in mirrors], arguments
             )
 
 
@@ -182,9 +182,7 @@ class ModernRevision:
                     channel.watch_client()
                 result = await dispatch(context, extended=True, begin=begin)
             except InputRequired as needed:
-                state = seal(context, request.params)
-                fields = {"resultType": "input_required", "inputRequests": needed.requests, "requestState": state}
-                result = Result(fields)
+                result = await _ask(context, channel, request.params, needed)
             return MCPResponse(200, response(request.id, result, asked.version, complete, mcp_request.server))
         except ProtocolError as error:
             return MCPResponse(error.http_status, encode_error(request.id, error), error.headers)
@@ -192,6 +190,14 @@ class ModernRevision:
             if channel is None or not channel.cancelled:
                 raise
             return GONE
+
+
+async def _ask(context: Context, channel: ModernChannel, params: Mapping[str, Any], needed: InputRequired) -> Result:
+    """Return the questions with the state that continues the call."""
+    if channel.has_steps or channel.dialogue.round:  # before the state is sent
+        await context.runner.sync(partial(once.extend, channel.dialogue.id))
+    state = seal(context, params)
+    return Result({"resultType": "input_required", "inputRequests": needed.requests, "requestState": state})
 
 
 OWN = frozenset({"server/discover", "initialize", "subscriptions/listen"})
@@ -295,7 +301,7 @@ def discover(server: MCPServer, response: ResponseStream) -> Result:
     """Return the result of ``server/discover``."""
     declared = capabilities(server, response)
     if server.extensions:
-        declared["extensions"] = {name: dict(each.settings) for name, each in server.extensions.items()}
+        declared["extensions"] = {name: dict(extension.settings) for name, extension in server.extensions.items()}
     fields: dict[str, Any] = {"supportedVersions": list(versions.SUPPORTED), "capabilities": declared}
     if server.instructions:
         fields["instructions"] = server.instructions

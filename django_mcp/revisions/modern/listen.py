@@ -16,7 +16,7 @@ from django_mcp.pubsub import publish
 from django_mcp.pubsub.event_store import Entry
 from django_mcp.pubsub.follower import follow, position
 from django_mcp.revisions.base import Event, MCPRequest, MCPResponse, capabilities, context_for, notification
-from django_mcp.revisions.subscriptions import ParkedStream, StreamSlot, SubscriptionFilter
+from django_mcp.revisions.subscriptions import ParkedStream, StreamSlot, SubscriptionFilter, size_of
 from django_mcp.tasks import store
 from django_mcp.tasks.api import look_up
 from django_mcp.tasks.extension import NAME, detailed, is_declared, not_declared
@@ -50,7 +50,7 @@ async def listen(request: Request, client: Mapping[str, Any], mcp_request: MCPRe
     if any(len(uri) > MAX_STRING_LENGTH for uri in uris):
         text = f'"params.notifications.resourceSubscriptions" has a URI of more than {MAX_STRING_LENGTH} characters.'
         raise InvalidParams(text)
-    slot = StreamSlot(mcp_request.principal)
+    slot = StreamSlot(mcp_request.principal, size=size_of(uris))
     declared = capabilities(mcp_request.server, mcp_request.response)
     context = context_for(mcp_request, request, None, client, Channel())
     honoured: dict[str, Any] = {
@@ -102,7 +102,7 @@ class Listening(ParkedStream):
         """Yield the acknowledgement and the state of the tasks."""
         self._began = await position()
         topics = [publish.topic(self._server), *(() if self._tasks is None else self._tasks.topics)]
-        self.subscription = await follow(*topics, principal=self._principal)
+        self.subscription = await follow(*topics, principal=self._principal, server=self._server)
         self.subscription.wants = self.wants
         acknowledged = {"_meta": self._meta, "notifications": self._honoured}
         self._honoured = None
@@ -123,7 +123,7 @@ class Listening(ParkedStream):
         tasks, meta = self._tasks, self._meta
         changed = [entry for entry in entries if tasks is None or entry.topic not in tasks.topics]
         told = await self._hearing.told(changed)
-        said = [Event(notification(each.method, {**each.params, "_meta": meta})) for each in told]
+        said = [Event(notification(notice.method, {**notice.params, "_meta": meta})) for notice in told]
         return said if tasks is None else [*said, *self._states(await tasks.told(entries))]
 
     def part(self) -> Sequence[Event]:
@@ -164,7 +164,11 @@ class TaskSubscriptionFilter:
     def __init__(self, context: Context, asked: Any) -> None:
         if not is_declared(context.capabilities):
             raise not_declared("Subscribing to tasks")
-        if not isinstance(asked, list) or len(asked) > MAX_TASKS or not all(isinstance(each, str) for each in asked):
+        if (
+            not isinstance(asked, list)
+            or len(asked) > MAX_TASKS
+            or not all(isinstance(task_id, str) for task_id in asked)
+        ):
             raise InvalidParams(f'"params.notifications.taskIds" must be at most {MAX_TASKS} ids of tasks.')
         self._context = context
         self._said: dict[str, dict[str, Any]] = {}
@@ -174,7 +178,7 @@ class TaskSubscriptionFilter:
     async def find(self) -> Sequence[str]:
         """Keep the tasks that exist for the caller; return their ids."""
         found = await self._look(self.task_ids)
-        self.task_ids = [each["taskId"] for each in found]
+        self.task_ids = [task["taskId"] for task in found]
         self.topics = {store.topic(task_id): task_id for task_id in self.task_ids}
         return self.task_ids
 
@@ -192,8 +196,8 @@ class TaskSubscriptionFilter:
         return self._new(await self._look(list(changed))) if changed else []
 
     def _new(self, found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-        new = [each for each in found if self._said.get(each["taskId"]) != each]
-        self._said.update({each["taskId"]: each for each in new})
+        new = [task for task in found if self._said.get(task["taskId"]) != task]
+        self._said.update({task["taskId"]: task for task in new})
         return new
 
     async def _look(self, task_ids: Sequence[str]) -> list[dict[str, Any]]:

@@ -60,6 +60,19 @@
             words.hidden = false;
         };
 
+        // What else the page says of the calls: the list of decided ones, and the number in the sidebar.
+        const REST = [".changelist-form-container", "#nav-sidebar .model-approval", "#content-main .model-approval"];
+
+        const refresh = async () => {
+            const answer = await fetch(window.location.href, {cache: "no-store", redirect: "manual"});
+            if (!answer.ok) return; // the next change tries again
+            const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+            for (const each of REST) {
+                const there = document.querySelector(each), made = fresh.querySelector(each);
+                if (there && made && !there.contains(section)) there.replaceWith(document.importNode(made, true));
+            }
+        };
+
         const apply = (html) => {
             if (leaving) return; // the page that comes confirms the decision
             const fresh = new DOMParser().parseFromString(html, "text/html");
@@ -90,6 +103,7 @@
                 next = made;
             }
             if (changed) settle();
+            if (changed && texts.mcpLive === "list") refresh().catch(() => {});
             const count = Number(cards.dataset.count), old = section.querySelector(".mcp-count");
             const now = fresh.querySelector(".mcp-count");
             if (old && now && old.textContent !== now.textContent) old.textContent = now.textContent;

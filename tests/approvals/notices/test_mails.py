@@ -48,7 +48,7 @@ def test_it_says_who_asks_for_what_until_when_and_where_to_decide(configure: Con
 
     message = sent()
     assert message.to == ["desk@example.com"]
-    assert message.subject == "Approval needed: book_hotel, requested by annika"
+    assert message.subject == "Approval needed: book_hotel, requested by annika (annika@example.com)"
     text = message.body
     assert "book_hotel (default)" in text
     assert "Client (self-reported): Desk 1.2" in text

@@ -46,7 +46,7 @@ def test_it_says_who_asks_for_what_and_where_to_decide(receiver: Receiver, confi
             "approval_id": approval.public_id,
             "endpoint": "default",
             "tool": "book_hotel",
-            "requester": "annika",
+            "requester": "annika (annika@example.com)",
             "client": {"name": "Desk", "version": "1.2"},
             "client_id": "c1",
             "arguments": {"hotel": "Seaview", "nights": 3, "card": "***"},

@@ -1,5 +1,6 @@
 """A browser without eyes, for the admin of a server process."""
 
+import html
 import re
 from http.cookiejar import CookieJar
 from urllib.parse import urlencode
@@ -9,6 +10,13 @@ from tests.conformance.balancer import HOST
 
 TOOLS = "/admin/django_mcp/tools/"
 _TOKEN = re.compile(r'name="csrfmiddlewaretoken" value="([^"]+)"')
+
+
+_FIELD = re.compile(r'<(?:input|button)\b[^>]* name="([^"]+)"[^>]* value="([^"]*)"')
+
+
+def _fields(page: str) -> dict[str, str]:
+    return {name: html.unescape(value) for name, value in _FIELD.findall(page)}
 
 
 class Browser:
@@ -42,7 +50,10 @@ class Browser:
     def decide(self, value: str) -> None:
         """Save a policy of the list: its value, a space, and the tool; questions are answered with yes."""
         policy, _space, key = value.partition(" ")
-        self.post(TOOLS, confirmed="yes", **{f"policy:{key}": policy})
+        shown = _fields(self.get(TOOLS))[f"seen:{key}"]
+        page = self.post(TOOLS, **{f"policy:{key}": policy, f"seen:{key}": shown})
+        if "confirmed" in (asked := _fields(page)):
+            self.post(TOOLS, **asked)
 
     def _read(self, page: str) -> str:
         found = _TOKEN.search(page)

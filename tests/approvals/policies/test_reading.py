@@ -67,12 +67,12 @@ def asked(caller: Client, times: int = 1) -> list[str]:
     return [each["sql"] for each in seen.captured_queries if "policy" in each["sql"] or "toolsnapshot" in each["sql"]]
 
 
-def test_a_look_is_one_query_and_calls_within_half_a_second_make_no_other(caller: Client, clock: Clock) -> None:
-    assert len(asked(caller)) == 1
+def test_a_look_is_two_queries_and_calls_within_half_a_second_make_no_other(caller: Client, clock: Clock) -> None:
+    assert len(asked(caller)) == 2
     clock.now += 0.49
     assert asked(caller, 20) == []
     clock.now += 0.02
-    assert len(asked(caller, 20)) == 1
+    assert len(asked(caller, 20)) == 2
 
 
 def test_what_another_process_decided_counts_after_half_a_second(caller: Client, clock: Clock, site: MCPServer) -> None:

@@ -149,7 +149,7 @@ def test_a_variable_is_said_to_name_a_row_where_it_does(
         drf_tools(Greeting, server=server)
         described = {each["name"]: each["inputSchema"]["properties"] for each in ann.list("tools/list")}
         assert (
-            described["list_users"]["pk"]
+            described["list_of_one_author"]["pk"]
             == described["create_user"]["pk"]
             == {"anyOf": [{"type": "integer"}, {"type": "string"}]}
         )

@@ -1,5 +1,6 @@
 """What is found when the site starts."""
 
+import re
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ from django.apps import apps
 from django.core.checks import run_checks
 from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
-from rest_framework import generics, routers, viewsets
+from rest_framework import filters, generics, routers, serializers, viewsets
 
 from django_mcp import MCPServer
 from django_mcp.contrib.drf import drf_tools
@@ -27,6 +28,32 @@ def test_a_tool_that_no_url_leads_to_is_found(server: MCPServer) -> None:
     (told,) = found()
     assert "The tool 'get_book'" in told
     assert "the URLconf has none" in told
+
+
+def test_its_hint_names_the_subclass_and_the_base_class_that_have_a_url(server: MCPServer) -> None:
+    class Above(viewsets.ReadOnlyModelViewSet[Any]):
+        serializer_class = shop.BookViewSet.serializer_class
+        queryset = shop.BookViewSet.queryset
+
+    class Routed(Above):
+        """The one in the URLconf."""
+
+    class Below(Routed):
+        """Nowhere."""
+
+    router = routers.SimpleRouter()
+    router.register("routed", Routed, basename="routed")
+    urlconf = type("urls", (), {"urlpatterns": router.urls})
+    drf_tools(Above, server=server, actions=["list"], name="above")
+    drf_tools(Below, server=server, actions=["list"], name="below")
+    drf_tools(shop.Rates, server=server)
+    with override_settings(ROOT_URLCONF=urlconf):
+        hints = [each.hint or "" for each in run_checks() if each.id == "django_mcp.E028" and "'test'" in each.msg]
+    above, below, unrelated = hints
+    way_out = f"publish {Routed.__module__}.{Routed.__qualname__}, which is in the URLconf"
+    assert way_out in above
+    assert way_out in below
+    assert "publish" not in unrelated
 
 
 def test_so_is_one_whose_url_nobody_can_make(server: MCPServer) -> None:
@@ -71,6 +98,60 @@ class Choosy(generics.CreateAPIView):
 def test_a_view_that_needs_a_real_request_is_refused_where_it_is_declared(server: MCPServer) -> None:
     with pytest.raises(ImproperlyConfigured, match=r"POST \(post\) of .*Choosy cannot be described: .* request=\{"):
         drf_tools(Choosy, server=server)
+
+
+class Plain(serializers.Serializer[Any]):
+    name = serializers.CharField()
+
+
+class OfProfile(viewsets.ModelViewSet[Any]):
+    """Reads what middleware puts on the request, wherever a view set can."""
+
+    @property
+    def paginator(self) -> Any:  # type: ignore[override]
+        return self.request.profile.paginator  # type: ignore[attr-defined]
+
+    def get_queryset(self) -> Any:
+        return self.request.profile.books  # type: ignore[attr-defined]
+
+    def get_serializer_class(self) -> Any:
+        return self.request.profile.serializer  # type: ignore[attr-defined]
+
+    def get_serializer_context(self) -> dict[str, Any]:
+        return {"profile": self.request.profile}  # type: ignore[attr-defined]
+
+
+class Searching(filters.SearchFilter):
+    def get_search_fields(self, view: Any, request: Any) -> Any:
+        return request.profile.fields
+
+
+def test_serializers_that_are_given_are_all_that_such_a_view_needs(server: MCPServer) -> None:
+    given: dict[str, Any] = {
+        "request": {"create": Plain, "update": Plain},
+        "responses": dict.fromkeys(("list", "retrieve", "create", "update"), Plain),
+    }
+    drf_tools(OfProfile, server=server, mounted=False, name="book", exclude=["partial_update"], **given)
+    arguments = {name: [*tool.definition["inputSchema"]["properties"]] for name, tool in server.tools.items()}
+    expected = {"list_books": [], "get_book": ["pk"], "create_book": ["name"], "replace_book": ["pk", "name"]}
+    assert arguments == {**expected, "delete_book": ["pk"]}
+
+
+@pytest.mark.parametrize(
+    ("action", "given", "way_out"),
+    [
+        ("list", {}, "Support that, or set responses={'list': …}."),
+        ("create", {}, "Support that, or set request={'create': …} and responses={'create': …}."),
+        ("create", {"request": {"create": Plain}}, "Support that, or set responses={'create': …}."),
+        ("list", {"responses": {"list": Plain}}, "Support that in its filters, "),
+    ],
+)
+def test_the_error_names_what_is_not_given_yet(server: MCPServer, action: str, given: Any, way_out: str) -> None:
+    class Filtered(OfProfile):
+        filter_backends = (Searching,)
+
+    with pytest.raises(ImproperlyConfigured, match=re.escape(way_out)):
+        drf_tools(Filtered, actions=[action], server=server, mounted=False, **given)
 
 
 def test_it_keeps_no_site_from_its_start_and_no_other_tool_from_its_clients(

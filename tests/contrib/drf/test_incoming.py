@@ -258,4 +258,4 @@ def test_a_lazy_help_text_is_told_beside_what_the_type_says_of_itself() -> None:
             "Key of an author.",
         ),
     ]:
-        assert str(taken_by(field)["description"]).startswith(f"Grade {more}")
+        assert str(taken_by(field)["description"]).startswith(f"Grade. {more}")

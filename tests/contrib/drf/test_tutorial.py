@@ -41,7 +41,8 @@ def test_hints_follow_from_the_methods_of_http(published: MCPServer, ann: Reader
     reads = {"readOnlyHint": True, "destructiveHint": False}
     assert hints["list_snippets"] == hints["highlight_snippet"] == reads
     assert hints["create_snippet"] == {"readOnlyHint": False, "destructiveHint": False}
-    assert hints["replace_snippet"] == {"readOnlyHint": False, "idempotentHint": True}
+    assert hints["replace_snippet"] == {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True}
+    assert hints["update_snippet"] == {"readOnlyHint": False, "destructiveHint": True}
     assert hints["delete_snippet"] == {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True}
 
 

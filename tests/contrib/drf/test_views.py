@@ -2,7 +2,9 @@
 
 import base64
 import io
+import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from django.core.cache import cache
 from django.core.exceptions import ImproperlyConfigured
 from drf_spectacular.utils import extend_schema
 from PIL import Image
-from rest_framework import viewsets
+from rest_framework import generics, mixins, viewsets
 from rest_framework.decorators import action
 from rest_framework.response import Response
 from rest_framework.test import APIClient
@@ -33,6 +35,70 @@ def arguments(client: Reader, name: str) -> dict[str, Any]:
 def described(client: Reader, name: str) -> str:
     (tool,) = [tool for tool in client.list("tools/list") if tool["name"] == name]
     return tool["description"]
+
+
+class Prefetching:
+    """Avoid N+1 queries in lists; internal helper."""
+
+    def create(self, request: Any, *args: Any, **kwargs: Any) -> Response:
+        """Prefetch before a row is created."""
+        return super().create(request, *args, **kwargs)  # type: ignore[misc, no-any-return]
+
+    @action(detail=True, methods=["post"])
+    def reprint(self, request: Any, pk: Any = None) -> Response:
+        """Have it printed again."""
+        return Response()
+
+
+class Helped(Prefetching, viewsets.ModelViewSet):
+    queryset = Book.objects.all()
+    serializer_class = shop.BookSerializer
+
+
+class Undescribed(Helped):
+    def list(self, request: Any, *args: Any, **kwargs: Any) -> Response:
+        return super().list(request, *args, **kwargs)
+
+
+class Trash(mixins.ListModelMixin, generics.GenericAPIView):
+    queryset = Book.objects.all()
+    serializer_class = shop.BookSerializer
+
+    def get(self, request: Any) -> Response:
+        return self.list(request)
+
+    def post(self, request: Any) -> Response:
+        return Response()
+
+
+class TestDescriptions:
+    """Tools are described by those who wrote the view, not by those of its base classes and mixins."""
+
+    @pytest.mark.parametrize("view", [Helped, Undescribed])
+    def test_docstrings_of_base_classes_describe_these(self, view: Any, server: MCPServer, ann: Reader) -> None:
+        drf_tools(view, server=server, mounted=False)
+        words = {each["name"]: each["description"] for each in ann.list("tools/list")}
+        assert words["list_books"] == "List books."
+        assert words["create_book"] == "Create a book."
+        assert words["reprint_book"] == "Have it printed again.", "an action that the site wrote in a mixin"
+
+    def test_an_action_of_an_installed_package_has_no_words_of_its_own(
+        self, server: MCPServer, ann: Reader, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        package = ModuleType("package")
+        package.__file__ = "/env/lib/site-packages/package/mixins.py"
+        monkeypatch.setitem(sys.modules, "package", package)
+        monkeypatch.setattr(Prefetching, "__module__", "package")
+        drf_tools(Helped, actions=["reprint"], server=server, mounted=False)
+        assert described(ann, "reprint_book") == "Reprint"
+
+    def test_a_second_view_of_a_model_is_not_taken_for_the_first(self, server: MCPServer, ann: Reader) -> None:
+        drf_tools(Helped, actions=["list"], server=server, mounted=False)
+        drf_tools(Trash, server=server, mounted=False)
+        words = {each["name"]: each["description"] for each in ann.list("tools/list")}
+        assert words["list_books"] == "List books."
+        assert words["list_trash"] == "List books (trash)."
+        assert words["post_trash"] == "Trash", "not the docstring of a mixin"
 
 
 class Bodies(viewsets.GenericViewSet):

@@ -53,7 +53,7 @@ def test_path_and_body_are_arguments_side_by_side(nobody: Reader) -> None:
     assert list(schema["properties"]) == ["pk", "title", "pages", "tags"]
     assert schema["required"] == ["pk", "title"]
     assert schema["properties"]["title"] == {"type": "string", "minLength": 1, "description": "As it is printed."}
-    assert replace["annotations"] == {"readOnlyHint": False, "idempotentHint": True}
+    assert replace["annotations"] == {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True}
     assert set(replace["outputSchema"]["properties"]) == {"id", "title", "pages", "tags", "owner"}
     assert tool(nobody, "change_book")["inputSchema"]["required"] == ["pk"]
     assert tool(nobody, "drop_book")["annotations"]["destructiveHint"] is True

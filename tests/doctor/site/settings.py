@@ -10,6 +10,8 @@ Environment variables:
     where it is set, Channels' layer is in Redis.
 ``DOCTOR_PREFIX``
     goes before what that layer writes: processes with another one do not hear each other.
+``DOCTOR_DOCUMENTS``
+    see ``tests.doctor.site.documents``.
 ``DOCTOR_DEBUG``
     "1" for ``DEBUG``.
 ``DOCTOR_CACHE``
@@ -62,7 +64,7 @@ PREFIX = os.environ.get("DOCTOR_PREFIX", "")
 if url := os.environ.get("DOCTOR_REDIS"):
     CHANNEL_LAYERS = {
         "default": {
-            "BACKEND": "channels_redis.core.RedisChannelLayer",
+            "BACKEND": os.environ.get("DOCTOR_LAYER", "channels_redis.core.RedisChannelLayer"),
             "CONFIG": {"hosts": [url], "prefix": f"doctor:{os.environ['DOCTOR_DATABASE']}{PREFIX}"},
         }
     }
@@ -73,4 +75,5 @@ DJANGO_MCP = {
     **json.loads(os.environ.get("DOCTOR_MCP", "{}")),
 }
 if DJANGO_MCP["BASE_URL"]:
-    OAUTH2_PROVIDER = oauth_defaults(DJANGO_MCP)
+    fetcher = "tests.doctor.site.documents.Fetcher"
+    OAUTH2_PROVIDER = oauth_defaults(DJANGO_MCP, CIMD_METADATA_FETCHER=fetcher)

@@ -396,7 +396,8 @@ class TestRows:
         for given in ({"author": hidden}, {"author": 10**6}):
             words = ann.call("create_book_form", **given).text
             assert words.replace(str(hidden), "1000000") == (
-                "Argument 'author': Select a valid choice. That choice is not one of the available choices."
+                "Argument 'author': Select a valid choice. That choice is not one of the available choices. "
+                f"Choose one of: {key('Anna Berg')} (Anna Berg). Use search_authors to find one."
             )
         html = ann.call("create_book", title="Reef", author=hidden).html
         assert "Carl" not in html
@@ -468,3 +469,41 @@ class TestRows:
         assert client.call("add_form").is_hidden
         people["bob"].user_permissions.add(Permission.objects.get(codename="add_book"))
         assert host(server, User.objects.get(username="bob")).call("add_form").ok
+
+
+class Loading(forms.Select):
+    """Loads its choices by a script, with a template that has a button for it."""
+
+    template_name = "tests/loading.html"
+
+
+class LoadingSeveral(forms.SelectMultiple):
+    class Media:
+        js = ("loading.js",)
+
+
+class Loaded(forms.ModelChoiceField):
+    widget = Loading
+
+    def get_bound_field(self, form: Any, field_name: str) -> Any:
+        self.queryset = self.queryset.none()
+        return super().get_bound_field(form, field_name)
+
+
+def test_choices_that_a_script_would_load_are_listed(server: MCPServer) -> None:
+    sea = Tag.objects.create(word="sea")
+
+    class Shelve(forms.Form):
+        tag = Loaded(Tag.objects.all())
+        tags = forms.ModelMultipleChoiceField(Tag.objects.all(), widget=LoadingSeveral)
+
+        def save(self) -> str:
+            return "done"
+
+    form_tool(Shelve, name="shelve", app=True, server=server)
+    result = host(server).call("shelve_form", tags=[sea.pk])
+    html = result.assert_ok().html
+    assert "<select" in field(html, "tag")
+    assert f'<option value="{sea.pk}">sea</option>' in html
+    assert f'<option value="{sea.pk}" selected>sea</option>' in html
+    assert "multiple" in field(html, "tags")

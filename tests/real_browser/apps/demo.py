@@ -57,7 +57,7 @@ application = get_application_model().objects.create(
 )
 print(get_access_token_model().objects.create(
     user=admin, application=application, token="of-an-approver", expires=timezone.now() + timedelta(days=1),
-    scope=" ".join(scopes), resource=[resource_of(server)],
+    scope=" ".join([*scopes, "mcp:approvals"]), resource=[resource_of(server)],
 ).token)
 with override_settings(DJANGO_MCP={{**settings.DJANGO_MCP, "APPROVAL_WAIT_TIMEOUT": 0.001}}):
     ask = MCPClient(ben, scopes=scopes)

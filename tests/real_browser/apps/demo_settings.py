@@ -4,5 +4,7 @@ import os
 
 from demo_project.settings import *  # noqa: F403
 from demo_project.settings import DJANGO_MCP as DEMO
+from django_mcp.oauth import oauth_defaults
 
 DJANGO_MCP = {**DEMO, "ALLOWED_ORIGINS": [os.environ["HOST_ORIGIN"]], "APPROVALS_APP": True}
+OAUTH2_PROVIDER = oauth_defaults(DJANGO_MCP)

@@ -66,10 +66,21 @@ def test_the_table_of_flights_sorts_its_rows(ben: Hosted) -> None:
 
 
 def test_a_long_text_in_a_table_makes_its_column_wide_and_not_its_row_high(ben: Hosted) -> None:
-    ben.open("search_trips", {"limit": 5}, width=360)
+    ben.open("search_trips", {"limit": 5}, width=600)
     expect(ben.view.locator("tbody tr")).to_have_count(5)
     assert max(ben.view.locator("tbody tr").evaluate_all("rows => rows.map(row => row.offsetHeight)")) < 150
-    assert ben.frame.evaluate("document.documentElement.scrollWidth") == 360
+    assert ben.frame.evaluate("document.documentElement.scrollWidth") == 600
+
+
+def test_rows_are_cards_where_a_table_has_no_room(ben: Hosted) -> None:
+    ben.open("search_trips", {"limit": 5}, width=360)
+    expect(ben.view.locator("tbody tr")).to_have_count(5)
+    assert ben.view.locator(".scroll").evaluate("place => place.scrollWidth <= place.clientWidth")
+    assert (
+        ben.view.locator("tbody tr")
+        .first.locator("td")
+        .first.evaluate("cell => getComputedStyle(cell, '::before').content === JSON.stringify(cell.dataset.label)")
+    )
 
 
 def test_an_approver_decides_in_the_conversation(connect: Open, agency: Demo, clients: Clients) -> None:

@@ -110,5 +110,6 @@ class BookResource(ModelResource):
 
 
 view_tool("hours", description="When the shop is open.")
+view_tool("queue-order", method="POST", arguments={"name": str})
 
 research = MCPServer("research", title="Shop", connector=[Item, Book])

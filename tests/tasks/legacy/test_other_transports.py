@@ -38,7 +38,7 @@ class Lines:
         principal = Principal("test", "ada", AnonymousUser())
         self.methods: dict[Any, str] = {}
 
-        def write(line: bytes) -> None:
+        def write(line: bytes, *, is_optional: bool = False) -> None:
             self.incoming.put(json.loads(line))
 
         self.connection = room.call(lambda: Connection(server, principal, lambda: django_request(server), write))

@@ -83,6 +83,23 @@ def test_the_answer_comes_when_the_task_is_over(talk: Conversation, work: Work) 
     assert call.next() is None
 
 
+def test_a_caller_with_too_many_open_streams_waits_for_no_further_result(talk: Conversation, work: Work) -> None:
+    task_id = begun(talk)
+    with setting(MAX_STREAMS_PER_CALLER=2):
+        first, second = wait_for(talk, task_id), wait_for(talk, task_id)
+        event = first.exchange.next()
+        assert event is not None
+        second.exchange.next()
+        rows = models.Call.objects.count()
+        refused = wait_for(talk, task_id).exchange.done()
+        assert (refused.status, refused.headers["retry-after"].isdecimal()) == (429, True)
+        assert talk.get(event.id).done().status == 429
+        assert models.Call.objects.count() == rows
+        first.exchange.leave()
+        eventually(lambda: talk.get(event.id).begun().status == 200, "the place is not free again")
+    work.end()
+
+
 @pytest.mark.postgresql
 def test_progress_and_log_come_with_the_task_they_are_of(
     talk: Conversation, work: Work, listeners: list[object]

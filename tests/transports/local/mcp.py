@@ -101,3 +101,9 @@ def change(what: str) -> str:
     else:
         server.notify_resource_updated(what)
     return "announced"
+
+
+@tool(concurrency_limit=1)
+def pay(ctx: Context, to: str) -> str:
+    """Pays, if the user agrees, one at a time."""
+    return f"paid {to}" if ctx.confirm(f"Pay {to}?") else "not paid"

@@ -1,8 +1,9 @@
-/* MCP Apps (2026-01-26): window.mcp, events "mcp:*" of document, and data-mcp-* attributes. */
+{% load i18n %}{% translate "This client has not answered. It may not pass calls on to the site: ask for it in the conversation." as silent %}{% translate "Put %s in quotation marks: it has more digits than can be sent as a number." as long_number %}/* MCP Apps (2026-01-26): window.mcp, events "mcp:*" of document, and data-mcp-* attributes. */
 (() => {
   "use strict";
   const root = document.documentElement;
   const waiting = new Map();
+  const SILENT_MS = 10_000; // a host that does not declare that it passes calls on may do so
   let last = 0;
 
   const post = (message) => parent.postMessage({ jsonrpc: "2.0", ...message }, "*");
@@ -15,6 +16,15 @@
   const emit = (name, detail) => document.dispatchEvent(new CustomEvent(`mcp:${name}`, { detail }));
   const make = (tag, fields) => Object.assign(document.createElement(tag), fields);
   const blocks = (text) => [{ type: "text", text }];
+  // As text if a number of JavaScript would be another one; servers take both.
+  const exact = (text) =>
+    (text.replace(/e.*|\D/gi, "").length < 16 && isFinite(text)) || String(+text) === text ? +text : text;
+  const NUMBERS = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?/gi;
+  const parse = (text, quote = (number) => `"${number}"`) =>
+    JSON.parse(text.replace(NUMBERS, (found) => (found[0] === '"' || typeof exact(found) === "number" ? found : quote(found))));
+  const refuse = (number) => {
+    throw new Error("{{ long_number|escapejs }}".replace("%s", number));
+  };
   const textOf = ({ content = [] }) => content.flatMap(({ text }) => text ?? []).join("\n\n");
 
   const mcp = {
@@ -59,6 +69,7 @@
     mcp.result = result;
     show(result, place);
     emit("result", result);
+    if (frameWidth) measure();
   }
 
   async function encode(file) {
@@ -72,7 +83,10 @@
       const { name, type, value, checked } = field;
       const { mcpJson, mcpList, mcpEmpty } = field.dataset;
       const read = (text) =>
-        text === "" ? null : mcpJson != null ? JSON.parse(text) : type === "number" ? Number(text) : text;
+        text === "" ? null
+        : mcpJson != null ? parse(text, type === "textarea" ? refuse : undefined) // what a user writes stays as written
+        : type === "number" ? exact(text)
+        : text;
       if (!name || field.disabled || /button|reset|image/.test(type)) continue;
       if (type === "file") {
         if (field.files[0]) values[name] = await encode(field.files[0]);
@@ -84,7 +98,7 @@
       } else if (type === "checkbox") {
         values[name] = checked;
       } else if (type === "radio" ? checked : type !== "submit" || field === submitter) {
-        if (value || mcpEmpty) values[name] = value ? read(value) : JSON.parse(mcpEmpty);
+        if (value || mcpEmpty) values[name] = value ? read(value) : parse(mcpEmpty);
       }
     }
     return values;
@@ -95,8 +109,13 @@
     const place = mcpTarget ? document.querySelector(mcpTarget) : element.closest("[data-mcp-view], #mcp-app");
     if (element.ariaBusy) return;
     element.ariaBusy = "true";
+    const giveUp = () => {
+      element.ariaBusy = null;
+      note(place ?? document.body, "{{ silent|escapejs }}", "error");
+    };
+    const timer = mcp.host.capabilities.serverTools ? 0 : setTimeout(giveUp, SILENT_MS);
     try {
-      const args = JSON.parse(mcpArguments || "{}");
+      const args = parse(mcpArguments || "{}");
       if (element.elements) Object.assign(args, await valuesOf(element, submitter));
       const result = await mcp.callTool(mcpTool, args);
       take(result, place);
@@ -104,6 +123,7 @@
     } catch (error) {
       note(place ?? document.body, error.message, "error");
     } finally {
+      clearTimeout(timer);
       element.ariaBusy = null;
     }
   }
@@ -140,9 +160,22 @@
     emit("context", mcp.host.context);
   }
 
-  function measure() {
-    const { width, height } = root.getBoundingClientRect();
-    notify("ui/notifications/size-changed", { width: Math.ceil(width), height: Math.ceil(height) });
+  let known = {}, frameWidth;
+  function measure({ type } = {}) {
+    const { body } = document;
+    const { height: before } = root.style;
+    root.style.setProperty("height", "max-content", "important"); // in place of 100% of the frame
+    const { width, height, top } = root.getBoundingClientRect();
+    const size = {
+      width: Math.ceil(width),
+      height: Math.ceil(Math.max(height, body.getBoundingClientRect().top - top + body.scrollHeight)),
+    };
+    root.style.height = before;
+    // A height in vh follows the frame, which follows the page: without an end if there is a padding.
+    const isOfFrame = type === "resize" && innerWidth === frameWidth && size.height > known.height;
+    const isKnown = size.width === known.width && size.height === known.height;
+    [known, frameWidth] = [size, innerWidth];
+    if (!isKnown && !isOfFrame) notify("ui/notifications/size-changed", size);
   }
 
   const heard = {
@@ -177,7 +210,9 @@
     mcp.host = { info: hostInfo, capabilities: hostCapabilities, context: {} };
     adapt(hostContext);
     notify("ui/notifications/initialized");
-    new ResizeObserver(measure).observe(root);
+    addEventListener("resize", measure);
+    const observer = new ResizeObserver(measure);
+    [root, document.body, ...document.body.children].forEach((each) => observer.observe(each));
     return mcp.host;
   });
 })();

@@ -1,19 +1,21 @@
-"""Tools whose arguments are only known after startup: they need the URLconf or the database."""
+"""Tools that are completed after startup, because their definition needs the URLconf or the database."""
 
 import asyncio
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 from weakref import WeakSet
 
 from django.apps import apps
+from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
-from django.db import Error, connections, transaction
+from django.db import Error, connections
+from django.utils import translation
 
 from django_mcp.core.context import Context
-from django_mcp.core.database import queries
+from django_mcp.core.database import queries, without_effects
 from django_mcp.primitives.base import is_translated, sendable
 from django_mcp.primitives.function import Function
 from django_mcp.primitives.output import Output
@@ -41,7 +43,8 @@ class LateTool(Tool):
     """A tool that is completed when first listed or called.
 
     Its definition may need other apps, the URLconf (which contains the endpoint itself), or the database, which does
-    not exist yet during the first ``migrate``. A tool that cannot be completed is left out of lists and fails when
+    not exist yet during the first ``migrate``. What completing it writes, as defaults of columns do that make rows, is
+    rolled back. A tool that cannot be completed is left out of lists and fails when
     called. A system check reports declaration errors; after other errors, completion is retried on each use.
 
     Attributes:
@@ -85,7 +88,7 @@ class LateTool(Tool):
         Errors are raised here, at its declaration, rather than when first listed.
         """
         if apps.ready:
-            with suppress(Error), _savepoints():
+            with suppress(Error), described():
                 self._fill(self.made())
                 self._is_whole = True
 
@@ -131,7 +134,7 @@ class LateTool(Tool):
             self._tries += 1
             with queries() as asked:
                 try:
-                    with _savepoints():
+                    with described():
                         whole = self.made()
                         sendable({key: whole.definition.get(key) for key in SHOWN})
                 except Exception as error:  # noqa: BLE001 - other tools must still be listed
@@ -156,12 +159,12 @@ SHOWN = ("description", "inputSchema")
 
 
 @contextmanager
-def _savepoints() -> Iterator[None]:
-    """Keep a database error from breaking open transactions."""
-    with ExitStack() as stack:
-        for each in connections.all(initialized_only=True):
-            if each.in_atomic_block:
-                stack.enter_context(transaction.atomic(each.alias))
+def described() -> Iterator[None]:
+    """Undo what the description of a tool writes, and let it be in the site's language.
+
+    It is kept for all callers, so it must not be in the language of the first, nor of a request that imports a URLconf.
+    """
+    with without_effects(), translation.override(settings.LANGUAGE_CODE):
         yield
 
 
@@ -175,8 +178,8 @@ def _is_in_event_loop() -> bool:
 
 def _complete_all(wanted: LateTool, waiting: list[LateTool]) -> None:
     try:
-        for each in dict.fromkeys((wanted, *waiting)):
-            each._complete_here()  # noqa: SLF001 - of the same class
+        for tool in dict.fromkeys((wanted, *waiting)):
+            tool._complete_here()  # noqa: SLF001 - of the same class
     finally:
         connections.close_all()
 

@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -22,9 +23,9 @@ from django.utils.translation import gettext_lazy
 
 from django_mcp import prompt, tool
 from django_mcp.checks import described
+from django_mcp.core.late_tools import LateTool
 from django_mcp.core.policies import policy_cache
 from django_mcp.core.server import MCPServer
-from django_mcp.integrations.late_tools import LateTool
 from django_mcp.models import ToolSnapshot
 from django_mcp.primitives.tool import Tool
 from tests.clients import MODERN, Client
@@ -247,3 +248,41 @@ def test_pages_commands_and_decisions_that_go_through_all_tools_do_without_it(
     (told,) = json.loads(out.getvalue())["endpoints"]
     problems = {each["name"]: each["problems"] for each in told["tools"]}
     assert problems == {"good": [], "late": ["its definition cannot be built: ValueError('nobody thought of this')."]}
+
+
+def make_group() -> str:
+    return Group.objects.get_or_create(name="by default")[0].name
+
+
+def make_group_alone() -> str:
+    return Group.objects.create(name="by default").name
+
+
+@pytest.mark.parametrize("words", [make_group, make_group_alone])
+@pytest.mark.parametrize("is_outermost", [True, False])
+@pytest.mark.django_db(transaction=True)
+def test_what_its_completion_writes_is_rolled_back(words: Callable[[], str], is_outermost: bool) -> None:
+    late = Late()
+    late.words = words
+    with nullcontext() if is_outermost else transaction.atomic():
+        assert late.definition["description"] == "by default"
+        assert not Group.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_its_completion_may_have_a_transaction_of_its_own() -> None:
+    late = Late()
+
+    def count() -> str:
+        with transaction.atomic():
+            return f"{Group.objects.count()} groups"
+
+    late.words = count
+    assert late.definition["description"] == "0 groups"
+    assert not connection.in_atomic_block
+
+
+def test_no_database_is_needed_if_its_completion_asks_nothing() -> None:
+    late = Late()
+    late.words = lambda: "Said."
+    assert late.definition["description"] == "Said."

@@ -1,0 +1,86 @@
+"""Names that secrets have: one list for fields, arguments, questions and generated code."""
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+EVERYWHERE = (
+    *("password", "passwd", "pwd", "passphrase", "passcode", "passkey", "secret", "token", "jwt", "credential"),
+    *("api_key", "private_key", "access_key", "secret_key", "ssh_key", "encryption_key", "signing_key"),
+    *("authorization", "otp", "totp", "pin", "cvv", "cvc", "credit_card", "card_number", "iban", "ssn"),
+)
+"""Names that are secrets wherever they occur."""
+_SHORT = (*EVERYWHERE, "key", "hash", "salt", "digest")
+FIELDS = (*_SHORT, *(f"{name}s" for name in _SHORT), "hashes")
+"""Names of model fields. As arguments, keys, hashes and digests are mostly those of files, commits and settings, and
+several of a kind are rows.
+"""
+ARGUMENTS = (*EVERYWHERE, "salt", "card", "cookie")
+"""Names of arguments to redact. A field called ``card`` or ``cookie`` is mostly a relation or a consent."""
+QUESTIONS = EVERYWHERE
+"""Names that a form must not ask a person for (2026-07-28, Elicitation: passwords, keys, payment credentials)."""
+GENERATED = (
+    *FIELDS,
+    *("passw", "cookie", "nonce", "webhook", "encrypted", "pw", "signature", "auth", "session", "hotp", "mfa", "csrf"),
+    "seed",
+    *(
+        f"{kind}_{what}"
+        for kind in ("recovery", "backup", "access", "verification", "confirmation", "invite", "invitation")
+        for what in ("code", "answer", "question", "link", "url", "hint")
+    ),
+    *(
+        f"{kind}_{what}"
+        for kind in ("activation", "security", "reset", "login")
+        for what in ("code", "answer", "question", "link", "url", "hint")
+    ),
+)
+"""Names of model fields that ``startmcp`` leaves out, which asks nobody."""
+
+_INSIDE_WORDS = 5
+"""Minimum length of a name that is also found inside words: "token" in "accesstoken", but not "card" in "discard"."""
+_SAME_VALUE = r"code|number|value|again|repeat|confirm|confirmation|\d+"
+"""Words after a name that name the same value."""
+WHOLE, PART, NONE = 2, 1, 0
+
+
+@lru_cache(maxsize=4000)
+def match(name: str, names: tuple[str, ...]) -> int:
+    """Return ``WHOLE`` if words of *name* are one of *names*, ``PART`` if it contains one.
+
+    Names may be written in any case, with any separators and with a number at the end.
+    """
+    words = _words(name)
+    joined, found = words.replace("_", ""), NONE
+    for part, plain in _parts(names):
+        if f"_{part}_" in words:
+            return WHOLE
+        if f"_{plain}_" in words or (len(plain) >= _INSIDE_WORDS and plain in joined):
+            found = PART
+    return found
+
+
+def ends_in(name: str, names: tuple[str, ...]) -> bool:
+    """Return True if the last words of *name* are one of *names*: ``new_password``, but not ``password_hint``.
+
+    Words such as in ``pin_code`` and ``password_again`` may follow.
+    """
+    words = _words(name)
+    written = [words, re.sub(rf"(?<=[a-z])(_(?:{_SAME_VALUE}))+_$", "_", words)]
+    return any(
+        name.endswith((f"_{part}_", f"_{plain}_"))
+        or (len(plain) >= _INSIDE_WORDS and name.replace("_", "").endswith(plain))
+        for name in written
+        for part, plain in _parts(names)
+    )
+
+
+def _words(name: str) -> str:
+    """Return ``_api_key_`` for ``apiKey2`` and ``APIKey``."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+    return re.sub(r"(?<=[a-z])\d+_", "_", f"_{re.sub(r'[^a-z0-9]+', '_', spaced)}_")
+
+
+@lru_cache(maxsize=20)
+def _parts(names: Iterable[str]) -> list[tuple[str, str]]:
+    parts = [re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") for name in names]
+    return [(part, part.replace("_", "")) for part in parts]

@@ -1,0 +1,115 @@
+"""What an exception means, and what its owner finds of it."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable
+
+import pytest
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.http import Http404
+
+from django_mcp import ToolError
+from django_mcp.core.elicitation import InputRequired
+from django_mcp.core.failures import Crash, Escaped, contained, crash_of, must_propagate, survive, traceback_of
+from django_mcp.protocol.errors import InvalidParams
+
+
+def caught(function: Callable[[], object]) -> BaseException:
+    try:
+        function()
+    except BaseException as error:  # noqa: BLE001
+        return error
+    raise AssertionError("nothing was raised")
+
+
+def group(*errors: BaseException) -> BaseException:
+    return BaseExceptionGroup("several", errors)
+
+
+def test_an_error_means_itself() -> None:
+    for error in (KeyError("x"), ToolError("x"), InputRequired({}), group(KeyError("x"))):
+        assert contained(error) is error
+
+
+def test_what_would_end_more_than_the_call_is_an_error_with_its_cause() -> None:
+    for error in (SystemExit(3), GeneratorExit(), StopIteration(), asyncio.CancelledError(), group(SystemExit(3))):
+        ended = contained(error)
+        assert isinstance(ended, Escaped)
+        assert ended.__cause__ is error
+
+
+def test_a_group_means_the_first_kind_in_the_order_of_the_table() -> None:
+    denied, wrong, spoken, asked = PermissionDenied(), InvalidParams("x"), ToolError("x"), InputRequired({"a": {}})
+    order: list[BaseException] = [denied, wrong, spoken, asked]
+    for place, error in enumerate(order):
+        assert contained(group(group(*reversed(order[place:])))) is error or place == len(order) - 1
+    together = contained(group(asked, group(InputRequired({"b": {}}))))
+    assert isinstance(together, InputRequired)
+    assert together.requests == {"a": {}, "b": {}}
+
+
+def test_errors_for_the_model_are_joined_with_what_they_say_to_programs() -> None:
+    first, second = ToolError("Not today."), ToolError("Too late.")
+    first.meta, second.meta = {"a": 1, "django-mcp/secret": 1}, {"b": 2}
+    joined = contained(group(first, second, ValidationError("Not today."), Http404()))
+    assert str(joined) == "Not today.\nToo late.\nNot found: no object matches the given values."
+    assert joined.meta == {"a": 1, "b": 2}
+
+
+def test_a_cancellation_is_told_from_one_that_was_raised() -> None:
+    async def main() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        assert not must_propagate(asyncio.CancelledError())
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError) as found:
+            await asyncio.sleep(0)
+        assert contained(found.value) is found.value
+        task.uncancel()
+        assert not must_propagate(found.value)
+
+    asyncio.run(main())
+    assert not must_propagate(asyncio.CancelledError())
+
+
+def test_the_place_is_the_sites_own_although_a_library_raised() -> None:
+    line = sys._getframe().f_lineno + 1
+    error = caught(lambda: json.loads("{"))
+    assert crash_of(error) == Crash("json.decoder.JSONDecodeError", f"tests/core/test_failures.py:{line}")
+
+
+def test_the_crash_of_a_group_is_its_first_unexpected_exception() -> None:
+    error = caught(lambda: json.loads("{"))
+    found = contained(group(ToolError("x"), group(SystemExit(3), error)))
+    assert crash_of(found).type == "SystemExit"
+    assert crash_of(contained(group(ToolError("x"), error))) == crash_of(error)
+
+
+def test_an_exception_that_was_never_raised_has_no_place() -> None:
+    assert crash_of(KeyError("x")) == Crash("KeyError", "")
+
+
+def test_a_traceback_shows_code_and_no_values() -> None:
+    def check(password: str) -> None:
+        raise LookupError("wrong")
+
+    text = traceback_of(contained(caught(lambda: check("hunter2 of ann"[:7]))))
+    assert 'raise LookupError("wrong")' in text
+    assert text.endswith("LookupError: wrong\n")
+    assert "password =" not in text
+
+
+def test_what_an_observer_raises_is_logged_and_gone(caplog: pytest.LogCaptureFixture) -> None:
+    assert survive(lambda: 5, "an observer") == 5
+    for error in (KeyError("x"), SystemExit(3), asyncio.CancelledError()):
+
+        def fail(error: BaseException = error) -> None:
+            raise error
+
+        assert survive(fail, "an observer") is None
+    assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [
+        KeyError,
+        SystemExit,
+        asyncio.CancelledError,
+    ]

@@ -1,0 +1,161 @@
+"""What clients send costs no more time than its length: every pattern, and everything else that compares texts."""
+
+import ast
+import importlib
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from django_mcp.core.redaction import MAX_SECRETS, redact, redact_uri, redacted, secrets_in, without
+from django_mcp.core.tool_search import misplaced, words
+from django_mcp.oauth.authorize import AuthorizationRequest, with_issuer
+from django_mcp.oauth.cimd import CIMDError, checked
+from django_mcp.oauth.consent import clean_name
+from django_mcp.oauth.grants import known, why_not_a_resource
+from django_mcp.oauth.register import is_registered, usable_redirects
+from django_mcp.primitives.validation_errors import MAX_COMPARED, close_matches, unknown_argument
+from tests.design.sources import Module, modules
+
+LENGTH = 8000
+MAX_SECONDS = 0.08
+"""Processor time for ``LENGTH`` characters: about 1 ms if it is linear, over 0.1 s if it is quadratic."""
+
+NOT_FROM_CLIENTS = {
+    "auth/checks.py": "settings",
+    "contrib/drf/operations.py": "routes of the site",
+    "contrib/drf/tools.py": "docstrings of the site",
+    "contrib/ninja.py": "routes of the site",
+    "core/apps.py": "templates of the site",
+    "doctor/probes.py": "pages of the site",
+    "listing/documents.py": "names and icons of the site",
+    "listing/rules.py": "addresses and versions of the site",
+    "management/commands/startmcp.py": "models of the site",
+    "model_resources/checks.py": "names of columns",
+    "model_resources/form_binding.py": "names of form classes",
+    "skills/skill.py": "files of the site",
+}
+"""Modules whose patterns read nothing that a client sends, and what they read instead."""
+
+METHODS = ("search", "match", "fullmatch", "sub", "split", "findall", "finditer")
+
+
+def uses(module: Module) -> Iterator[tuple[str, re.Pattern[str], str]]:
+    """Yield label, pattern and method of each use of a regular expression."""
+    names = vars(importlib.import_module(module.name))
+    for node in ast.walk(module.tree):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in METHODS):
+            continue
+        owner = ast.unparse(node.func.value)
+        if owner == "re" and isinstance(node.args[0], ast.Constant):
+            flags = next((eval(ast.unparse(each.value)) for each in node.keywords if each.arg == "flags"), 0)
+            yield f"{module.label}:{node.lineno}", re.compile(node.args[0].value, flags), node.func.attr
+        elif isinstance(pattern := names.get(owner), re.Pattern):
+            yield f"{module.label}:{node.lineno}", pattern, node.func.attr
+
+
+READERS = [each for each in modules() if "\nimport re\n" in each.text and each.label not in NOT_FROM_CLIENTS]
+USES = [use for module in READERS for use in uses(module)]
+
+
+def attacks(pattern: str) -> Iterator[str]:
+    """Yield texts of repeated parts of the pattern, each with an end at which it does not match."""
+    parts = {*re.findall(r"[A-Za-z]{2,}|%[0-9A-Fa-f]{2}", pattern), *"aA0 /%&:.-_\\\"'<>{}()=@#?;,~+\n"}
+    for part in sorted(parts):
+        for begin in ("", "a", '"', "a://", "bearer "):
+            yield begin + part * (LENGTH // len(part)) + "\0"
+
+
+def seconds_of(act: Callable[[], Any]) -> float:
+    """Return the processor time of *act*; the least of three if it is long, for other processes evict its caches."""
+    found = []
+    for _ in range(3):
+        began = time.thread_time()
+        act()
+        found.append(time.thread_time() - began)
+        if found[0] < MAX_SECONDS:
+            break
+    return min(found)
+
+
+@pytest.mark.parametrize(("pattern", "method"), [pytest.param(*use[1:], id=use[0]) for use in USES])
+def test_a_pattern_takes_time_in_proportion_to_the_text(pattern: re.Pattern[str], method: str) -> None:
+    apply = (lambda text: pattern.sub("", text)) if method in {"sub", "split", "findall", "finditer"} else None
+    for text in attacks(pattern.pattern):
+        act = apply or getattr(pattern, method)
+        assert seconds_of(lambda: act(text)) < MAX_SECONDS, text[:50]  # noqa: B023 - called at once
+
+
+def test_each_pattern_is_looked_at() -> None:
+    known = {label.partition(":")[0] for label, _, _ in USES} | NOT_FROM_CLIENTS.keys()
+    with_patterns = {module.label for module in modules() if "re.compile(" in module.text}
+    assert with_patterns - known == set()
+
+
+MAX_HEAVY_SECONDS = 0.5
+"""Processor time for a few megabytes, which take several seconds where each value is looked at."""
+NAMES = [f"list_{noun}_{number}" for noun in ("order", "customer", "invoice") for number in range(700)]
+MANY = 200_000
+JSON_TEXT = "[" + "0," * (MANY // 2) + "0]"
+
+HEAVY: dict[str, Callable[[], Any]] = {
+    "a URI of separators": lambda: redact_uri("x:" + "%26" * 20_000),
+    "a URI of parameters": lambda: redact_uri("x:?" + "&".join(f"a{number}=b" for number in range(20_000))),
+    "a text of addresses": lambda: redact("a://b:" * 10_000),
+    "a long name of an argument": lambda: redacted(None, {"a" * 20 * MANY: 1}),
+    "many names of arguments": lambda: redacted(None, {f"name{number}": 1 for number in range(MANY)}),
+    "many values": lambda: redacted(None, {"ids": list(range(MANY))}),
+    "JSON in a text": lambda: redacted(None, {"text": JSON_TEXT}),
+    "JSON in many texts": lambda: redacted(None, {"texts": [JSON_TEXT[:9000]] * 500}),
+    "many secrets": lambda: secrets_in(None, {"password": [f"hush{number}" for number in range(MANY)]}),
+    "many values among which secrets may be": lambda: secrets_in(None, {"ids": list(range(MANY))}),
+    "secrets in an error": lambda: without("a" * 4000, [f"{'a' * 4000}{number}" for number in range(MAX_SECRETS)]),
+    "a long word": lambda: close_matches("list_order" * MANY, NAMES),
+    "many words": lambda: close_matches("list_order", (f"list_{number}" for number in range(MANY))),
+    "a long name that is unknown": lambda: unknown_argument(["x" * 20 * MANY], NAMES),
+    "many arguments of a relay": lambda: [*misplaced({f"arguments{number}": 1 for number in range(MANY)})],
+    "redirect URIs": lambda: usable_redirects([f"https://a.example/{number}" for number in range(1000)]),
+    "a redirect URI": lambda: usable_redirects(["http://localhost:" + "1/?:[.@" * MANY]),
+    "a redirect URI that is compared": lambda: is_registered("http://[::1]:1/" + "?:" * MANY, ["http://[::1]/"] * 10),
+    "the name of a client": lambda: clean_name("a \u202e\u200b" * 16_000),
+    "a document of a client": lambda: checked("https://a.example/" + "./" * MANY),
+    "scopes": lambda: AuthorizationRequest({"scope": (" ".join(map(str, range(MANY))),)}).scopes,
+    "a state": lambda: AuthorizationRequest({"state": ("%\x7f&=" * MANY,)}).unprintable(),
+    "a state in an error": lambda: with_issuer("https://a.example/?" + "state=&" * MANY),
+    "many resources": lambda: known(f"https://a.example/{number}" for number in range(1000)),
+    "many resources in an error": lambda: why_not_a_resource([f"https://a.example/{number}" for number in range(1000)]),
+    "a resource": lambda: known(["https://a.example/" + "%2F../" * MANY]),
+    "words of a query": lambda: words("aA" * 250),
+}
+
+
+@pytest.mark.parametrize("act", HEAVY.values(), ids=HEAVY.keys())
+def test_what_a_client_sends_is_cut_before_it_is_compared(act: Callable[[], Any]) -> None:
+    def acts() -> None:
+        with suppress(CIMDError):
+            act()
+
+    assert seconds_of(acts) < MAX_HEAVY_SECONDS
+
+
+def test_few_words_are_compared_letter_by_letter(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[int] = []
+
+    def count(word: str, possible: list[str], n: int, cutoff: float) -> list[str]:
+        compared.append(len(possible))
+        return []
+
+    monkeypatch.setattr("difflib.get_close_matches", count)
+    close_matches("list_order_12", NAMES)
+    close_matches("ab", ["abc"] * 10_000)
+    assert compared == [MAX_COMPARED, MAX_COMPARED]
+
+
+def test_the_word_that_was_meant_is_found_among_many() -> None:
+    assert close_matches("list_costumer_77", NAMES) == ["list_customer_77"]
+    assert close_matches("pag", ["query", "page", "limit"]) == ["page"]
+    assert close_matches("axc", ["abc"]) == ["abc"]
+    assert close_matches("zzz", NAMES) == []

@@ -1,0 +1,1 @@
+"""Applications and tokens of a provider that has its own models for them."""

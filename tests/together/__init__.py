@@ -1,0 +1,1 @@
+"""Tests of pairs of features, named after the pair."""
