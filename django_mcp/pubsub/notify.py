@@ -92,8 +92,11 @@ class Listener:
             with suppress(Exception):
                 await layer.group_add(GROUP, self._channel)
                 return
-        self._channel = await layer.new_channel()
-        await layer.group_add(GROUP, self._channel)
+        channel = await layer.new_channel()
+        await layer.group_add(GROUP, channel)
+        # Not before: during an outage nothing can be added, and each attempt would end with another channel, while
+        # the first one stays in the group.
+        self._channel = channel
 
 
 class _Outage:

@@ -50,22 +50,38 @@ class SubscriptionFilter:
     Args:
         mcp_request: the request that opened the stream.
         methods: list-changed notifications to send.
-        uris: subscribed resources.
+        slot: counts the resources; None if the stream is not counted.
 
     Attributes:
-        uris: resources still subscribed. Add only those that exist for the caller.
+        uris: resources still subscribed.
         lost: resources whose last notification was sent.
     """
 
-    __slots__ = ("_edge", "_methods", "_principal", "_server", "lost", "uris")
+    __slots__ = ("_edge", "_methods", "_principal", "_server", "_size", "_slot", "lost", "uris")
 
-    def __init__(self, mcp_request: MCPRequest, methods: Collection[str], uris: Iterable[str] = ()) -> None:
-        # Interned, because many streams subscribe to the same resources.
-        self.uris: AbstractSet[str] = frozenset(map(sys.intern, uris)) or NONE
+    def __init__(self, mcp_request: MCPRequest, methods: Collection[str], slot: "StreamSlot | None") -> None:
+        self.uris: AbstractSet[str] = NONE
         self.lost: AbstractSet[str] = NONE
         self._server, self._principal = mcp_request.server, mcp_request.principal
         self._edge = mcp_request.edge
         self._methods = methods
+        self._slot, self._size = slot, 0
+
+    def add(self, uris: Iterable[str]) -> bool:
+        """Subscribe to resources that exist for the caller; return False if its streams subscribe to too much then."""
+        # Interned, because many streams subscribe to the same resources.
+        new = frozenset(map(sys.intern, uris)) - self.uris
+        self.uris |= new
+        self._size += size_of(new)
+        return self._slot is None or self._slot.resize(self._size)
+
+    def remove(self, uris: AbstractSet[str]) -> None:
+        """Unsubscribe from resources."""
+        gone = self.uris & uris
+        self.uris -= gone
+        self._size -= size_of(gone)
+        if self._slot is not None:
+            self._slot.resize(self._size)
 
     def wants(self, entry: Entry) -> bool:
         """Return True if an entry matches the subscriptions."""
@@ -98,7 +114,7 @@ class SubscriptionFilter:
         if uri not in self.uris:
             return False
         if uri not in known:
-            self.uris -= {uri}
+            self.remove({uri})
             self.lost |= {uri}
         return True
 
@@ -179,12 +195,12 @@ class StreamSlot:
         self._caller = caller
         _open[caller][id(self)] = size
 
-    def grow(self, size: int) -> bool:
-        """Count further resources; return False if the caller's streams subscribe to too much."""
+    def resize(self, size: int) -> bool:
+        """Replace the size; return False if the caller's streams subscribe to too much."""
         if self._caller is None:
             return True
         taken = _open[self._caller]
-        taken[id(self)] += size
+        taken[id(self)] = size
         return sum(taken.values()) <= MAX_SUBSCRIBED_BYTES
 
     def close(self) -> None:

@@ -60,7 +60,8 @@ def hearing(
     mcp_request = MCPRequest(
         server, principal, INLINE, head.edge, {}, None, BufferedResponse(takes_events=True, can_hold=True)
     )
-    stream = _TestSubscriptionFilter(mcp_request, [publish.list_changed_method(kind) for kind in publish.KINDS], uris)
+    stream = _TestSubscriptionFilter(mcp_request, [publish.list_changed_method(kind) for kind in publish.KINDS], None)
+    stream.add(uris)
     if missing := set(stream.uris) - set(find_known(stream.context, list(stream.uris))):
         msg = f"Cannot subscribe: there is no resource {', '.join(sorted(missing))} for this caller."
         raise AssertionError(msg)

@@ -190,3 +190,46 @@ def test_who_is_waited_for_at_the_end_is_the_last_notice(layer: Layer) -> None:
     layer.may_send.set()
     ended.join(WITHIN)
     eventually(lambda: len(layer.sent) == 1)
+
+
+def test_a_process_is_in_the_group_once_however_often_the_layer_was_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    members: set[str] = set()
+
+    class Group:
+        made = attempts = 0
+        is_away = False
+
+        async def new_channel(self) -> str:
+            self.made += 1
+            return f"channel {self.made}"
+
+        async def group_add(self, group: str, channel: str) -> None:
+            self.attempts += 1
+            if self.is_away:
+                raise ConnectionError("refused")
+            members.add(channel)
+
+        async def receive(self, channel: str) -> object:
+            raise ConnectionError("refused")
+
+    layer = Group()
+    monkeypatch.setattr(notify, "shared_layer", lambda: layer)
+    monkeypatch.setattr(notify, "_outage", notify._Outage())
+    monkeypatch.setattr(notify, "RETRY_SECONDS", 0.001)
+
+    async def attempts(more: int) -> None:
+        wanted = layer.attempts + more
+        async with asyncio.timeout(WITHIN):
+            while layer.attempts < wanted:  # noqa: ASYNC110 - it tells nobody
+                await asyncio.sleep(0.001)
+
+    async def main() -> None:
+        listener = Listener(lambda: None)
+        listener.start()
+        for is_away in (False, True, False, True, False):
+            layer.is_away = is_away
+            await attempts(5)
+        await listener.stop()
+
+    asyncio.run(main())
+    assert len(members) == 1

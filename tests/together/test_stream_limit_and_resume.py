@@ -1,7 +1,9 @@
 """The limit of a caller's streams, and streams that are resumed: each way to open one counts, and none opens twice."""
 
+import asyncio
 import json
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,9 +14,11 @@ from django.test import override_settings
 from django_mcp import Context, MCPServer, resource, tool
 from django_mcp.pubsub import follower
 from django_mcp.revisions import subscriptions
+from django_mcp.revisions.legacy import streams as legacy_streams
+from tests.behaviour.users import ByName, as_user, group
 from tests.clients import LEGACY, MODERN
 from tests.conversation import Call, Conversation, accept
-from tests.exchange import Exchange, Room, eventually
+from tests.exchange import WITHIN, Exchange, Room, eventually
 
 pytestmark = pytest.mark.postgresql
 
@@ -147,3 +151,55 @@ def test_a_session_that_subscribes_to_more_loses_its_stream_until_there_is_room(
         assert "too many resources" in refused(talk.get())
         talk.request("resources/unsubscribe", {"uri": URIS[0]})
         assert talk.get().begun().status == 200
+
+
+def test_resources_subscribed_to_while_a_stream_begins_are_counted(
+    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begins, may_begin = threading.Event(), threading.Event()
+
+    async def late(*topics: str, **options: Any) -> follower.Subscription:
+        begins.set()
+        await asyncio.to_thread(may_begin.wait, WITHIN)
+        return await follower.follow(*topics, **options)
+
+    monkeypatch.setattr(legacy_streams, "follow", late)
+    with room_for(URIS[:1]):
+        stream = talk.get()
+        assert begins.wait(WITHIN)
+        for uri in URIS[:2]:
+            talk.request("resources/subscribe", {"uri": uri})
+        may_begin.set()
+        stream.done()
+        assert "too many resources" in refused(talk.get())
+
+
+def test_resources_that_are_gone_for_the_caller_are_not_counted(
+    make_server: Callable[..., MCPServer], open_database: None, make_user: Any
+) -> None:
+    server, user = make_server(authentication=[ByName()]), make_user()
+    user.groups.add(group("Desk"))
+    resource("test:desk", server=server, groups=["Desk"])(lambda: "x")
+    resource("test:all", server=server)(lambda: "x")
+    with Room(server, "asgi") as room, room_for(["test:desk"]):
+        mine = Conversation(room, LEGACY, headers=as_user(user)).open()
+        stream = mine.get().begun()
+
+        def hears_of(uri: str) -> bool:
+            server.notify_resource_updated(uri)
+            return any((event.message or {}).get("params", {}).get("uri") == uri for event in stream)
+
+        mine.request("resources/subscribe", {"uri": "test:desk"})
+        user.groups.get().delete()
+        assert hears_of("test:desk"), "a last time"
+        mine.request("resources/subscribe", {"uri": "test:all"})
+        assert hears_of("test:all"), "there is room for one"
+
+
+def test_resources_that_do_not_exist_are_not_counted(talk: Conversation, room: Room) -> None:
+    modern = Conversation(room, MODERN)
+    with room_for(["test:none", "note://0"]):
+        first = modern.begin("subscriptions/listen", {"notifications": {"resourceSubscriptions": ["test:none"]}})
+        assert first.next()
+        body = {"notifications": {"resourceSubscriptions": ["test:none", "note://0"]}}
+        assert modern.begin("subscriptions/listen", body).exchange.begun().status == 200

@@ -2,7 +2,6 @@
 
 import asyncio
 import secrets
-import sys
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import aclosing, suppress
@@ -141,7 +140,7 @@ async def resumed(call: Call, position: int, mcp_request: MCPRequest) -> MCPResp
 def changes_for(session: Session, mcp_request: MCPRequest, position: int | None, slot: StreamSlot) -> "SessionStream":
     """Return the stream of list changes and subscribed resources of a session, after entry *position* if given.
 
-    *slot* counts the resources that it subscribes to later.
+    *slot* counts the resources that it subscribes to.
     """
     return SessionStream(session, mcp_request, position, slot)
 
@@ -154,7 +153,6 @@ class SessionStream(ParkedStream):
 
     __slots__ = (
         "_begun",
-        "_counted",
         "_forgotten",
         "_hearing",
         "_position",
@@ -169,12 +167,11 @@ class SessionStream(ParkedStream):
 
     def __init__(self, session: Session, mcp_request: MCPRequest, position: int | None, slot: StreamSlot) -> None:
         super().__init__()
-        self._counted = slot
         self._session: int = session.pk  # the row itself would need more memory than the rest
         self._topic = sessions.topic(session)
         self._primes = session.version >= PRIMING_SINCE
         self._server, self._principal = mcp_request.server, mcp_request.principal
-        self._hearing = SubscriptionFilter(mcp_request, _LISTS)
+        self._hearing = SubscriptionFilter(mcp_request, _LISTS, slot)
         self._position = position
         self._token = secrets.token_urlsafe(8)
         self._begun = False
@@ -214,19 +211,18 @@ class SessionStream(ParkedStream):
         if "subscribed" in change:
             if change["subscribed"] in self._forgotten and self._is_old(entry):
                 return True  # it was read late: the resource has been found to be gone since
-            new = {sys.intern(change["subscribed"])} - self._hearing.uris
-            self._hearing.uris |= new
-            if not self._counted.grow(size_of(new)):  # the client reads why when it comes back
-                assert self.subscription is not None  # noqa: S101
-                self.subscription.end()
+            self._add({change["subscribed"]})
             self._unsubscribed -= {change["subscribed"]}
             self._forgotten -= {change["subscribed"]}
         elif "unsubscribed" in change:
-            gone = self._hearing.uris & {change["unsubscribed"]}
-            self._hearing.uris -= gone
-            self._counted.grow(-size_of(gone))
+            self._hearing.remove({change["unsubscribed"]})
             self._unsubscribed |= {change["unsubscribed"]}
         return True
+
+    def _add(self, uris: AbstractSet[str]) -> None:
+        if not self._hearing.add(uris):  # the client reads why when it comes back
+            assert self.subscription is not None  # noqa: S101
+            self.subscription.end()
 
     def _is_old(self, entry: event_store.Entry) -> bool:
         return entry.id <= (self._position or 0)
@@ -242,8 +238,8 @@ class SessionStream(ParkedStream):
         """Load the subscriptions; return missed events. A resource that is gone gets one last event."""
         stored = await patiently(free_pool(), partial(sessions.subscriptions_of, self._session))
         known = await self._hearing.known(stored)
-        if stored:
-            self._hearing.uris |= {sys.intern(uri) for uri in stored if uri not in self._unsubscribed}
+        # Also those of requests that came after the stream was asked for, which nothing has counted.
+        self._add(set(stored) - self._unsubscribed)
         events = await self._events_for(backlog)
         if known is not None:
             await self._forget({uri for uri in stored if uri not in known})
@@ -258,7 +254,7 @@ class SessionStream(ParkedStream):
 
     async def _forget(self, uris: AbstractSet[str]) -> None:
         if uris:
-            self._hearing.uris -= uris
+            self._hearing.remove(uris)
             self._forgotten |= uris
             await patiently(free_pool(), partial(sessions.forget_subscriptions, self._session, uris))
 

@@ -64,7 +64,7 @@ async def listen(request: Request, client: Mapping[str, Any], mcp_request: MCPRe
     if "taskIds" in asked and NAME in mcp_request.server.extensions:
         tasks = TaskSubscriptionFilter(context, asked["taskIds"])
         honoured["taskIds"] = await tasks.find()
-    listening = Listening(request.id, honoured, tasks, mcp_request)
+    listening = Listening(request.id, honoured, tasks, mcp_request, slot)
     listening.slot = slot
     return MCPResponse(200, stream=listening)
 
@@ -77,6 +77,7 @@ class Listening(ParkedStream):
         honoured: the accepted part of its filter.
         tasks: filter of tasks, or None.
         mcp_request: the POST.
+        slot: counts the resources.
     """
 
     __slots__ = ("_began", "_hearing", "_honoured", "_principal", "_request_id", "_server", "_tasks")
@@ -87,15 +88,15 @@ class Listening(ParkedStream):
         honoured: Mapping[str, Any],
         tasks: "TaskSubscriptionFilter | None",
         mcp_request: MCPRequest,
+        slot: StreamSlot,
     ) -> None:
         super().__init__()
         self._request_id = request_id
         self._honoured: Mapping[str, Any] | None = honoured
         self._tasks = tasks
         self._server, self._principal = mcp_request.server, mcp_request.principal
-        self._hearing = SubscriptionFilter(
-            mcp_request, _methods(frozenset(honoured)), honoured.get("resourceSubscriptions", ())
-        )
+        self._hearing = SubscriptionFilter(mcp_request, _methods(frozenset(honoured)), slot)
+        self._hearing.add(honoured.get("resourceSubscriptions", ()))
         self._began = 0
 
     async def begin(self) -> AsyncGenerator[Event, None]:
