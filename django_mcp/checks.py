@@ -304,13 +304,11 @@ OWN = (
 
 @register("django_mcp")
 def check_always(app_configs: Sequence[Any] | None, **options: Any) -> list[CheckMessage]:  # noqa: ARG001
-    """Run the checks of every ``manage.py check``."""
     return [*_messages(OWN), *_of_folders("ALWAYS")]
 
 
 @register("django_mcp", deploy=True)
 def check_deploy(app_configs: Sequence[Any] | None, **options: Any) -> list[CheckMessage]:  # noqa: ARG001
-    """Run the checks of ``manage.py check --deploy``."""
     return _of_folders("DEPLOY")
 
 

@@ -232,7 +232,6 @@ class Wrong(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The message for ``gettext``."""
         return WRONG if self.key else WRONG_WHOLE
 
     def __str__(self) -> str:
@@ -288,7 +287,6 @@ MISSING = gettext_noop("%(name)r is not in INSTALLED_APPS, but django_mcp needs 
 
 
 def missing_apps() -> list[str]:
-    """Return the apps of ``REQUIRED_APPS`` that are not installed."""
     return [name for name in REQUIRED_APPS if apps.apps_ready and not apps.is_installed(name)]
 
 

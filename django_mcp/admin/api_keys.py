@@ -124,7 +124,6 @@ class KeyForm(DecisionForm):
         css = STYLES
 
     def loosened(self) -> list[str]:
-        """Return a sentence about what a valid form gives to the key."""
         is_wider = "read_only" in self.changed and not self.cleaned_data["read_only"]
         return [_("It opens only tools that change nothing, and would open others.")] if is_wider else []
 
@@ -136,7 +135,6 @@ class StateFilter(admin.SimpleListFilter):
     parameter_name = "state"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:  # noqa: ARG002
-        """Return the states."""
         return [(state.value, words) for state, words in WORDS.items()]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[APIKey]) -> QuerySet[APIKey]:  # noqa: ARG002
@@ -179,27 +177,22 @@ class APIKeyAdmin(DecisionAdmin, UserChoiceAdmin, StoppingAdmin):
 
     @admin.display(description=gettext_lazy("state"))
     def state(self, row: APIKey) -> str:
-        """Return the key's state."""
         return str(WORDS[state_of(row)])
 
     @admin.display(description=gettext_lazy("user"), ordering="user")
     def person(self, row: APIKey) -> str:
-        """Return the name of the user."""
         return line(display_name(row.user))
 
     @admin.display(description=gettext_lazy("endpoints"))
     def endpoint_names(self, row: APIKey) -> str:
-        """Return the names of its endpoints."""
         return ", ".join(row.endpoints)
 
     @admin.display(description=gettext_lazy("scopes"))
     def scope_words(self, row: APIKey) -> str:
-        """Return its scopes with their descriptions."""
         known = declared()
         return "; ".join(f"{known[name].text} ({name})" if name in known else name for name in row.scopes) or "–"
 
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:  # noqa: ARG002
-        """Include the username field of the site's user model."""
         return ("name", "prefix", *user_lookups())
 
     def get_fields(self, request: HttpRequest, obj: APIKey | None = None) -> Any:
@@ -211,7 +204,6 @@ class APIKeyAdmin(DecisionAdmin, UserChoiceAdmin, StoppingAdmin):
         return ("name", "read_only", *hidden, *self.readonly_fields)
 
     def get_readonly_fields(self, request: HttpRequest, obj: APIKey | None = None) -> Any:  # noqa: ARG002
-        """Allow changing the name, and what the key opens of its scopes, once a key exists."""
         return () if obj is None else self.readonly_fields
 
     def get_form(self, request: HttpRequest, obj: APIKey | None = None, change: bool = False, **options: Any) -> Any:
@@ -231,7 +223,6 @@ class APIKeyAdmin(DecisionAdmin, UserChoiceAdmin, StoppingAdmin):
     # Creation
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
-        """Preset the key's user to the current user."""
         return {"user": request.user.pk, **super().get_changeform_initial_data(request)}
 
     def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> HttpResponse:
@@ -281,20 +272,16 @@ class APIKeyAdmin(DecisionAdmin, UserChoiceAdmin, StoppingAdmin):
     # Revocation
 
     def can_stop(self, row: APIKey) -> bool:
-        """Return True if the key is not revoked."""
         return row.revoked is None
 
     def ends(self, rows: Iterable[APIKey]) -> list[str]:
-        """Return what waits for calls with the keys."""
         return what_ends(principal_kind="api_key", principal_id__in=[str(row.pk) for row in rows])
 
     def stop(self, row: APIKey) -> bool:
-        """Revoke the key and close its open streams."""
         return revoke_key(row)
 
     @admin.action(description=gettext_lazy("Revoke selected API keys"), permissions=["change"])
     def revoke_selected(self, request: HttpRequest, queryset: QuerySet[APIKey]) -> HttpResponse | None:
-        """Revoke the keys that are not revoked yet."""
         return self.stop_all(request, queryset)
 
 

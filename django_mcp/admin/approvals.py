@@ -58,7 +58,6 @@ KINDS = {
 
 
 def waits() -> Q:
-    """Return the filter for approval requests that can still be decided."""
     wanted = Q(task=None) | ~Q(task__status__in=OVER)
     return Q(state=State.PENDING, expires__gt=timezone.now()) & wanted
 
@@ -73,12 +72,10 @@ def pending_count(request: HttpRequest) -> int:
 
 
 def has_ended() -> Q:
-    """Return the filter for all other approval requests."""
     return ~Q(state=State.PENDING) | Q(expires__lte=timezone.now()) | Q(task__status__in=OVER)
 
 
 def is_waiting(row: Approval) -> bool:
-    """Return True if an approval request can still be decided."""
     is_wanted = row.task is None or row.task.status not in OVER
     return row.state == State.PENDING and row.expires > timezone.now() and is_wanted
 
@@ -152,7 +149,6 @@ class Card:
 
     @cached_property
     def tool(self) -> str:
-        """Return the tool's name."""
         return line(self.row.tool)
 
     @cached_property
@@ -170,17 +166,14 @@ class Card:
 
     @cached_property
     def kind(self) -> str:
-        """Return how the caller was authenticated."""
         return str(KINDS.get(self.row.principal_kind) or line(self.row.principal_kind))
 
     @cached_property
     def client(self) -> str:
-        """Return the client's self-reported name."""
         return line(approval_messages.client(self.row)) or "–"
 
     @cached_property
     def client_id(self) -> str:
-        """Return the OAuth client id."""
         return line(self.row.client_id)
 
     @cached_property
@@ -190,17 +183,14 @@ class Card:
 
     @cached_property
     def arguments(self) -> list[tuple[str, SafeString, str]]:
-        """Return the arguments, with the reason for hidden ones."""
         return shown_arguments(self.row.arguments, (self.row.withheld or {}).get("arguments", {}))
 
     @cached_property
     def not_shown(self) -> list[str]:
-        """Return the names of hidden values."""
         return [line(each) for each in not_shown(self.row)]
 
     @cached_property
     def preview(self) -> Preview:
-        """Return the preview."""
         return preview_of(self.row.preview)
 
     @cached_property
@@ -213,7 +203,6 @@ class Card:
 
     @cached_property
     def may_decide(self) -> bool:
-        """Return True if the user may decide now."""
         return is_waiting(self.row) and may_decide(self.row, self.user)
 
     @property
@@ -244,7 +233,6 @@ def cards(rows: Iterable[Approval], user: Any) -> list[Card]:
 
 
 def tag(shown: Sequence[Card], count: int, user: Any) -> str:
-    """Return an ETag that changes with the content of the page."""
     state = [get_language(), user.pk, count, [[card.row.pk, card.seen, card.may_decide] for card in shown]]
     return f'"{hashlib.sha256(json.dumps(state, default=str).encode()).hexdigest()[:32]}"'
 
@@ -418,7 +406,6 @@ class ApprovalList(OwnFiltersList):
             each.row.person = each.person  # type: ignore[attr-defined]
 
     def cards(self, user: Any) -> tuple[list[Card], int]:
-        """Return the cards of pending requests, and how many there are in total."""
         rows = list(self.waiting.select_related("user", "task")[: MOST + 1])
         return cards(rows[:MOST], user), len(rows) if len(rows) <= MOST else self.waiting.count()
 
@@ -440,7 +427,6 @@ class StateFilter(admin.SimpleListFilter):
     parameter_name = "state"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Any:  # noqa: ARG002
-        """Return all states, with outcomes in place of "used"."""
         states = [(value, capfirst(label)) for value, label in State.choices if value != State.CONSUMED]
         return [*states, *RUNS.items()]
 
@@ -496,13 +482,11 @@ class ApprovalAdmin(LookingAdmin):
         ]
 
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:  # noqa: ARG002
-        """Include the username field of the site's user model."""
         return ("tool", "public_id", "client_id", "principal_id", "reason", *user_lookups())
 
     # The list
 
     def get_changelist(self, request: HttpRequest, **_options: Any) -> type[ApprovalList]:
-        """Return the change list class of the page or of the polling script."""
         match = request.resolver_match
         return WaitingList if match is not None and (match.url_name or "").endswith("_waiting") else ApprovalList
 
@@ -613,18 +597,15 @@ class ApprovalAdmin(LookingAdmin):
 
     @admin.display(description=gettext_lazy("caller"), ordering="principal_id")
     def caller_name(self, row: Approval) -> str:
-        """Return the name of the caller."""
         person: str = row.person  # type: ignore[attr-defined] # see ApprovalList
         return person
 
     @admin.display(description=gettext_lazy("client"))
     def client_name(self, row: Approval) -> str:
-        """Return the client's self-reported name."""
         return line(client(row)) or "–"
 
     @admin.display(description=gettext_lazy("state"), ordering="state")
     def state_now(self, row: Approval) -> str:
-        """Return the state or outcome."""
         return state_words(row)
 
     def _url(self, view: str, *args: Any) -> str:
@@ -692,7 +673,6 @@ class RequesterView(LoginRequiredMixin, View):
     http_method_names = ("get", "head", "options")
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Add the security headers of the package's pages."""
         return protect(super().dispatch(request, *args, **kwargs))  # type: ignore[arg-type]
 
     def get(self, request: HttpRequest, endpoint: str, approval_id: str) -> HttpResponse:

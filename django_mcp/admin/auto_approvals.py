@@ -58,15 +58,12 @@ class AutoApprovalRuleAdmin(LookingAdmin, StoppableAdmin):
         css = STYLES
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
-        """Allow approvers, as the only change is revocation."""
         return request.user.has_perm(APPROVE)
 
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:  # noqa: ARG002
-        """Include the username field of the site's user model."""
         return ("tool", "principal_id", *user_lookups())
 
     def get_queryset(self, request: HttpRequest) -> Any:
-        """Annotate the number of calls that each rule approved."""
         return super().get_queryset(request).annotate(uses=Count("approvals"))
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
@@ -76,17 +73,14 @@ class AutoApprovalRuleAdmin(LookingAdmin, StoppableAdmin):
         return page
 
     def can_stop(self, row: AutoApprovalRule) -> bool:
-        """Return True if the rule still approves calls."""
         return row.revoked is None and row.expires > timezone.now() and row.remaining != 0
 
     def stop(self, row: AutoApprovalRule) -> bool:
-        """Revoke the rule."""
         good = AutoApprovalRule.objects.filter(pk=row.pk, revoked=None, expires__gt=timezone.now())
         return bool(good.exclude(remaining=0).update(revoked=timezone.now()))
 
     @admin.action(description=gettext_lazy("Revoke selected auto-approval rules"), permissions=["change"])
     def stop_selected(self, request: HttpRequest, queryset: Any) -> HttpResponse | None:
-        """Revoke the rules that still apply."""
         return self.stop_all(request, queryset)
 
     @admin.display(description=gettext_lazy("caller"), ordering="principal_id")
@@ -107,12 +101,10 @@ class AutoApprovalRuleAdmin(LookingAdmin, StoppableAdmin):
 
     @admin.display(description=gettext_lazy("calls left"), ordering="remaining")
     def left(self, row: AutoApprovalRule) -> str:
-        """Return the number of calls left."""
         return _("no limit") if row.remaining is None else str(row.remaining)
 
     @admin.display(description=gettext_lazy("calls made"), ordering="uses")
     def used(self, row: Any) -> int:
-        """Return the number of approved calls."""
         count: int = row.uses
         return count
 

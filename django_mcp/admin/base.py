@@ -140,12 +140,10 @@ class OwnFiltersAdmin(_ModelAdmin):
     def changeform_view(
         self, request: HttpRequest, object_id: str | None = None, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
-        """Add the permission that the reader needs to change the row."""
         shown = {"needed": needed_permission(request, self.acts_with)}
         return super().changeform_view(request, object_id, form_url, {**shown, **(extra_context or {})})
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
-        """Return the list of Django, or of the site's theme, with own filters alone."""
         base = super().get_changelist(request, **kwargs)
         return base if issubclass(base, OwnFiltersList) else type(base.__name__, (OwnFiltersList, base), {})
 
@@ -154,15 +152,12 @@ class LookingAdmin(OwnFiltersAdmin):
     """Read-only admin for approvers and users with the view permission."""
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Allow approvers and users with the view permission."""
         return request.user.has_perm(APPROVE) or super().has_view_permission(request, obj)
 
     def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002
-        """Deny: calls create the rows."""
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
-        """Deny: rows are a record of events."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -230,7 +225,6 @@ class DecisionForm(_ModelForm):
         """Change values before they are compared."""
 
     def loosened(self) -> list[str]:
-        """Return sentences about what a valid form gives."""
         return []
 
     def clean(self) -> dict[str, Any]:
@@ -266,7 +260,6 @@ class DecisionForm(_ModelForm):
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON, and a list in order."""
     return sorted(value) if isinstance(value, list) else json.loads(json.dumps(value, default=str))
 
 
@@ -314,7 +307,6 @@ def endpoint_choices() -> Choices:
 
 
 def scope_choices() -> Choices:
-    """Return all scopes with their descriptions."""
     return [(name, f"{scope.text} ({name})") for name, scope in declared().items()]
 
 
@@ -325,7 +317,6 @@ def with_stored(choices: Choices, stored: Iterable[str] | None) -> Choices:
 
 
 def checkboxes(**options: Any) -> forms.MultipleChoiceField:
-    """Return a multiple choice field with check boxes."""
     return forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple(attrs={"class": "mcp-choices"}), **options)
 
 
@@ -424,25 +415,20 @@ class OwnPagesAdmin(_ModelAdmin):
     # Permissions
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return True if the user may view or change the model."""
         return request.user.has_perm(f"django_mcp.view_{self.behind}") or self.has_change_permission(request, obj)
 
     has_module_permission = has_view_permission
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
-        """Return True if the user may change the model."""
         return request.user.has_perm(f"django_mcp.change_{self.behind}")
 
     def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002
-        """Deny."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
-        """Deny."""
         return False
 
     def sees_calls(self, request: HttpRequest) -> bool:
-        """Return True if the user may view the request log."""
         return request.user.has_perm("django_mcp.view_requestlog")
 
     # Parts of a page
@@ -460,7 +446,6 @@ class OwnPagesAdmin(_ModelAdmin):
         return TemplateResponse(request, f"admin/django_mcp/{self.folder}/{template}.html", {**shared, **context})
 
     def address_of(self, key: str) -> str:
-        """Return the URL of an object's page."""
         return self.address(f"{self.opts.model_name}_change", quote(key))
 
     def address(self, name: str, *arguments: Any) -> str:
@@ -502,15 +487,12 @@ class ReadOnlyAdmin(OwnFiltersAdmin):
     """Denies adding, changing and deleting, also to superusers."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002
-        """Deny."""
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
-        """Deny."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
-        """Deny."""
         return False
 
 
@@ -567,19 +549,15 @@ class StoppingAdmin(OwnFiltersAdmin):
     change_form_template = "admin/django_mcp/stoppable.html"
 
     def stop(self, row: Any) -> bool:
-        """Stop a row. Return False if it had already ended."""
         raise NotImplementedError
 
     def can_stop(self, row: Any) -> bool:
-        """Return True if the row has not ended."""
         raise NotImplementedError
 
     def ends(self, rows: Iterable[Any]) -> list[str]:  # noqa: ARG002
-        """Return sentences about what ends with the rows."""
         return []
 
     def get_urls(self) -> list[URLPattern]:
-        """Add the confirmation page."""
         view = self.admin_site.admin_view(self.stop_view)
         return [path(f"<int:pk>/{self.stop_path}/", view, name=self._name(self.stop_path)), *super().get_urls()]
 
@@ -683,11 +661,9 @@ class StoppableAdmin(StoppingAdmin):
         css = STYLES
 
     def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002
-        """Deny."""
         return False
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:  # noqa: ARG002
-        """Make all fields read-only."""
         return self.fields or ()
 
     def change_view(
@@ -705,5 +681,4 @@ class StoppableAdmin(StoppingAdmin):
 
     @admin.action(description=gettext_lazy("Stop selected %(verbose_name_plural)s"), permissions=["change"])
     def stop_selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        """Stop the rows that can be stopped."""
         return self.stop_all(request, queryset)

@@ -33,7 +33,6 @@ def tag(name: str, *children: str, **attributes: float | str) -> SafeString:
 
 
 def joined(parts: Iterable[str]) -> SafeString:
-    """Return the parts as one escaped text."""
     return format_html_join("", "{}", ((part,) for part in parts))
 
 
@@ -154,7 +153,6 @@ def _marks(bins: Sequence[Bin]) -> Iterator[SafeString]:
 
 
 def swatch(kind: str) -> SafeString:
-    """Return a small square in the colour of a kind, for the legend."""
     square = tag("rect", x=0.5, y=0.5, width=13, height=13, class_=f"mcp-{kind}")
     return tag("svg", square, class_="mcp-swatch", width=14, height=14, aria_hidden="true")
 

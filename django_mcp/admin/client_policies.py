@@ -131,7 +131,6 @@ class ClientLimitsForm(PolicyForm):
 
 
 def tool_choices() -> Choices:
-    """Return all tools by endpoint and key, sorted by name."""
     found = sorted((tool.key, server.name) for server in servers() for tool in tools_of(server))
     return [(f"{where}.{key}", f"{key} ({where})") for key, where in found]
 

@@ -81,7 +81,6 @@ class Log:
         self._shared = {"since": moment(since), **({"server": server} if server else {})}
 
     def filtered(self, **filters: str) -> str:
-        """Return the address of the log of this period and endpoint with more filters."""
         return f"{self._address}?{urlencode({**self._shared, **filters})}" if self._address else ""
 
 
@@ -275,12 +274,10 @@ def named(tools: Iterable[Tool]) -> Mapping[Tool, str]:
 
 
 def count(value: float) -> str:
-    """Write a whole number in the current language."""
     return number_format(int(value), use_l10n=True, force_grouping=True)
 
 
 def share(value: float) -> str:
-    """Write a share as percent."""
     places = 1 if 0 < value < 0.1 else 0  # noqa: PLR2004 - less than ten percent
     return _("%s %%") % number_format(round(100 * value, places), places, use_l10n=True)
 
@@ -308,7 +305,6 @@ class OverviewAdmin(ReadOnlyAdmin):
         return [path("", view, name=name) for name in ("django_mcp_overview_changelist", "django_mcp_overview")]
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
-        """Require the permission to view the request log."""
         return request.user.has_perm("django_mcp.view_requestlog")
 
     has_module_permission = has_view_permission

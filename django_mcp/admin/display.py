@@ -71,7 +71,6 @@ class Preview(NamedTuple):
 
 
 def line(text: Any, longest: int = 200) -> str:
-    """Return an untrusted text as one line of at most *longest* characters."""
     return one_line(text, longest)
 
 
@@ -216,7 +215,6 @@ def client_name(client_id: str) -> str:
 
 
 def name_of(row: Any) -> str:
-    """Return the display name of a row's caller."""
     caller = row.principal_kind, row.principal_id
     return names_of([caller])[caller]
 
@@ -236,7 +234,6 @@ OPEN_LINES = 12
 
 
 def as_json(value: Any) -> SafeString:
-    """Render a JSON value with indentation, collapsed if long."""
     return as_text(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True))
 
 

@@ -178,17 +178,14 @@ class ClientRow:
 
     @property
     def name(self) -> str:
-        """Return the client's self-reported name."""
         return name_of(self.application)
 
     @property
     def origin(self) -> str:
-        """Return how the client was registered."""
         return consent.origin(self.application)
 
     @property
     def short_id(self) -> str:
-        """Return the start of the client id."""
         return Truncator(self.application.client_id).chars(SHORT)
 
     @property
@@ -219,7 +216,6 @@ class ClientFilterForm:
 
     @property
     def is_narrowed(self) -> bool:
-        """Return True if any filter is set."""
         return bool(self.query or self.state)
 
     def apply(self, applications: QuerySet[Any]) -> QuerySet[Any]:
@@ -260,7 +256,6 @@ class ClientRows(Sequence[ClientRow]):
 
     @property
     def unused_number(self) -> int:
-        """Number of unused registrations."""
         return len(self._unused)
 
     @cached_property
@@ -310,27 +305,22 @@ class Holder:
 
     @property
     def key(self) -> str:
-        """Return the user's primary key as a form value."""
         return str(self.access.user.pk)
 
     @property
     def name(self) -> str:
-        """Return the name of the user."""
         return display_name(self.access.user)
 
     @property
     def endpoints(self) -> list[str]:
-        """Return the titles of the accessible endpoints."""
         return titles_of(self.access.resources)
 
     @property
     def scopes(self) -> list[consent.ScopeText]:
-        """Return the granted scopes with their descriptions."""
         return consent.in_words(self.access.scopes)
 
 
 def of_client(application: Any) -> Q:
-    """Return the condition on fields of callers for all callers of a client."""
     return Q(principal_kind__in=KINDS, principal_id__endswith=f":{application.pk}")
 
 
@@ -355,7 +345,6 @@ def holders(application: Any, users: Sequence[Any]) -> list[Holder]:
 
 
 def hosts_of(application: Any) -> list[str]:
-    """Return the display names of the redirect URIs."""
     return list(dict.fromkeys(_place_words(consent.destination(uri)) for uri in application.redirect_uris.split()))
 
 
@@ -374,7 +363,6 @@ def document_of(application: Any) -> str:
 
 
 def is_still(row: ClientPolicy, limits: Mapping[str, Any]) -> bool:
-    """Return True if the client's limits are those that a change made."""
     return all(sort(getattr(row, name)) == sort(value) for name, value in limits.items())
 
 

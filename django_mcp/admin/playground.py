@@ -80,7 +80,6 @@ class Question:
 
     @property
     def actions(self) -> list[tuple[str, str]]:
-        """Return value and label of the possible actions."""
         accept = _("Agree to open the URL") if self.url else _("Accept")
         return [("accept", accept), ("decline", _("Decline")), ("cancel", _("Cancel"))]
 
@@ -93,7 +92,6 @@ class Question:
 
 
 def questions_of(requests: Mapping[str, Any]) -> list[Question]:
-    """Return the questions of a call."""
     return [Question(key, request, number) for number, (key, request) in enumerate(requests.items())]
 
 
@@ -168,7 +166,6 @@ class Subject(NamedTuple):
 
 
 def endpoints(user: Any) -> list[MCPServer]:
-    """Return the endpoints that a user may call."""
     return [each for each in servers() if admits(each, user)]
 
 
@@ -358,7 +355,6 @@ class Trial:
         return primitive if isinstance(primitive, Tool | Prompt) else None
 
     def _is_shown(self, arguments: Mapping[str, Any]) -> bool:
-        """Return True if the request log would show the arguments in full."""
         shown: bool = redacted(self._described, arguments, longest=None, whole=None) == arguments
         return shown
 
@@ -403,17 +399,14 @@ class Trial:
 
     @property
     def said(self) -> list[tuple[str, str]]:
-        """Return the messages that the tool sent meanwhile."""
         return [] if self.outcome is None else messages_of(self.outcome.ended.notifications)
 
     @property
     def sent(self) -> Any:
-        """Return the submitted arguments as JSON, without secrets."""
         return json_of(self.sent_arguments)
 
     @property
     def sent_arguments(self) -> Any:
-        """Return the submitted arguments without secrets."""
         return redacted(self._described, self.arguments, longest=None, whole=None)
 
     @property
@@ -425,12 +418,10 @@ class Trial:
 
     @property
     def kept(self) -> str:
-        """Return the arguments, sealed, for another call."""
         return self._seal(self.arguments)
 
     @property
     def schema(self) -> Any:
-        """Return the schema of the arguments as JSON."""
         return json_of(self.subject.schema)
 
 
@@ -472,11 +463,9 @@ class PlaygroundAdmin(ReadOnlyAdmin):
     """The pages of the playground."""
 
     def has_module_permission(self, request: HttpRequest) -> bool:
-        """Allow users of the playground."""
         return self.has_view_permission(request)
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
-        """Require the permission to use the playground."""
         return request.user.has_perm(PERMISSION)
 
     def get_urls(self) -> list[URLPattern]:

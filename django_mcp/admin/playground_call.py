@@ -68,7 +68,6 @@ class Outcome(NamedTuple):
 
     @property
     def questions(self) -> Mapping[str, Any]:
-        """Return the requests for input by key."""
         return self.ended.result.get("inputRequests", {}) if self._kind == "input_required" else {}
 
     @property
@@ -84,7 +83,6 @@ class Outcome(NamedTuple):
 
     @property
     def took(self) -> str:
-        """Return the duration with its unit."""
         return duration(self.milliseconds)
 
     @property
@@ -166,12 +164,10 @@ class Shown:
 
     @property
     def is_error(self) -> bool:
-        """Return True for a tool error."""
         return self.fields.get("isError") is True
 
     @property
     def error_text(self) -> SafeString:
-        """Return the message of a protocol error."""
         return text_of(str(self.error.get("message", "")))
 
     @property
@@ -204,7 +200,6 @@ class Shown:
 
     @property
     def messages(self) -> list[tuple[str, Block]]:
-        """Return role and content of a prompt's messages."""
         found = _dicts(self.fields.get("messages"))[:MAX_BLOCKS]
         return [(str(each.get("role")), self._block(each.get("content"))) for each in found]
 
@@ -223,12 +218,10 @@ class Shown:
 
     @property
     def is_grid(self) -> bool:
-        """Return True if ``structured`` is a table."""
         return isinstance(self.structured, Grid)
 
     @property
     def raw(self) -> SafeString:
-        """Return the result, without the view of an app, or the error as JSON."""
         return json_of(self.error or without_view(self.fields))
 
     def _block(self, block: Any) -> Block:
@@ -383,7 +376,6 @@ def _dicts(value: Any) -> list[Any]:
 
 
 def text_of(text: str) -> SafeString:
-    """Render a text."""
     return format_html('<pre class="mcp-try-value" translate="no" dir="auto" tabindex="0">{}</pre>', cut(text))
 
 
@@ -393,7 +385,6 @@ def json_of(value: Any) -> SafeString:
 
 
 def messages_of(notifications: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Return level (or ``"progress"``) and text of notifications."""
     return [(level, bounded(words, 2000)) for level, words in islice(map(_message, notifications), MAX_MESSAGES)]
 
 

@@ -69,7 +69,6 @@ class _File(StreamingHttpResponse):
         self._parts = parts
 
     def close(self) -> None:
-        """As any response."""
         self._parts.close()
         super().close()
 
@@ -83,7 +82,6 @@ class _Line:
     """Stands for a file: what is written is given back."""
 
     def write(self, text: str) -> str:
-        """Give it back."""
         return text
 
 
@@ -165,7 +163,6 @@ class _ByColumn(admin.SimpleListFilter):
         return sorted(found.items(), key=lambda each: each[1].lower())
 
     def choices_now(self, request: HttpRequest) -> Iterable[tuple[str, str]]:
-        """Return values and their labels."""
         raise NotImplementedError
 
     def has_output(self) -> bool:
@@ -173,7 +170,6 @@ class _ByColumn(admin.SimpleListFilter):
         return bool(self.lookup_choices)
 
     def queryset(self, request: HttpRequest, queryset: Any) -> Any:  # noqa: ARG002
-        """Return the rows with the chosen value."""
         value = self.value()
         return queryset if value is None else queryset.filter(**{self.column: value})
 
@@ -185,7 +181,6 @@ class EndpointFilter(_ByColumn):
     parameter_name = column = "server"
 
     def choices_now(self, request: HttpRequest) -> Iterable[tuple[str, str]]:  # noqa: ARG002
-        """Return the endpoints of the site."""
         return [(each.name, each.name) for each in every_server()]
 
 
@@ -196,7 +191,6 @@ class MethodFilter(_ByColumn):
     parameter_name = column = "method"
 
     def choices_now(self, request: HttpRequest) -> Iterable[tuple[str, str]]:  # noqa: ARG002
-        """Return the common methods."""
         return [(each, each) for each in METHODS]
 
 
@@ -207,7 +201,6 @@ class ToolFilter(_ByColumn):
     parameter_name = column = "name"
 
     def choices_now(self, request: HttpRequest) -> Iterable[tuple[str, str]]:  # noqa: ARG002
-        """Return the tools of every endpoint."""
         return [(name, name) for server in every_server() for name in server.tools]
 
 
@@ -218,7 +211,6 @@ class ClientFilter(_ByColumn):
     parameter_name = column = "client_name"
 
     def choices_now(self, request: HttpRequest) -> Iterable[tuple[str, str]]:
-        """Return the clients of the newest requests."""
         return [(name, name) for name in _recent(request, "client_name") if name][:MAX_CHOICES]
 
 
@@ -247,7 +239,6 @@ class OutcomeFilter(admin.SimpleListFilter):
     parameter_name = "outcome"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Any:  # noqa: ARG002
-        """Return the groups of several outcomes, and every outcome."""
         return [*((value, group.label) for value, group in FILTERS.items()), *RequestLog.Outcome.choices]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[RequestLog]) -> QuerySet[RequestLog]:  # noqa: ARG002
@@ -305,11 +296,9 @@ class PeriodFilter(admin.ListFilter):
         return found
 
     def expected_parameters(self) -> list[str | None]:
-        """Return the parameters that the filter reads."""
         return [self.parameter_name, *self.span]
 
     def has_output(self) -> bool:
-        """Show it always."""
         return True
 
     def choices(self, changelist: Any) -> Iterator[dict[str, Any]]:
@@ -473,11 +462,9 @@ class LogList(OwnFiltersList):
         ]
 
     def other_order(self) -> str:
-        """Return the query that turns the order round."""
         return str(self.get_query_string({"o": "-0" if self.is_oldest_first() else "0"}))
 
     def is_oldest_first(self) -> bool:
-        """Return whether the list is sorted upwards."""
         return self.params.get("o") == "0"
 
 
@@ -626,11 +613,9 @@ class RequestLogAdmin(ReadOnlyAdmin):
         return exported(rows, on_loop=isinstance(request, ASGIRequest))
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[LogList]:  # noqa: ARG002
-        """Return the list with filters above it."""
         return LogList
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
-        """Add the title and the query of the export."""
         shown = {"title": _("Request log"), "query": request.GET.urlencode(), "most": BoundedPaginator.most}
         return super().changelist_view(request, {**shown, **(extra_context or {})})
 
@@ -689,7 +674,6 @@ class RequestLogAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("time"), ordering="started_at")
     def time(self, row: RequestLog) -> str:
-        """Return the time in the site's format."""
         return time_of(row)
 
     @admin.display(description=gettext_lazy("time"))
@@ -699,22 +683,18 @@ class RequestLogAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("client"))
     def client(self, row: RequestLog) -> str:
-        """Return the self-reported name and version."""
         return Truncator(f"{row.client_name} {row.client_version}".strip()).chars(40) or "–"
 
     @admin.display(description=gettext_lazy("duration"))
     def took(self, row: RequestLog) -> str:
-        """Return the duration with its unit."""
         return lasted(row.outcome, row.duration)
 
     @admin.display(description=gettext_lazy("error"))
     def words(self, row: RequestLog) -> SafeString | str:
-        """Return the whole error."""
         return as_text(row.error) if row.error else "–"
 
     @admin.display(description=gettext_lazy("arguments"))
     def given(self, row: RequestLog) -> SafeString | str:
-        """Return the arguments without secrets."""
         return "–" if row.arguments is None else as_json(row.arguments)
 
     @admin.display(description=gettext_lazy("caller"))
@@ -743,7 +723,6 @@ class RequestLogAdmin(ReadOnlyAdmin):
 
 
 def time_of(row: RequestLog) -> str:
-    """Return the local time of an entry in the site's format."""
     return str(formats.date_format(_local(row.started_at), "DATETIME_FORMAT"))
 
 
@@ -753,5 +732,4 @@ def exact_of(row: RequestLog) -> str:
 
 
 def _local(moment: datetime.datetime) -> datetime.datetime:
-    """Return a time in the current time zone, if the site has time zones."""
     return timezone.localtime(moment) if timezone.is_aware(moment) else moment

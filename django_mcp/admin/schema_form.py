@@ -87,37 +87,30 @@ class Field:
 
     @property
     def id(self) -> str:
-        """Return the input's id."""
         return f"id_{re.sub('[^A-Za-z0-9_-]', '-', self.html_name)}"
 
     @property
     def label(self) -> str:
-        """Return the label."""
         return str(self.schema.get("title") or self.name)
 
     @property
     def help(self) -> str:
-        """Return the description."""
         return str(self.schema.get("description") or "")
 
     @property
     def input(self) -> str:
-        """Return the input's type."""
         return "password" if self.is_secret else INPUTS.get(self.schema.get("format"), "text")
 
     @property
     def step(self) -> str:
-        """Return the step of a number input."""
         return "1" if self.schema.get("type") == "integer" else "any"
 
     @property
     def least(self) -> Any:
-        """Return the minimum of a number."""
         return self.schema.get("minimum", "")
 
     @property
     def most(self) -> Any:
-        """Return the maximum of a number."""
         return self.schema.get("maximum", "")
 
     @property
@@ -130,7 +123,6 @@ class Field:
 
     @property
     def facts(self) -> str:
-        """Return type and limits as a short text."""
         kind = " | ".join(sorted(_types(self.schema) or ())) or str(self.schema.get("type") or "")
         return " · ".join(filter(None, (kind, str(self.schema.get("format") or ""), *self._limits())))
 
@@ -146,7 +138,6 @@ class Field:
 
     @property
     def options(self) -> list[tuple[str, str, bool]]:
-        """Return value, label and selection of each choice."""
         return [(key, words, key in self.ticked) for key, words in self._keys()]
 
     def _keys(self) -> list[tuple[str, str]]:
@@ -155,7 +146,6 @@ class Field:
 
     @property
     def schema_text(self) -> str:
-        """Return the schema as JSON."""
         return json.dumps(self.written, indent=2, ensure_ascii=False)
 
     # Values
@@ -305,15 +295,12 @@ class SchemaForm:
                 field.fill(values[field.name])
 
     def fill_defaults(self) -> None:
-        """Set the inputs to the defaults of the schema."""
         self.fill({each.name: each.schema["default"] for each in self.fields if "default" in each.schema})
 
     def forget(self, is_secret: Callable[[Field], bool]) -> None:
-        """Empty the inputs of fields whose values must not be on the page."""
         for field in filter(is_secret, self.fields):
             field.text, field.ticked = "", []
 
 
 def as_text(values: Any) -> str:
-    """Return a value as indented JSON for editing."""
     return json.dumps(values, indent=2, ensure_ascii=False)

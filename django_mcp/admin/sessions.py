@@ -64,7 +64,6 @@ class SessionAdmin(StoppableAdmin):
         return page
 
     def can_stop(self, row: Session) -> bool:  # noqa: ARG002
-        """Return True."""
         return True
 
     def stop(self, row: Session) -> bool:
@@ -76,27 +75,22 @@ class SessionAdmin(StoppableAdmin):
 
     @admin.display(description=gettext_lazy("client"))
     def client_name(self, row: Session) -> str:
-        """Return the client's self-reported name and version."""
         return " ".join(str(row.client[key]) for key in ("name", "version") if row.client.get(key)) or "–"
 
     @admin.display(description=gettext_lazy("caller"), ordering="principal_id")
     def caller_name(self, row: Session) -> str:
-        """Return the name of the caller."""
         person: str | None = vars(row).get("person")
         return name_of(row) if person is None else person
 
     @admin.display(description=gettext_lazy("active calls"), ordering="unfinished")
     def open_calls(self, row: Any) -> int:
-        """Return the number of calls that run or wait for the client."""
         count: int = row.unfinished
         return count
 
     @admin.display(description=gettext_lazy("client capabilities"))
     def declared(self, row: Session) -> SafeString:
-        """Return the client's capabilities."""
         return as_json(row.capabilities)
 
     @admin.display(description=gettext_lazy("subscriptions"))
     def subscribed(self, row: Session) -> SafeString | str:
-        """Return the URIs of subscribed resources."""
         return as_text("\n".join(row.subscriptions)) if row.subscriptions else "–"

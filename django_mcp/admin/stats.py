@@ -41,7 +41,6 @@ def _local_now() -> datetime:
 
 
 def _stored(edge: datetime) -> datetime:
-    """Convert an aware time to UTC, where differences are elapsed time."""
     return edge if edge.tzinfo is None else edge.astimezone(UTC)
 
 
@@ -104,7 +103,6 @@ SHORTEST = 0.01
 
 
 def class_of(column: str) -> Any:
-    """Return an expression for the duration class of a column."""
     longer = Greatest(F(column), Value(SHORTEST), output_field=FloatField())
     return Floor(Ln(longer) / Value(math.log(FACTOR)), output_field=FloatField())
 
@@ -189,17 +187,14 @@ class Tally:
 
     @property
     def calls(self) -> int:
-        """Return the number of calls."""
         return self.groups.total()
 
     @property
     def failures(self) -> int:
-        """Return the number of failed calls."""
         return sum(self.groups[group] for group in FAILURES)
 
     @property
     def error_rate(self) -> float:
-        """Return the share of failed calls."""
         return self.failures / self.calls if self.calls else 0.0
 
     @property

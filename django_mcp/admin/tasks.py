@@ -50,11 +50,9 @@ class TaskAdmin(StoppableAdmin):
     )
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:  # noqa: ARG002
-        """Make all fields read-only."""
         return [name for _, part in self.fieldsets for name in part["fields"]]
 
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:  # noqa: ARG002
-        """Include the username field of the site's user model."""
         return ("task_id", "tool", "principal_id", *user_lookups())
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Task]:
@@ -64,7 +62,6 @@ class TaskAdmin(StoppableAdmin):
         return found if match is None or "object_id" in match.kwargs else found.defer("result", "request", "dialogue")
 
     def can_stop(self, row: Task) -> bool:
-        """Return True if the task has not ended."""
         return not row.is_over
 
     def stop(self, row: Task) -> bool:
@@ -77,23 +74,19 @@ class TaskAdmin(StoppableAdmin):
 
     @admin.display(description=gettext_lazy("caller"), ordering="user")
     def caller_name(self, row: Task) -> str:
-        """Return the name of the caller."""
         return name_of(row) if row.user is None else line(display_name(row.user))
 
     @admin.display(description=gettext_lazy("client"))
     def client_name(self, row: Task) -> str:
-        """Return the client's self-reported name and version."""
         client = row.client or {}
         return " ".join(filter(None, (client.get("title") or client.get("name"), client.get("version")))) or "–"
 
     @admin.display(description=gettext_lazy("message"))
     def said(self, row: Task) -> str:
-        """Return the last message and the progress."""
         return status_message(row) or "–"
 
     @admin.display(description=gettext_lazy("message"))
     def in_short(self, row: Task) -> str:
-        """Return the start of the message."""
         return Truncator(self.said(row)).chars(60)
 
     @admin.display(description=gettext_lazy("arguments"))
@@ -106,7 +99,6 @@ class TaskAdmin(StoppableAdmin):
 
     @admin.display(description=gettext_lazy("pending input"))
     def asked(self, row: Task) -> SafeString | str:
-        """Return the unanswered questions."""
         questions = {each.key: each.request for each in store.questions(row)}
         return as_json(questions) if questions and not row.is_over else "–"
 

@@ -110,7 +110,6 @@ def hints_of(tool: Tool) -> list[str]:
 
 
 def is_destructive(hints: Mapping[str, Any]) -> bool:
-    """Return True if the hints of a tool say that it is destructive."""
     return not hints.get("readOnlyHint") and bool(hints.get("destructiveHint"))
 
 
@@ -120,17 +119,14 @@ def kind_words(hints: Mapping[str, Any]) -> str:
 
 
 def description_of(tool: Tool) -> str:
-    """Return the description in the language of the page."""
     return visible(str(tool.definition.get("description", "")))
 
 
 def title_of(tool: Tool) -> str:
-    """Return the title."""
     return visible(str(tool.definition.get("title", "")))
 
 
 def callers_of(server: MCPServer, tool: Tool) -> list[str]:
-    """Return the conditions that callers must meet."""
     return list(_callers(server, tool)) or [_("everyone who may call the endpoint")]
 
 
@@ -153,7 +149,6 @@ def _callers(server: MCPServer, tool: Tool) -> Iterator[str]:
 
 
 def scope_words(tool: Tool) -> str:
-    """Return the tool's scopes with their descriptions."""
     known = declared()
     return "; ".join(f"{known[name].text} ({name})" if name in known else name for name in sorted(tool.scopes))
 
@@ -195,7 +190,6 @@ def _origin(tool: Tool) -> Any:
 
 
 def _models_of(tool: Tool) -> Sequence[type[Model]]:
-    """Return the models that a tool was generated for."""
     owner = getattr(inspect.unwrap(tool.read.call), "owner", None) if tool.is_generated else None
     models = getattr(owner, "models", [getattr(owner, "model", None)])
     return [each for each in models if isinstance(each, type) and issubclass(each, Model)]
@@ -232,19 +226,16 @@ class ToolRow:
 
     @property
     def key(self) -> str:
-        """Return the key in URLs and history."""
         return f"{self.server.name}.{self.tool.key}"
 
     # Policy
 
     @property
     def own(self) -> ToolPolicy | None:
-        """Return the general policy."""
         return next((each for each in self.rows if each.group_id is None and not each.client_id), None)
 
     @property
     def overrides(self) -> list[ToolPolicy]:
-        """Return the policies for groups and clients."""
         return [each for each in self.rows if each is not self.own]
 
     @property
@@ -261,12 +252,10 @@ class ToolRow:
 
     @cached_property
     def default(self) -> Decision:
-        """Return the default decision."""
         return default_decision(self.tool)
 
     @property
     def chosen(self) -> str:
-        """The value of the select of the general policy."""
         return "default" if self.own is None else self.own.decision
 
     @property
@@ -281,7 +270,6 @@ class ToolRow:
 
     @property
     def is_destructive(self) -> bool:
-        """True if the tool declares that it is destructive."""
         return is_destructive(self.tool.annotations)
 
     @property
@@ -298,7 +286,6 @@ class ToolRow:
 
     @property
     def decision_words(self) -> str:
-        """Return the label of the decision."""
         return decision_words(self.decision)
 
     @property
@@ -337,7 +324,6 @@ class ToolRow:
 
     @cached_property
     def is_changed(self) -> bool:
-        """Return True if the definition has changed since it was approved."""
         return self.known is not None and self.known.digest != tool_policies.known(self.tool).digest
 
     @property
@@ -349,50 +335,41 @@ class ToolRow:
 
     @cached_property
     def title(self) -> str:
-        """Return the title."""
         return title_of(self.tool)
 
     @cached_property
     def description(self) -> str:
-        """Return the description."""
         return description_of(self.tool)
 
     @property
     def gist(self) -> str:
-        """Return the first line of the description."""
         return self.description.strip().partition("\n")[0]
 
     @property
     def hints(self) -> list[str]:
-        """Return the labels of the hints."""
         return hints_of(self.tool)
 
     @property
     def callers(self) -> list[str]:
-        """Return the conditions that callers must meet."""
         return callers_of(self.server, self.tool)
 
     @property
     def source(self) -> str:
-        """Return the function, view or model."""
         return source_of(self.tool)
 
     # Statistics
 
     @property
     def plot(self) -> SafeString:
-        """Return a sparkline of daily calls."""
         return sparkline([] if self.calls is None else self.calls.per_day)
 
     @property
     def count_words(self) -> str:
-        """Return the number of calls."""
         number = 0 if self.calls is None else self.calls.calls
         return ngettext("%s call", "%s calls", number) % count(number)
 
     @property
     def failure_rate(self) -> float:
-        """Return the share of failed calls."""
         return self.calls.failed / self.calls.calls if self.calls is not None and self.calls.calls else 0.0
 
     @property
@@ -404,7 +381,6 @@ class ToolRow:
 
 
 def decision_words(decision: Decision) -> str:
-    """Return the label of a decision."""
     return str(ToolPolicy.Decision(decision.name.lower()).label)
 
 

@@ -107,7 +107,6 @@ class ToolFilterForm:
 
     @property
     def is_narrowed(self) -> bool:
-        """Return True if any filter or order is set."""
         return bool(self.query) or any(each.chosen for each in self.selects)
 
     def apply(self, lines: Sequence[ToolRow]) -> list[ToolRow]:
@@ -206,7 +205,6 @@ class Change:
 
     @property
     def key(self) -> str:
-        """The tool's key in URLs and history."""
         return f"{self.server}.{self.tool}"
 
     @property
@@ -280,7 +278,6 @@ class Done(NamedTuple):
 
 
 def version_of(row: ToolPolicy) -> str:
-    """Return a text that changes with each change of a policy."""
     return f"{row.pk} {row.decision} {row.changed.isoformat()}"
 
 
@@ -392,7 +389,6 @@ CONFIRMED = "confirmed"
 
 
 def fields_of(given: QueryDict) -> list[tuple[str, str]]:
-    """Return the fields of a form, to send it again."""
     return [(name, value) for name, values in given.lists() if name != "csrfmiddlewaretoken" for value in values]
 
 
@@ -511,7 +507,6 @@ def _words(decision: str) -> str:
 
 
 def whom(row: ToolPolicy) -> str:
-    """Return who a policy applies to."""
     return _("Everyone") if row.group is None and not row.client_id else _whom(row.group, row.client_id)
 
 
@@ -548,7 +543,6 @@ class ToolsAdmin(OwnPagesAdmin):
     # Permissions
 
     def has_accept_permission(self, request: HttpRequest) -> bool:
-        """Return True if the user may approve changed definitions."""
         return self.has_change_permission(request) or request.user.has_perm("django_mcp.change_toolsnapshot")
 
     # List

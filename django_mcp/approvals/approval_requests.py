@@ -37,17 +37,14 @@ LIVE = [State.PENDING, State.APPROVED]
 
 
 def topic(public_id: str) -> str:
-    """Return the event topic on which the decision of an approval request is announced."""
     return f"approval:{public_id}"
 
 
 def note(approval: Approval, kind: str, by: Any = None, text: str = "") -> None:
-    """Add an event to the history of an approval request."""
     ApprovalEvent.objects.create(approval=approval, kind=kind, at=timezone.now(), by=by, note=text)
 
 
 def tell(approval: Approval) -> None:
-    """Wake the calls that wait for this approval request."""
     event_store.append([(topic(approval.public_id), "")])
 
 
@@ -119,12 +116,10 @@ def withdraw_writing(why: str, **of: Any) -> int:
 
 
 def is_withdrawn(approval: Approval) -> bool:
-    """Return True for a request that was withdrawn before it expired."""
     return approval.state == State.EXPIRED and bool(approval.reason)
 
 
 def expire_all() -> int:
-    """Expire up to 1000 overdue approval requests. Return how many were expired."""
     due = Approval.objects.filter(state__in=LIVE, expires__lte=timezone.now())
     return sum(expire(each) for each in due[:1000])
 

@@ -82,7 +82,6 @@ class RequestGrant(ApprovalGrant):
         self.public_id = approval.public_id
 
     def use(self) -> None:
-        """See ``approval_requests.use``."""
         if not approval_requests.use(self._approval, self._dialogue.id, self._dialogue.round):
             raise messages.used()
 
@@ -97,7 +96,6 @@ class RequestGrant(ApprovalGrant):
                 raise messages.changed(self._approval)
 
     def ended(self, outcome: str) -> None:
-        """See ``approval_requests.ended``."""
         approval_requests.ended(self._approval, outcome)
 
 

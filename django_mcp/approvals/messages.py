@@ -165,7 +165,6 @@ def waits_until(approval: Approval) -> str:
 
 
 def short(context: Context, approval: Approval) -> str:
-    """Return the progress message of a pending call."""
     url = url_of(context, approval)
     return f"Waiting for approval: {url}" if url else "Waiting for approval."
 

@@ -197,7 +197,6 @@ def send_webhook(approval: Approval) -> None:
 
 
 def signature(key: bytes, number: str, timestamp: int, body: bytes) -> str:
-    """Return the value of the header ``webhook-signature``."""
     digest = hmac.new(key, f"{number}.{timestamp}.".encode() + body, hashlib.sha256).digest()
     return f"v1,{base64.b64encode(digest).decode()}"
 

@@ -238,7 +238,6 @@ class PreviewChannel(Channel):
 
     @property
     def cancelled(self) -> bool:  # type: ignore[override]
-        """True if the client cancelled the call."""
         return self._of.cancelled
 
     def lacks(self, question: "Question[Any]") -> Exception:
@@ -246,11 +245,9 @@ class PreviewChannel(Channel):
         raise InputRequired({question.method: {"method": question.method, "params": question.params}})
 
     def once(self, key: str, function: Callable[[], T]) -> T:  # noqa: ARG002 - as Channel's
-        """Raise RuntimeError."""
         raise RuntimeError(_no_once(key))
 
     async def aonce(self, key: str, function: Callable[[], Awaitable[T]], runner: "Runner") -> T:  # noqa: ARG002 - likewise
-        """Raise RuntimeError."""
         raise RuntimeError(_no_once(key))
 
 

@@ -17,7 +17,6 @@ from django_mcp.pubsub.publish import classes_of
 
 
 def is_wanted() -> bool:
-    """Return True if the settings name recipients of notices."""
     return bool(settings.APPROVAL_EMAILS or settings.APPROVAL_WEBHOOK)
 
 
@@ -88,7 +87,6 @@ def _on_policy_changed(instance: ToolPolicy, raw: bool = False, **_more: Any) ->
 
 
 def start() -> None:
-    """Install the approval gate."""
     dispatch.approval_gate = _admit
 
 

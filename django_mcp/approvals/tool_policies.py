@@ -41,7 +41,6 @@ def announce(server: MCPServer) -> None:
 
 
 def was_announced(server: MCPServer, since: datetime) -> bool:
-    """Return True if a process announced a change since the given time."""
     data = json.dumps(_change())
     return Event.objects.filter(topic=publish.topic(server), data=data, created__gt=since - SKEW).exists()
 
@@ -232,7 +231,6 @@ def _asks(tool: Tool) -> bool:
 
 
 def default_rule(tool: Tool) -> Rule:
-    """Return the default decision as a rule for everyone."""
     return Rule(default_decision(tool), version="default")
 
 

@@ -47,7 +47,6 @@ class Wanted:
         self.spans, self.metrics = found
 
     def forget(self) -> None:
-        """Check again at the next call."""
         self.due = 0.0
 
 

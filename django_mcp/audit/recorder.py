@@ -228,6 +228,5 @@ class _Call:
 
 
 def install() -> None:
-    """Install the observer."""
     watching.observer = Recorder()
     count_queries()

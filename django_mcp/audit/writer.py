@@ -93,7 +93,6 @@ def _alias() -> str:
 
 
 def is_there() -> bool:
-    """Return True if the site has a database for the log."""
     return _vendor(router.db_for_write(RequestLog)) != "unknown"
 
 
@@ -323,7 +322,6 @@ class Writer:
             logger.error("The request log cannot be written: %s", error)
 
     def wrote(self) -> None:
-        """Note that entries can be written again."""
         self.is_failing = False
         logger.warning("The request log can be written again")
 
@@ -468,5 +466,4 @@ def _write_here(write: Callable[[], T], patience: float) -> T:
 
 
 def lost(facts: Facts, error: Exception) -> None:
-    """Log an entry that could not be written."""
     logger.error("A request log entry could not be written (%s): %s", error, facts)

@@ -50,7 +50,6 @@ logger = logging.getLogger("django_mcp")
 
 
 def is_key(token: str) -> bool:
-    """Return True if *token* has the prefix of an API key."""
     return token.startswith(PREFIX)
 
 
@@ -270,7 +269,6 @@ class APIKeyAuthentication(BaseAuthentication):
 
     @sensitive_variables()
     def credential_key(self, head: RequestHead) -> tuple[str, ...]:
-        """Return the keys."""
         return tuple(keys_in(head))
 
 

@@ -131,7 +131,6 @@ class BaseAuthentication:
 
 
 def _place(kind: type, name: str) -> int:
-    """Return the position in the MRO of the class with a method."""
     return next(place for place, owner in enumerate(kind.__mro__) if name in vars(owner))
 
 

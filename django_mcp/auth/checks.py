@@ -28,23 +28,19 @@ from django_mcp.core.server import MCPServer, servers
 
 
 def lets_everybody_in(server: MCPServer) -> bool:
-    """Return True if anonymous access is allowed."""
     return any(isinstance(authenticator, AllowAny) for authenticator in authenticators(server))
 
 
 def lets_only_strangers_in(server: MCPServer) -> bool:
-    """Return True if all access is anonymous."""
     found = authenticators(server)
     return bool(found) and all(isinstance(authenticator, AllowAny) for authenticator in found)
 
 
 def takes_oauth(server: MCPServer) -> bool:
-    """Return True if tokens of this site's authorization server are accepted."""
     return any(isinstance(authenticator, OAuth2Authentication) for authenticator in authenticators(server))
 
 
 def uses_oauth() -> bool:
-    """Return True if any endpoint ``takes_oauth``."""
     return any(takes_oauth(server) for server in servers())
 
 

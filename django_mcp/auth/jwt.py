@@ -335,7 +335,6 @@ class JWTAuthentication(BaseAuthentication):
         )
 
     def authorization_servers(self, server: MCPServer) -> Sequence[str]:  # noqa: ARG002
-        """Return the issuer."""
         return (self.issuer,)
 
     @staticmethod

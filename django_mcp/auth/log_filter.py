@@ -21,7 +21,6 @@ class RedactSecrets(logging.Filter):
     """Redacts message, arguments and traceback of log records. For loggers and handlers."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Redact and accept the record."""
         redact_record(record)
         return True
 
@@ -64,7 +63,6 @@ def install() -> None:
 
 
 def install_where_wanted() -> None:
-    """``install`` if ``API_KEYS_IN_URL`` is on."""
     if settings.API_KEYS_IN_URL:
         install()
 

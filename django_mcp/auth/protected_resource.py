@@ -144,7 +144,6 @@ def challenge(
 
 
 def has_metadata(server: MCPServer) -> bool:
-    """Return True if an authorization server issues tokens for the endpoint."""
     return any(authenticator.authorization_servers(server) for authenticator in authenticators(server))
 
 

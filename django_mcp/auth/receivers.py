@@ -18,19 +18,16 @@ from django_mcp.pubsub.publish import classes_of, differs, end_access, end_strea
 
 @receiver(user_logged_out, dispatch_uid="django_mcp.auth.leaving.logout")
 def end_session_streams(user: Any, **_: Any) -> None:
-    """End the streams of a session at logout."""
     if user is not None:
         end_streams("session", str(user.pk))
 
 
 def end_streams_of_inactive(instance: Any, **_: Any) -> None:
-    """End the streams of a deactivated user."""
     if not instance.is_active:
         end_streams_of_user(instance.pk)
 
 
 def end_streams_of_deleted(instance: Any, **_: Any) -> None:
-    """End the streams of a deleted user. The tasks are deleted with it."""
     end_streams_of_user(instance.pk)
 
 
@@ -41,7 +38,6 @@ for _user in classes_of(get_user_model()):
 
 @receiver(pre_save, sender=APIKey, dispatch_uid="django_mcp.auth.leaving.key_is_saved")
 def look_at_key(instance: Any, update_fields: Any, **_: Any) -> None:
-    """Note whether what the key opens changes."""
     instance.opens_other = differs(instance, ("endpoints", "scopes", "read_only", "revoked", "expires"), update_fields)
 
 
@@ -58,5 +54,4 @@ def renew_streams_of_key(instance: Any, **_: Any) -> None:
 
 @receiver(post_delete, sender=APIKey, dispatch_uid="django_mcp.auth.leaving.key_was_deleted")
 def end_access_of_key(instance: Any, **_: Any) -> None:
-    """End the streams and tasks of a deleted key."""
     end_access("api_key", str(instance.pk))

@@ -139,7 +139,6 @@ class SessionCopy(dict[str, Any]):
         """Do nothing."""
 
     def flush(self) -> None:
-        """Clear the copy."""
         self.clear()
 
 

@@ -35,7 +35,6 @@ class Target(NamedTuple):
 
     @property
     def is_local(self) -> bool:
-        """True if the client starts the site."""
         return bool(self.command)
 
     def bearer(self, placeholder: str) -> str:
@@ -82,12 +81,10 @@ class Unsupported(Exception):
 
 
 def as_json(value: Mapping[str, Any]) -> str:
-    """Return indented JSON."""
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def shell(*parts: str) -> str:
-    """Return a quoted command line."""
     return shlex.join(parts)
 
 

@@ -43,7 +43,6 @@ class Ended(NamedTuple):
 
     @property
     def result(self) -> dict[str, Any]:
-        """The result, or {} for an error."""
         found: dict[str, Any] = self.response.get("result", {})
         return found
 
@@ -57,7 +56,6 @@ class Ended(NamedTuple):
 
 
 def with_tasks(capabilities: Mapping[str, Any]) -> dict[str, Any]:
-    """Return *capabilities* with the Tasks extension added."""
     return {**capabilities, "extensions": {**capabilities.get("extensions", {}), TASKS: {}}}
 
 
@@ -88,7 +86,6 @@ class ClientSession:
 
     @property
     def is_modern(self) -> bool:
-        """True if the version has no sessions."""
         return self.version in versions.MODERN
 
     def open(self) -> None:

@@ -82,7 +82,6 @@ class Published:
 
     @property
     def label(self) -> str:
-        """The name of the operation in errors."""
         function = self.operation.view_func
         return f"{self.method} {self.operation.path} ({function.__module__}.{function.__qualname__})"
 

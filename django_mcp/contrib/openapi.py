@@ -230,7 +230,6 @@ class OperationArguments(Arguments):
 
     @property
     def is_list(self) -> bool:
-        """True if the body is an array."""
         return self.whole is not None and self.places[self.whole].schema.get("type") == "array"
 
     def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -266,7 +265,6 @@ class OperationArguments(Arguments):
         return sent
 
     def variable(self, name: str) -> str:
-        """Return the argument of a URL variable."""
         found = (argument for argument, place in self.places.items() if (place.source, place.name) == ("path", name))
         return next(found, name)
 

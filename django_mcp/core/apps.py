@@ -121,7 +121,6 @@ class App(Resource):
 
     @property
     def label(self) -> str:
-        """The app in errors."""
         return f"app {self.uri!r} (template {self.template_name!r})"
 
     @property
@@ -428,7 +427,6 @@ def _base(context: Any) -> str:
 
 @receiver(file_changed, dispatch_uid="django_mcp.apps")
 def _on_file_changed(file_path: "Path", **_: Any) -> None:
-    """Tell clients of changed templates with ``runserver``."""
     if any(directory in file_path.parents for directory in get_template_directories()):
         for server in every_server():
             for resource in server.resources.values():

@@ -123,7 +123,6 @@ class Inline:
 
     @property
     def own(self) -> "Inline":
-        """Return this one."""
         return self
 
     async def sync(self, function: Callable[[], T]) -> T:
@@ -145,7 +144,6 @@ class Inline:
         return async_to_sync(run)()
 
     async def later(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run it now."""
         await function()
 
 
@@ -262,7 +260,6 @@ class Pool:
 
     @property
     def own(self) -> "Pool":
-        """Return ``free_pool()``."""
         return free_pool()
 
     async def sync(self, function: Callable[[], T]) -> T:
@@ -329,7 +326,6 @@ class Pool:
                 async_threads().end(executor)
 
     async def later(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Start a task that outlives the connection."""
         detached(function())
 
     def close(self) -> None:
@@ -639,16 +635,13 @@ class SiteRunner:
 
     @property
     def is_overloaded(self) -> bool:
-        """See ``Runner``."""
         return self._runner.is_overloaded
 
     @property
     def own(self) -> Runner:
-        """See ``Runner``. The managers are for the site's code."""
         return self._runner.own
 
     async def sync(self, function: Callable[[], T]) -> T:
-        """Call *function* inside the managers."""
         return await self._runner.sync(partial(self._within, function))
 
     async def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> T:
@@ -671,7 +664,6 @@ class SiteRunner:
         return await self._runner.coroutine(sync_to_async(partial(self._within, async_to_sync(run))))
 
     async def later(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """See ``Runner``."""
         await self._runner.later(function)
 
     def _within(self, function: Callable[[], T]) -> T:

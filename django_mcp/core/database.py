@@ -316,12 +316,10 @@ def _session() -> type[Model]:
 
 
 def own_alias() -> str:
-    """Return the alias of the database of the package's tables."""
     return router.db_for_write(_session())
 
 
 def own_connection() -> Any:
-    """Return this thread's connection to that database."""
     return connections[own_alias()]
 
 
@@ -336,7 +334,6 @@ def exists(alias: str) -> bool:
 
 
 def atomic(*, savepoint: bool = True, durable: bool = False) -> Atomic:
-    """Return ``transaction.atomic`` on the database of the package's tables."""
     return transaction.atomic(using=own_alias(), savepoint=savepoint, durable=durable)
 
 
@@ -492,7 +489,6 @@ def rolled_back(function: Callable[[], T], using: str | None = None) -> T:
 
 
 def _aliases() -> list[str]:
-    """Return the aliases of all configured databases, that of the tools first."""
     return sorted(filter(exists, connections), key=lambda alias: alias != tools_alias())
 
 

@@ -36,7 +36,6 @@ class Deadline:
 
     @property
     def has_passed(self) -> bool:
-        """Return True if time ran out before the call finished."""
         return self._given_up or (not self._finished and monotonic() >= self._end)
 
     def check(self) -> None:

@@ -267,7 +267,6 @@ def _built(
 
 
 def _tell_of_more(server: MCPServer, member: str) -> None:
-    """Notify clients that cached an incomplete list."""
     try:
         server.notify_list_changed("resources" if member == "resourceTemplates" else member)
     except Error as error:
@@ -322,7 +321,6 @@ def _rows(context: Context, rows: ModelArgument, cursor: Any, room: int, before:
 
 
 def list_tools(context: Context) -> Coroutine[Any, Any, Result]:
-    """Handle ``tools/list``."""
     return page_of(context, "tools", context.server.tools.values(), partial(_listed, context))
 
 
@@ -645,7 +643,6 @@ async def _admitted(
 
 
 def list_resource_templates(context: Context) -> Coroutine[Any, Any, Result]:
-    """Handle ``resources/templates/list``."""
     return page_of(context, "resourceTemplates", context.server.templates.values())
 
 
@@ -674,7 +671,6 @@ def _not_sent(kind: str, name: str, error: OutputTooLarge) -> InternalError:
 
 
 def list_prompts(context: Context) -> Coroutine[Any, Any, Result]:
-    """Handle ``prompts/list``."""
     return page_of(context, "prompts", context.server.prompts.values())
 
 

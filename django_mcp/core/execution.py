@@ -57,13 +57,11 @@ def ask_for_less(tool: Tool) -> str:
 
 
 def too_large(error: OutputTooLarge, tool: Tool) -> str:
-    """Return the error for a result over its limit."""
     result = f"This result has {error.size:,} {error.unit}; the limit is {error.limit:,}, so it was not sent."
     return f"{result}{'' if tool.read_only else _undone(tool)} {ask_for_less(tool)}"
 
 
 def took_too_long(seconds: float, tool: Tool) -> str:
-    """Return the error for a call that was stopped."""
     return f"The tool took longer than {seconds:g} s and was stopped.{_undone(tool)} {ask_for_less(tool)}"
 
 
@@ -289,7 +287,6 @@ class ToolExecution:
         return fields
 
     def begin(self) -> None:
-        """Limit statements to the remaining time, at the beginning of the transaction."""
         limit_statements(self.deadline)
 
     def settle(self, fields: Fields) -> None:
@@ -313,7 +310,6 @@ class ToolExecution:
     # Coroutine functions
 
     def in_time(self, call: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
-        """Return *call*, cancelled at the deadline."""
         return call if self.deadline is None else cancelled_in_time(self.deadline, call)
 
     async def _once(self, run: Callable[[], Awaitable[Fields]]) -> Fields:

@@ -228,7 +228,6 @@ class Unknown(InvalidParams):
 
 
 def unknown(kind: str, name: Any) -> Unknown:
-    """Return the error, with the same text in all these cases."""
     return Unknown(f"Unknown {kind}: {str(name)[:100]!r}.")
 
 
@@ -284,7 +283,6 @@ def survive(function: Callable[[], T], subject: str) -> T | None:
 
 
 def log_survived(error: BaseException, subject: str) -> None:
-    """Log what an observer raised."""
     _log(logging.ERROR, "%s failed; the answer of the call does not change", subject, error=error)
 
 

@@ -98,7 +98,6 @@ class LateTool(Tool):
         return self._failure
 
     def forget(self) -> None:
-        """Discard the completed definition."""
         self._failure, self._is_whole = None, False
 
     def settle(self, function: Function) -> None:
@@ -192,5 +191,4 @@ class Undescribed(Arguments):
         self._failure = failure
 
     def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
-        """Raise the error that prevented completion."""
         raise self._failure.with_traceback(None)  # a kept traceback would accumulate frames

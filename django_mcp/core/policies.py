@@ -45,7 +45,6 @@ class Rule(NamedTuple):
 
     @property
     def is_for_everybody(self) -> bool:
-        """Return True if it applies to all callers."""
         return self.group is None and self.client_id is None
 
 
@@ -83,7 +82,6 @@ class Policies:
         return frozenset(key for key, rules in self.rules.items() if any(rule.decision is decision for rule in rules))
 
     def may_block(self, primitive: Primitive) -> bool:
-        """Return True if it is blocked for some callers."""
         return primitive.key in self.blocking and isinstance(primitive, Tool)
 
     def ask_everybody(self, tool: Tool) -> bool:
@@ -93,7 +91,6 @@ class Policies:
         return is_general and not any(rule.decision is Decision.ALLOW for rule in rules)
 
     def limits_tools(self, principal: Principal) -> bool:
-        """Return True if the caller's client or credential is limited to some tools."""
         return principal.read_only or principal.client_id in self.limits
 
     def limit_on(self, primitive: Primitive, principal: Principal) -> Rule | None:
@@ -107,7 +104,6 @@ class Policies:
         return limit.rule if limit.tools.isdisjoint((primitive.key, primitive.opens)) else None
 
     def needs_groups(self, tool: Tool) -> bool:
-        """Return True if a rule of the tool depends on groups."""
         return any(rule.group is not None for rule in self.rules.get(tool.key, ()))
 
     def of(self, tool: Tool, principal: Principal, groups: Collection[str]) -> Rule:
@@ -200,7 +196,6 @@ class PolicyCache:
 
     @property
     def is_due(self) -> bool:
-        """Return True if the policies may be outdated."""
         return self.due <= monotonic()
 
     def expire(self) -> None:
@@ -210,7 +205,6 @@ class PolicyCache:
         self.due = NEVER if self.reload is None else 0.0
 
     async def refresh(self, runner: Runner) -> None:
-        """Reload the policies if due."""
         if self.is_due:
             await runner.own.sync(self.bring_up_to_date)
 
@@ -248,7 +242,6 @@ class PolicyCache:
 
 
 def unknown(*, is_missing: bool = False) -> InternalError:
-    """Return the error for calls while policies are unknown."""
     return InternalError(NOT_MIGRATED if is_missing else "Internal server error.")
 
 

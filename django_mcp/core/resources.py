@@ -35,7 +35,6 @@ def matches(server: MCPServer, uri: str) -> Iterable[tuple[Resource, dict[str, A
 
 
 async def readable_uris(context: RequestContext, uris: Sequence[str]) -> list[str]:
-    """Return the *uris* that the caller may read."""
     job = partial(find_known, context, uris)
     return await context.site_runner.sync(job) if may_query(context.server) else job()
 

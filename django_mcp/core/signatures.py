@@ -56,13 +56,11 @@ def _annotation(parameter: Parameter) -> Any:
 
 
 def shaped(schema: dict[str, Any]) -> Any:
-    """Return an annotation for a ``ToolResult`` with data of *schema*."""
     fitting: Any = Annotated[Any, WithJsonSchema(schema)]
     return ToolResult[fitting]
 
 
 def one_of(values: Iterable[Any]) -> Any:
-    """Return an annotation for an argument with a value of *values*."""
     return Literal[tuple(values)]
 
 
@@ -75,5 +73,4 @@ def optional(annotation: Any) -> Any:
 
 
 def list_of(annotation: Any, *, least: int = 0, most: int) -> Any:
-    """Return an annotation for a list of *least* to *most* values."""
     return Annotated[list[annotation], Field(min_length=least, max_length=most)]

@@ -44,7 +44,6 @@ class Finder(Tool):
 
 
 def is_relay(tool: Tool | None) -> bool:
-    """Return True for a tool that calls others."""
     return isinstance(tool, Finder) and tool is not finders()[0]
 
 
@@ -138,7 +137,6 @@ def overview(tools: Iterable[Tool]) -> str:
 
 
 def tools_in(primitives: Iterable[Primitive]) -> list[Tool]:
-    """Return the tools of *primitives*."""
     return [primitive for primitive in primitives if isinstance(primitive, Tool)]
 
 

@@ -105,7 +105,6 @@ async def through(shared: Any) -> None:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an exception."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
@@ -197,5 +196,4 @@ def make(check: Check, visit: Visit, checked: Checked) -> None:
 
 
 def title_of(name: str) -> str:
-    """Return the title of a check."""
     return next(check.title for check in CHECKS if check.name == name)

@@ -45,12 +45,10 @@ class HTTPResponse:
 
     @property
     def kind(self) -> str:
-        """The media type."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower() or "no media type"
 
     @property
     def text(self) -> str:
-        """The body as text."""
         return self.body.decode("utf-8", "replace")
 
     @property
@@ -74,7 +72,6 @@ class HTTPResponse:
 
     @property
     def said(self) -> str:
-        """A short description of the response."""
         words = self.error or " ".join(self.text.split())[:100]
         return f"{self.status}, {self.kind}" + (f" ({words[:200]})" if words else "")
 
@@ -128,7 +125,6 @@ class Web:
 
     @property
     def origin(self) -> str:
-        """Scheme, host and port."""
         return f"{self.parts.scheme}://{self.parts.netloc}"
 
     def context(self) -> ssl.SSLContext:
@@ -235,12 +231,10 @@ class Web:
 
 
 def place(parts: SplitResult) -> tuple[str, int]:
-    """Return host and port of a URL."""
     return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
 
 
 def target(parts: SplitResult) -> str:
-    """Return the request target of a URL."""
     return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
 
@@ -288,7 +282,6 @@ class Visit:
     ids: Any = field(default_factory=lambda: itertools.count(1))
 
     def found(self, finding_id: str, **values: Any) -> None:
-        """Add a finding."""
         self.findings.append(make(finding_id, **values))
 
     @property
@@ -324,14 +317,12 @@ class Visit:
     def ask(
         self, method: str, params: Mapping[str, Any] | None = None, more: Mapping[str, str] | None = None
     ) -> HTTPResponse:
-        """Send a modern request, with additional headers *more*."""
         given, body = self.compose(method, params)
         return self.web.send("POST", {**given, **(more or {})}, body)
 
     # Legacy protocols
 
     def named(self, session: str | None) -> dict[str, str]:
-        """Return the headers of a request in a session."""
         return {headers.VERSION: OLDER, **({headers.SESSION: session} if session else {})}
 
     def say(

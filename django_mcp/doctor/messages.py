@@ -483,7 +483,6 @@ class Severity(enum.IntEnum):
 
     @property
     def word(self) -> str:
-        """The name in output."""
         return self.name.lower()
 
 
@@ -497,7 +496,6 @@ class Finding:
     remedy: str
 
     def to_json(self) -> dict[str, str]:
-        """Return the JSON value."""
         return {"id": self.id, "severity": self.severity.word, "message": self.message, "remedy": self.remedy}
 
 
@@ -513,7 +511,6 @@ class Checked:
 
     @property
     def severity(self) -> Severity:
-        """The highest severity of the findings."""
         return max((finding.severity for finding in self.findings), default=Severity.OK)
 
     def to_json(self) -> dict[str, Any]:
@@ -533,7 +530,6 @@ class Stop(Exception):
 
 
 def make(finding_id: str, **values: Any) -> Finding:
-    """Return a finding with its values filled in."""
     severity, message, remedy = FINDINGS[finding_id]
     return Finding(finding_id, Severity[severity.upper()], message.format(**values), remedy.format(**values))
 

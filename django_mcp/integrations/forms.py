@@ -288,12 +288,10 @@ class WritePermission:
 
     @property
     def words(self) -> str:
-        """The required permissions as text, for ``mcp_inspect``."""
         return "requires the permission " + " and ".join(_permission(model, verb) for model, verb in self._writes)
 
 
 def is_predicate(given: object) -> bool:
-    """Return True if *given* is a synchronous predicate for ``visible``."""
     return callable(given) and not inspect.iscoroutinefunction(given)
 
 
@@ -560,7 +558,6 @@ class DeclaredForm:
         return obj, form
 
     def _fixed(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the argument that selects the row, if there is one."""
         return {} if self._lookup is None else {self._lookup.name: given.get(self._lookup.name)}
 
     def _show(self, ctx: Context, keywords: dict[str, Any]) -> Any:
@@ -639,7 +636,6 @@ class FormTool(LateTool):
         self.forget()
 
     def made(self) -> Tool:
-        """Return the complete tool."""
         arguments = FormArguments(self._declared.schema(self.server))
         return Tool(self._declared.function(), context_type=Context, arguments=arguments, **self._options)
 
@@ -649,11 +645,9 @@ class FormPage(FormTool):
 
     @property
     def opens(self) -> str:  # type: ignore[override]
-        """Key of the form tool."""
         return self._declared.tool.key
 
     def made(self) -> Tool:
-        """Return the complete tool."""
         arguments = FormArguments(self._declared.page_schema(self.server))
         return Tool(self._declared.shown(), context_type=Context, arguments=arguments, **self._options)
 

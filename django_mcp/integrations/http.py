@@ -175,7 +175,6 @@ def media_type(response: Any) -> str:
 
 
 def is_json(kind: str) -> bool:
-    """Return True if a media type is JSON."""
     return kind == "application/json" or kind.endswith("+json")
 
 
@@ -290,15 +289,12 @@ class EmptySession(SessionBase):
     """A session that lasts for one request. It begins empty and is never saved."""
 
     def load(self) -> dict[str, Any]:
-        """Return no data."""
         return {}
 
     def exists(self, session_key: str) -> bool:  # noqa: ARG002
-        """Return False."""
         return False
 
     def create(self) -> None:
-        """Set a random session key."""
         self._session_key = get_random_string(32)
 
     def save(self, must_create: bool = False) -> None:

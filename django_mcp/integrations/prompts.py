@@ -51,7 +51,6 @@ class Messages:
         return self._marked([EmbeddedResource(each) for each in self._context.read(_expanded(uri, variables))])
 
     def link(self, uri: str, variables: dict[str, Any]) -> str:
-        """Add a link to a resource and return its mark."""
         return self._marked([link_here(self._context, _expanded(uri, variables))])
 
     def _marked(self, part: tuple[Role, str] | list[Content]) -> str:

@@ -190,7 +190,6 @@ class Route:
 
     @property
     def callback(self) -> Callable[..., Any]:
-        """The view with the decorators of the URLconf."""
         return self.addresses[0].callback
 
     @property
@@ -278,7 +277,6 @@ def _parameter(name: str, converter: Any, is_required: bool) -> Parameter:
 
 
 def _text(regex: str | None) -> Any:
-    """Return the annotation of text that matches a regular expression. Numbers are accepted."""
     schema = {"type": "string"} | ({"pattern": f"^(?:{regex})$"} if regex else {})
     return Annotated[str, Field(coerce_numbers_to_str=True), WithJsonSchema(schema)]
 
@@ -295,7 +293,6 @@ def _as_url(name: str, converter: Any, value: Any) -> Any:
 
 
 def nothing_with(values: Mapping[str, Any]) -> str:
-    """Return the error text for values that match no URL."""
     named = ", ".join(f"{name} {shown(value)}" for name, value in values.items())
     return f"No object found with {named}." if values else "Not found. Give an argument that identifies the object."
 
@@ -331,11 +328,9 @@ class Published:
 
     @cached_property
     def route(self) -> Route:
-        """The route, read from the URLconf on first use."""
         return Route(self.view, self._path)
 
     def forget(self) -> None:
-        """Discard the cached route."""
         vars(self).pop("route", None)
 
     def _check(self) -> None:
@@ -372,7 +367,6 @@ class Published:
         return inspect.cleandoc(own or "")
 
     def __call__(self, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
-        """Send a request with these arguments to the view."""
         values = {name: value for name, value in given.items() if value is not None}
         variables = self.route.variables
         others = {name: value for name, value in values.items() if name not in variables}
@@ -416,7 +410,6 @@ class ViewTool(LateTool):
         return function(self._published, self._options["name"], parameters, self._published, self._returns, docstring)
 
     def forget(self) -> None:
-        """Discard the completed definition and the route."""
         self._published.forget()
         super().forget()
 

@@ -92,7 +92,6 @@ def mcp_catalog() -> dict[str, Any]:
 
 
 def published() -> list[MCPServer]:
-    """Return the endpoints with a server card."""
     return [server for server in servers() if server.server_card]
 
 
@@ -135,7 +134,6 @@ def _card_url(server: MCPServer) -> str:
 
 
 def document_patterns() -> list[URLPattern]:
-    """Return URL patterns of the documents that the settings ask for."""
     return [re_path(rf"^{path}$", public_document(make, kind, age)) for path, make, kind, age in _documents()]
 
 

@@ -13,7 +13,6 @@ from django_mcp.core.server import MCPServer, servers
 
 
 def counted(number: int, one: str, many: str) -> str:
-    """Return a number with the noun that it counts."""
     return f"{number} {one if number == 1 else many}"
 
 
@@ -100,7 +99,6 @@ class Progress:
         self.is_seen = stream.isatty()
 
     def __call__(self, kind: str, done: int, total: int) -> None:
-        """Draw the bar."""
         if not self.is_seen or self._clock() < self._due:
             return
         self._due = self._clock() + SECONDS

@@ -191,7 +191,6 @@ class RowAccess:
 
 
 def _has_title_elsewhere(bound: BoundResource) -> bool:
-    """Return True if the titles of rows have to be read with them."""
     return bound.title_column is not None and bound.title_column.path is not None
 
 
@@ -258,7 +257,6 @@ def matching(path: Path, lookup: str, value: Any, access: RowAccess, bound: Boun
 
 
 def rows_with(bound: BoundResource, condition: Q) -> QuerySet[Any]:
-    """Return the primary keys of the rows that meet *condition*."""
     return bound.model._base_manager.filter(condition).order_by().values("pk")  # noqa: SLF001 - Django's documented API
 
 

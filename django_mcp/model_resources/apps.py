@@ -248,7 +248,6 @@ def _duration(value: datetime.timedelta | str) -> str:
 
 
 def _plain(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the schema of values that are not null."""
     options = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
     return options[0] if len(options) == 1 else schema
 
@@ -285,12 +284,10 @@ class _Viewer:
         return self._openers[bound]
 
     def row(self, bound: BoundResource, text: str, key: Any) -> Value:
-        """Return a row's title, which opens the row if the caller may."""
         tool = self.opener(bound)
         return Value("row", text, tool=tool, arguments=_json({bound.lookup_name: key})) if tool else Value("text", text)
 
     def link(self, target: BoundResource, value: Any) -> Value:
-        """Return a link of ``serialize_link``."""
         if value is None:
             return NOTHING
         key = target.address(unquote(value["uri"].removeprefix(f"{target.base}/")))
@@ -440,7 +437,6 @@ def _counted(bound: BoundResource, count: int, total: int | None) -> str:
 
 
 def _cell(value: Value) -> Value:
-    """Return a value that fits into a cell."""
     if value.kind in {"text", "json"}:
         return Value("text", Truncator(" ".join(value.text.split())).chars(MAX_CELL_CHARACTERS))
     if value.kind == "list" and len(value.items) > MAX_CELL_ITEMS:

@@ -107,7 +107,6 @@ class Argument:
 
     @property
     def one(self) -> str:
-        """The model's verbose name."""
         return str(self._options.verbose_name)
 
     @property
@@ -201,7 +200,6 @@ class Argument:
         return (on_writer(rows) if self._tool.atomic else rows).order_by()
 
     def _missing(self, values: Iterable[Any], access: RowAccess) -> ToolError:
-        """Return the same error for missing and hidden rows."""
         named = ", ".join(repr(str(value)[:80]) for value in list(dict.fromkeys(values))[:_NAMED])
         return ToolError(f"No {self.one} with {self._of} {named} found.{finding_hint(self._bound, access)}")
 

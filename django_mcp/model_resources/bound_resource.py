@@ -46,7 +46,6 @@ class PathError(ValueError):
 
     @property
     def hint(self) -> str:
-        """Return what would be right."""
         return str(self._hint) % self.values
 
     def __str__(self) -> str:
@@ -94,7 +93,6 @@ class Path(NamedTuple):
 
     @property
     def is_nullable(self) -> bool:
-        """True if there may be no value."""
         return any(getattr(each, "null", True) for each in (*self.hops, self.field))
 
 
@@ -113,7 +111,6 @@ def example_path(source: str, model: Any) -> str:
 
 
 def is_composite(field: Any) -> bool:
-    """Return True for a composite primary key."""
     return isinstance(field, models.CompositePrimaryKey)
 
 
@@ -277,12 +274,10 @@ class Filter(NamedTuple):
 
     @property
     def parameter(self) -> Parameter:
-        """The optional tool argument for this filter."""
         return Parameter(self.argument, optional(self._annotation), None, self._words)
 
     @property
     def schema(self) -> dict[str, Any]:
-        """JSON Schema of the filter's values."""
         return json_schema(TypeAdapter(self._annotation), "validation")
 
     @property
@@ -296,7 +291,6 @@ class Filter(NamedTuple):
 
     @property
     def leads_to_row(self) -> bool:
-        """True if the path ends at the lookup field of a related row."""
         return self.path.source != self.declared
 
     @property
@@ -468,13 +462,11 @@ class BoundResource:
 
     @property
     def is_in_connector(self) -> bool:
-        """True if ``search`` and ``fetch`` of the endpoint cover the model."""
         named = self.server.connector
         return self.resource.connector if named is None else self.model in named
 
     @property
     def has_tools(self) -> bool:
-        """False if the endpoint took the model for its connector alone."""
         return not self.is_taken or self.server.selection.takes_model(self.resource.tags)
 
     def on_server(self, model: Any) -> "BoundResource | None":
@@ -533,7 +525,6 @@ class BoundResource:
 
     @property
     def lookup_name(self) -> str:
-        """The name of the lookup field in URIs and arguments."""
         return self.resource.lookup_field
 
     @property
@@ -558,7 +549,6 @@ class BoundResource:
         return ToolError(words)
 
     def uri_of(self, obj: Any) -> str:
-        """Return the URI of a row."""
         return f"{self.base}/{quote(str(getattr(obj, self.lookup.attname)), safe='')}"
 
     def address(self, value: str) -> Any:

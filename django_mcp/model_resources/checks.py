@@ -286,7 +286,6 @@ def _plain_fields(bound: BoundResource) -> Iterator[Error]:
 
 
 def _is_title(column: Any) -> bool:
-    """Return True for a method, an annotation or a path to one plain value."""
     return isinstance(column, FunctionColumn) or (isinstance(column, ValueColumn) and not column.path.field.is_relation)
 
 

@@ -522,7 +522,6 @@ def written_arguments(bound: BoundResource, *, change: bool) -> dict[str, str]:
 
 
 def own_fields(bound: BoundResource) -> Mapping[str, Any]:
-    """Return the model's columns and many-to-many fields by name."""
     return {each.name: each for each in (*bound.options.concrete_fields, *bound.options.many_to_many)}
 
 

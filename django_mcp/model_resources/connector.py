@@ -86,11 +86,9 @@ class Connector:
 
     @property
     def models(self) -> list[Any]:
-        """The models."""
         return [each.model for each in self._bounds.values()]
 
     def __call__(self, ctx: Context) -> bool:
-        """Return True if the caller may view any of the models."""
         return any(each.resource.has_view_permission(ctx) for each in self._bounds.values())
 
     @property

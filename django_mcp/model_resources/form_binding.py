@@ -201,11 +201,9 @@ class Given(forms.Widget):
     """A widget that takes a value as it is, not spread over the inputs of a page."""
 
     def value_from_datadict(self, data: Any, files: Any, name: str) -> Any:
-        """Return the value or file."""
         return files.get(name) if files and name in files else data.get(name)
 
     def value_omitted_from_data(self, data: Any, files: Any, name: str) -> bool:
-        """Return True if there is neither."""
         return name not in data and not (files and name in files)
 
 
@@ -333,7 +331,6 @@ def is_about_others(error: ValidationError, model: type[models.Model], names: Co
 
 
 def in_words(error: ValidationError, where: str = "") -> str:
-    """Return the text of an error of a whole form."""
     words = plain(error)
     return about_argument([where], words) if where else words
 
@@ -503,7 +500,6 @@ def _offer_rows(choice: Choice, access: RowAccess, field: Any, value: str) -> st
 
 
 def _title(bound: BoundResource, row: Any, access: RowAccess) -> str:
-    """Return a row's title or first declared text."""
     own = (each.path.field for each in bound.columns if each.path is not None and not each.path.hops)
     text = next((each for each in own if isinstance(each, models.CharField)), None)
     if bound.resource.title_field or text is None:
@@ -534,7 +530,6 @@ def _choice(field: Any, server: Any) -> Choice | None:
 
 
 def declared(choices: Mapping[str, Choice]) -> dict[str, Any]:
-    """Return the lookup columns that replace the fields' own."""
     return {name: choice.column for name, choice in choices.items() if choice.is_declared}
 
 
@@ -766,11 +761,9 @@ class FormSource:
         return schema
 
     def arguments(self, form: Any) -> dict[str, str]:
-        """Return the argument names of a form's fields, by field name."""
         return {name: self._renamed.get(name, name) for name in asked(form)}
 
     def by_field(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return *given* by field name."""
         fields = {argument: name for name, argument in self._renamed.items()}
         return {fields.get(argument, argument): value for argument, value in given.items()}
 
@@ -868,15 +861,12 @@ class FormSource:
         return {called[name]: rows for name, rows in chosen(form, own, RowAccess(ctx)).items()}
 
     def forms(self, form: Any) -> list[forms.BaseForm]:
-        """Return the bound forms."""
         return [form]
 
     def names(self, form: Any) -> list[str]:
-        """Return the names of the fields of a bound form that callers set."""
         return [*asked(form)]
 
     def filled(self, form: Any, given: Mapping[str, Any]) -> Filled:
-        """Return the bound forms, each with its arguments."""
         return [(form, given)]
 
 
@@ -1124,12 +1114,10 @@ class FormSetSource:
         return {self.argument: found} if any(found) else {}
 
     def forms(self, formset: Any) -> list[forms.BaseForm]:
-        """Return the bound forms."""
         found: list[forms.BaseForm] = formset.forms
         return found
 
     def filled(self, formset: Any, given: Mapping[str, Any]) -> Filled:
-        """Return the bound forms, each with its arguments."""
         return list(zip(self.forms(formset), given[self.argument], strict=False))
 
 

@@ -69,7 +69,6 @@ FILE_SCHEMA: dict[str, Any] = {
 
 
 def file_note(most_bytes: int = MAX_BYTES) -> str:
-    """Return the part of a file's description that JSON Schema cannot express."""
     return f"The file's content, not a path or URL. At most {size(most_bytes)}."
 
 
@@ -431,7 +430,6 @@ def _key_type(field: Any) -> dict[str, Any]:
 
 
 def key_column(field: Any) -> Any:
-    """Return the column by which a field chooses rows."""
     options = field.queryset.model._meta  # noqa: SLF001 - Django's documented API
     return options.pk if field.to_field_name in {None, "", "pk"} else options.get_field(field.to_field_name)
 
@@ -470,7 +468,6 @@ _SHAPES: tuple[tuple[Any, Callable[[Any], dict[str, Any]]], ...] = (
 
 
 def _notes(field: Any, schema: Mapping[str, Any]) -> Iterable[Any]:
-    """Yield descriptions of what JSON Schema cannot express."""
     if isinstance(field, forms.ModelChoiceField) and field.queryset is not None:
         options = field.queryset.model._meta  # noqa: SLF001 - Django's documented API
         many = isinstance(field, forms.ModelMultipleChoiceField)

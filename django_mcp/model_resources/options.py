@@ -245,7 +245,6 @@ class Permitted:
         self._resource, self._action = resource, action
 
     def __call__(self, ctx: Context) -> bool:
-        """Return True if the caller has the permissions."""
         if self._action is None:
             return self._resource.has_view_permission(ctx)
         return self._resource.allows(ctx, self._action)

@@ -408,7 +408,6 @@ def _found(bound: BoundResource, access: RowAccess, rows: models.QuerySet[Any], 
 
 
 def _stored_value(bound: BoundResource, row: Any) -> Any:
-    """Return the row again, loaded as for a write."""
     rows = bound.model._base_manager.using(row._state.db)  # noqa: SLF001 - Django's documented API
     found = rows.select_related(None).filter(pk=row.pk).first()
     if found is None:

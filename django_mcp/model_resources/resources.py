@@ -102,7 +102,6 @@ def _uuid(name: str, text: str) -> Q | None:
 
 
 def schema_uri(bound: BoundResource) -> str:
-    """Return the URI of the model's description."""
     return f"schema://{bound.options.app_label.replace('_', '-')}/{bound.options.model_name}"
 
 

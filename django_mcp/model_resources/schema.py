@@ -262,7 +262,6 @@ _INPUT_TYPES: Mapping[type, Any] = {
 
 
 def labels_of(field: Any) -> dict[Any, str]:
-    """Return the labels of a column's choices by value."""
     # As the admin reads them: fields of packages that hold several values have choices, and none of these.
     flat = getattr(field, "flatchoices", None) or ()
     return {to_json_value(value): str(label) for value, label in flat if isinstance(value, str | int)}
@@ -342,12 +341,10 @@ def target_field(field: Any) -> Any:
 
 
 def has_default(field: Any) -> bool:
-    """Return True if a column has a default in Python or in the database."""
     return bool(field.has_default()) or getattr(field, "db_default", models.NOT_PROVIDED) is not models.NOT_PROVIDED
 
 
 def is_array(field: Any) -> bool:
-    """Return True for a PostgreSQL array."""
     return hasattr(field, "base_field") and not is_range(field)
 
 

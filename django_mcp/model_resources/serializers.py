@@ -34,7 +34,6 @@ ANY_TYPE = "application/octet-stream"
 
 
 def media_type(name: str) -> str:
-    """Return the media type guessed from a file name."""
     return mimetypes.guess_type(name)[0] or ANY_TYPE
 
 

@@ -168,7 +168,6 @@ def _note(page: Page, total: int | None, *, is_first: bool) -> str:
 
 
 def narrowed(bound: BoundResource, access: RowAccess, given: Mapping[str, Any]) -> Any:
-    """Return the visible rows that match the arguments."""
     rows = filtered(access.get_queryset(bound), given, access, bound)
     return searched(rows, given["query"], access, bound) if given.get("query") else rows
 
@@ -177,7 +176,6 @@ def narrowed(bound: BoundResource, access: RowAccess, given: Mapping[str, Any]) 
 
 
 def get_parameters(bound: BoundResource) -> list[Parameter]:
-    """Return the argument that identifies a row."""
     return [Parameter(bound.lookup_name, input_type(bound.lookup), EMPTY, bound.lookup_description)]
 
 
@@ -324,7 +322,6 @@ class WriteTool(LateTool):
         self.complete_now()
 
     def made(self) -> Tool:
-        """Return the complete tool."""
         arguments = FormArguments(self._writer.schema(), is_strict=True)
         return Tool(self._call, context_type=Context, arguments=arguments, **self._options)
 

@@ -430,7 +430,6 @@ def require_delete(bound: BoundResource, ctx: Context, obj: Any) -> list[tuple[Q
 
 
 def deletes_its_own_way(bound: BoundResource) -> bool:
-    """Return True if the site overrides how rows are deleted."""
     is_usual = type(bound.resource).delete_model is ModelResource.delete_model
     return not is_usual or bound.model.delete is not Model.delete
 

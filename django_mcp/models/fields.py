@@ -61,11 +61,9 @@ class JSONTextField(_Field):
     """
 
     def get_internal_type(self) -> str:
-        """Use the column type of ``TextField``."""
         return "TextField"
 
     def from_db_value(self, value: str | None, *_: Any) -> Any:
-        """Return the decoded value."""
         return None if value is None else json.loads(value)
 
     def get_prep_value(self, value: Any) -> str | None:

@@ -68,7 +68,6 @@ class Task(Stored):
 
     @property
     def is_over(self) -> bool:
-        """True if the task is completed, failed or cancelled."""
         return self.status in OVER
 
 

@@ -92,7 +92,6 @@ class AuthorizationRequest:
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """Requested scopes."""
         return tuple(dict.fromkeys(self.get("scope").split()))
 
     @property
@@ -159,12 +158,10 @@ class Proposal(NamedTuple):
 
     @property
     def application(self) -> Any:
-        """The client."""
         return self.request.client
 
     @property
     def is_trusted(self) -> bool:
-        """True if the site's administrators decided that consent is skipped."""
         return skips_consent(self.application, self.request.redirect_uri)
 
     @property
@@ -184,7 +181,6 @@ class Proposal(NamedTuple):
         return signing.dumps([dict(self.asked.values), self.shown], salt=f"{SALT}:{user.pk}", compress=True)
 
     def closed_to(self, user: Any) -> list[MCPServer]:
-        """Return the endpoints this user may not use."""
         return [server for uri, server in self.resources.items() if not grants.may_use(user, [uri])]
 
     def credentials(self, user: Any) -> dict[str, Any]:
@@ -250,7 +246,6 @@ def check_redirect(request: Any) -> None:
 
 
 def is_allowed(uri: str, application: Any) -> bool:
-    """Return True if settings allow a registered redirect URI."""
     right = redirect_ok(uri) if is_self_registered(application) else True
     return right and urlsplit(uri).scheme in application.get_allowed_schemes()
 
@@ -265,7 +260,6 @@ def resource_problem(asked: AuthorizationRequest) -> str | None:
 
 
 def error_for(request: Any, code: str, description: str) -> OAuthToolkitError:
-    """Return an error for the redirect URI of oauthlib's *request*."""
     return OAuthToolkitError(error=CustomOAuth2Error(error=code, description=description, request=request))
 
 
@@ -377,7 +371,6 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         return set(" ".join(self.request.GET.getlist("prompt")).split())
 
     def is_silent(self) -> bool:
-        """Return True if the client asks for no page at all."""
         return self.prompt() == {"none"}
 
     # Authenticated users

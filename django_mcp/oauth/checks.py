@@ -446,17 +446,14 @@ def differs(value: Any, safe: Any) -> bool:
 
 
 def is_off(value: Any, safe: Any) -> bool:  # noqa: ARG001
-    """Return True for a false value."""
     return not value
 
 
 def adds(value: Any, safe: Any) -> bool:
-    """Return True if a list has additional entries."""
     return not isinstance(value, list | tuple | set) or any(item not in safe for item in value)
 
 
 def lacks(value: Any, safe: Any) -> bool:
-    """Return True if a mapping lacks keys."""
     return not isinstance(value, Mapping) or any(item not in value for item in safe)
 
 
@@ -471,7 +468,6 @@ def lasts(longest: int) -> Weaker:
 
 
 def is_positive(value: Any, safe: Any) -> bool:  # noqa: ARG001
-    """Return True if the value is not 0."""
     return bool(value != 0)
 
 

@@ -180,7 +180,6 @@ class MetadataFetcher(SafeMetadataFetcher):  # type: ignore[misc]
         return [] if is_proxied else found
 
     def context(self) -> ssl.SSLContext:
-        """Return a TLS context that trusts the system's certificates."""
         return ssl.create_default_context()
 
     def _download(self, url: SplitResult, addresses: Sequence[str], deadline: float) -> tuple[dict[str, Any], int]:
@@ -239,7 +238,6 @@ class DocumentError(Exception):
 
 
 def is_enabled() -> bool:
-    """Return True if clients may identify themselves by a document."""
     return bool(settings.CLIENT_DOCUMENTS and oauth2_settings.CIMD_ENABLED)
 
 

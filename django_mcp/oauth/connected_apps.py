@@ -78,12 +78,10 @@ class Summary(NamedTuple):
 
 
 def name_of(application: Any) -> str:
-    """Return the name for display."""
     return clean_name(application.name) or _("An application without a name")
 
 
 def acts_for_itself(application: Any) -> bool:
-    """Return True for client credentials."""
     return bool(application.authorization_grant_type == CLIENT_CREDENTIALS)
 
 
@@ -247,7 +245,6 @@ class AccessView(LoginRequiredMixin, View):
     """``/o/access/``: a user's connected applications and API keys."""
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Add the security headers."""
         return protect(super().dispatch(request, *args, **kwargs))  # type: ignore[arg-type]
 
     def get(self, request: HttpRequest) -> HttpResponse:
@@ -290,7 +287,6 @@ def shown_access(access: Access) -> dict[str, Any]:
 
 
 def live_keys(user: Any) -> QuerySet[APIKey]:
-    """Return the user's valid API keys."""
     return APIKey.objects.filter(user=user, revoked=None, expires__gt=timezone.now()).order_by("name", "pk")
 
 

@@ -191,5 +191,4 @@ def protect(response: HttpResponse) -> HttpResponse:
 
 
 def title_of(server: MCPServer) -> str:
-    """Return the display name of an endpoint."""
     return str(server.implementation.get("title") or server.implementation["name"])

@@ -80,7 +80,6 @@ class Notes:
 
 
 def notes(request: Any) -> Notes:
-    """Return the state of a request."""
     found: Notes = vars(request).setdefault("_django_mcp", Notes())
     return found
 
@@ -248,7 +247,6 @@ S256_CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 def is_blocked(request: Any) -> bool:
-    """Return True for a blocked client."""
     policy = policy_of(request)
     return policy is not None and policy.blocked
 

@@ -108,7 +108,6 @@ def stored_form(secret: str) -> str:
 
 
 def is_fast(stored: str) -> bool:
-    """Return True for the result of ``stored_form``."""
     return stored.startswith(_FAST)
 
 

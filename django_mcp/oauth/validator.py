@@ -67,7 +67,6 @@ class TooManySecrets(errors.OAuth2Error):  # type: ignore[misc]
 
     @property
     def headers(self) -> dict[str, str]:
-        """Return ``Retry-After``."""
         return {"Retry-After": str(self.wait)}
 
 
@@ -157,11 +156,9 @@ class CodeRules(OAuth2Validator):  # type: ignore[misc]
     """
 
     def concerns_mcp(self, request: Any) -> bool:
-        """Return True if MCP's rules apply to the request."""
         raise NotImplementedError
 
     def is_pkce_required(self, client_id: str, request: Any) -> Any:
-        """Require PKCE."""
         return True if self.concerns_mcp(request) else super().is_pkce_required(client_id, request)
 
     def _create_authorization_code(self, request: Any, code: Any, expires: Any = None) -> Any:
@@ -326,7 +323,6 @@ class RefreshRules(OAuth2Validator):  # type: ignore[misc]
     """Hooks for refresh tokens."""
 
     def concerns_mcp(self, request: Any) -> bool:
-        """Return True if MCP's rules apply to the request."""
         raise NotImplementedError
 
     def validate_refresh_token(self, refresh_token: str, client: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
@@ -494,7 +490,6 @@ class MCPValidatorMixin(ClientRules, CodeRules, RefreshRules):
         return is_authentic and (grants.is_at_endpoint(request) or not grants.is_self_registered(request.client))
 
     def client_authentication_required(self, request: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return True if the client must send a secret."""
         grants.notes(request).at_endpoint = True
         return super().client_authentication_required(request, *args, **kwargs)
 
@@ -606,5 +601,4 @@ class Validator(MCPValidatorMixin):
     """MCP's rules for every client."""
 
     def concerns_mcp(self, request: Any) -> bool:  # noqa: ARG002
-        """Return True."""
         return True

@@ -130,13 +130,11 @@ def lazy_text(value: Any) -> str:
 
 
 def spoken(value: Any, language: str) -> Any:
-    """Return a copy of *value* in *language*."""
     with translation.override(language):
         return translated(value)
 
 
 def untranslated(text: Any) -> str:
-    """Return a text in the language of its source, whatever language is active."""
     with translation.override(None):
         return str(text)
 
@@ -294,7 +292,6 @@ class Primitive:
 
     @cached_property
     def is_translated(self) -> bool:
-        """Return True if the definition depends on the language of the request."""
         return is_translated(self.definition)
 
     @property
@@ -329,7 +326,6 @@ class Primitive:
 
     @property
     def label(self) -> str:
-        """Name and code location, for errors."""
         module = getattr(self.function.call, "__module__", "?")
         return f"{self.kind} {self.name!r} ({module}.{self.function.name})"
 
@@ -347,7 +343,6 @@ class Primitive:
             raise ImproperlyConfigured(msg)
 
     def keywords(self, context: Any, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return the function's keyword arguments for validated *arguments*."""
         name = self.function.context
         return arguments if name is None else {**arguments, name: context}
 

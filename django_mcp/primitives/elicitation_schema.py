@@ -275,7 +275,6 @@ class ModelForm:
 
     @property
     def names(self) -> set[str]:
-        """Names of the fields on the wire."""
         return set(self.schema["properties"])
 
     def read(self, content: Mapping[str, Any]) -> tuple[BaseModel | None, list[str]]:
@@ -366,7 +365,6 @@ class FormSchema:
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The ``requestedSchema``."""
         return self._form.schema
 
     def validate(self, content: Mapping[str, Any]) -> Any:
@@ -405,7 +403,6 @@ class _WrittenForm:
         self._adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(typed_dict("content", fields))
 
     def read(self, content: Mapping[str, Any]) -> tuple[dict[str, Any] | None, list[str]]:
-        """Return the answer or errors."""
         try:
             return self._adapter.validate_python(content), []
         except ValidationError as error:

@@ -56,12 +56,10 @@ def parts(annotation: Any) -> Iterator[Any]:
 
 
 def is_union(annotation: Any) -> bool:
-    """Return True for ``A | B`` and ``Optional[A]``."""
     return typing.get_origin(annotation) in (typing.Union, types.UnionType)
 
 
 def is_rows(annotation: Any) -> bool:
-    """Return True for a model class or a queryset class."""
     return isinstance(annotation, type) and issubclass(annotation, Model | QuerySet)
 
 
@@ -98,7 +96,6 @@ def bound(call: Any) -> Callable[..., Any]:
 
 
 def is_there(call: Any) -> bool:
-    """Return True if the class exists by now."""
     return _found(call if inspect.isfunction(call) else call.__func__) is not None
 
 
@@ -179,7 +176,6 @@ class Parameter(NamedTuple):
 
     @property
     def required(self) -> bool:
-        """True if the caller must pass it."""
         return self.default is EMPTY and all(field.is_required() for field in self.fields)
 
 
@@ -288,7 +284,6 @@ def _written(call: Any) -> Any:
 
 
 def mentions_models(function: Function) -> bool:
-    """Return True if an annotation contains a model or queryset."""
     taken = (leaf for parameter in function.parameters for leaf in leaves(parameter.annotation))
     return any(map(is_rows, (*taken, *parts(function.returns))))
 

@@ -189,12 +189,10 @@ def mentions_secrets(schema: Any) -> bool:
 
 
 def is_secret(schemas: Schemas, root: Mapping[str, Any]) -> bool:
-    """Return True if a value described by *schemas* is marked."""
     return any(map(_is_marked, _same_place(schemas, root)))
 
 
 def declares(schemas: Schemas, name: str, root: Mapping[str, Any]) -> bool:
-    """Return True if any schema of an object lists *name* in ``properties``."""
     listed = (each.get("properties") for each in _same_place(schemas, root))
     return any(isinstance(each, Mapping) and name in each for each in listed)
 

@@ -49,7 +49,6 @@ _OPEN = (typing.IO, typing.BinaryIO, typing.TextIO)
 
 
 def is_block(value: Any) -> bool:
-    """Return True if a value is sent as a content block, not as JSON."""
     return isinstance(value, (Content, *_BYTES, *_FILES)) or _is_image(value) or _is_temporary(value)
 
 

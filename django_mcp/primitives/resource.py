@@ -90,12 +90,10 @@ class Resource(Primitive):
         return template
 
     def entry(self, context: Any) -> dict[str, Any]:  # noqa: ARG002 - that of an app depends on it
-        """Return the entry in lists for a caller."""
         return self.definition
 
     @property
     def is_template(self) -> bool:
-        """True if the URI has variables."""
         return bool(self.template.variables)
 
     def match(self, uri: str) -> dict[str, Any] | None:
@@ -138,7 +136,6 @@ class Resource(Primitive):
         return cast("list[dict[str, Any]]", sendable([contents.to_wire(uri) for contents in found]))
 
     def read(self, value: Any) -> list[ResourceContents]:
-        """Return the function's return value as a list of contents."""
         items = value if isinstance(value, list) and value and isinstance(value[0], ResourceContents) else [value]
         return [self._content(item) for item in items]
 

@@ -259,5 +259,4 @@ class Tool(Primitive):
 
     @property
     def is_repeatable(self) -> bool:
-        """True if the hints allow repeating a call."""
         return bool(self.annotations.get("readOnlyHint") or self.annotations.get("idempotentHint"))

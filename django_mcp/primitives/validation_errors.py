@@ -202,7 +202,6 @@ def shown(value: Any) -> str:
 
 
 def shortened(text: str, length: int) -> str:
-    """Return *text*, truncated to *length* characters."""
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
@@ -371,7 +370,6 @@ def about_argument(path: Sequence[Any], words: str) -> str:
 
 
 def missing_argument(path: Sequence[Any]) -> str:
-    """Return the error for a missing argument."""
     return f"Missing argument {_where(path)}."
 
 

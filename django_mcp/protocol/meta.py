@@ -73,7 +73,6 @@ UNKNOWN_CLIENT = ClientInfo()
 
 
 def meta_of(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return ``params._meta`` if it is an object, else an empty mapping."""
     meta = params.get("_meta")
     return meta if isinstance(meta, dict) else {}
 

@@ -9,7 +9,6 @@ _MOST = 10**12
 
 
 def encode_cursor(position: int) -> str:
-    """Return a cursor for the entries after *position*."""
     return base64.urlsafe_b64encode(_SALT + str(position).encode()).decode().rstrip("=")
 
 

@@ -150,7 +150,6 @@ class Subscription:
 
     @property
     def waits(self) -> bool:
-        """True if there are events, or the end."""
         return self._waiting is not None or self.ended
 
     def take(self) -> list[Entry | None] | None:
@@ -302,7 +301,6 @@ class Follower:
             self._rung.set()
 
     def end(self) -> None:
-        """End all streams."""
         for subscription in list(self._silent):
             _end(subscription)
 
@@ -397,7 +395,6 @@ class Follower:
                 self._expiry = min(self._expiry, subscription.until)
 
     def _keep_alive(self) -> None:
-        """Send due keep-alives, spread over the period."""
         for subscription in self._due(self._silent):
             _put(subscription, None)
 

@@ -188,7 +188,6 @@ class _Sender:
         self._thread: threading.Thread | None = None
 
     def ring(self) -> None:
-        """Send a message soon."""
         with self._changed:
             self._asked += 1
             if self._thread is None:

@@ -110,7 +110,6 @@ class StepRecord:
             self._own().update(done=True, value=result)
 
     def forget(self) -> None:
-        """See ``core.channel.IdempotencyRecord``. Retried: the row blocks other attempts."""
         if database.has_database():
             self._forget(time.monotonic() + PATIENCE_SECONDS)
 
@@ -361,15 +360,12 @@ class StepChannel(Channel):
     has_steps = False
 
     def once(self, key: str, function: Callable[[], T]) -> T:
-        """See ``core.channel.Channel``."""
         return once(self._acts_of(), key, function, self._readable())
 
     async def aonce(self, key: str, function: Callable[[], Awaitable[T]], runner: Runner) -> T:
-        """See ``core.channel.Channel``."""
         return await aonce(self._acts_of(), key, function, runner, self._readable())
 
     def idempotency(self, call: str, arguments: str, *, is_shared: bool = False) -> StepRecord:
-        """See ``core.channel.Channel``."""
         self._key = StepRecord(call, arguments, self._attempt(), is_shared=is_shared)
         return self._key
 
@@ -390,5 +386,4 @@ class StepChannel(Channel):
         return expiry()
 
     def _readable(self) -> Sequence[str]:
-        """Return those of ``_acts_of`` whose results this caller may read."""
         return [self.dialogue.id] if self.shares_acts or self.acts is None else [self.acts, self.dialogue.id]

@@ -41,7 +41,6 @@ def revocation_topic(kind: str, id: str) -> str:  # noqa: A002 - as ``Principal`
 
 
 def user_topic(pk: object) -> str:
-    """Return what addresses all callers of a user. Nothing is stored under it."""
     return f"user:{pk}"
 
 
@@ -52,7 +51,6 @@ def topics_of(principal: Principal) -> tuple[str, ...]:
 
 
 def end_streams_of_user(pk: object) -> None:
-    """End all streams of a user."""
     end_streams(ACCOUNT, str(pk))
 
 
@@ -78,7 +76,6 @@ def end_access(kind: str, id: str) -> None:  # noqa: A002
 
 
 def topic_of(principal: Principal) -> str:
-    """Return the topic of a caller."""
     return revocation_topic(principal.kind, principal.id)
 
 
@@ -89,12 +86,10 @@ _background: set[asyncio.Future[Any]] = set()
 
 
 def topic(server: MCPServer) -> str:
-    """Return the topic of an endpoint."""
     return f"server:{server.name}"
 
 
 def list_changed_method(kind: str) -> str:
-    """Return the notification of a changed list."""
     return f"notifications/{kind}/list_changed"
 
 
@@ -137,7 +132,6 @@ def _on_resource_updated(sender: MCPServer, uri: str, **_: Any) -> None:
 
 @receiver(rows_changed, dispatch_uid="django_mcp.live.changes")
 def _on_rows_changed(changes: Iterable[Change], **_: Any) -> None:
-    """Store all changes with one statement."""
     write = partial(event_store.append, [(topic(change.server), json.dumps(_message(change))) for change in changes])
     if on_event_loop():
         _in_background(write)

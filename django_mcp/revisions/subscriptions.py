@@ -231,7 +231,6 @@ class SlotStream:
         self._events, self._slot = events, slot
 
     def __aiter__(self) -> AsyncIterator[Event]:
-        """Iterate over the events."""
         return self._events
 
     async def aclose(self) -> None:
@@ -268,7 +267,6 @@ class ParkedStream(ABC):
         """Return the events for entries that came together."""
 
     def part(self) -> Sequence[Event]:
-        """Return the last events, when the server ends the stream."""
         return ()
 
     def close(self) -> None:
@@ -279,7 +277,6 @@ class ParkedStream(ABC):
             self.slot.close()
 
     def __aiter__(self) -> AsyncGenerator[Event, None]:
-        """Iterate over the events."""
         self._reading = self._events()
         return self._reading
 

@@ -7,7 +7,6 @@ from django_mcp.skills.serving import skills
 
 
 def check_skills() -> list[CheckMessage]:
-    """Report the skills that cannot be served."""
     hint = _("Correct the file. All other skills are served.")
     return [Error(problem, hint=hint, id="django_mcp.E053") for problem in skills.wrong.values()]
 

@@ -77,7 +77,6 @@ def skill(
 
 
 def has_declarations() -> bool:
-    """Return True if ``skill()`` was called."""
     return bool(_declared)
 
 

@@ -51,7 +51,6 @@ class SkillResource(Resource):
 
     @property
     def label(self) -> str:
-        """The name of the skill in errors."""
         return f"skill {self.folder.path!r} ({self.folder.where})"
 
 
@@ -82,12 +81,10 @@ class SkillFiles(Resource):
 
     @property
     def label(self) -> str:
-        """The name of the files in errors."""
         return f"files of skill {self.folder.path!r} ({self.folder.where})"
 
 
 def contents(file: File) -> ResourceContents:
-    """Return a file's content as a resource."""
     return ResourceContents(file.content, mime_type=file.media_type)
 
 
@@ -95,12 +92,10 @@ DIRECTORY = "inode/directory"
 
 
 def skills_of(server: MCPServer) -> list[SkillResource]:
-    """Return the skills of an endpoint in the order of its resources."""
     return [resource for resource in server.resources.values() if isinstance(resource, SkillResource)]
 
 
 async def list_skills(context: Context) -> Result:
-    """Handle ``skills/list``."""
     return await page_of(context, "skills", skills_of(context.server), lambda skill: skill.folder.entry)
 
 
@@ -254,7 +249,6 @@ class Skills:
                     server.add(primitive)
 
     def is_of_a_skill(self, file: Path) -> bool:
-        """Return True if a file is in the folder of a skill."""
         return any(file.is_relative_to(skill.folder.where) for skill in self.found.values())
 
     def _serve(self, servers: Iterable[MCPServer]) -> None:
@@ -290,7 +284,6 @@ def _tell(uris: Iterable[str]) -> None:
 
 @receiver(server_made, dispatch_uid="django_mcp.skills")
 def _place_late(sender: MCPServer, **_: Any) -> None:
-    """Serve skills at an endpoint created after startup."""
     if skills.started:
         skills.place(sender)
 
@@ -304,5 +297,4 @@ def _watch(sender: Any, **_: Any) -> None:
 
 @receiver(file_changed, dispatch_uid="django_mcp.skills")
 def _on_file_changed(file_path: Path, **_: Any) -> bool | None:
-    """Reload skills instead of restarting the development server."""
     return skills.refresh() or skills.is_of_a_skill(file_path) or None

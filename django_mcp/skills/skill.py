@@ -56,7 +56,6 @@ class File:
 
     @property
     def name(self) -> str:
-        """The last part of its path."""
         return self.path.rpartition("/")[2]
 
     @property
@@ -97,16 +96,13 @@ class Folder:
 
     @property
     def root(self) -> str:
-        """The URI of the folder."""
         return f"skill://{self.path}"
 
     @property
     def uri(self) -> str:
-        """The URI of ``SKILL.md``, which identifies the skill."""
         return self.uri_of(SKILL_FILE)
 
     def uri_of(self, path: str) -> str:
-        """Return the URI of a file or subfolder."""
         return f"{self.root}/{quote(path, safe='/~!$&()*+,;=:@')}"
 
     @cached_property
@@ -279,7 +275,6 @@ class Found(NamedTuple):
 
 
 def app_roots() -> list[Root]:
-    """Return the ``skills/`` folders of installed apps in the order of ``INSTALLED_APPS``."""
     roots = (Root(app_config.label, Path(app_config.path) / "skills") for app_config in apps.get_app_configs())
     return [root for root in roots if root.path.is_dir()]
 

@@ -221,7 +221,6 @@ class _Telling:
         self._told: set[int] = set()
 
     def wants(self, entry: Entry) -> bool:
-        """Return True for a new event."""
         return entry.id > self._since
 
     def tell(self, entry: Entry) -> bool:
@@ -383,7 +382,6 @@ async def outcome(
 
 
 def _later(task: Task, tool: Tool | None) -> Result:
-    """Describe, for a model, how to get the result."""
     said = status_message(task)
     far = f" Progress: {said}" if said else ""
     text = (

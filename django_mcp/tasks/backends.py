@@ -123,7 +123,6 @@ class InlineBackend:
     name = PROCESS
 
     def start(self, task: Task) -> None:
-        """Run the task."""
         run_here(task.task_id)
 
 
@@ -223,7 +222,6 @@ def has_default() -> bool:
 
 
 def has_workers(found: Any) -> bool:
-    """Return True for a backend with workers."""
     return type(found).__name__ not in WITHOUT_WORKERS
 
 
@@ -259,12 +257,10 @@ def _is_repeatable(task: Task) -> bool:
 
 
 def _deaths(task: Task) -> int:
-    """Return the number of runs without outcome or question."""
     return task.attempts - int(task.dialogue.get("round", 1)) + 1
 
 
 def recover_all() -> None:
-    """Recover all tasks with an expired lease."""
     for task in store.abandoned():
         recover(task)
 

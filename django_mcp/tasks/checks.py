@@ -42,7 +42,6 @@ def _aliases() -> dict[str, Any]:
 
 
 def _is_default_used() -> bool:
-    """Return True if tools have tasks and the default backend runs them."""
     has_tasks = any(tool.task is not None for server in every_server() for tool in server.tools.values())
     return has_tasks and has_default()
 

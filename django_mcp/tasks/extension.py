@@ -12,7 +12,6 @@ NAME = "io.modelcontextprotocol/tasks"
 
 
 def is_declared(capabilities: Any) -> bool:
-    """Return True if a client declares the extension."""
     extensions = capabilities.get("extensions")
     return isinstance(extensions, dict) and isinstance(extensions.get(NAME), dict)
 
@@ -68,15 +67,12 @@ def status_message(task: Task) -> str:
 
 
 def timestamp(moment: datetime.datetime) -> str:
-    """Format as ISO 8601 in UTC."""
     return moment.astimezone(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def ttl_ms(task: Task) -> int:
-    """Return the lifetime, from creation."""
     return round((task.expires - task.created).total_seconds() * 1000)
 
 
 def poll_interval_ms() -> int:
-    """Return how often clients should ask."""
     return max(1, round(settings.TASK_POLL_INTERVAL * 1000))

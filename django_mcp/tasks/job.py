@@ -13,7 +13,6 @@ _worker = _backend if isinstance(_backend, DjangoTasksBackend) else DjangoTasksB
     backend=_worker.name, queue_name=settings.TASK_QUEUE
 )
 def run_task(task_id: str) -> None:
-    """Run an MCP task, whose outcome is in its row."""
     _worker.run(task_id)
 
 

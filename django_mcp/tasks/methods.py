@@ -20,7 +20,6 @@ from django_mcp.tasks.extension import NAME, detailed, is_declared, not_declared
 
 
 async def get_task(context: Context) -> Result:
-    """Handle ``tasks/get``."""
     return Result(await context.runner.sync(partial(_detailed, context, _task_id(context))))
 
 

@@ -19,12 +19,10 @@ from django_mcp.tasks import store
 
 
 def cancel_of_caller(kind: str, id: str) -> None:  # noqa: A002 - as ``Principal`` has it
-    """Cancel the tasks of a credential."""
     _cancel(Task.objects.filter(principal_kind=kind, principal_id=id))
 
 
 def cancel_of_user(user: Any) -> None:
-    """Cancel the tasks of a user."""
     _cancel(Task.objects.filter(user_id=user.pk))
 
 

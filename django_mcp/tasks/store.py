@@ -21,7 +21,6 @@ UNFINISHED = [status for status in Task.Status if status not in OVER]
 
 
 def topic(task_id: str) -> str:
-    """Return the event topic of a task."""
     return f"task:{task_id}"
 
 
@@ -31,7 +30,6 @@ def tell(task_id: str, **entry: Any) -> None:
 
 
 def unfinished(principal: Principal, server: MCPServer) -> int:
-    """Return the number of unfinished tasks."""
     return _of(principal, server).filter(status__in=UNFINISHED).count()
 
 
@@ -80,7 +78,6 @@ def make(seconds: float | None = None, **fields: Any) -> Task:
 
 
 def lease_end() -> datetime.datetime:
-    """Return the end of a new lease."""
     return timezone.now() + datetime.timedelta(seconds=settings.TASK_LEASE_TTL)
 
 
@@ -139,7 +136,6 @@ def is_expected(task_id: str) -> bool:
 
 
 def queued(task: Task) -> None:
-    """Note that a task waits in a durable queue, without lease."""
     Task.objects.filter(pk=task.pk, status=Task.Status.WORKING, worker="").update(lease=None)
 
 
@@ -150,7 +146,6 @@ def release(held: Mapping[str, str]) -> None:
 
 
 def abandoned() -> list[Task]:
-    """Return tasks with an expired lease."""
     return list(Task.objects.filter(status=Task.Status.WORKING, lease__lt=timezone.now()).order_by("lease")[:100])
 
 
@@ -255,7 +250,6 @@ def _unused(name: str, used: set[str]) -> str:
 
 
 def questions(task: Task) -> list[TaskInput]:
-    """Return unanswered questions."""
     return list(task.inputs.filter(answer__isnull=True).order_by("pk"))
 
 

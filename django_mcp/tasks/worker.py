@@ -79,7 +79,6 @@ class LeaseHeartbeat:
             before.cancel()
 
     def skip(self, task_id: str) -> None:
-        """Remove a queued task."""
         with self._lock:
             self._queued.discard(task_id)
 
@@ -92,11 +91,9 @@ class LeaseHeartbeat:
                 self._wake.set()
 
     def holds(self, task_id: str) -> bool:
-        """Return True for a task that runs or is queued here."""
         return task_id in self._running or task_id in self._queued
 
     def cancel(self, task_id: str) -> None:
-        """Cancel a task that runs here."""
         if (channel := self._running.get(task_id)) is not None:
             channel.cancel()
 
@@ -222,7 +219,6 @@ DatabaseAway = OperationalError, InterfaceError
 
 
 def worker_name() -> str:
-    """Return a unique name of one run."""
     return f"{socket.gethostname()[:64]}:{getpid()}:{secrets.token_hex(8)}"
 
 
@@ -291,7 +287,6 @@ def _broken(task: Task, message: str) -> bool:
 
 
 def _readable(error: ProtocolError) -> dict[str, Any]:
-    """Return an error as JSON, without ``data`` that has none."""
     try:
         return dict(plain(error.to_wire()))
     except InternalError:
@@ -299,7 +294,6 @@ def _readable(error: ProtocolError) -> dict[str, Any]:
 
 
 def _served(task: Task, channel: TaskChannel) -> Callable[[], object]:
-    """Serve the call, and return what saves the outcome."""
     try:
         result = run_inline(dispatch(_context(task, channel)))
     except InputRequired as needed:
@@ -325,7 +319,6 @@ def _surely(function: Callable[[], T]) -> T:
 
 
 def server_of(task: Task) -> MCPServer | None:
-    """Return a task's endpoint, if this process has it."""
     return next((server for server in servers() if server.name == task.server), None)
 
 

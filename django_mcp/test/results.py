@@ -336,7 +336,6 @@ def _indented(text: str) -> str:
 
 
 def _difference(expected: Any, found: Any) -> str:
-    """Return a diff as unittest shows it."""
     before, after = (pprint.pformat(value, width=60, sort_dicts=True).splitlines() for value in (expected, found))
     return "\n".join(f"    {line}" for line in difflib.ndiff(before, after) if not line.startswith("?"))
 

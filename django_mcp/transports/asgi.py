@@ -215,7 +215,6 @@ class Edge:
         return read_headers(self._scope["headers"]).get(name.removeprefix("HTTP_").replace("_", "-").lower())
 
     def is_secure(self) -> bool:
-        """Return True if the client used https."""
         return is_secure(self._scope, read_headers(self._scope["headers"]))
 
 

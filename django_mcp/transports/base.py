@@ -57,7 +57,6 @@ class Refusal(Exception):
         self.body = encode_error(None, InvalidRequest(message)) if body is None else body
 
     def answer(self, headers: Headers = ()) -> MCPResponse:
-        """Return the response."""
         kind = ("Content-Type", "application/json")
         return MCPResponse(self.status, self.body, (*headers, *self.headers, kind))
 
@@ -84,7 +83,6 @@ def is_our_host(host: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def is_our_origin(origin: str, host: str, *, secure: bool) -> bool:
-    """Return True for allowed origins and the site's own."""
     return origin in settings.ALLOWED_ORIGINS or is_own_origin(origin, host, secure=secure)
 
 

@@ -183,7 +183,6 @@ class AuthenticatedRequest(NamedTuple):
 
     @property
     def event_headers(self) -> Headers:
-        """The headers of an event stream."""
         return (*self.cors, *EVENT_HEADERS)
 
     async def answer(self, body: bytes, response: ResponseStream) -> MCPResponse:
@@ -220,7 +219,6 @@ class AuthenticatedRequest(NamedTuple):
         return self._with_headers(answer)
 
     def too_large(self) -> MCPResponse:
-        """Return the response to a body that exceeds the limit while being read."""
         return _too_large().answer(self.cors)
 
     def _with_headers(self, answer: MCPResponse) -> MCPResponse:
@@ -315,7 +313,6 @@ class MessagesEndpoint(Endpoint):
 
 
 def events_endpoints(server: MCPServer) -> dict[str, Endpoint]:
-    """Return the HTTP+SSE endpoints by path suffix."""
     return {STREAM: EventsEndpoint(server), MESSAGES: MessagesEndpoint(server)}
 
 

@@ -201,12 +201,10 @@ class BufferedResponse:
 
     @property
     def frames(self) -> Sequence[bytes]:
-        """The frames of the events that are kept."""
         return tuple(self._frames.values())
 
     @property
     def opened(self) -> bool:
-        """True if the response is a stream."""
         return self._count > 0
 
     def send(self, event: Event) -> None:

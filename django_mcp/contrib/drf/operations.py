@@ -74,7 +74,6 @@ class Operation:
 
     @property
     def decorated(self) -> Any:
-        """The handler with its decorators."""
         return getattr(self.view, self.handler)
 
     @property
@@ -93,12 +92,10 @@ class Operation:
 
     @property
     def is_safe(self) -> bool:
-        """True if it is read-only."""
         return self.method == "GET"
 
     @property
     def is_own_handler(self) -> bool:
-        """True if the handler is that of REST framework's mixins and generic views."""
         return str(next(self._written()).__module__).startswith("rest_framework.")
 
     @property
@@ -144,7 +141,6 @@ class Operation:
 
     @property
     def version_variable(self) -> str | None:
-        """The URL variable of the API version."""
         scheme = self.view.versioning_class
         return scheme.version_param if scheme and issubclass(scheme, URLPathVersioning) else None
 

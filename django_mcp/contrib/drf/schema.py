@@ -93,7 +93,6 @@ def column_of(model: Any, path: str) -> Any:
 
 
 def called(model: Any) -> str:
-    """Return the verbose name of a model."""
     return str(model._meta.verbose_name)  # noqa: SLF001 - Django's documented API
 
 
@@ -111,7 +110,6 @@ def from_annotation(annotation: Any) -> Schema | None:
 
 
 def is_taken(field: Field) -> bool:
-    """Return True if callers can set a serializer field."""
     return not field.read_only and not isinstance(field, serializers.HiddenField)
 
 

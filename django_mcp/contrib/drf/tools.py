@@ -301,12 +301,10 @@ class Described:
 
     @cached_property
     def arguments(self) -> APIArguments:
-        """Arguments of the operation."""
         return self._read(self._read_arguments)
 
     @cached_property
     def sent(self) -> list[Place]:
-        """Places of its query parameters and body."""
         return self._read(self._read_sent)
 
     @cached_property
@@ -324,12 +322,10 @@ class Described:
 
     @cached_property
     def addresses_rows(self) -> bool:
-        """True if the body may identify rows by something other than a primary key."""
         return addresses_rows(self._body(self.view))
 
     @cached_property
     def is_serialized(self) -> bool:
-        """True if a serializer reads the body."""
         return isinstance(instance_of(self._request), BaseSerializer)
 
     def with_files(self, body: Any) -> Any:

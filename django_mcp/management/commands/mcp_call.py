@@ -50,7 +50,6 @@ class Aside:
             self.write(f"[{params.get('level', 'info')}{logger}] {params.get('data')}")
 
     def write(self, line: str) -> None:
-        """Print a line."""
         self.clear()
         self._out(f"{line}\n")
 
@@ -349,7 +348,6 @@ class Responder:
 
     @property
     def can_open_pages(self) -> bool:
-        """True if URL elicitation makes sense."""
         return self._is_there or self._yes
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -501,7 +499,6 @@ class Command(BaseCommand):
         self._show(result, options)
 
     def _say(self, text: str) -> None:
-        """Write text to standard error, unstyled and without a line ending."""
         self.stderr.write(text, str, ending="")
         self.stderr.flush()
 

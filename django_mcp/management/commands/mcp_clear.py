@@ -24,7 +24,6 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add options."""
         parser.add_argument("--json", action="store_true", help="print the numbers as a JSON object")
 
     def handle(self, *_: Any, **options: Any) -> None:

@@ -50,7 +50,6 @@ class Command(BaseCommand):
         revoke.add_argument("key", metavar="PREFIX_OR_ID", help="prefix or id, as printed by 'list'")
 
     def handle(self, *_: Any, **options: Any) -> None:
-        """Run the chosen action."""
         {"create": self.create, "list": self.list, "revoke": self.revoke}[options["action"]](options)
 
     def create(self, options: dict[str, Any]) -> None:
@@ -118,7 +117,6 @@ def find_row(given: str) -> APIKey:
 
 
 def _moment(value: datetime.datetime) -> str:
-    """Return a time with its UTC offset, even without ``USE_TZ``."""
     return (timezone.make_aware(value) if timezone.is_naive(value) else value).isoformat()
 
 

@@ -23,7 +23,6 @@ class Command(BaseCommand):
     help = "Delivers due e-mails and webhooks about pending approvals."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add options."""
         parser.add_argument("--forever", action="store_true", help="run until SIGTERM or SIGINT")
 
     def handle(self, *_: Any, **options: Any) -> None:

@@ -23,11 +23,9 @@ class Command(BaseCommand):
         super().run_from_argv(argv)
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add options."""
         parser.add_argument("--user", help="username of the user to call as")
         parser.add_argument("--server", default="default", help="name of the endpoint (default: 'default')")
 
     def handle(self, *_: Any, **options: Any) -> None:
-        """Serve until the client closes its end."""
         server = find_server(options["server"])
         serve(server, caller_of(server, options["user"]), *(self.streams or take_streams()))

@@ -62,7 +62,6 @@ def safe_fields(model: type[models.Model]) -> list[str]:
 
 
 def left_out(model: type[models.Model]) -> list[str]:
-    """Return the names of all other fields and many-to-many relations, without the primary key."""
     shown, sets = safe_fields(model), model._meta.many_to_many  # noqa: SLF001 - Django's documented API
     return [field.name for field in (*_fields(model), *sets) if field.name not in shown and not field.primary_key]
 
@@ -156,7 +155,6 @@ def _tools(name: str, plural: str) -> set[str]:
 
 
 def tool_name(app: AppConfig) -> str:
-    """Return the name of the example tool."""
     return f"describe_{app.label}"
 
 
@@ -251,7 +249,6 @@ class Command(BaseCommand):
     help = "Writes a first mcp.py for an app, with a ModelResource for each model and an example tool."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add options."""
         parser.add_argument("app", metavar="APP", help="label of an installed app, as for makemigrations")
 
     def handle(self, *_: Any, **options: Any) -> None:

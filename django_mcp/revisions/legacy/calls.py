@@ -27,7 +27,6 @@ END = ""
 
 
 def topic(call: Call) -> str:
-    """Return the topic of a call's stream."""
     return f"stream:{call.key}"
 
 
@@ -87,7 +86,6 @@ def renew(running: Sequence[int]) -> None:
 
 
 def is_lost(call: Call) -> bool:
-    """Return True if the lease of a running call has expired."""
     return _lost(call).exists()
 
 

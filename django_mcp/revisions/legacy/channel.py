@@ -194,7 +194,6 @@ class LegacyChannel(QuietChannel):
         self.cancelled = True
 
     def withdraw(self) -> None:
-        """Cancel the call from any thread."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self.cancel)
 
@@ -207,7 +206,6 @@ class LegacyChannel(QuietChannel):
         return super().wants_task(support)
 
     def task_made(self, task: Task) -> Result:
-        """Return a ``CreateTaskResult``."""
         return made(task)
 
     # The lease, while this process runs the call

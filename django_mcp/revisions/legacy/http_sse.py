@@ -53,7 +53,6 @@ class Joined:
         task.add_done_callback(self._tasks.discard)
 
     async def events(self) -> AsyncGenerator[Event, None]:
-        """Yield the messages."""
         while (event := await self._events.get()) is not None:
             yield event
 
@@ -89,7 +88,6 @@ REVISION = LegacyRevision()
 
 
 def topic(session: Session) -> str:
-    """Return the topic of a session's stream."""
     return f"sse:{session.pk}"
 
 

@@ -161,7 +161,6 @@ def end_session(session: Session) -> None:
 
 
 def subscriptions_of(pk: int) -> list[str]:
-    """Return the session's subscribed URIs."""
     return Session.objects.filter(pk=pk).values_list("subscriptions", flat=True).first() or []
 
 
@@ -176,7 +175,6 @@ def forget_subscriptions(pk: int, uris: Collection[str]) -> None:
 
 
 def topic(session: Session) -> str:
-    """Return the topic of events that concern a session."""
     return f"session:{session.pk}"
 
 

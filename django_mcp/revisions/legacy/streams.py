@@ -44,7 +44,6 @@ class _Reader:
             subscription.end()
 
     def replace(self) -> None:
-        """End it for another stream."""
         self._is_replaced = True
         if self._begun is not None:
             loop, subscription = self._begun
@@ -79,7 +78,6 @@ def read_call(call: Call, position: int, mcp_request: MCPRequest, kind: str = ""
 
 
 def is_read(call: Call) -> bool:
-    """Return True if a stream of this process reads the call."""
     return calls.topic(call) in _readers
 
 

@@ -30,7 +30,6 @@ RESULT = "tasks/result"
 
 
 def has_tasks(server: MCPServer, version: str) -> bool:
-    """Return True if clients of *version* can use tasks at this endpoint."""
     return version == VERSION and NAME in server.extensions and database.has_database()
 
 
@@ -46,7 +45,6 @@ def capability(server: MCPServer, version: str, principal: Principal) -> dict[st
 
 
 def with_support(fields: dict[str, Any], server: MCPServer) -> dict[str, Any]:
-    """Return ``tools/list`` with each tool's ``taskSupport``."""
     return {**fields, "tools": [_with_support(tool, server) for tool in fields["tools"]]}
 
 
@@ -115,7 +113,6 @@ def check_made(context: Context, result: Result) -> None:
 
 
 def made(task: Task) -> Result:
-    """Return a ``CreateTaskResult``."""
     words = f"The call continues in the background as task {task.task_id}. The result follows later."
     return Result({"task": shown(task), "_meta": {IMMEDIATE: words}})
 
@@ -168,7 +165,6 @@ def related(task_id: str) -> dict[str, Any]:
 
 
 async def get_task(context: Context, _: Session | None) -> dict[str, Any]:
-    """Handle ``tasks/get``."""
     return shown(await context.runner.sync(partial(found, context, task_id_of(context))))
 
 
@@ -200,7 +196,6 @@ def _is_hidden(context: Context, name: str) -> bool:
 
 
 async def cancel_task(context: Context, _: Session | None) -> dict[str, Any]:
-    """Handle ``tasks/cancel``."""
     return shown(await context.runner.sync(partial(_cancel, context, task_id_of(context))))
 
 

@@ -79,7 +79,6 @@ class ModernChannel(StepChannel):
             self.log_level = asked.log_level
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """Send a notification if the client accepts streams."""
         if self.mcp_request.response.takes_events:
             self.mcp_request.response.send(Event(notification(method, params), is_optional=True))
 
@@ -193,7 +192,6 @@ class ModernRevision:
 
 
 async def _ask(context: Context, channel: ModernChannel, params: Mapping[str, Any], needed: InputRequired) -> Result:
-    """Return the questions with the state that continues the call."""
     if channel.has_steps or channel.dialogue.round:  # before the state is sent
         await context.runner.sync(partial(once.extend, channel.dialogue.id))
     state = seal(context, params)
@@ -251,7 +249,6 @@ async def resume(context: Context) -> None:
 
 
 def is_repeatable(context: Context) -> bool:
-    """Return True if the call may run again with the same answers."""
     tool = called_tool(context.server, context.params)
     return context.method != "tools/call" or tool is None or tool.is_repeatable
 

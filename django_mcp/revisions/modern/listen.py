@@ -128,7 +128,6 @@ class Listening(ParkedStream):
         return said if tasks is None else [*said, *self._states(await tasks.told(entries))]
 
     def part(self) -> Sequence[Event]:
-        """Return the response to the request."""
         own = {**self._meta, envelope.SERVER_INFO: self._server.implementation}
         return [Event(encode_result(self._request_id, {"resultType": "complete", "_meta": own}))]
 
@@ -188,11 +187,9 @@ class TaskSubscriptionFilter:
         return entry.topic in self.topics and "message" not in json.loads(entry.data)
 
     async def now(self) -> list[dict[str, Any]]:
-        """Return the state of all tasks."""
         return self._new(await self._look(self.task_ids))
 
     async def told(self, entries: Iterable[Entry]) -> list[dict[str, Any]]:
-        """Return the state of tasks with new entries, each once."""
         changed = dict.fromkeys(self.topics[entry.topic] for entry in entries if entry.topic in self.topics)
         return self._new(await self._look(list(changed))) if changed else []
 
