@@ -98,7 +98,7 @@ def withdraw(why: str, *wanted: Q, **of: Any) -> int:
     """
     now = timezone.now()
     with database.atomic():
-        number = sum(expire(each, why) for each in Approval.objects.filter(*wanted, **of, state__in=LIVE))
+        number = sum(expire(approval, why) for approval in Approval.objects.filter(*wanted, **of, state__in=LIVE))
         rules = AutoApprovalRule.objects.filter(*wanted, **of, revoked=None, expires__gt=now)
         rules.exclude(remaining=0).update(revoked=now)
     return number
@@ -107,7 +107,7 @@ def withdraw(why: str, *wanted: Q, **of: Any) -> int:
 def withdraw_writing(why: str, **of: Any) -> int:
     """``withdraw``, but only for tools that change something, as far as this process knows."""
     rows = Approval.objects.filter(**of, state__in=LIVE), AutoApprovalRule.objects.filter(**of, revoked=None)
-    asked = {which for each in rows for which in each.order_by().values_list("server", "tool").distinct()}
+    asked = {which for kind in rows for which in kind.order_by().values_list("server", "tool").distinct()}
     reading = {(server.name, key) for server in every_server() for key, tool in server.tools.items() if tool.read_only}
     wanted = Q(pk=None)
     for server, tool in asked - reading:
@@ -121,7 +121,7 @@ def is_withdrawn(approval: Approval) -> bool:
 
 def expire_all() -> int:
     due = Approval.objects.filter(state__in=LIVE, expires__lte=timezone.now())
-    return sum(expire(each) for each in due[:1000])
+    return sum(expire(approval) for approval in due[:1000])
 
 
 # Creation

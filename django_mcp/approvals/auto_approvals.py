@@ -69,8 +69,8 @@ def find(context: Context, tool: Tool, parts: Mapping[str, str], version: str) -
     rows = list(found.select_related("created_by").order_by("pk")[:100])
     if not rows:
         return None
-    fitting = (each for each in rows if each.pattern.items() <= parts.items())
-    return next((each for each in fitting if may_approve(each.created_by, context.server.name)), None)
+    fitting = (rule for rule in rows if rule.pattern.items() <= parts.items())
+    return next((rule for rule in fitting if may_approve(rule.created_by, context.server.name)), None)
 
 
 def _good() -> Any:

@@ -52,10 +52,10 @@ def check_webhook() -> Iterator[CheckMessage]:
 
 def check_addresses() -> Iterator[CheckMessage]:
     """Check the addresses of ``APPROVAL_EMAILS``."""
-    for each in conf.settings.APPROVAL_EMAILS:
-        if each != APPROVERS and not _is_address(each):
+    for address in conf.settings.APPROVAL_EMAILS:
+        if address != APPROVERS and not _is_address(address):
             yield Error(
-                _("%(each)r in DJANGO_MCP['APPROVAL_EMAILS'] is not a valid e-mail address.") % {"each": each},
+                _("%(each)r in DJANGO_MCP['APPROVAL_EMAILS'] is not a valid e-mail address.") % {"each": address},
                 hint=_("List bare addresses without display names, or 'approvers' for all users who may approve."),
                 id="django_mcp.E033",
             )
@@ -91,7 +91,7 @@ def check_transport() -> Iterator[CheckMessage]:
         )
     if conf.settings.APPROVAL_EMAILS:
         setting, backend = _mail_backend()
-        if backend in {f"django.core.mail.backends.{each}.EmailBackend" for each in TO_NOBODY}:
+        if backend in {f"django.core.mail.backends.{name}.EmailBackend" for name in TO_NOBODY}:
             yield Warning(
                 _("DJANGO_MCP['APPROVAL_EMAILS'] is set, but %(setting)s is %(backend)r, which delivers no mail.")
                 % {"setting": setting, "backend": backend},
@@ -138,7 +138,7 @@ def _is_address(address: Any) -> bool:
 
 def _can_tell() -> bool:
     try:
-        return any(hasattr(each, "with_perm") for each in get_backends())
+        return any(hasattr(backend, "with_perm") for backend in get_backends())
     except Exception:  # noqa: BLE001 - a backend that cannot be made is found at the first login
         return True
 

@@ -181,7 +181,7 @@ def why_over(approval: Approval) -> str:
         if key is None or key_state(key) is not KeyState.ACTIVE:
             return _("The API key is no longer valid.")
         is_limited = key.read_only
-    server = next((each for each in every_server() if each.name == approval.server), None)
+    server = next((endpoint for endpoint in every_server() if endpoint.name == approval.server), None)
     tool = None if server is None else server.tools.get(approval.tool)
     if server is None or tool is None or tool.find_failure() is not None:
         return ""  # this process may not serve it

@@ -57,7 +57,7 @@ def digest(context: Context, tool: Tool, keywords: Mapping[str, Any], rows: Mode
 def _given(tool: Tool, keywords: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the arguments of a form, view or API tool, which parses dates and numbers in the call's language."""
     given = keywords.get(GIVEN)
-    is_made = isinstance(given, Mapping) and all(each.name != GIVEN for each in tool.function.parameters)
+    is_made = isinstance(given, Mapping) and all(parameter.name != GIVEN for parameter in tool.function.parameters)
     return given if is_made else None
 
 
@@ -164,7 +164,7 @@ def _exactly(value: decimal.Decimal) -> Any:
 def _form_of_many(value: Any) -> Any:
     match value:
         case Mapping():
-            return ["dict", sorted(([_form(key), _form(each)] for key, each in value.items()), key=_text)]
+            return ["dict", sorted(([_form(key), _form(entry)] for key, entry in value.items()), key=_text)]
         case list() | tuple():
             return ["list", *map(_form, value)]
         case set() | frozenset():
@@ -172,7 +172,7 @@ def _form_of_many(value: Any) -> Any:
         case BaseModel():
             return _form_of_model(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         return ["object", _name(value), _form(fields)]
     raise _NoForm
 

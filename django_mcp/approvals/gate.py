@@ -49,7 +49,7 @@ def is_still_there(context: Context, since: int) -> bool:
     principal = refresh_principal(context.principal, context.server)
     if principal is None or (principal.expires is not None and principal.expires <= timezone.now()):
         return False
-    if any(each.data == publish.REVOKED for each in event_store.after(since, publish.topics_of(principal))):
+    if any(entry.data == publish.REVOKED for entry in event_store.after(since, publish.topics_of(principal))):
         return False
     context.principal = principal
     if policy_cache.is_due:

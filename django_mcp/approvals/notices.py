@@ -51,7 +51,7 @@ def may_approve(user: Any, server: str) -> bool:
     """
     if not user.has_perm(APPROVE):
         return False
-    test = next((each.can_approve for each in every_server() if each.name == server), None)
+    test = next((endpoint.can_approve for endpoint in every_server() if endpoint.name == server), None)
     try:
         return test is None or bool(test(user))
     except Exception:
@@ -333,12 +333,12 @@ def _spread(notice: Notice) -> None:
     addresses = approvers(notice.approval)
     if not addresses:
         raise _Undelivered("No user who may approve this call has an e-mail address.")
-    told = {each.casefold() for each in notice.approval.notices.values_list("target", flat=True)}
-    new = [each for each in addresses if each.casefold() not in told]
+    told = {target.casefold() for target in notice.approval.notices.values_list("target", flat=True)}
+    new = [address for address in addresses if address.casefold() not in told]
     with database.atomic():
         now = timezone.now()
         Notice.objects.bulk_create(
-            Notice(approval=notice.approval, kind=EMAIL, target=each, next_attempt=now) for each in new
+            Notice(approval=notice.approval, kind=EMAIL, target=address, next_attempt=now) for address in new
         )
         _only(notice).delete()
 
@@ -449,8 +449,8 @@ def wake() -> None:
 
 
 def _targets() -> list[tuple[str, str]]:
-    addresses = {each.casefold(): each for each in settings.APPROVAL_EMAILS}
-    found = [(EMAIL, each) for each in addresses.values()]
+    addresses = {address.casefold(): address for address in settings.APPROVAL_EMAILS}
+    found = [(EMAIL, address) for address in addresses.values()]
     if settings.APPROVAL_WEBHOOK:
         found.append((WEBHOOK, _host(settings.APPROVAL_WEBHOOK)))
     return found

@@ -80,8 +80,8 @@ def _without_secrets(plain: Any, tool: Tool) -> tuple[Any, bool]:
             copied, withheld = declared(tool, plain, longest=None, whole=None)
             return copied, CUT not in withheld.values()
         case list():
-            pairs = [_without_secrets(each, tool) for each in plain]
-            return [each for each, _ in pairs], all(is_shown for _, is_shown in pairs)
+            pairs = [_without_secrets(part, tool) for part in plain]
+            return [shown for shown, _ in pairs], all(is_shown for _, is_shown in pairs)
     return plain, True
 
 
@@ -103,10 +103,10 @@ def _shorter(value: Any, characters: int, entries: int) -> Any:
             return _cut(value, characters)
         case list():
             rest = len(value) - entries
-            kept = [_shorter(each, characters, entries) for each in value[:entries]]
+            kept = [_shorter(entry, characters, entries) for entry in value[:entries]]
             return [*kept, f"… ({rest} more)"] if rest > 0 else kept
         case dict():
-            return {key: _shorter(each, characters, entries) for key, each in value.items()}
+            return {key: _shorter(entry, characters, entries) for key, entry in value.items()}
     return value
 
 
@@ -163,9 +163,9 @@ def state_shown(value: Any) -> Any:
     """
     match value:
         case {"verb": "update" | "delete", "changes": list() as changes}:
-            told = [_before(each) for each in changes if not (isinstance(each, dict) and each.get("computed"))]
+            told = [_before(change) for change in changes if not (isinstance(change, dict) and change.get("computed"))]
             also = value.get("also")
-            counts = [each.get("count") if isinstance(each, dict) else each for each in also] if also else also
+            counts = [entry.get("count") if isinstance(entry, dict) else entry for entry in also] if also else also
             return {"changes": told, "also": counts}
         case {"text": str()}:  # too long for its structure
             return value
@@ -202,7 +202,9 @@ def _arguments(function: Function, context: Context, keywords: Mapping[str, Any]
     # Arguments that the signature does not validate, such as a form's, are passed as sent.
     known = {**(context.params.get("arguments") or {}), **keywords}
     # A copy: the preview must not change the arguments of the call.
-    given = {each.name: _copied(known[each.name]) for each in function.parameters if each.name in known}
+    given = {
+        parameter.name: _copied(known[parameter.name]) for parameter in function.parameters if parameter.name in known
+    }
     return given if function.context is None else {**given, function.context: context}
 
 
@@ -218,9 +220,9 @@ async def _run(function: Function, context: Context, tool: Tool, keywords: Mappi
 def _copied(value: Any) -> Any:
     match value:
         case dict():
-            return {key: _copied(each) for key, each in value.items()}
+            return {key: _copied(entry) for key, entry in value.items()}
         case list():
-            return [_copied(each) for each in value]
+            return [_copied(entry) for entry in value]
         case set():
             return set(value)
     return value
@@ -259,7 +261,7 @@ def _quiet(context: Context) -> Context:
     quiet = copy.copy(context)
     quiet.channel = PreviewChannel(context.channel)
     # A client that shows apps gets the errors of a form in its page.
-    quiet.capabilities = {name: each for name, each in context.capabilities.items() if name == "extensions"}
+    quiet.capabilities = {name: declared for name, declared in context.capabilities.items() if name == "extensions"}
     quiet.transaction, quiet.grant = None, None
     quiet._seen = Counter()  # noqa: SLF001 - of the same package; the counts belong to the tool
     return quiet

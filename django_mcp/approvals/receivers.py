@@ -68,7 +68,7 @@ def _on_client_saved(instance: ClientPolicy, raw: bool = False, **_more: Any) ->
     if instance.blocked:
         _withdraw(_("The client was blocked."), client_id=instance.client_id)
     elif instance.tools is not None:
-        chosen = (each.partition(".") for each in instance.tools)
+        chosen = (key.partition(".") for key in instance.tools)
         others = ~Q(pk=None)
         for server, _dot, tool in chosen:
             others &= ~Q(server=server, tool=tool)

@@ -97,7 +97,7 @@ def which_of(stored: Iterable[str] | None) -> set[Which] | None:
     """Return the tools of ``ClientPolicy.tools``, or None for no limit."""
     if stored is None:
         return None
-    return {(server, tool) for server, _dot, tool in (each.partition(".") for each in stored)}
+    return {(server, tool) for server, _dot, tool in (key.partition(".") for key in stored)}
 
 
 def limit(client_id: str, tools: Iterable[Which] | None) -> None:
@@ -155,7 +155,7 @@ def unknown_clients(client_ids: Iterable[str]) -> set[str]:
 
     Clients that are registered elsewhere are known by their logged requests.
     """
-    unknown = {each for each in client_ids if each}
+    unknown = {client_id for client_id in client_ids if client_id}
     if unknown and has_toolkit():
         from django_mcp.auth.toolkit import get_application_model  # noqa: PLC0415 - where it is installed
 
@@ -169,8 +169,8 @@ def unknown_clients(client_ids: Iterable[str]) -> set[str]:
 
 def may_register_elsewhere() -> bool:
     """Return True if clients of an endpoint may be registered with an issuer of JWTs or by the site's own code."""
-    found = (each for server in every_server() for each in authenticators(server))
-    return any(type(each).__module__ not in WITHOUT_OTHER_CLIENTS for each in found)
+    found = (authenticator for server in every_server() for authenticator in authenticators(server))
+    return any(type(authenticator).__module__ not in WITHOUT_OTHER_CLIENTS for authenticator in found)
 
 
 WITHOUT_OTHER_CLIENTS = {f"django_mcp.auth.{name}" for name in ("api_keys", "base", "oauth", "session")}
@@ -206,7 +206,10 @@ def find_unmatched(server: MCPServer) -> list[str]:
         if row.tool not in server.tools or row.pk in problems
     ]
     unknown = unknown_clients(ClientPolicy.objects.values_list("client_id", flat=True))
-    return [*of_tools, *(f"the policy of the client {each}: no client has this id" for each in sorted(unknown))]
+    return [
+        *of_tools,
+        *(f"the policy of the client {client_id}: no client has this id" for client_id in sorted(unknown)),
+    ]
 
 
 def _limits_changed() -> None:
@@ -264,7 +267,7 @@ def known(tool: Tool) -> Known:
 
 def tools_of(server: MCPServer) -> Iterator[Tool]:
     """Yield the tools that have a policy; the tools of tool search have none."""
-    return (each for each in server.tools.values() if each.kind == "tool")
+    return (tool for tool in server.tools.values() if tool.kind == "tool")
 
 
 def accepted() -> Mapping[tuple[str, str], str]:
@@ -398,7 +401,7 @@ def policies_of(server: MCPServer, stored: Stored, held: Collection[Which] = ())
     """Return the policies of an endpoint; *held* are tools that are blocked because their definition changed."""
     rules = {tool.key: _rules(server, tool.key, stored, held) for tool in tools_of(server)}
     limits = {client_id: _limit(server, client_id, tools) for client_id, tools in stored.limits.items()}
-    return Policies({key: each for key, each in rules.items() if _is_worth_noting(each)}, limits)
+    return Policies({key: rule for key, rule in rules.items() if _is_worth_noting(rule)}, limits)
 
 
 def _limit(server: MCPServer, client_id: str, tools: Iterable[Which]) -> Limit:
@@ -410,13 +413,13 @@ def _rules(server: MCPServer, key: str, stored: Stored, held: Collection[Which])
     if (server.name, key) in held:
         return [HELD]
     rules = list(stored.rules.get((server.name, key), ()))
-    if not any(each.is_for_everybody for each in rules):
+    if not any(rule.is_for_everybody for rule in rules):
         rules.append(default_rule(server.tools[key]))
     return rules
 
 
 def _is_worth_noting(rules: Iterable[Rule]) -> bool:
-    return any(each.decision is not Decision.ALLOW or not each.is_for_everybody for each in rules)
+    return any(rule.decision is not Decision.ALLOW or not rule.is_for_everybody for rule in rules)
 
 
 def start() -> None:

@@ -18,7 +18,7 @@ def counted(number: int, one: str, many: str) -> str:
 
 def find_server(name: str) -> MCPServer:
     """Return the endpoint with this name."""
-    found = {each.name: each for each in servers()}
+    found = {server.name: server for server in servers()}
     if name not in found:
         raise CommandError(f"There is no endpoint {name!r}; --server takes one of {', '.join(sorted(found))}.")
     return found[name]
@@ -46,7 +46,7 @@ def find_user(name: str, option: str = "--user") -> Any:
 def _by_email(model: Any, address: str) -> list[Any]:
     """Return the users with this e-mail address. A site's own user model may keep addresses elsewhere."""
     column = model.get_email_field_name()
-    if not address or column not in {each.name for each in model._meta.concrete_fields}:  # noqa: SLF001 - documented API
+    if not address or column not in {field.name for field in model._meta.concrete_fields}:  # noqa: SLF001 - documented API
         return []
     return list(model._default_manager.filter(**{f"{column}__iexact": address})[:100])  # noqa: SLF001 - documented API
 
@@ -61,9 +61,9 @@ def find_principal(name: str, option: str = "--user") -> Principal:
 
 def everybody(server: MCPServer, option: str = "--user") -> Principal:
     """Return the anonymous caller of a public endpoint. *option* is named in errors."""
-    for each in authenticators(server):
-        if isinstance(each, AllowAny):
-            return each.everybody
+    for authenticator in authenticators(server):
+        if isinstance(authenticator, AllowAny):
+            return authenticator.everybody
     raise CommandError(f"The endpoint {server.name!r} requires a user: use {option} USERNAME.")
 
 

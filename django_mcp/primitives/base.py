@@ -64,8 +64,8 @@ def _hint(name: str, known: Sequence[str]) -> str:
 
 
 def _taken(takers: Iterable[Callable[..., Any]]) -> set[str]:
-    parameters = [each for taker in takers for each in inspect.signature(taker).parameters.values()]
-    return {each.name for each in parameters if each.kind is each.KEYWORD_ONLY} - INTERNAL
+    parameters = [parameter for taker in takers for parameter in inspect.signature(taker).parameters.values()]
+    return {parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY} - INTERNAL
 
 
 NO_RATE = gettext_noop("%(rate)r is not a rate. Use a number and s, m, h or d, such as '60/m' for 60 calls per minute.")
@@ -148,7 +148,7 @@ def phrase(template: str, words: Any, *, lower: bool = False) -> str:
 def _within_sentence(words: str) -> str:
     """Return a title without the capitals of a title: ``IP addresses``, ``own events``, ``hotels in Paris``."""
     first, *others = words.split(" ")
-    if others and all(each[:1].isupper() for each in others):  # each word has one
+    if others and all(other[:1].isupper() for other in others):  # each word has one
         return " ".join(map(_lowered, (first, *others)))
     return " ".join((_lowered(first), *others))
 
@@ -177,9 +177,9 @@ def translated(value: Any) -> Any:
     """Return a copy of *value* in the current language."""
     match value:
         case dict():
-            return {translated(key): translated(each) for key, each in value.items()}
+            return {translated(key): translated(entry) for key, entry in value.items()}
         case list() | tuple() | set() | frozenset():
-            return [translated(each) for each in value]
+            return [translated(entry) for entry in value]
         case Promise():
             return str(value)
     return value
@@ -240,7 +240,7 @@ class Primitive:
         self.name = _joined(namespace, name or self.function.name)
         self.key = self.name
         if unknown:
-            check_options(self.label, unknown, *(each.__init__ for each in type(self).__mro__))  # type: ignore[misc]
+            check_options(self.label, unknown, *(base.__init__ for base in type(self).__mro__))  # type: ignore[misc]
         self.description = _cleaned(description) if description else self.function.description
         self.permissions = self._read_permissions(permission)
         self.groups = frozenset(self._listed("groups", groups))
@@ -270,9 +270,9 @@ class Primitive:
 
     def _read_permissions(self, permission: str | Sequence[str] | None) -> tuple[str, ...]:
         permissions = () if permission is None else (permission,) if isinstance(permission, str) else tuple(permission)
-        for each in permissions:
-            if each.count(".") != 1:
-                msg = f"{self.label}: permission {each!r} must have the form 'app_label.codename'."
+        for name in permissions:
+            if name.count(".") != 1:
+                msg = f"{self.label}: permission {name!r} must have the form 'app_label.codename'."
                 raise ImproperlyConfigured(msg)
         return permissions
 

@@ -68,21 +68,23 @@ def portable(schema: Any) -> Any:
 
 def _portable(schema: Any, definitions: Mapping[str, Any]) -> Any:
     if isinstance(schema, list):
-        return [_portable(each, definitions) for each in schema]
+        return [_portable(part, definitions) for part in schema]
     if not isinstance(schema, dict):
         return schema
     name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
     if name in definitions and not _contains_itself(name, definitions):
-        beside = {key: each for key, each in schema.items() if key != "$ref"}
+        beside = {key: value for key, value in schema.items() if key != "$ref"}
         # The title is a class name.
-        named = {key: each for key, each in definitions[name].items() if (key, each) != ("title", name)}
+        named = {
+            key: definition for key, definition in definitions[name].items() if (key, definition) != ("title", name)
+        }
         return {**_portable(named, definitions), **_portable(beside, definitions)}
     found: Schema = {}
     for key, value in schema.items():
         if key in DATA:
             found[key] = value
         elif key in NAMED and isinstance(value, dict):
-            found[key] = {each: _portable(part, definitions) for each, part in value.items()}
+            found[key] = {name: _portable(part, definitions) for name, part in value.items()}
         elif not _is_special(key, value):
             found[key] = _portable(value, definitions)
     if found.get("type") == "array" and "items" not in found:
@@ -96,9 +98,9 @@ def _is_special(key: str, value: Any) -> bool:
 
 def _any_of(schemas: Sequence[Schema]) -> Schema:
     parts: list[Schema] = []
-    for each in schemas:
-        if each not in parts:
-            parts.append(each)
+    for part in schemas:
+        if part not in parts:
+            parts.append(part)
     return parts[0] if len(parts) == 1 else {"anyOf": parts} if parts else {}
 
 
@@ -118,8 +120,8 @@ def _contains_itself(name: str, definitions: Mapping[str, Any]) -> bool:
 def _references(schema: Any) -> set[str]:
     if isinstance(schema, dict):
         own = {schema["$ref"].rpartition("/")[2]} if isinstance(schema.get("$ref"), str) else set()
-        return own.union(*(_references(each) for each in schema.values()))
-    return set().union(*(_references(each) for each in schema)) if isinstance(schema, list) else set()
+        return own.union(*(_references(part) for part in schema.values()))
+    return set().union(*(_references(part) for part in schema)) if isinstance(schema, list) else set()
 
 
 _OF_NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
@@ -168,7 +170,7 @@ def for_arguments(schema: Mapping[str, Any]) -> Schema:
 def _rebuilt(schema: Any, change: Callable[[Schema], Schema]) -> Any:
     """Return *schema* with *change* applied to every schema inside, innermost first, and to itself."""
     if isinstance(schema, list):
-        return [_rebuilt(each, change) for each in schema]
+        return [_rebuilt(part, change) for part in schema]
     if not isinstance(schema, dict):
         return schema
     found: Schema = {}
@@ -189,7 +191,7 @@ def _split_types(schema: Schema) -> Schema:
         return schema
     own = {kind: {key: schema[key] for key in _OF_TYPE.get(kind, ()) if key in schema} for kind in kinds}
     shared = {
-        key: value for key, value in schema.items() if key != "type" and all(key not in each for each in own.values())
+        key: value for key, value in schema.items() if key != "type" and all(key not in part for part in own.values())
     }
     return {"anyOf": [{"type": kind, **keywords} for kind, keywords in own.items()], **shared}
 
@@ -285,7 +287,7 @@ def _with_values(description: Any, values: Sequence[Any], *, is_only: bool) -> A
 def _naming(description: str, shown: str, words: str) -> str:
     """Add *words* to a description, unless it has all values already, as labels do: ``1: Low; 2: High``."""
     description = str(description)
-    if all(re.search(rf"(?<![\w.]){re.escape(each)}(?![\w]|\.\d)", description) for each in shown.split("\n")):
+    if all(re.search(rf"(?<![\w.]){re.escape(word)}(?![\w]|\.\d)", description) for word in shown.split("\n")):
         return description
     return f"{description} {words}".strip()
 
@@ -346,13 +348,13 @@ def _strict_formats(schema: Mapping[str, Any]) -> Iterator[str]:
 
 def _large_integers(schema: Mapping[str, Any]) -> bool:
     values = [*schema.get("enum", ()), *(schema[key] for key in ("const", "minimum", "maximum") if key in schema)]
-    return any(isinstance(each, int) and abs(each) > LARGEST for each in values)
+    return any(isinstance(member, int) and abs(member) > LARGEST for member in values)
 
 
 def _other_values(schema: Mapping[str, Any]) -> Iterator[str]:
-    values = [each for each in schema.get("enum", ()) if not isinstance(each, str) or not each]
+    values = [member for member in schema.get("enum", ()) if not isinstance(member, str) or not member]
     if values:
-        yield ", ".join("null" if each is None else repr(each) for each in values[:3])
+        yield ", ".join("null" if member is None else repr(member) for member in values[:3])
 
 
 def _invalid_names(schema: Mapping[str, Any]) -> Iterator[str]:
@@ -540,7 +542,7 @@ def problems(definition: Mapping[str, Any]) -> Iterator[str]:
             continue
         is_input = key == "inputSchema"
         found = [*_problems_at_top(schema, is_input=is_input), *_problems(schema, (), is_input=is_input)]
-        yield from (f"{key}: {each}" for each in dict.fromkeys(found))
+        yield from (f"{key}: {text}" for text in dict.fromkeys(found))
 
 
 def _sentence(limit_id: str, detail: str | None = None) -> str:
@@ -558,22 +560,22 @@ def _problems(schema: Any, where: tuple[str, ...], *, is_input: bool) -> Iterato
     if not isinstance(schema, Mapping):
         return
     place = ".".join(where) or _("the top level")
-    yield from (f"{place}: {each}" for each in _problems_here(schema, is_root=not where, is_input=is_input))
+    yield from (f"{place}: {problem}" for problem in _problems_here(schema, is_root=not where, is_input=is_input))
     for key, value in schema.items():
         if key in DATA:
             continue
         if key in NAMED and isinstance(value, Mapping):
-            for name, each in value.items():
-                yield from _problems({} if each is True else each, (*where, str(name)), is_input=is_input)
-        for each in (
+            for name, part in value.items():
+                yield from _problems({} if part is True else part, (*where, str(name)), is_input=is_input)
+        for part in (
             value
             if isinstance(value, list)
             else [value] * (key not in NAMED and (key, value) != ("additionalProperties", {}))
         ):
             if key == "items":
-                yield from _problems({} if each is True else each, (*where, "items"), is_input=is_input)
+                yield from _problems({} if part is True else part, (*where, "items"), is_input=is_input)
             else:
-                yield from _problems(each, where, is_input=is_input)
+                yield from _problems(part, where, is_input=is_input)
 
 
 def _problems_here(schema: Mapping[str, Any], *, is_root: bool, is_input: bool) -> Iterator[str]:

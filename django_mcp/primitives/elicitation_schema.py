@@ -84,7 +84,7 @@ def options_of(schema: Mapping[str, Any]) -> list[str] | None:
     """Return the strings to choose from, or None."""
     within = schema.get("items", schema)
     titled = within.get("oneOf", within.get("anyOf"))
-    return within.get("enum") if titled is None else [each["const"] for each in titled]
+    return within.get("enum") if titled is None else [option["const"] for option in titled]
 
 
 def check_property(name: str, schema: Any, label: str) -> None:
@@ -396,9 +396,9 @@ class _WrittenForm:
         self.schema, required = schema, schema.get("required", [])
         self.names = set(schema["properties"])
         fields: dict[str, Any] = {}
-        for name, each in schema["properties"].items():
-            check_property(name, each, label)
-            kind = answer_type(each)
+        for name, field in schema["properties"].items():
+            check_property(name, field, label)
+            kind = answer_type(field)
             fields[name] = Required[kind] if name in required else NotRequired[kind]
         self._adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(typed_dict("content", fields))
 

@@ -30,9 +30,9 @@ def replaced(annotation: Any, change: Callable[[Any], Any]) -> Any:
     if origin is Annotated:
         return Annotated[(replaced(arguments[0], change), *arguments[1:])]
     if is_union(annotation):
-        return typing.Union[tuple(replaced(each, change) for each in arguments)]  # noqa: UP007 - made at run time
+        return typing.Union[tuple(replaced(argument, change) for argument in arguments)]  # noqa: UP007 - made at run time
     if origin in COLLECTIONS | MAPPINGS and arguments:
-        return origin[tuple(replaced(each, change) for each in arguments)]
+        return origin[tuple(replaced(argument, change) for argument in arguments)]
     return annotation
 
 
@@ -42,8 +42,8 @@ def leaves(annotation: Any) -> Iterator[Any]:
     if origin is Annotated:
         yield from leaves(arguments[0])
     elif arguments and (is_union(annotation) or origin in COLLECTIONS):
-        for each in arguments:
-            yield from leaves(each)
+        for argument in arguments:
+            yield from leaves(argument)
     else:
         yield annotation
 
@@ -51,8 +51,8 @@ def leaves(annotation: Any) -> Iterator[Any]:
 def parts(annotation: Any) -> Iterator[Any]:
     """Yield an annotation and everything in its brackets."""
     yield annotation
-    for each in typing.get_args(annotation):
-        yield from parts(each)
+    for argument in typing.get_args(annotation):
+        yield from parts(argument)
 
 
 def is_union(annotation: Any) -> bool:
@@ -198,7 +198,11 @@ class Function(NamedTuple):
 
     def own(self, keywords: dict[str, Any]) -> dict[str, Any]:
         """Return *keywords* without ``HIDDEN_CONTEXT`` if the function does not take the context."""
-        return keywords if self.context else {name: each for name, each in keywords.items() if name != HIDDEN_CONTEXT}
+        return (
+            keywords
+            if self.context
+            else {name: keyword for name, keyword in keywords.items() if name != HIDDEN_CONTEXT}
+        )
 
 
 def is_field(value: Any) -> bool:

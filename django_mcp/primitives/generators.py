@@ -84,15 +84,15 @@ def _shape(returns: Any) -> tuple[bool, Any]:
         return False, EMPTY
     if typing.get_origin(returns) is Generator and len(arguments) == 3 and arguments[2] not in (None, type(None), Any):  # noqa: PLR2004 - yield, send, return
         return False, arguments[2]
-    kinds = [each for each in typing.get_args(arguments[0]) or arguments[:1] if each is not Progress]
+    kinds = [argument for argument in typing.get_args(arguments[0]) or arguments[:1] if argument is not Progress]
     row = arguments[0] if not is_union(arguments[0]) else typing.Union[tuple(kinds)] if kinds else None  # noqa: UP007
-    if not kinds or row in (Any, object, None, type(None)) or all(_is_content(each) for each in kinds):
+    if not kinds or row in (Any, object, None, type(None)) or all(_is_content(kind) for kind in kinds):
         return False, EMPTY
     return True, list[row]  # type: ignore[valid-type] # made at run time
 
 
 def _names_progress(returns: Any) -> bool:
-    return any(leaf is Progress for each in typing.get_args(returns)[:1] for leaf in leaves(each))
+    return any(leaf is Progress for argument in typing.get_args(returns)[:1] for leaf in leaves(argument))
 
 
 def _is_content(kind: Any) -> bool:
@@ -148,14 +148,14 @@ class _Pieces:
         if self._rows:
             return self._kept
         if value is None:
-            are_blocks = all(isinstance(each, str) or is_block(each) for each in self._kept)
-            return [_shown(each) for each in self._kept] if are_blocks and self._kept else self._kept or None
+            are_blocks = all(isinstance(part, str) or is_block(part) for part in self._kept)
+            return [_shown(part) for part in self._kept] if are_blocks and self._kept else self._kept or None
         if isinstance(value, ToolResult):
             content = [*map(_shown, self._kept), *value.content]
             return ToolResult(value.structured, text=value.text, content=content, meta=value.meta)
         if isinstance(value, str) or is_block(value):
             return [*map(_shown, self._kept), _shown(value)]
-        return ToolResult(value, content=[_shown(each) for each in self._kept])
+        return ToolResult(value, content=[_shown(part) for part in self._kept])
 
 
 def _shown(piece: Any) -> Any:

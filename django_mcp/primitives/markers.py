@@ -95,10 +95,10 @@ def _inlined(schema: dict[str, Any], handler: Any) -> dict[str, Any]:
 def without_null_defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return an ``inputSchema`` without defaults of null that their type does not allow."""
     properties = {
-        name: {key: value for key, value in each.items() if (key, value) != ("default", None)}
-        if KEY in each or not takes_null(each, schema)
-        else each
-        for name, each in schema["properties"].items()
+        name: {key: value for key, value in part.items() if (key, value) != ("default", None)}
+        if KEY in part or not takes_null(part, schema)
+        else part
+        for name, part in schema["properties"].items()
     }
     return {**schema, "properties": properties}
 
@@ -127,11 +127,11 @@ def _positions(schema: Any, where: tuple[str, ...]) -> Iterator[tuple[tuple[str,
     yield where, schema
     for key, value in schema.items():
         if key in _NAMED and isinstance(value, Mapping):
-            for name, each in value.items():
-                yield from _positions(each, (*where, key, name))
+            for name, part in value.items():
+                yield from _positions(part, (*where, key, name))
         elif isinstance(value, list) and key not in _DATA:
-            for index, each in enumerate(value):
-                yield from _positions(each, (*where, key, str(index)))
+            for index, part in enumerate(value):
+                yield from _positions(part, (*where, key, str(index)))
         elif key not in _DATA:
             yield from _positions(value, (*where, key))
 
@@ -193,13 +193,13 @@ def is_secret(schemas: Schemas, root: Mapping[str, Any]) -> bool:
 
 
 def declares(schemas: Schemas, name: str, root: Mapping[str, Any]) -> bool:
-    listed = (each.get("properties") for each in _same_place(schemas, root))
-    return any(isinstance(each, Mapping) and name in each for each in listed)
+    listed = (form.get("properties") for form in _same_place(schemas, root))
+    return any(isinstance(names, Mapping) and name in names for names in listed)
 
 
 def below(schemas: Schemas, key: str | int, root: Mapping[str, Any]) -> Schemas:
     """Return the schemas of the property or item *key*; references point into *root*."""
-    return tuple(each for schema in _same_place(schemas, root) for each in _steps(schema, key))
+    return tuple(step for schema in _same_place(schemas, root) for step in _steps(schema, key))
 
 
 def _is_marked(schema: Mapping[str, Any]) -> bool:
@@ -207,7 +207,7 @@ def _is_marked(schema: Mapping[str, Any]) -> bool:
 
 
 def _same_place(schemas: Iterable[Any], root: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    waiting, seen = [each for each in schemas if isinstance(each, Mapping)], 0
+    waiting, seen = [part for part in schemas if isinstance(part, Mapping)], 0
     while waiting and seen < MAX_STEPS:
         schema, seen = waiting.pop(), seen + 1
         yield schema
@@ -215,7 +215,7 @@ def _same_place(schemas: Iterable[Any], root: Mapping[str, Any]) -> Iterator[Map
             waiting.append(target)
         for keyword in _SAME_PLACE:
             if isinstance(parts := schema.get(keyword), list):
-                waiting += [each for each in parts if isinstance(each, Mapping)]
+                waiting += [part for part in parts if isinstance(part, Mapping)]
 
 
 def _steps(schema: Mapping[str, Any], key: str | int) -> Iterator[Any]:
@@ -331,7 +331,7 @@ def _encoded(annotation: Any) -> Any:
         return Annotated[bytes, Upload()]
     if get_origin(annotation) is Annotated:
         base, *metadata = get_args(annotation)
-        others = [each for each in metadata if not isinstance(each, Secret | HeaderParam)]
-        if base is bytes and any(hasattr(each, "__get_pydantic_core_schema__") for each in others):
+        others = [mark for mark in metadata if not isinstance(mark, Secret | HeaderParam)]
+        if base is bytes and any(hasattr(other, "__get_pydantic_core_schema__") for other in others):
             return annotation
     return None

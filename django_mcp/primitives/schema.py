@@ -125,7 +125,7 @@ def arguments(parameters: Sequence[Parameter], label: str) -> CheckedArguments:
         adapter: TypeAdapter[Any] = TypeAdapter(typed_dict("arguments", fields, allow_inf_nan=False))
         schema = json_schema(adapter, "validation")
     except PydanticUserError as error:
-        rows = any(is_rows(leaf) for each in parameters for leaf in leaves(each.annotation))
+        rows = any(is_rows(leaf) for argument in parameters for leaf in leaves(argument.annotation))
         hint = " Only tools accept model instances; accept an identifier such as the primary key." if rows else ""
         msg = f"{label}: the type of a parameter has no JSON Schema.{hint} {error}"
         raise ImproperlyConfigured(msg) from error
@@ -198,7 +198,7 @@ def _in_zone(annotation: Any) -> Any:
         return Annotated[datetime.datetime, AfterValidator(in_zone)]
     # Other metadata, such as a constraint to naive datetimes, replaces the default.
     is_moment = get_origin(annotation) is Annotated and get_args(annotation)[0] is datetime.datetime
-    is_plain = is_moment and all(isinstance(each, str | FieldInfo) for each in get_args(annotation)[1:])
+    is_plain = is_moment and all(isinstance(mark, str | FieldInfo) for mark in get_args(annotation)[1:])
     return annotation if is_moment and not is_plain else None
 
 
@@ -259,13 +259,13 @@ class Arguments:
         self._validate = checked.validate
         # Names missing in the schema are aliases.
         self._fitting = defaultdict(
-            frozenset, {name: _fitting(each) for name, each in self.schema["properties"].items()}
+            frozenset, {name: _fitting(part) for name, part in self.schema["properties"].items()}
         )
 
     @cached_property
     def _readers(self) -> Mapping[str, TextValues]:
         """The arguments that are not text, or have parts that are not."""
-        made = {name: TextValues((each,), self.schema) for name, each in self.schema["properties"].items()}
+        made = {name: TextValues((part,), self.schema) for name, part in self.schema["properties"].items()}
         return {name: reader for name, reader in made.items() if reader.is_of_interest}
 
     def read_text(self, values: dict[str, Any]) -> dict[str, Any]:
@@ -311,7 +311,7 @@ class Arguments:
             SchemaValidator(self._core).validate_python(first)
         except ValidationError as found:
             # Errors of truncated values may come from the truncation.
-            details = [each for each in found.errors(include_url=False) if id(each["input"]) not in part.cut]
+            details = [detail for detail in found.errors(include_url=False) if id(detail["input"]) not in part.cut]
         if not details and error.error_count() <= MAX_VALUES:
             details = error.errors(include_url=False)
         if not details:
@@ -320,7 +320,7 @@ class Arguments:
 
     def _check_types(self, name: str, value: Any, checked: Any) -> None:
         parts = checked if isinstance(checked, list | tuple | set | frozenset) else [checked]
-        if any(isinstance(each, Unfit) for each in parts):
+        if any(isinstance(part, Unfit) for part in parts):
             return
         details = misfits(value, self.schema["properties"].get(name), self.schema, (name,))
         if details:
@@ -341,9 +341,9 @@ class _Part:
         self._left -= length
         made: Any
         if isinstance(value, list):
-            made = [self.of(each) for each in value[:length]]
+            made = [self.of(entry) for entry in value[:length]]
         else:
-            made = {key: self.of(each) for key, each in islice(value.items(), length)}
+            made = {key: self.of(entry) for key, entry in islice(value.items(), length)}
         if length < len(value):
             self.cut[id(made)] = made
         return made
@@ -394,7 +394,7 @@ def misfits(value: Any, schema: Any, root: Mapping[str, Any], path: tuple[Any, .
     if forms := schema.get("anyOf") or schema.get("oneOf"):
         return _misfits_of_forms(value, forms, root, path)
     if complaints := _complaints(value, schema):
-        return [{"type": each, "loc": path, "input": value, "msg": ""} for each in complaints]
+        return [{"type": complaint, "loc": path, "input": value, "msg": ""} for complaint in complaints]
     found: list[Any] = []
     for key, part in _inside(value, schema):
         found += misfits(value[key], part, root, (*path, key))
@@ -408,12 +408,12 @@ def _complaints(value: Any, schema: Mapping[str, Any]) -> list[str]:
         is_wrong = isinstance(value, int | float) or (isinstance(value, str) and _NUMBER.fullmatch(value))
         return [complaint] if is_wrong else []
     kinds = schema.get("type", ())
-    kinds = [kinds] if isinstance(kinds, str) else [each for each in kinds if each != "null"]
-    if not kinds or not all(each in _COMPLAINTS for each in kinds):
+    kinds = [kinds] if isinstance(kinds, str) else [kind for kind in kinds if kind != "null"]
+    if not kinds or not all(kind in _COMPLAINTS for kind in kinds):
         return []
     if isinstance(value, float) and value.is_integer() and "integer" in kinds:
         return []
-    return [] if any(type(value) in _FITTING.get(each, ()) for each in kinds) else [_COMPLAINTS[each] for each in kinds]
+    return [] if any(type(value) in _FITTING.get(kind, ()) for kind in kinds) else [_COMPLAINTS[kind] for kind in kinds]
 
 
 def _inside(value: Any, schema: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
@@ -427,24 +427,24 @@ def _inside(value: Any, schema: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
 
 def _misfits_of_forms(value: Any, forms: Sequence[Any], root: Mapping[str, Any], path: tuple[Any, ...]) -> list[Any]:
     """Return [] if a schema fits; else the errors inside of the closest one."""
-    possible: Sequence[Any] = [each for each in forms if isinstance(value, _KINDS.get(str(each.get("type")), object))]
+    possible: Sequence[Any] = [form for form in forms if isinstance(value, _KINDS.get(str(form.get("type")), object))]
     if not possible:  # pydantic reads a number as a date or a duration, also where text or null are other forms
-        others = [each for each in forms if each.get("type") != "null"]
-        wrong = [_complaints(value, each) or [_TYPES.get(str(each.get("type")), "")] for each in others]
-        is_converted = any(complaint in _FORMATS.values() for each in wrong for complaint in each)
+        others = [form for form in forms if form.get("type") != "null"]
+        wrong = [_complaints(value, other) or [_TYPES.get(str(other.get("type")), "")] for other in others]
+        is_converted = any(complaint in _FORMATS.values() for several in wrong for complaint in several)
         told = [
             {"type": complaint, "loc": (*path, f"form {place}"), "input": value, "msg": ""}
-            for place, each in enumerate(wrong)
-            for complaint in each
+            for place, several in enumerate(wrong)
+            for complaint in several
             if complaint
         ]
         return told if is_converted else []
     if isinstance(value, Mapping):
         possible = describing(value, possible, root)
-    found = [misfits(value, each, root, path) for each in possible]
+    found = [misfits(value, form, root, path) for form in possible]
     if not all(found):
         return []
-    inside = [each for each in found if all(wrong["loc"] != path for wrong in each)]
+    inside = [several for several in found if all(wrong["loc"] != path for wrong in several)]
     if inside:
         return min(inside, key=len)
-    return [{**wrong, "loc": (*path, f"form {place}")} for place, each in enumerate(found) for wrong in each]
+    return [{**wrong, "loc": (*path, f"form {place}")} for place, several in enumerate(found) for wrong in several]

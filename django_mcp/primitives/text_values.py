@@ -74,12 +74,12 @@ class TextValues:
             meant = self._meant(value)
             return value if meant is _NOTHING else self.read(meant)
         if isinstance(value, list):
-            made = [self._read_part(index, each, self._forms) for index, each in enumerate(value)]
+            made = [self._read_part(index, entry, self._forms) for index, entry in enumerate(value)]
             return made if any(new is not old for new, old in zip(made, value, strict=True)) else value
         if isinstance(value, dict):
             forms = describing(value, self._forms, self._root)
-            read = {key: self._read_part(key, each, forms) for key, each in value.items()}
-            return read if any(read[key] is not each for key, each in value.items()) else value
+            read = {key: self._read_part(key, entry, forms) for key, entry in value.items()}
+            return read if any(read[key] is not entry for key, entry in value.items()) else value
         return value
 
     def _meant(self, text: str) -> Any:

@@ -158,7 +158,7 @@ class Tool(Primitive):
         schema = without_null_defaults(self.arguments.schema) if self._schema is None else self._schema
         self.mirrors: tuple[Mirror, ...] = mirrored(schema, self.label)
         self._check_idempotency_key(schema)
-        self._names = frozenset({*schema.get("properties", ()), *(each.name for each in function.parameters)})
+        self._names = frozenset({*schema.get("properties", ()), *(parameter.name for parameter in function.parameters)})
         self._check_preview()
         self.definition = {
             **self.definition,
@@ -174,7 +174,9 @@ class Tool(Primitive):
 
     def _check_preview(self) -> None:
         taken = () if self.preview is None else self.preview.parameters
-        if strange := [each.name for each in taken if each.required and each.name not in self._names]:
+        if strange := [
+            parameter.name for parameter in taken if parameter.required and parameter.name not in self._names
+        ]:
             msg = (
                 f"{self.label}: preview takes {', '.join(strange)}, which the tool does not. Use the tool's parameter "
                 "names, or set a default."

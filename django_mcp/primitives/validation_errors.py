@@ -54,7 +54,7 @@ def hint(wanted: str, value: Any, *, is_optional: bool) -> str:
     if (mended := _mended(wanted, value)) is not None:
         return f"; write {mended}." if len(mended) < _LONGEST else "."
     if isinstance(value, str) and (named := _NAMED.findall(wanted)):
-        folded = {each.casefold(): each for each in named}
+        folded = {name.casefold(): name for name in named}
         close = close_matches(value[:MAX_WORD].casefold(), folded)
         return f". Did you mean {folded[close[0]]!r}?" if close else "."
     return "."
@@ -294,19 +294,19 @@ def _leads_on(value: Any, part: Any) -> bool:
 
 def _of_union(union: tuple[Any, ...], problems: Sequence[Problem], schema: Mapping[str, Any]) -> Iterator[str]:
     inside: dict[str, list[Problem]] = {}
-    for each in problems:
-        if each.path != union:
-            inside.setdefault(each.form, []).append(each)
-    predicates = [predicate(each.detail) for each in problems]
+    for problem in problems:
+        if problem.path != union:
+            inside.setdefault(problem.form, []).append(problem)
+    predicates = [predicate(problem.detail) for problem in problems]
     if not inside and all(predicates):
         yield _must(union, predicates, problems[0].detail["input"], schema)
     elif len(inside) == 1:
-        yield from (_sentence(each, schema) for each in next(iter(inside.values())))
+        yield from (_sentence(problem, schema) for problem in next(iter(inside.values())))
     elif not inside:
-        yield from dict.fromkeys(_sentence(each, schema) for each in problems)
+        yield from dict.fromkeys(_sentence(problem, schema) for problem in problems)
     else:
         forms = [
-            f"{_form(form)}: {' '.join(_sentence(each, schema) for each in group[:MAX_FORMS])}"
+            f"{_form(form)}: {' '.join(_sentence(problem, schema) for problem in group[:MAX_FORMS])}"
             for form, group in list(inside.items())[:MAX_FORMS]
         ]
         yield f"Argument {_where(union)} matches none of the accepted forms. {' '.join(forms)}"
@@ -348,7 +348,7 @@ def _must(
     path: Sequence[Any], predicates: Sequence[Any], value: Any, schema: Mapping[str, Any], length: int | None = None
 ) -> str:
     first, *others = dict.fromkeys(predicates)
-    wanted = shortened(" or ".join([first, *(each.removeprefix("be ") for each in others)]), 500)
+    wanted = shortened(" or ".join([first, *(other.removeprefix("be ") for other in others)]), 500)
     sentence = f"Argument {_where(path)} must {wanted}"
     if wanted.startswith("not "):
         return f"{sentence}."
@@ -400,7 +400,9 @@ def _properties(schema: Mapping[str, Any], path: Sequence[Any]) -> list[str]:
             else position.get("items")
             for position in positions
         ]
-        positions = [each for found in inner if isinstance(found, Mapping) for each in _alternatives(found, schema)]
+        positions = [
+            alternative for found in inner if isinstance(found, Mapping) for alternative in _alternatives(found, schema)
+        ]
     return list(dict.fromkeys(name for position in positions for name in position.get("properties", {})))
 
 
@@ -408,4 +410,4 @@ def _alternatives(position: Mapping[str, Any], schema: Mapping[str, Any]) -> lis
     if "$ref" in position:
         return _alternatives(resolve(position["$ref"], schema), schema)
     forms = [*position.get("anyOf", ()), *position.get("oneOf", ())]
-    return [position, *(each for form in forms for each in _alternatives(form, schema))]
+    return [position, *(alternative for form in forms for alternative in _alternatives(form, schema))]

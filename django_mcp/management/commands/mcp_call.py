@@ -146,9 +146,9 @@ def typed(schema: Any, text: str, root: Schema) -> Any:
     found = alternatives(schema, root)
     problems = []
     # Strings accept any input, so they are tried last: 3 becomes a number if the schema allows one.
-    for each in sorted(found, key=lambda each: each.get("type") == "string"):
+    for form in sorted(found, key=lambda each: each.get("type") == "string"):
         try:
-            return _typed(each, text, root)
+            return _typed(form, text, root)
         except BadValue as error:
             problems.append(str(error))
     raise BadValue(" or ".join(dict.fromkeys(problems)) or "left out: no value is valid")
@@ -221,10 +221,10 @@ def _json(text: str, kind: type, words: str) -> Any:
 def kind_of(schema: Any, root: Schema) -> str:
     """Return a short description of the values that a schema allows."""
     found = []
-    for each in alternatives(schema, root):
-        allowed, kind = choices_of(each), str(each.get("type", "any"))
+    for alternative in alternatives(schema, root):
+        allowed, kind = choices_of(alternative), str(alternative.get("type", "any"))
         found.append("|".join(str(value) for value, _ in allowed) if allowed else _KINDS.get(kind, kind))
-    return " or ".join(dict.fromkeys(each for each in found if each != "null")) or "null"
+    return " or ".join(dict.fromkeys(kind for kind in found if kind != "null")) or "null"
 
 
 def read_arguments(given: Sequence[str], source: str | None, schema: Schema, tool: str) -> dict[str, Any]:
@@ -236,10 +236,10 @@ def read_arguments(given: Sequence[str], source: str | None, schema: Schema, too
         schema: input schema of the tool, or {} if unknown.
     """
     arguments = {} if source is None else _from_file(source)
-    for each in given:
-        name, equals, text = each.partition("=")
+    for argument in given:
+        name, equals, text = argument.partition("=")
         if not equals or not name:
-            raise CommandError(f"{each!r}: write arguments as name=text or name:=JSON.{takes(schema, tool)}")
+            raise CommandError(f"{argument!r}: write arguments as name=text or name:=JSON.{takes(schema, tool)}")
         raw = name.endswith(":")
         _put(arguments, name.removesuffix(":"), text, schema, tool, raw=raw)
     properties = schema.get("properties", {})
@@ -260,12 +260,12 @@ def takes(schema: Schema, tool: str) -> str:
     if not properties:
         return f"\n{tool} has no arguments."
     lines = [f"\nArguments of {tool}:"]
-    for name, each in properties.items():
+    for name, field in properties.items():
         is_needed = name in schema.get("required", ())
-        told = plain(each, schema)
+        told = plain(field, schema)
         default = f", default: {json.dumps(told['default'], ensure_ascii=False)}" if "default" in told else ""
         words = f"  {told['description']}" if told.get("description") else ""
-        lines.append(f"  {name}=<{kind_of(each, schema)}>{'' if is_needed else f' (optional{default})'}{words}")
+        lines.append(f"  {name}=<{kind_of(field, schema)}>{'' if is_needed else f' (optional{default})'}{words}")
     return "\n".join(lines)
 
 
@@ -295,7 +295,9 @@ def _put(arguments: dict[str, Any], name: str, text: str, schema: Schema, tool: 
         if depth == len(path) - 1:
             place[part] = _value(place.get(part), name, text, below, schema, raw=raw)
             return
-        inner = next((each for each in alternatives(below, schema) if each.get("type") == "object"), {})
+        inner = next(
+            (alternative for alternative in alternatives(below, schema) if alternative.get("type") == "object"), {}
+        )
         place = place.setdefault(part, {})
         if not isinstance(place, dict):
             raise CommandError(f"{name!r}: {part!r} already has a value that is not an object.")
@@ -322,10 +324,10 @@ Write = Callable[[str], object]
 def read_answers(given: Sequence[str]) -> dict[str, str]:
     """Parse ``--answer name=text``."""
     answers = {}
-    for each in given:
-        name, equals, text = each.partition("=")
+    for argument in given:
+        name, equals, text = argument.partition("=")
         if not equals or not name:
-            raise CommandError(f"--answer {each!r}: write answers as --answer confirm=yes.")
+            raise CommandError(f"--answer {argument!r}: write answers as --answer confirm=yes.")
         answers[name] = text
     return answers
 
@@ -441,7 +443,9 @@ def _missing(names: Sequence[str], schema: Schema) -> str:
     lines = []
     for name in names:
         field = plain(schema["properties"][name], schema)
-        options = " or ".join(kind_of(_items(each, schema), schema) for each in alternatives(field, schema))
+        options = " or ".join(
+            kind_of(_items(alternative, schema), schema) for alternative in alternatives(field, schema)
+        )
         example = "yes" if _confirms(field) else f"<{options}>"
         lines.append(f"  --answer {name}={example}  {field.get('title', '')}".rstrip())
     listed = "\n".join(lines)

@@ -55,16 +55,16 @@ class Command(BaseCommand):
                 "server": options["server"],
                 "url": target.url,
                 "authentication": "stdio" if target.is_local else target.auth,
-                "settings": [each._asdict() for each in found],
+                "settings": [setting._asdict() for setting in found],
             }
             self.stdout.write(json.dumps(told, indent=2, ensure_ascii=False))
             return
         self.stdout.write(self.style.MIGRATE_HEADING(f"{title}: {target.name}"))
-        for each in found:
-            self.stdout.write(f"\n{each.where}{':' if each.text else '.'}\n")
-            if each.text:
-                self.stdout.write(f"\n{each.text}")
-        if target.variable and any(target.variable in each.text for each in found):
+        for setting in found:
+            self.stdout.write(f"\n{setting.where}{':' if setting.text else '.'}\n")
+            if setting.text:
+                self.stdout.write(f"\n{setting.text}")
+        if target.variable and any(target.variable in setting.text for setting in found):
             self.stdout.write(f"\n{target.export}")
         if target.is_local:
             self.stdout.write(
@@ -97,8 +97,8 @@ class Command(BaseCommand):
 
 def _auth(server: MCPServer, options: dict[str, Any]) -> str:
     found = authenticators(server)
-    has_oauth = any(isinstance(each, OAuth2Authentication) for each in found)
-    is_public = any(isinstance(each, AllowAny) for each in found)
+    has_oauth = any(isinstance(authenticator, OAuth2Authentication) for authenticator in found)
+    is_public = any(isinstance(authenticator, AllowAny) for authenticator in found)
     if options["key"] is not None:
         if not takes_keys(server):
             raise CommandError(

@@ -57,9 +57,9 @@ class Command(BaseCommand):
                 if not options["json"]:
                     self.stdout.write(shown(checked, marks))
                     self.stdout.flush()
-        worst = max(each.severity for each in done)
+        worst = max(check.severity for check in done)
         if options["json"]:
-            checks = [each.to_json() for each in done]
+            checks = [check.to_json() for check in done]
             found = {"url": url, "server": server.name, "severity": worst.word, "checks": checks}
             self.stdout.write(json.dumps(found, indent=2))
         else:

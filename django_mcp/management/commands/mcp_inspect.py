@@ -71,7 +71,9 @@ def _reasons(context: Context, primitive: Primitive) -> Iterator[str]:
     if limit is None and is_blocked(context, primitive) and isinstance(primitive, Tool):
         yield f"blocked {made_for(rule_for(context, primitive))}"
     yield from (
-        f"requires the permission {each}" for each in primitive.permissions if user is None or not user.has_perm(each)
+        f"requires the permission {permission}"
+        for permission in primitive.permissions
+        if user is None or not user.has_perm(permission)
     )
     if primitive.groups and (user is None or primitive.groups.isdisjoint(groups_of(user))):
         yield f"requires the group {' or '.join(sorted(primitive.groups))}"
@@ -112,7 +114,7 @@ def with_client(server: MCPServer, principal: Principal, client_id: str, scopes:
         scopes: scopes of its token. None for those that the endpoint requires.
     """
     known = declared()
-    if strange := [each for each in scopes or () if known and each not in known]:
+    if strange := [scope for scope in scopes or () if known and scope not in known]:
         raise CommandError(f"There is no scope {strange[0]!r}; --scope takes one of {', '.join(known)}.")
     policy = ClientPolicy.objects.filter(client_id=client_id).first()
     granted = frozenset(server.scopes if scopes is None else scopes)
@@ -140,7 +142,7 @@ def described(
         "title": server.implementation.get("title", ""),
         "path": path_of(server),
         "url": url_of(server),
-        "authentication": [authenticator_name(each) for each in authenticators(server)],
+        "authentication": [authenticator_name(authenticator) for authenticator in authenticators(server)],
         "scopes": sorted(server.scopes),
         "transports": ["http", *(["http+sse"] if settings.HTTP_SSE else []), "stdio"],
         "capabilities": sorted(server.capabilities),
@@ -152,9 +154,9 @@ def described(
     for kind in KINDS:
         found: Mapping[str, Primitive] = getattr(server, kind)
         told[kind] = [
-            _Entry(server, context, each, refused).told(listed, schemas=schemas)
-            for each in found.values()
-            if not names or each.key in names or each.name in names
+            _Entry(server, context, entry, refused).told(listed, schemas=schemas)
+            for entry in found.values()
+            if not names or entry.key in names or entry.name in names
         ]
     return told
 
@@ -181,7 +183,7 @@ def listed_tools(context: Context) -> list[str]:
     names: list[str] = []
     while True:
         fields = run_inline(list_tools(context)).fields
-        names += [each["name"] for each in fields["tools"]]
+        names += [field["name"] for field in fields["tools"]]
         if "nextCursor" not in fields:
             return names
         context = looking(context.server, context.principal, context.request, cursor=fields["nextCursor"])
@@ -263,12 +265,12 @@ class _Entry:
             "visibility": sorted(tool.visibility),
             "policies": [
                 {
-                    "decision": each.decision.name.lower(),
-                    "group": each.group,
-                    "client": each.client_id,
-                    "made": made_for(each),
+                    "decision": rule.decision.name.lower(),
+                    "group": rule.group,
+                    "client": rule.client_id,
+                    "made": made_for(rule),
                 }
-                for each in rules
+                for rule in rules
             ],
             "decision": None,
             "problems": list(problems(definition)),
@@ -319,8 +321,8 @@ class Text:
             if told[kind]:
                 yield ""
                 yield self._heading(f"  {title} ({self._counted(told[kind])})")
-                for each in told[kind]:
-                    yield from self._entry(each)
+                for entry in told[kind]:
+                    yield from self._entry(entry)
 
     def _caller(self, told: Mapping[str, Any]) -> Iterator[str]:
         caller = told["caller"]
@@ -334,7 +336,7 @@ class Text:
 
     @staticmethod
     def _counted(entries: list[Mapping[str, Any]]) -> str:
-        seen = [each["listed"] for each in entries if each["listed"] is not None]
+        seen = [entry["listed"] for entry in entries if entry["listed"] is not None]
         return f"{sum(seen)} of {len(seen)} listed" if seen else str(len(entries))
 
     def _entry(self, each: Mapping[str, Any]) -> Iterator[str]:
@@ -434,12 +436,14 @@ class Command(BaseCommand):
             told.append(described(server, self._principal(server, options), names=options["names"], schemas=whole))
         if options["names"]:
             self._check_names(options["names"], told, chosen)
-            told = [each for each in told if any(each[kind] for kind in KINDS)]
+            told = [endpoint for endpoint in told if any(endpoint[kind] for kind in KINDS)]
         if options["json"]:
             self.stdout.write(json.dumps({"endpoints": told}, indent=2, ensure_ascii=False, default=str))
             return
         text = Text(self.style.MIGRATE_HEADING, self.style.WARNING, whole=whole)
-        self.stdout.write("\n\n".join("\n".join(text.lines(each)) for each in told) or "There are no endpoints.")
+        self.stdout.write(
+            "\n\n".join("\n".join(text.lines(endpoint)) for endpoint in told) or "There are no endpoints."
+        )
 
     @staticmethod
     def _principal(server: MCPServer, options: dict[str, Any]) -> Principal | None:
@@ -454,12 +458,12 @@ class Command(BaseCommand):
     def _check_names(names: list[str], told: list[dict[str, Any]], chosen: list[MCPServer]) -> None:
         found = {
             entry[key]
-            for each in told
+            for endpoint in told
             for kind in KINDS
-            for entry in each[kind]
+            for entry in endpoint[kind]
             for key in ("name", "uri")
             if key in entry
         }
         if missing := [name for name in names if name not in found]:
-            where = ", ".join(each.name for each in chosen)
+            where = ", ".join(endpoint.name for endpoint in chosen)
             raise CommandError(f"There is no {missing[0]!r} at {where}; 'manage.py mcp_inspect' lists all names.")

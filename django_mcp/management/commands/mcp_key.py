@@ -44,8 +44,8 @@ class Command(BaseCommand):
         create.add_argument("--read-only", action="store_true", help="open only tools that change nothing")
         listing = actions.add_parser("list", help="list the keys")
         listing.add_argument("--user", help="only keys of this user")
-        for each in (create, listing):
-            each.add_argument("--json", action="store_true", help="print JSON")
+        for command in (create, listing):
+            command.add_argument("--json", action="store_true", help="print JSON")
         revoke = actions.add_parser("revoke", help="revoke a key, effective immediately")
         revoke.add_argument("key", metavar="PREFIX_OR_ID", help="prefix or id, as printed by 'list'")
 
@@ -72,9 +72,9 @@ class Command(BaseCommand):
         if row.read_only:
             self.stdout.write("It opens only tools that change nothing, resources and prompts.")
         self.stdout.write("Endpoints:")
-        for each in servers():
-            if each.name in row.endpoints:
-                self.stdout.write(f"    {_address(path_of(each))}{'' if takes_keys(each) else _TAKES_NONE}")
+        for server in servers():
+            if server.name in row.endpoints:
+                self.stdout.write(f"    {_address(path_of(server))}{'' if takes_keys(server) else _TAKES_NONE}")
 
     def list(self, options: dict[str, Any]) -> None:
         """Print a table of keys, newest first."""

@@ -42,9 +42,9 @@ class Command(BaseCommand):
         server = find_server(options["server"])
         chosen = [options["directory"]] if options["directory"] else list(DIRECTORIES)
         found = {directory: findings(directory, server) for directory in chosen}
-        is_refused = any(each.rule.refuses for several in found.values() for each in several)
+        is_refused = any(finding.rule.refuses for several in found.values() for finding in several)
         if options["json"]:
-            directories = {name: [_to_json(name, each) for each in several] for name, several in found.items()}
+            directories = {name: [_to_json(name, finding) for finding in several] for name, several in found.items()}
             told = {"server": server.name, "url": url_of(server), "refused": is_refused, "directories": directories}
             self.stdout.write(json.dumps(told, indent=2, ensure_ascii=False))
         elif options["write"] != "-" or is_refused:
@@ -58,13 +58,13 @@ class Command(BaseCommand):
 
     def _lines(self, directory: str, several: list[Finding]) -> Iterator[str]:
         yield self.style.MIGRATE_HEADING(f"{DIRECTORIES[directory]} ({directory})")
-        if not any(each.rule.refuses for each in several):
+        if not any(finding.rule.refuses for finding in several):
             yield "  Nothing would be refused."
         for heading, refuses in (("Would be refused", True), ("Consider", False)):
-            if chosen := [each for each in several if each.rule.refuses is refuses]:
+            if chosen := [finding for finding in several if finding.rule.refuses is refuses]:
                 yield f"  {self.style.ERROR(heading) if refuses else heading}:"
-                for each in chosen:
-                    yield from _told(each, directory)
+                for finding in chosen:
+                    yield from _told(finding, directory)
 
     def _write(self, file: str, text: str) -> None:
         if file == "-":
@@ -80,8 +80,8 @@ class Command(BaseCommand):
 def _told(finding: Finding, directory: str) -> Iterator[str]:
     rule = finding.rule
     yield from _wrapped(f"{rule.what} [{rule.id}]", "    ", "    ")
-    for each in list(finding.where)[:MAX_SHOWN]:
-        yield from _wrapped(each, "      * ", "        ")
+    for place in list(finding.where)[:MAX_SHOWN]:
+        yield from _wrapped(place, "      * ", "        ")
     if (more := len(finding.where) - MAX_SHOWN) > 0:
         yield f"      * and {more} more"
     yield from _wrapped(rule.correction, "      -> ", "         ")

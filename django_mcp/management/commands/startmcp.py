@@ -70,7 +70,7 @@ def searchable(model: type[models.Model]) -> list[str]:
     """Return the names of shown fields that can be searched."""
     meta = model._meta  # noqa: SLF001 - Django's documented API
     fields = (meta.get_field(name) for name in safe_fields(model))
-    return [str(each.name) for each in fields if _is_text(each) and not getattr(each, "choices", None)][:3]
+    return [str(field.name) for field in fields if _is_text(field) and not getattr(field, "choices", None)][:3]
 
 
 def _fields(model: type[models.Model]) -> Iterator[Any]:
@@ -80,13 +80,13 @@ def _fields(model: type[models.Model]) -> Iterator[Any]:
 
 def _rank(field: Any) -> tuple[bool, bool]:
     """Rank fields of the class itself before those of abstract parents, and editable ones first."""
-    abstract = [each for each in field.model.__mro__ if getattr(getattr(each, "_meta", None), "abstract", False)]
-    return any(field.name in {own.name for own in each._meta.local_fields} for each in abstract), not field.editable  # noqa: SLF001
+    abstract = [base for base in field.model.__mro__ if getattr(getattr(base, "_meta", None), "abstract", False)]
+    return any(field.name in {own.name for own in base._meta.local_fields} for base in abstract), not field.editable  # noqa: SLF001
 
 
 def _of_tree(model: type[models.Model]) -> frozenset[str]:
     names = {field.name for field in _fields(model)}
-    return frozenset[str]().union(*(each for each in TREES if each <= names))
+    return frozenset[str]().union(*(tree for tree in TREES if tree <= names))
 
 
 def _is_safe(field: Any) -> bool:
@@ -96,7 +96,7 @@ def _is_safe(field: Any) -> bool:
         and not isinstance(field, models.EmailField | models.FilePathField)
         and not field.primary_key
         and not any(map(_is_private, (field.name, str(field.verbose_name))))
-        and not any(ENCRYPTED.search(f"{each.__module__}.{each.__name__}") for each in type(field).__mro__)
+        and not any(ENCRYPTED.search(f"{base.__module__}.{base.__name__}") for base in type(field).__mro__)
     )
 
 
@@ -132,7 +132,7 @@ def _why_not(model: type[models.Model]) -> str | None:
     """Return why a model cannot be registered, or does not belong to the app's own, or None."""
     if is_composite(model._meta.pk):  # noqa: SLF001 - Django's documented API
         return "its primary key is composite, so no single value identifies a row"
-    packages = {each.__module__.partition(".")[0] for each in model.__mro__}
+    packages = {base.__module__.partition(".")[0] for base in model.__mro__}
     return "it holds the history of another model" if packages & HISTORY else None
 
 
@@ -144,7 +144,9 @@ def _names(shown: Sequence[type[models.Model]]) -> Iterator[tuple[type[models.Mo
         own = (bound.name, bound.plural)
         longer = (f"{label}_{bound.name}", f"{label}_{bound.plural}")
         longest = (f"{label}_{model._meta.model_name}", f"{label}_{model._meta.model_name}s")  # noqa: SLF001
-        chosen = next((each for each in (own, longer, longest) if taken.isdisjoint(_tools(*each))), longest)
+        chosen = next(
+            (candidate for candidate in (own, longer, longest) if taken.isdisjoint(_tools(*candidate))), longest
+        )
         taken |= _tools(*chosen)
         if chosen != own:
             yield model, chosen
@@ -188,7 +190,7 @@ def _resource(model: type[models.Model], names: tuple[str, str] | None) -> str:
     lines += _listed("fields", safe_fields(model))
     if others := left_out(model):
         lines += ["    # Hidden:", *(f"    #   {name}" for name in others)]
-    if unique := [each.name for each in _fields(model) if each.name in safe_fields(model) and _is_key(each)]:
+    if unique := [field.name for field in _fields(model) if field.name in safe_fields(model) and _is_key(field)]:
         lines += ["    # To identify rows by it instead of the primary key:", f'    # lookup_field = "{unique[0]}"']
     if words := searchable(model):
         lines += _listed("search_fields", words)
@@ -240,7 +242,7 @@ def _tool(app: AppConfig, shown: Sequence[type[models.Model]]) -> str:
 
 
 def _one(model: type[models.Model]) -> str:
-    return "".join(each for each in str(model._meta.verbose_name) if each not in '{}"\\')  # noqa: SLF001 - likewise
+    return "".join(character for character in str(model._meta.verbose_name) if character not in '{}"\\')  # noqa: SLF001 - likewise
 
 
 class Command(BaseCommand):
@@ -278,7 +280,7 @@ class Command(BaseCommand):
             f"  4. manage.py mcp_call {tool_name(app)} --as USERNAME\n"
             f"  5. manage.py mcp_config CLIENT             connect Claude Code, VS Code and others to /{server.path}"
         )
-        if all(isinstance(each, AllowAny) for each in authenticators(server)):
+        if all(isinstance(authenticator, AllowAny) for authenticator in authenticators(server)):
             self.stdout.write(
                 f"\n/{server.path} has no authentication yet, so everything that requires a permission is hidden. "
                 "Configure authentication\n(docs/authentication.md), or set view_permission = None on single models."
@@ -286,10 +288,10 @@ class Command(BaseCommand):
 
     @staticmethod
     def _app(label: str) -> AppConfig:
-        found = {each.label: each for each in apps.get_app_configs()} | {
-            each.name: each for each in apps.get_app_configs()
+        found = {config.label: config for config in apps.get_app_configs()} | {
+            config.name: config for config in apps.get_app_configs()
         }
         if label not in found:
-            own = sorted(each.label for each in apps.get_app_configs() if not each.name.startswith("django."))
+            own = sorted(config.label for config in apps.get_app_configs() if not config.name.startswith("django."))
             raise CommandError(f"There is no app {label!r} in INSTALLED_APPS; choose one of {', '.join(own)}.")
         return found[label]
