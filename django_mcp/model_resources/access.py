@@ -65,7 +65,9 @@ class RowAccess:
             nothing: models.QuerySet[Any] = bound.model._base_manager.none()  # noqa: SLF001 - documented API
             return nothing
         rows = bound.declared_rows(self.ctx)
-        if bound.resource.has_own_rows or not (below := [each for each in bound.relatives if each.is_below]):
+        if bound.resource.has_own_rows or not (
+            below := [relative for relative in bound.relatives if relative.is_below]
+        ):
             return rows
         return rows.filter(*self._conditions(below))
 
@@ -156,7 +158,7 @@ class RowAccess:
     # Rows that are also rows of other models
 
     def _conditions(self, relatives: Iterable[Relative]) -> list[Q]:
-        return [found for each in relatives if (found := self._condition(each)) is not None]
+        return [found for relative in relatives if (found := self._condition(relative)) is not None]
 
     def _condition(self, relative: Relative) -> Q | None:
         """Return the condition that a row is visible as one of *relative*, or None if all are."""
@@ -175,7 +177,7 @@ class RowAccess:
         return self.get_queryset(bound) if relative.is_whole else bound.declared_rows(self.ctx)
 
     def _can_view_as(self, relatives: Iterable[Relative], obj: Any) -> bool:
-        return all(self._can_view_one_as(each, obj) for each in relatives if each.checks_each_row)
+        return all(self._can_view_one_as(relative, obj) for relative in relatives if relative.checks_each_row)
 
     def _can_view_one_as(self, relative: Relative, obj: Any) -> bool:
         key = relative, obj.pk

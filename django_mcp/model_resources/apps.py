@@ -64,7 +64,9 @@ def is_app_option(declared: Any) -> bool:
     """Return True for a valid value of ``ModelResource.app``."""
     if not isinstance(declared, Mapping):
         return isinstance(declared, bool)
-    return declared.keys() <= TEMPLATES.keys() and all(isinstance(each, App | str | bool) for each in declared.values())
+    return declared.keys() <= TEMPLATES.keys() and all(
+        isinstance(template, App | str | bool) for template in declared.values()
+    )
 
 
 def app_for(bound: BoundResource, tool: str) -> App | None:
@@ -154,9 +156,9 @@ def value_of(
     if value is None or value in ("", [], {}):
         return NOTHING
     if isinstance(value, dict | list):
-        if isinstance(value, dict) or any(isinstance(each, dict | list) for each in value):
+        if isinstance(value, dict) or any(isinstance(entry, dict | list) for entry in value):
             return Value("json", json.dumps(value, ensure_ascii=False, indent=2))
-        return Value("list", items=[value_of(each, schema.get("items", {}), field, labels) for each in value])
+        return Value("list", items=[value_of(entry, schema.get("items", {}), field, labels) for entry in value])
     if value in labels:
         return Value("text", labels[value])
     if isinstance(value, bool):
@@ -202,7 +204,7 @@ class _Text(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag == "body" or tag in self.BLOCKS:  # which end a head whose end tag is omitted
-            self._silent = [each for each in self._silent if each != "head"]
+            self._silent = [name for name in self._silent if name != "head"]
         if tag in self.SILENT:
             self._silent.append(tag)
         parts = {"br": "\n", "li": "\n• ", "td": " ", "th": " ", "img": dict(attrs).get("alt") or ""}
@@ -248,7 +250,7 @@ def _duration(value: datetime.timedelta | str) -> str:
 
 
 def _plain(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    options = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
+    options = [option for option in schema.get("anyOf", ()) if option.get("type") != "null"]
     return options[0] if len(options) == 1 else schema
 
 
@@ -313,7 +315,7 @@ class _Viewer:
         if target is not None and is_of_rows and isinstance(column, LinkColumn):
             return partial(self.link, target)
         if target is not None and is_of_rows and isinstance(column, SetColumn):
-            return lambda value: Value("list", items=[self.link(target, each) for each in value]) if value else NOTHING
+            return lambda value: Value("list", items=[self.link(target, row) for row in value]) if value else NOTHING
         read = reader_of(column.schema, field)
         if getattr(field, "choices", None):
             return read
@@ -322,11 +324,11 @@ class _Viewer:
 
     def fields(self, columns: Sequence[OutputField], rows: Sequence[Mapping[str, Any]]) -> Iterator[Shown]:
         """Yield the columns that the rows have. The title of a linked row is not repeated."""
-        links = [each for each in columns if isinstance(each, LinkColumn)]
-        titles = {f"{each.name}{LOOKUP_SEP}{each.target.resource.title_field}": each.name for each in links}
+        links = [column for column in columns if isinstance(column, LinkColumn)]
+        titles = {f"{column.name}{LOOKUP_SEP}{column.target.resource.title_field}": column.name for column in links}
         sources = {name: title for title, name in titles.items()}
         lookup = self.bound.lookup_name
-        names = {each if isinstance(each, str) else each.__name__ for each in self.bound.resource.fields}
+        names = {field if isinstance(field, str) else field.__name__ for field in self.bound.resource.fields}
         if lookup in names:
             yield self._shown(column_of(lookup, self.bound.path(lookup), None), ())
         for column in columns:
@@ -335,7 +337,7 @@ class _Viewer:
 
     def _shown(self, column: OutputField, sources: Sequence[str]) -> Shown:
         field = None if column.path is None else target_field(column.path.field)
-        by = next((each for each in (column.name, *sources) if each in self.bound.sortings), "")
+        by = next((source for source in (column.name, *sources) if source in self.bound.sortings), "")
         order, arguments = self._order(by) if by else ("", "")
         is_number = _is_number(column.schema, field) and not isinstance(column, LinkColumn)
         return Shown(column.name, self._label(column), self.read(column), is_number, order, arguments)
@@ -399,15 +401,15 @@ def _table(viewer: _Viewer, result: Mapping[str, Any]) -> dict[str, Any]:
     bound, rows = viewer.bound, result["rows"]
     fields = list(viewer.fields(bound.list_columns, rows))
     title = bound.resource.title_field
-    head = next((each for each in fields if each.name == title), None) or next(
-        (each for each in fields if each.name == bound.lookup_name), None
+    head = next((field for field in fields if field.name == title), None) or next(
+        (field for field in fields if field.name == bound.lookup_name), None
     )
     if head is None:
         lookup = column_of(bound.lookup_name, bound.path(bound.lookup_name), None)
         head = Shown(lookup.name, path_label(lookup.path), lambda value: Value("text", str(value)))
-    others = [each for each in fields if each.name != head.name]
+    others = [field for field in fields if field.name != head.name]
     opens = [viewer.row(bound, head.read(row[head.name]).text or "–", row[bound.lookup_name]) for row in rows]
-    cells = [[_cell(each.read(row.get(each.name))) for each in others] for row in rows]
+    cells = [[_cell(column.read(row.get(column.name))) for column in others] for row in rows]
     cursor = result["next_cursor"]
     return {
         "table": {
@@ -449,10 +451,10 @@ def _cell(value: Value) -> Value:
 def _search(viewer: _Viewer) -> dict[str, Any] | None:
     """Return the form of a search: its terms, and filters with few choices."""
     bound, given = viewer.bound, viewer.arguments
-    selects = [made for each in bound.filters if (made := _select(each, given)) is not None]
+    selects = [made for filter_ in bound.filters if (made := _select(filter_, given)) is not None]
     if not (bound.search_fields or selects):
         return None
-    own = {"query": None, **{each["name"]: None for each in selects}}
+    own = {"query": None, **{select["name"]: None for select in selects}}
     return {
         "has_query": bool(bound.search_fields),
         "query": given.get("query") or "",
@@ -478,11 +480,11 @@ def _select(each: Filter, given: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _active_filters(viewer: _Viewer) -> Iterator[dict[str, str]]:
     """Yield the filters of this call that have no field in its form, each with a call without it."""
-    for each in viewer.bound.filters:
-        value = viewer.arguments.get(each.argument)
-        if value is None or _select(each, viewer.arguments) is not None:
+    for filter_ in viewer.bound.filters:
+        value = viewer.arguments.get(filter_.argument)
+        if value is None or _select(filter_, viewer.arguments) is not None:
             continue
-        yield {"text": _filter_text(viewer, each, value), "arguments": viewer.call(**{each.argument: None})}
+        yield {"text": _filter_text(viewer, filter_, value), "arguments": viewer.call(**{filter_.argument: None})}
 
 
 FILTER_WORDS: Mapping[str, str] = {
@@ -533,13 +535,13 @@ def _filter_value(viewer: _Viewer, each: Filter, value: Any) -> str:
 def _card(viewer: _Viewer, row: Mapping[str, Any]) -> dict[str, Any]:
     bound = viewer.bound
     title, lookup = bound.resource.title_field, bound.lookup_name
-    fields = [(each, each.read(row.get(each.name))) for each in viewer.fields(bound.columns, [row])]
-    shown = [(each, value) for each, value in fields if value.kind and each.name != title]
+    fields = [(field, field.read(row.get(field.name))) for field in viewer.fields(bound.columns, [row])]
+    shown = [(field, value) for field, value in fields if value.kind and field.name != title]
     return {
         "card": {
             "kind": capfirst(bound.one),
             "title": str(row.get(title or "") or row[lookup]),
-            "value": {each.name: value for each, value in fields},
+            "value": {field.name: value for field, value in fields},
             "fields": [pair for pair in shown if pair[1].kind != "image" and not pair[1].is_long],
             "texts": [pair for pair in shown if pair[1].is_long],
             "images": [pair for pair in shown if pair[1].kind == "image"],
@@ -555,7 +557,7 @@ def _groups(viewer: _Viewer, result: Mapping[str, Any]) -> dict[str, Any]:
         *(_dimension(viewer, name, bound.dimensions[name]) for name in first),
         *(_measure(name, bound.measures.get(name)) for name in names if name not in first),
     ]
-    rows = [[(each, _cell(each.read(group.get(each.name)))) for each in columns] for group in groups]
+    rows = [[(column, _cell(column.read(group.get(column.name)))) for column in columns] for group in groups]
     counted = ngettext("%(count)s group", "%(count)s groups", len(groups)) % {"count": len(groups)}
     return {
         "table": {

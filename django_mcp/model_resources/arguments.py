@@ -91,7 +91,7 @@ class Argument:
         self._model = self._one_model(parameter.annotation)
         self._options = self._model._meta  # noqa: SLF001 - Django's documented API
         self._rows: ModelArgument | None = next(
-            (each for each in _metadata(parameter.annotation) if isinstance(each, ModelArgument)), None
+            (mark for mark in _metadata(parameter.annotation) if isinstance(mark, ModelArgument)), None
         )
         self._bound: BoundResource | None = None if self._rows else registered(self._model, server, self._label)
         self._field = self._lookup()
@@ -116,7 +116,7 @@ class Argument:
     def _one_model(self, annotation: Any) -> Any:
         kinds = {leaf for leaf in leaves(annotation) if leaf not in (None, type(None), Ellipsis)}
         model, shape = next(iter(kinds)), _unwrapped(annotation)
-        entries = [_unwrapped(each) for each in typing.get_args(shape) if each is not Ellipsis] or [shape]
+        entries = [_unwrapped(argument) for argument in typing.get_args(shape) if argument is not Ellipsis] or [shape]
         is_model = issubclass(model, models.Model) and model is not models.Model
         if len(kinds) != 1 or kinds != set(entries) or not is_model:
             msg = f"{self._label}: {annotation} is not supported; use a model, list[Model], or either with None."
@@ -172,9 +172,9 @@ class Argument:
         return f"{self.parameter.name}: {capfirst(self.one)} {', '.join(titles)}" if titles else ""
 
     def _found(self, values: list[Any], access: RowAccess) -> list[Any]:
-        for each in values:
-            if isinstance(each, _Misfit):
-                words = f"must be the {self._of} of {with_article(self.one)}, not {shown(each.value)}."
+        for entry in values:
+            if isinstance(entry, _Misfit):
+                words = f"must be the {self._of} of {with_article(self.one)}, not {shown(entry.value)}."
                 raise ToolError(about_argument([self.parameter.name], f"{words}{finding_hint(self._bound, access)}"))
         name = self._field.attname
         keys = {value: address_in(self._field, value) for value in values}
@@ -210,7 +210,7 @@ def resolved(arguments: Mapping[str, Argument], keywords: dict[str, Any], access
     Raises:
         ToolError: a row does not exist for the caller, or the call was approved for a different one.
     """
-    rows = {name: each.resolve(keywords[name], access) for name, each in arguments.items() if name in keywords}
+    rows = {name: argument.resolve(keywords[name], access) for name, argument in arguments.items() if name in keywords}
     for name, found in rows.items():
         require_same(access.ctx, name, found)
     return {**keywords, **rows}
@@ -237,7 +237,7 @@ def registered(model: Any, server: MCPServer, label: str) -> BoundResource:
         )
         raise ImproperlyConfigured(msg)
     if not bound.is_sound:
-        problems = " ".join(each.msg for each in bound.problems or ())
+        problems = " ".join(problem.msg for problem in bound.problems or ())
         msg = f"{label}: the ModelResource of {model._meta.label} has errors. {problems}"  # noqa: SLF001
         raise ImproperlyConfigured(msg)
     return bound
@@ -283,16 +283,16 @@ def _address_type(field: Any) -> Any:
 def _unwrapped(annotation: Any) -> Any:
     arguments = typing.get_args(annotation)
     if typing.get_origin(annotation) is Annotated or type(None) in arguments:
-        return _unwrapped(next(each for each in arguments if each is not type(None)))
+        return _unwrapped(next(argument for argument in arguments if argument is not type(None)))
     return annotation
 
 
 def _metadata(annotation: Any) -> Iterable[Any]:
     if typing.get_origin(annotation) is Annotated:
         yield from annotation.__metadata__
-    for each in typing.get_args(annotation):
-        if not isinstance(each, ModelArgument):
-            yield from _metadata(each)
+    for argument in typing.get_args(annotation):
+        if not isinstance(argument, ModelArgument):
+            yield from _metadata(argument)
 
 
 LOOKED_AT = 500
@@ -304,7 +304,7 @@ def is_shown(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return any(map(is_shown, value))
     if isinstance(value, Mapping):
-        return any(is_shown(each) for each in value.values())
+        return any(is_shown(entry) for entry in value.values())
     if isinstance(value, ToolResult):
         return is_shown(value.structured)
     return isinstance(value, Model) or gives_rows(value)
@@ -350,7 +350,7 @@ class Results:
         if isinstance(value, list | tuple) and is_shown(value):
             return self._many(type(value[0]), value) if isinstance(value[0], Model) else [*map(self._value, value)]
         if isinstance(value, Mapping):
-            return {key: self._value(each) for key, each in value.items()}
+            return {key: self._value(entry) for key, entry in value.items()}
         return value
 
     def _bound(self, model: Any) -> BoundResource:
@@ -424,7 +424,9 @@ def settle(server: MCPServer, tool: Tool) -> None:
     """
     tool.bind()
     taken = (
-        {name: Argument(each, server, tool) for name, each in _rows_in(tool.read).items()} if tool.is_deferred else {}
+        {name: Argument(marker, server, tool) for name, marker in _rows_in(tool.read).items()}
+        if tool.is_deferred
+        else {}
     )
     if tool.is_deferred:
         tool.settle(_with_rows(server, tool, taken))
@@ -453,10 +455,11 @@ def _naming(tool: Tool, arguments: dict[str, Argument]) -> Function:
         access = RowAccess(keywords[HIDDEN_CONTEXT])
         found = resolved(arguments, keywords, access)
         return (
-            "\n".join(filter(None, (each.named(found.get(name), access) for name, each in arguments.items()))) or None
+            "\n".join(filter(None, (argument.named(found.get(name), access) for name, argument in arguments.items())))
+            or None
         )
 
-    parameters = tuple(each.parameter for each in arguments.values())
+    parameters = tuple(argument.parameter for argument in arguments.values())
     return Function(
         name_rows,
         tool.name,
@@ -471,12 +474,16 @@ def _naming(tool: Tool, arguments: dict[str, Argument]) -> Function:
 def _preview(function: Function, server: MCPServer, tool: Tool) -> Function:
     taken, own = _rows_in(function), _rows_in(tool.read)
     # If both take an argument, the tool's annotation defines the rows.
-    arguments = {name: Argument(own.get(name, each), server, tool) for name, each in taken.items()}
+    arguments = {name: Argument(own.get(name, marker), server, tool) for name, marker in taken.items()}
     return _around(function, arguments, server, tool, gives_rows=False) if arguments else function
 
 
 def _rows_in(function: Function) -> dict[str, Parameter]:
-    return {each.name: each for each in function.parameters if any(map(is_rows, leaves(each.annotation)))}
+    return {
+        parameter.name: parameter
+        for parameter in function.parameters
+        if any(map(is_rows, leaves(parameter.annotation)))
+    }
 
 
 def _is_unsaid(returns: Any) -> bool:
@@ -489,7 +496,10 @@ def _is_unsaid(returns: Any) -> bool:
 
 def _with_rows(server: MCPServer, tool: Tool, arguments: dict[str, Argument]) -> Function:
     function = tool.read
-    parameters = [arguments[each.name].parameter if each.name in arguments else each for each in function.parameters]
+    parameters = [
+        arguments[parameter.name].parameter if parameter.name in arguments else parameter
+        for parameter in function.parameters
+    ]
     returns = _returns(function.returns, server, tool)
     gives_rows = returns is not function.returns or _is_unsaid(function.returns)
     made = _around(function, arguments, server, tool, gives_rows=gives_rows)
@@ -524,7 +534,7 @@ def _inside(returns: Any, server: MCPServer, tool: Tool) -> Any:
         return returns
     origin, inner = typing.get_origin(returns), typing.get_args(returns)
     if _may_be_none(returns) and len(inner) == 2:  # noqa: PLR2004 - something, or None
-        (one,) = (each for each in inner if each is not type(None))
+        (one,) = (annotation_ for annotation_ in inner if annotation_ is not type(None))
         return _returns(one, server, tool) | None
     if origin not in (ToolResult, *MAPPINGS, *COLLECTIONS) or any(map(is_rows, inner[:-1])) or inner[-1] is Ellipsis:
         msg = f"{tool.label}: its result, {returns}, is not supported; return rows alone, in a list or in a dict."

@@ -93,20 +93,20 @@ class Path(NamedTuple):
 
     @property
     def is_nullable(self) -> bool:
-        return any(getattr(each, "null", True) for each in (*self.hops, self.field))
+        return any(getattr(hop, "null", True) for hop in (*self.hops, self.field))
 
 
 def is_unique(field: Any) -> bool:
     """Return True if no two rows have the same value of the column *field*, by a constraint or by itself."""
     options = field.model._meta  # noqa: SLF001 - Django's documented API
-    alone = [tuple(each.fields) for each in options.total_unique_constraints]
+    alone = [tuple(constraint.fields) for constraint in options.total_unique_constraints]
     return bool(field.unique) or (field.name,) in {*alone, *map(tuple, options.unique_together)}
 
 
 def example_path(source: str, model: Any) -> str:
     """Return a path from *source*, a relation to *model*, to a column that *model* has, for hints."""
     columns = model._meta.concrete_fields  # noqa: SLF001 - Django's documented API
-    texts = (each.name for each in columns if isinstance(each, models.CharField | models.TextField))
+    texts = (column.name for column in columns if isinstance(column, models.CharField | models.TextField))
     return f"{source}{LOOKUP_SEP}{next(texts, 'pk')}"
 
 
@@ -135,7 +135,7 @@ def read_path(model: type[models.Model], source: str) -> Path:
             hops.append(field)
             here = field.related_model
         field = _field(here, name, source)
-    many = [each for each in (*hops, field) if each.is_relation and (each.one_to_many or each.many_to_many)]
+    many = [hop for hop in (*hops, field) if hop.is_relation and (hop.one_to_many or hop.many_to_many)]
     if len(many) > 1 or (many and many[0] is not (*hops, field)[0]):
         raise PathError(
             _("%(source)r: a path can contain only one set of rows, as its first step"),
@@ -152,7 +152,7 @@ def _field(model: type[models.Model], name: str, source: str) -> Any:
     try:
         field = options.get_field(name)
     except FieldDoesNotExist:
-        names = ", ".join(sorted(each.name for each in options.get_fields()))
+        names = ", ".join(sorted(other.name for other in options.get_fields()))
         raise PathError(
             _("%(source)r: %(model)s has no field %(name)r; it has %(names)s"),
             source=source,
@@ -658,7 +658,7 @@ class TableRules(NamedTuple):
 
     def key_as(self, bound: BoundResource, row: Any) -> Any:
         """Return the primary key that *row* has in the table of *bound*, one of ``declarations``."""
-        path = next((each.path for each in self.relatives if bound in each.bounds), "pk")
+        path = next((relative.path for relative in self.relatives if bound in relative.bounds), "pk")
         return row.pk if path == "pk" else getattr(row, row._meta.get_field(path).attname)  # noqa: SLF001
 
 

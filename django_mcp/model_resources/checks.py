@@ -26,11 +26,11 @@ _OWN_PACKAGE = __name__.partition(".")[0]
 
 def misspelt(resource: ModelResource) -> Iterator[tuple[str, str]]:
     """Yield attributes that look like misspelled options or hooks, each with the closest known name."""
-    kinds: list[Any] = [each for each in type(resource).__mro__ if each is not object]
-    ours = [each for each in kinds if each.__module__.partition(".")[0] == _OWN_PACKAGE]
-    known = {name for each in ours for name in vars(each) if not name.startswith("_")} | vars(resource).keys()
-    shown = {each for each in (*resource.fields, *(resource.list_fields or ())) if isinstance(each, str)}
-    declared = dict.fromkeys(name for each in kinds if each not in ours for name in vars(each))
+    kinds: list[Any] = [kind for kind in type(resource).__mro__ if kind is not object]
+    ours = [kind for kind in kinds if kind.__module__.partition(".")[0] == _OWN_PACKAGE]
+    known = {name for kind in ours for name in vars(kind) if not name.startswith("_")} | vars(resource).keys()
+    shown = {name for name in (*resource.fields, *(resource.list_fields or ())) if isinstance(name, str)}
+    declared = dict.fromkeys(name for kind in kinds if kind not in ours for name in vars(kind))
     for name in declared:
         if name.startswith("_") or name in known or name in shown:
             continue
@@ -91,8 +91,8 @@ def found_problems() -> list[Error]:
     """Return the errors of all declarations of all endpoints."""
     return [
         problem
-        for each in every_server()
-        for bound in each.model_resources.values()
+        for endpoint in every_server()
+        for bound in endpoint.model_resources.values()
         for problem in bound.problems or ()
     ]
 
@@ -150,7 +150,7 @@ def _unread(bound: BoundResource) -> Iterator[Error]:
         text = _("%(resource)r: app is %(app)r, which is not valid.") % {"resource": resource, "app": resource.app}
         hint = _("Use True, or a dict from %(known)s to True, the name of a template or what ui(…) returns.")
         yield Error(text, hint=hint % {"known": ", ".join(map(repr, READ_TOOLS))}, id="django_mcp.E022")
-    if resource.lookup_field not in {"pk", *(each.name for each in bound.options.concrete_fields)}:
+    if resource.lookup_field not in {"pk", *(field.name for field in bound.options.concrete_fields)}:
         text = _("%(resource)r: lookup_field %(name)r is not a column of the model.") % {
             "resource": resource,
             "name": resource.lookup_field,
@@ -170,7 +170,7 @@ def _unread(bound: BoundResource) -> Iterator[Error]:
             id="django_mcp.E022",
         )
     # Grouping fields that were read from an admin are only used if aggregates are declared.
-    own = next(each for each in type(resource).__mro__ if "group_by_fields" in vars(each))
+    own = next(base for base in type(resource).__mro__ if "group_by_fields" in vars(base))
     if resource.group_by_fields and resource.aggregates is None and "admin" not in vars(own):
         text = _("%(resource)r: group_by_fields has no effect without aggregates.") % {"resource": resource}
         yield Error(text, hint=_("Set aggregates = {} to allow counts only."), id="django_mcp.E022")
@@ -192,7 +192,7 @@ def _lists(resource: ModelResource) -> Iterator[Error]:
             )
     for name in _LISTS:
         if (value := getattr(resource, name)) and not isinstance(value, str | Mapping):
-            others = [each for each in value if not isinstance(each, str)]
+            others = [other for other in value if not isinstance(other, str)]
             if others and name != "ordering":
                 text = _("%(resource)r: %(name)s has %(value)r, which is not a name.") % {
                     "resource": resource,
@@ -200,11 +200,11 @@ def _lists(resource: ModelResource) -> Iterator[Error]:
                     "value": others[0],
                 }
                 yield Error(text, hint=_("Use names of fields or paths, as strings."), id="django_mcp.E022")
-    for each in resource.fields:
-        if not (isinstance(each, str) or (callable(each) and hasattr(each, "__name__"))):
+    for entry in resource.fields:
+        if not (isinstance(entry, str) or (callable(entry) and hasattr(entry, "__name__"))):
             text = _("%(resource)r: fields has %(value)r, which is not a name or a function.") % {
                 "resource": resource,
-                "value": each,
+                "value": entry,
             }
             yield Error(text, hint=_("Use a string, or a function with a name."), id="django_mcp.E022")
 
@@ -232,15 +232,15 @@ def _shape(bound: BoundResource) -> Iterator[Error]:
         )
     yield from _plain_fields(bound)
     names = {column.name for column in bound.columns}
-    for each in bound.filters:
-        if each.argument in RESERVED:
+    for filter_ in bound.filters:
+        if filter_.argument in RESERVED:
             text = _("%(resource)r: a filter cannot have the name %(argument)r, which is that of another argument.") % {
                 "resource": resource,
-                "argument": each.argument,
+                "argument": filter_.argument,
             }
             yield Error(
                 text,
-                hint=_("Declare it with a lookup, such as '%(argument)s__in'.") % {"argument": each.argument},
+                hint=_("Declare it with a lookup, such as '%(argument)s__in'.") % {"argument": filter_.argument},
                 id="django_mcp.E022",
             )
     if "uri" in names:
@@ -314,8 +314,8 @@ def _compared(bound: BoundResource) -> Iterator[tuple[str, str, Path]]:
     """Yield the attribute, declared name and path of everything that callers may compare, sort or group by."""
     for field in bound.search_fields:
         yield "search_fields", field.path.source, field.path
-    for each in bound.filters:
-        yield "filterset_fields", each.declared, each.path
+    for filter_ in bound.filters:
+        yield "filterset_fields", filter_.declared, filter_.path
     for keys in bound.sortings.values():
         for key in keys:
             yield "ordering", key.path.source, key.path
@@ -374,7 +374,7 @@ def _per_row(bound: BoundResource) -> Iterator[Error]:
         text = _("%(resource)r: aggregates would count rows that has_view_permission hides.") % {"resource": resource}
         yield Error(text, hint=_("Remove aggregates, or restrict rows in get_queryset instead."), id="django_mcp.E026")
     for name, annotation in bound.annotations.items():
-        if hiding := [each for each in annotation.relations if not bound.rules_of(each.related_model).has_plain_rows]:
+        if hiding := [hop for hop in annotation.relations if not bound.rules_of(hop.related_model).has_plain_rows]:
             text = _("%(resource)r: %(name)r in annotations would reveal hidden rows of %(model)s.") % {
                 "resource": resource,
                 "name": name,
@@ -404,7 +404,9 @@ def _per_row(bound: BoundResource) -> Iterator[Error]:
 
 def check_required_columns() -> Iterator[CheckMessage]:
     """Warn about models whose rows need a column that no argument, default or ``save_model`` sets."""
-    for bound in (each for server in every_server() for each in server.model_resources.values() if each.is_sound):
+    for bound in (
+        exposure for server in every_server() for exposure in server.model_resources.values() if exposure.is_sound
+    ):
         if names := _unset(bound):
             yield Warning(
                 _("%(resource)r: no argument of create_%(name)s and no default sets %(columns)s, needed by %(model)s.")
@@ -431,7 +433,7 @@ def _unset(bound: BoundResource) -> list[str]:
     if "create" not in resource.actions or type(resource).save_model is not ModelResource.save_model:
         return []
     given = declared_names(bound)
-    return [each.name for each in bound.options.concrete_fields if each.name not in given and _must_be_set(each)]
+    return [field.name for field in bound.options.concrete_fields if field.name not in given and _must_be_set(field)]
 
 
 def _must_be_set(field: Any) -> bool:

@@ -66,9 +66,11 @@ def compile_declaration(bound: BoundResource) -> None:
         PathError: the declaration names something that does not exist or cannot be used.
     """
     resource = bound.resource
-    bound.annotations = {name: _annotation(bound, name, each) for name, each in resource.annotations.items()}
+    bound.annotations = {
+        name: _annotation(bound, name, annotation) for name, annotation in resource.annotations.items()
+    }
     bound.contents = _contents(bound)
-    columns = [_column(bound, each) for each in resource.fields]
+    columns = [_column(bound, field) for field in resource.fields]
     by_name = {column.name: column for column in columns if column.name != bound.lookup_name}
     bound.columns = tuple(by_name.values())
     listed = resource.list_fields
@@ -79,11 +81,11 @@ def compile_declaration(bound: BoundResource) -> None:
     title = by_name.get(resource.title_field or "")
     is_own = title is None or (title.path is not None and not title.path.hops and title.name not in bound.annotations)
     bound.title_column, bound.add_titles = None if is_own else title, titled
-    bound.search_fields = [_search_field(bound, each) for each in resource.search_fields]
+    bound.search_fields = [_search_field(bound, search_field) for search_field in resource.search_fields]
     bound.filters = [_filter(bound, path, lookup) for path, lookup in _pairs(bound, resource.filterset_fields)]
     bound.sortings = _sortings(bound)
     bound.measures = dict(_measures(bound))
-    bound.dimensions = {each: _dimension(bound, each) for each in resource.group_by_fields}
+    bound.dimensions = {path: _dimension(bound, path) for path in resource.group_by_fields}
 
 
 def _annotation(bound: BoundResource, name: str, declared: Any) -> Annotation:
@@ -117,7 +119,7 @@ def _annotation(bound: BoundResource, name: str, declared: Any) -> Annotation:
         )
     joined = [table.join_field for table in query.alias_map.values() if hasattr(table, "join_field")]
     # Parent tables of the row itself are not relations to other rows.
-    relations = [each for each in joined if each.related_model not in bound.options.get_parent_list()]
+    relations = [relation for relation in joined if relation.related_model not in bound.options.get_parent_list()]
     field = _annotation_field(output, name)
     field.model = bound.model
     # The value is null for callers who may not see the related rows.
@@ -174,7 +176,7 @@ def _contents(bound: BoundResource) -> dict[str, Content]:
 
 
 def _own_field(model: type[models.Model], name: Any) -> Any:
-    fields = {each.name: each for each in model._meta.concrete_fields}  # noqa: SLF001 - Django's documented API
+    fields = {field.name: field for field in model._meta.concrete_fields}  # noqa: SLF001 - Django's documented API
     return fields.get(name) if isinstance(name, str) else None
 
 
@@ -221,9 +223,9 @@ def _is_of_database(model: type[models.Model], name: str, attribute: Any) -> boo
 
     The key column of a relation would reveal rows that the caller may not see.
     """
-    fields = {each.name for each in model._meta.get_fields()} | {  # noqa: SLF001 - Django's documented API
-        each.attname
-        for each in model._meta.concrete_fields  # noqa: SLF001 - likewise
+    fields = {field.name for field in model._meta.get_fields()} | {  # noqa: SLF001 - Django's documented API
+        field.attname
+        for field in model._meta.concrete_fields  # noqa: SLF001 - likewise
     }
     is_relation = type(attribute).__module__ == related_descriptors.__name__
     return name in fields or is_relation or bool(getattr(attribute, "alters_data", False))
@@ -317,8 +319,8 @@ def _pairs(bound: BoundResource, declared: Sequence[str] | Mapping[str, Sequence
                 )
             yield from ((source, lookup) for lookup in lookups)
         return
-    for each in declared:
-        source, lookup = _split(bound, each, FILTER_LOOKUPS)
+    for entry in declared:
+        source, lookup = _split(bound, entry, FILTER_LOOKUPS)
         yield source, lookup or "exact"
 
 
@@ -376,8 +378,8 @@ def _require_comparable(path: Path, lookup: str) -> None:
 
 def _sortings(bound: BoundResource) -> dict[str, Sequence[Key]]:
     pk = read_path(bound.model, "pk")
-    ordering = [_order_of(each) for each in bound.resource.ordering]
-    own = [_key(bound, each) for each in ordering or _default_ordering(bound)]
+    ordering = [_order_of(expression) for expression in bound.resource.ordering]
+    own = [_key(bound, expression) for expression in ordering or _default_ordering(bound)]
     # The primary key follows the direction of the last key, so that one index serves both.
     sortings: dict[str, Sequence[Key]] = {"": [*own, Key(pk, bool(own) and own[-1].is_descending)]}
     for name in (*ordering, *bound.resource.ordering_fields):
@@ -417,8 +419,8 @@ def _default_ordering(bound: BoundResource) -> Sequence[str]:
     allowed = {column.name for column in bound.columns if isinstance(column, ValueColumn)}
     allowed |= {"pk", bound.options.pk.name, bound.lookup_name, *bound.resource.filter_only_fields}
     declared: Sequence[Any] = bound.options.ordering or ()
-    for each in declared:
-        name = each.removeprefix("-") if isinstance(each, str) else ""
+    for entry in declared:
+        name = entry.removeprefix("-") if isinstance(entry, str) else ""
         field = bound.options.pk if name == "pk" else _own_field(bound.model, name)
         if name not in allowed or field is None or field.is_relation or _is_no_plain_value(value_field(field)):
             return ()
@@ -522,7 +524,7 @@ def written_arguments(bound: BoundResource, *, change: bool) -> dict[str, str]:
 
 
 def own_fields(bound: BoundResource) -> Mapping[str, Any]:
-    return {each.name: each for each in (*bound.options.concrete_fields, *bound.options.many_to_many)}
+    return {field.name: field for field in (*bound.options.concrete_fields, *bound.options.many_to_many)}
 
 
 def field_problems(bound: BoundResource) -> Iterator[tuple[str, str]]:
@@ -538,7 +540,7 @@ def _problems_of_field(bound: BoundResource, name: str) -> Iterator[tuple[str, s
     own = own_fields(bound)
     field = own.get(name)
     if field is None:
-        names = ", ".join(repr(each.name) for each in own.values() if _why_not(each) is None)
+        names = ", ".join(repr(field.name) for field in own.values() if _why_not(field) is None)
         text = _("writable_fields: %(model)s has no field %(name)r of its own")
         yield text % {"model": bound.options.label, "name": name}, _("Choose from %(names)s.") % {"names": names}
         return

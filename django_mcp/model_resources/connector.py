@@ -66,7 +66,7 @@ def connector_tools(server: MCPServer) -> list[Tool]:
     Raises:
         ImproperlyConfigured: another tool has one of the names.
     """
-    models = [each for each in server.model_resources.values() if each.is_sound and each.is_in_connector]
+    models = [bound for bound in server.model_resources.values() if bound.is_sound and bound.is_in_connector]
     if not models:
         return []
     for name in sorted(NAMES & server.tools.keys()):
@@ -82,21 +82,20 @@ class Connector:
     """The models that ``search`` and ``fetch`` of an endpoint cover, in order of registration."""
 
     def __init__(self, bounds: Sequence[BoundResource]) -> None:
-        self._bounds = {each.options.label_lower: each for each in bounds}
+        self._bounds = {bound.options.label_lower: bound for bound in bounds}
 
     @property
     def models(self) -> list[Any]:
-        return [each.model for each in self._bounds.values()]
+        return [bound.model for bound in self._bounds.values()]
 
     def __call__(self, ctx: Context) -> bool:
-        return any(each.resource.has_view_permission(ctx) for each in self._bounds.values())
+        return any(bound.resource.has_view_permission(ctx) for bound in self._bounds.values())
 
     @property
     def words(self) -> str:
         """Return which callers may use the tools, as text for the site's operator."""
-        return (
-            f"requires the permission to view any of {', '.join(each.options.label for each in self._bounds.values())}"
-        )
+        labels = ", ".join(bound.options.label for bound in self._bounds.values())
+        return f"requires the permission to view any of {labels}"
 
     def tools(self) -> Iterator[Tool]:
         """Yield the tools. Descriptions name no model, since a caller may not know of all of them."""
@@ -111,7 +110,7 @@ class Connector:
         yield self._tool("fetch", "Read a record", words, self.fetch, key, _DOCUMENT)
 
     def _tool(self, name: str, title: str, words: str, call: Any, parameter: Parameter, schema: dict[str, Any]) -> Tool:
-        scopes = [frozenset(each.resource.scopes) for each in self._bounds.values()]
+        scopes = [frozenset(bound.resource.scopes) for bound in self._bounds.values()]
         tool = Tool(
             function(call, name, [parameter], self, shaped(schema)),
             context_type=Context,
@@ -133,7 +132,7 @@ class Connector:
         access = RowAccess(ctx)
         with readable_errors():
             found = [_found(bound, access, given["query"]) for bound in self._bounds.values()]
-        in_turn = [each for each in chain.from_iterable(zip_longest(*found)) if each is not None]
+        in_turn = [row for row in chain.from_iterable(zip_longest(*found)) if row is not None]
         return ToolResult({"results": in_turn[:MAX_RESULTS]})
 
     def fetch(self, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:

@@ -243,8 +243,8 @@ def _errors(invalid: InvalidForm, form: Any, arguments: Mapping[str, str]) -> Er
     """Return the errors of a submission, as ``form_binding.problems`` words them."""
     model = getattr(getattr(form, "_meta", None), "model", None)
     found: dict[str, list[str]] = {}
-    for each in invalid.unknown:
-        found.setdefault(NON_FIELD_ERRORS, []).append(each)
+    for sentence in invalid.unknown:
+        found.setdefault(NON_FIELD_ERRORS, []).append(sentence)
     for name, errors in invalid.form.errors.as_data().items():
         for error in errors:
             is_rule = model is not None and is_about_others(error, model, arguments)
@@ -267,7 +267,7 @@ def unreadable_fields(form: Any, access: RowAccess) -> set[str]:
     rows = access.visible_rows(rules) if rules.exist else None
     if rows is not None:
         row = on_writer(rows).filter(pk=row.pk).first()
-    columns = {each.name for each in (*rules.model._meta.concrete_fields, *rules.model._meta.many_to_many)}  # noqa: SLF001
+    columns = {column.name for column in (*rules.model._meta.concrete_fields, *rules.model._meta.many_to_many)}  # noqa: SLF001
     if row is None or not access.can_view_row(rules, row):
         return {name for name in form.fields if name in columns}
     unreadable: set[str] = set()
@@ -310,9 +310,9 @@ def leave_hidden_rows(form: Any, name: str) -> None:
 def _initial_keys(field: Any, key: Any, initial: Any) -> list[Any]:
     is_many = isinstance(field, forms.ModelMultipleChoiceField)
     first = list(initial) if is_many and initial is not None else [initial]
-    wanted = [each.serializable_value(key.attname) if hasattr(each, "_meta") else each for each in first]
-    found = [address_in(key, each) for each in wanted if each not in field.empty_values]
-    return [each for each in found if each is not None]
+    wanted = [row.serializable_value(key.attname) if hasattr(row, "_meta") else row for row in first]
+    found = [address_in(key, value) for value in wanted if value not in field.empty_values]
+    return [address for address in found if address is not None]
 
 
 def list_rows(field: Any, choice: Choice, access: RowAccess, key: Any, initial: Any, more: str) -> Any:
@@ -391,7 +391,7 @@ def _prepared(field: Any, usual: Callable[[Any], Any], value: Any) -> Any:
     if isinstance(field, forms.SplitDateTimeField) and isinstance(value, datetime.datetime):
         return to_current_timezone(value)
     if hasattr(field, "base_field") and not isinstance(value, str):
-        return ",".join(str(field.base_field.prepare_value(each)) for each in value or ())
+        return ",".join(str(field.base_field.prepare_value(part)) for part in value or ())
     return usual(value)
 
 
@@ -399,7 +399,7 @@ def _widget(field: Any) -> Any:
     """Return the input of a field: its own, or that of a browser in place of one that is localized or has scripts."""
     widget: Any = _usual(field)
     attrs = {name: value for name, value in widget.attrs.items() if name != "type"}
-    moment = next((each for each in _MOMENTS if isinstance(field, each[0])), None)
+    moment = next((kind for kind in _MOMENTS if isinstance(field, kind[0])), None)
     if widget.is_hidden:
         return widget if isinstance(widget, forms.HiddenInput) else forms.HiddenInput(attrs)
     if isinstance(widget, forms.NullBooleanSelect):
@@ -451,7 +451,7 @@ def _is_of_forms(field: Any, widget: Any) -> bool:
     ):
         return False
     own = [type(widget).value_from_datadict, getattr(type(widget), "optgroups", forms.Select.optgroups)]
-    is_usual = all(each.__module__.startswith("django.forms.") for each in own)
+    is_usual = all(class_.__module__.startswith("django.forms.") for class_ in own)
     return is_usual and not type(widget).__module__.startswith("django.contrib.")
 
 

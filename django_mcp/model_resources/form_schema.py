@@ -81,7 +81,7 @@ def file_argument(name: str, value: Any) -> SimpleUploadedFile:
     try:
         return read_file(value)
     except ValidationError as error:
-        raise ArgumentError([about_argument([name], each) for each in error.messages]) from None
+        raise ArgumentError([about_argument([name], message) for message in error.messages]) from None
 
 
 _MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+(?: *; *[\w.+-]+=[\w.+-]+)*", re.ASCII)
@@ -114,7 +114,7 @@ def read_file(value: Any, most_bytes: int = MAX_BYTES) -> SimpleUploadedFile:
 def _last_part(name: str) -> str:
     """Return the file name without folders, as Django's multipart parser does."""
     last = re.split(r"[/\\]", name)[-1].strip()
-    return "".join(each for each in last if each.isprintable())
+    return "".join(character for character in last if character.isprintable())
 
 
 def _required(value: Mapping[str, Any], key: str) -> str:
@@ -218,20 +218,20 @@ def _several(one: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         _require(value, (list,), "an array")
         if len(value) > MAX_VALUES:
             raise ValidationError(f"must have at most {MAX_VALUES} items, not {len(value)}.", code="kind")
-        return [one(field, each) for each in value]
+        return [one(field, entry) for entry in value]
 
     return read_each
 
 
 def _items(field: Any, value: Any) -> list[Any]:
-    return [read(field.base_field, each) for each in _several(lambda _, each: each)(field, value)]
+    return [read(field.base_field, entry) for entry in _several(lambda _, each: each)(field, value)]
 
 
 def _value_parts(field: Any, value: Any) -> list[Any]:
     _require(value, (list,), "an array")
     if len(value) > len(field.fields):
         raise ValidationError(f"must have at most {len(field.fields)} items, not {len(value)}.", code="kind")
-    return [read(part, each) for part, each in zip(field.fields, value, strict=False)]
+    return [read(part, entry) for part, entry in zip(field.fields, value, strict=False)]
 
 
 def _parsed(parse: Callable[[str], Any]) -> Callable[[Any, Any], Any]:
@@ -346,7 +346,7 @@ def _columns(form: Any) -> Mapping[str, Any]:
     options: Any = getattr(form, "_meta", None)
     if getattr(options, "model", None) is None:
         return {}
-    return {each.name: each for each in options.model._meta.fields if each.name not in form.declared_fields}  # noqa: SLF001
+    return {column.name: column for column in options.model._meta.fields if column.name not in form.declared_fields}  # noqa: SLF001
 
 
 def column_of(form: Any, name: str) -> Any:
@@ -361,7 +361,7 @@ def initial_value(form: Any, name: str) -> Any:
     if not isinstance(form, forms.ModelForm) or not isinstance(field, forms.CharField):
         return initial
     options = form._meta.model._meta  # noqa: SLF001 - Django's documented API
-    column = next((each for each in options.concrete_fields if each.name == name), None)
+    column = next((candidate for candidate in options.concrete_fields if candidate.name == name), None)
     return initial if column is None or isinstance(field, forms.JSONField) else written_value(column, initial)
 
 
@@ -438,7 +438,7 @@ def _parts(field: Any) -> dict[str, Any]:
     if isinstance(field, forms.SplitDateTimeField):
         return schema_of(field) or {}
     least = len(field.fields) if field.required and field.require_all_fields else 0
-    parts = [field_schema(each) for each in field.fields]
+    parts = [field_schema(part) for part in field.fields]
     return portable({"type": "array", "prefixItems": parts, "minItems": least, "maxItems": len(parts)})  # type: ignore[no-any-return]
 
 
@@ -511,5 +511,5 @@ def _default(field: Any, initial: Any, schema: Mapping[str, Any]) -> Any:
     if isinstance(field, forms.FileField | forms.MultiValueField):
         return None if schema.get("format") != "date-time" else value
     if "enum" in schema:
-        return next((each for each in schema["enum"] if str(each) == str(value)), None)
+        return next((option for option in schema["enum"] if str(option) == str(value)), None)
     return value

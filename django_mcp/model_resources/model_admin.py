@@ -143,19 +143,19 @@ class AdminRows(AdminResource):
 
 
 def _declared(admin: Any) -> dict[str, Any]:
-    search_fields = [_search_field(each) for each in admin.search_fields]
+    search_fields = [_search_field(search_field) for search_field in admin.search_fields]
     ordering = list(_ordering(admin.ordering or ()))
     filters, dimensions = list(_filters(admin.list_filter)), []
     if date := admin.date_hierarchy:
         filters += [(date, part) for part in ("year", "month", "day")]
         dimensions = [f"{date}{LOOKUP_SEP}year"]
-    compared = [each.lstrip("^=@") for each in search_fields]
-    compared += [each.removeprefix("-") for each in ordering]
+    compared = [search_field.lstrip("^=@") for search_field in search_fields]
+    compared += [path.removeprefix("-") for path in ordering]
     compared += [path for path, _ in filters]
     related = admin.list_select_related
     return {
         "search_fields": search_fields,
-        "filterset_fields": [LOOKUP_SEP.join(filter(None, each)) for each in dict.fromkeys(filters)],
+        "filterset_fields": [LOOKUP_SEP.join(filter(None, parts)) for parts in dict.fromkeys(filters)],
         "ordering": ordering,
         "group_by_fields": dimensions,
         "select_related": [] if isinstance(related, bool) else list(related),
@@ -172,8 +172,8 @@ def _filters(declared: Sequence[Any]) -> Iterator[tuple[str, str]]:
     """Yield paths and lookups. A filter class has no path."""
     from django.contrib.admin import EmptyFieldListFilter  # noqa: PLC0415 - sites may be without
 
-    for each in declared:
-        path, kind = each if isinstance(each, list | tuple) else (each, None)
+    for entry in declared:
+        path, kind = entry if isinstance(entry, list | tuple) else (entry, None)
         if isinstance(path, str):
             is_empty = isinstance(kind, type) and issubclass(kind, EmptyFieldListFilter)
             yield path, "isnull" if is_empty else ""
@@ -181,8 +181,8 @@ def _filters(declared: Sequence[Any]) -> Iterator[tuple[str, str]]:
 
 def _ordering(declared: Sequence[Any]) -> Iterator[str]:
     """Yield paths to columns. Random and computed orderings cannot be paginated."""
-    for each in declared:
-        order = each.asc() if isinstance(each, F) else each
+    for entry in declared:
+        order = entry.asc() if isinstance(entry, F) else entry
         if isinstance(order, str) and order != "?":
             yield order
         elif isinstance(order, OrderBy) and isinstance(order.expression, F):

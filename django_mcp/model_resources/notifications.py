@@ -127,7 +127,7 @@ class _Changed:
         if len(self.touched) <= MAX_ROWS:
             self.touched[uri] = not is_deleted
             names = [name for name in self.bound.contents if fields is None or name in fields]
-            self.updated.update({each: {} for each in (uri, *(f"{uri}/{name}" for name in names))})
+            self.updated.update({address: {} for address in (uri, *(f"{uri}/{name}" for name in names))})
 
     def add_related(self, uri: str, about: Collection[str]) -> None:
         """Report *uri* to subscribers who may view one of *about*, the rows that were linked or unlinked."""
@@ -176,9 +176,9 @@ class _Batch:
     ) -> None:
         """Add a saved or deleted row. *fields* are the saved fields, None for all."""
         is_stored = not (is_listed or is_deleted)  # the row of a child is created later, and deleted by itself
-        for bound, each in (*_as_parents(row), *(_as_children(row) if is_stored else ())):
+        for bound, relative in (*_as_parents(row), *(_as_children(row) if is_stored else ())):
             if bound.resource.notify_changes and server in {None, bound.server}:
-                uri = bound.uri_of(each)
+                uri = bound.uri_of(relative)
                 self.of(bound).add(uri, fields, is_listed=is_listed, is_deleted=is_deleted)
 
     def add_model(self, model: type[models.Model], server: MCPServer | None) -> None:
@@ -191,10 +191,10 @@ class _Batch:
         for bound in exposures(type(row)):
             if bound.resource.notify_changes:
                 about = [
-                    each.uri_of(other)
+                    exposure.uri_of(other)
                     for other in others
-                    for each in exposures(type(other))
-                    if each.server is bound.server
+                    for exposure in exposures(type(other))
+                    if exposure.server is bound.server
                 ]
                 self.of(bound).add_related(bound.uri_of(row), about)
 
@@ -291,7 +291,7 @@ def _linked(
     if action not in {"post_add", "post_remove", "post_clear"}:
         return
     others: list[Any] = []
-    if pk_set and any(each.resource.notify_changes for each in (*exposures(model), *exposures(type(instance)))):
+    if pk_set and any(exposure.resource.notify_changes for exposure in (*exposures(model), *exposures(type(instance)))):
         others = list(model._base_manager.using(using).filter(pk__in=list(pk_set)[:MAX_ROWS]))  # noqa: SLF001
     with _batch(using) as batch:
         linking, linked = (others, [instance]) if reverse else ([instance], others)

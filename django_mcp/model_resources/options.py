@@ -254,8 +254,8 @@ class Permitted:
         """The required permissions in words, for the site's operator."""
         actions = ["view"] if self._action is None else ["view", ACTIONS[self._action]]
         own = [f"has_{action}_permission" for action in actions if self._resource.has_own_rule(action)]
-        needed = [self._resource.permission_for(each) for each in actions if not self._resource.has_own_rule(each)]
-        wants = " and ".join(each for each in needed if each is not None)
+        needed = [self._resource.permission_for(name) for name in actions if not self._resource.has_own_rule(name)]
+        wants = " and ".join(permission for permission in needed if permission is not None)
         parts = [f"requires the permission {wants}" if wants else "", f"decides in {' and '.join(own)}" if own else ""]
         said = " and ".join(filter(None, parts))
         return f"{type(self._resource).__name__} {said}" if said else ""

@@ -334,8 +334,8 @@ def _bounded(value: Any, schema: Mapping[str, Any], most: int) -> Any:
         return f"{text[:most]}… ({len(text) - most} more characters)"
     if isinstance(value, dict):
         return value
-    lengths = accumulate(len(to_json(each)) + 1 for each in value)
-    return [each for each, length in zip(value, lengths, strict=True) if length < most]
+    lengths = accumulate(len(to_json(entry)) + 1 for entry in value)
+    return [entry for entry, length in zip(value, lengths, strict=True) if length < most]
 
 
 def show_row(bound: BoundResource, access: RowAccess, rows: QuerySet[Any]) -> dict[str, Any] | None:

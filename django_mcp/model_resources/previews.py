@@ -61,7 +61,7 @@ class Fields(NamedTuple):
 
     def columns(self, field: Any) -> list[OutputField]:
         """Return the columns that show a field or values of the rows it refers to."""
-        return [each for each in self.bound.columns if each.name == field.name or _is_behind(each, field)]
+        return [column for column in self.bound.columns if column.name == field.name or _is_behind(column, field)]
 
     def shows(self, field: Any) -> bool:
         """Return True if the caller may read a field or a value of the rows it refers to."""
@@ -86,7 +86,7 @@ class Fields(NamedTuple):
         given = {row.pk: row for row in rows}
         if is_new:
             return self._entry(field, None, self._listed(field, given), is_new=True) if given else None
-        if not any(isinstance(each, SetColumn) for each in self.columns(field)):
+        if not any(isinstance(column, SetColumn) for column in self.columns(field)):
             return self._entry(field, _NOT_SHOWN, self._listed(field, given), is_new=False)
         reached = self.reached(field)
         now = {row.pk: row for row in reached.filter(pk__in=linked(obj, field)) if self._sees(field, row)}
@@ -103,14 +103,14 @@ class Fields(NamedTuple):
         shown = {key: value for key, value in values.items() if value is not _NOT_SHOWN}
         if len(shown) < len(values):
             entry["hidden"] = True
-        return {**entry, **{key: unless_secret(field.name, each) for key, each in shown.items()}}
+        return {**entry, **{key: unless_secret(field.name, part) for key, part in shown.items()}}
 
     def _before(self, field: Any, row: Any) -> Any:
         columns = self.columns(field)
         if not columns:
             return column_value(field, getattr(row, field.attname)) if field == self.bound.lookup else _NOT_SHOWN
         showing = SerializerContext(self.access, self.bound, MAX_TEXT * 1000)
-        value = _one({each.name: each.value(row, showing) for each in columns})
+        value = _one({column.name: column.value(row, showing) for column in columns})
         is_out_of_sight = field.is_relation and _is_empty(value) and getattr(row, field.attname) is not None
         return _NOT_SHOWN if is_out_of_sight else value
 
@@ -127,7 +127,7 @@ class Fields(NamedTuple):
 
     def shown(self, field: Any, row: Any) -> Any:
         """Return the JSON of a related row."""
-        values = {each.name: value for each in self.columns(field) for value in self._part(field, each, row)}
+        values = {column.name: value for column in self.columns(field) for value in self._part(field, column, row)}
         if values:
             return _one(values)
         target = self.bound.on_server(field.related_model)
@@ -184,7 +184,7 @@ def _one(values: Mapping[str, Any]) -> Any:
 
 
 def _is_empty(value: Any) -> bool:
-    return value is None or (isinstance(value, dict) and all(each is None for each in value.values()))
+    return value is None or (isinstance(value, dict) and all(part is None for part in value.values()))
 
 
 def _around_change(before: str, after: str) -> tuple[str, str]:
@@ -248,12 +248,12 @@ def changes_of(bound: BoundResource, ctx: Context, form: Any, given: Container[s
         return told
     compared = _comparable(bound, form)
     changes = differences(bound, access, row, _stored(_stored_value(bound, row)), form, given)
-    return [*changes, *(each for each in told if each["field"] not in compared)]
+    return [*changes, *(change for change in told if change["field"] not in compared)]
 
 
 def _all_columns(bound: BoundResource, access: RowAccess) -> list[OutputField]:
     fields = Fields(bound, access)
-    return [each for field in own_fields(bound).values() for each in fields.columns(field)]
+    return [column for field in own_fields(bound).values() for column in fields.columns(field)]
 
 
 def _comparable(bound: BoundResource, form: Any) -> dict[str, Any]:
@@ -278,8 +278,8 @@ def _is_listed(
 def _stored(obj: Any) -> dict[str, Any]:
     """Return a copy of the present column values, by field name."""
     columns = obj._meta.concrete_fields  # noqa: SLF001 - Django's documented API
-    known = {each.name: vars(obj)[each.attname] for each in columns if each.attname in vars(obj)}
-    return {name: deepcopy(each) if isinstance(each, dict | list) else each for name, each in known.items()}
+    known = {column.name: vars(obj)[column.attname] for column in columns if column.attname in vars(obj)}
+    return {name: deepcopy(value) if isinstance(value, dict | list) else value for name, value in known.items()}
 
 
 def _differ(field: Any, old: Any, new: Any) -> bool:
@@ -369,12 +369,12 @@ def _delete(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> Row
     shown = whole_row(bound, row, bound.columns, SerializerContext(access, bound, TEXT_IN_LISTS))
     changes = [
         {
-            "field": each.name,
-            "label": _label(each),
-            "before": unless_secret(each.name, shown[each.name]),
-            **({"computed": True} if isinstance(each, FunctionColumn) else {}),
+            "field": column.name,
+            "label": _label(column),
+            "before": unless_secret(column.name, shown[column.name]),
+            **({"computed": True} if isinstance(column, FunctionColumn) else {}),
         }
-        for each in bound.columns
+        for column in bound.columns
     ]
     return {"verb": "delete", **_named(bound, access, row), "changes": changes, "also": _also(bound, obj)}
 

@@ -140,11 +140,11 @@ def with_relations(
         apart[where] = Prefetch(where, queryset=_as_titled(_alone(behind).defer(*names), relation, bound, access))
         ours |= {prefix, where}
     rows = _without(rows, ours) if ours else rows
-    if joined := [each for each in joined if not _leads_over(each, ours)]:
+    if joined := [path for path in joined if not _leads_over(path, ours)]:
         rows = rows.select_related(*joined)
-    if unread := [each for each in unread if not _leads_over(each, ours)]:
+    if unread := [path for path in unread if not _leads_over(path, ours)]:
         rows = rows.defer(*unread)
-    declared = [each for each in bound.resource.prefetch_related if each not in apart and not _leads_over(each, ours)]
+    declared = [path for path in bound.resource.prefetch_related if path not in apart and not _leads_over(path, ours)]
     return rows.prefetch_related(*declared, *apart.values())
 
 
@@ -180,10 +180,10 @@ def _unread(prefix: str, relation: Any, columns: Sequence[OutputField], bound: B
     read = {column.path.source for column in columns if column.path}
     titles = set() if target is None or not target.is_sound else {target.lookup.name, target.resource.title_field}
     return [
-        each.name
-        for each in relation.related_model._meta.concrete_fields  # noqa: SLF001 - Django's documented API
-        if not (each.unique or each.is_relation or each.name in titles)
-        and f"{prefix}{LOOKUP_SEP}{each.name}" not in read
+        column.name
+        for column in relation.related_model._meta.concrete_fields  # noqa: SLF001 - Django's documented API
+        if not (column.unique or column.is_relation or column.name in titles)
+        and f"{prefix}{LOOKUP_SEP}{column.name}" not in read
     ]
 
 
@@ -196,7 +196,7 @@ def _without(rows: QuerySet[Any], ours: set[str]) -> QuerySet[Any]:
     joined = rows.query.select_related
     rows.query.select_related = _cut(joined, "", ours) if isinstance(joined, dict) else False
     fetched: Any = rows
-    kept = [each for each in fetched._prefetch_related_lookups if not _leads_over(each, ours)]  # noqa: SLF001
+    kept = [lookup for lookup in fetched._prefetch_related_lookups if not _leads_over(lookup, ours)]  # noqa: SLF001
     return rows.prefetch_related(None).prefetch_related(*kept)
 
 
@@ -210,7 +210,7 @@ def _cut(joined: dict[str, Any], before: str, ours: set[str]) -> dict[str, Any]:
 
 def _leads_over(lookup: Any, ours: set[str]) -> bool:
     path = getattr(lookup, "prefetch_to", lookup)
-    return any(f"{path}{LOOKUP_SEP}".startswith(f"{each}{LOOKUP_SEP}") for each in ours)
+    return any(f"{path}{LOOKUP_SEP}".startswith(f"{own}{LOOKUP_SEP}") for own in ours)
 
 
 def _alone(rows: QuerySet[Any]) -> QuerySet[Any]:
@@ -225,10 +225,10 @@ def without_weight(rows: QuerySet[Any], columns: Iterable[OutputField], bound: B
     if bound.checks_each_row or any(isinstance(column, FunctionColumn) for column in bound.columns):
         return rows  # the site's code may use any column
     heavy = [
-        each.name
-        for each in bound.options.concrete_fields
-        if (isinstance(value_field(each), models.TextField | models.BinaryField) or is_json(value_field(each)))
-        and each.name not in shown
+        column.name
+        for column in bound.options.concrete_fields
+        if (isinstance(value_field(column), models.TextField | models.BinaryField) or is_json(value_field(column)))
+        and column.name not in shown
     ]
     return rows.defer(*heavy) if heavy else rows
 
@@ -277,7 +277,7 @@ def load_sets(objects: Sequence[Any], columns: Iterable[OutputField], bound: Bou
     Their managers are bypassed: the database joins the rows, with two queries per set.
     """
     columns = list(columns)
-    relations = [each for each in _relations(columns) if not _is_own((*each[2].hops, each[2].field)[0])]
+    relations = [entry for entry in _relations(columns) if not _is_own((*entry[2].hops, entry[2].field)[0])]
     for prefix, relation, _path in relations:
         if not _is_set(relation) or not objects:
             continue
@@ -354,15 +354,15 @@ def filtered(
     rows: QuerySet[Any], arguments: Mapping[str, Any], access: RowAccess, bound: BoundResource
 ) -> QuerySet[Any]:
     """Return the rows that match all filters in *arguments*."""
-    given = [each.path.source for each in bound.filters if arguments.get(each.argument) is not None]
+    given = [filter_.path.source for filter_ in bound.filters if arguments.get(filter_.argument) is not None]
     rows = annotated(rows, given, access, bound)
-    for each in bound.filters:
-        value = arguments.get(each.argument)
+    for filter_ in bound.filters:
+        value = arguments.get(filter_.argument)
         if value is None:
             continue
         if isinstance(value, list):
             value = tuple(value)
-        rows = rows.filter(matching(each.path, each.lookup, value, access, bound))
+        rows = rows.filter(matching(filter_.path, filter_.lookup, value, access, bound))
     return rows
 
 
@@ -391,8 +391,12 @@ def searched(rows: QuerySet[Any], text: str, access: RowAccess, bound: BoundReso
     if not 0 < len(words) <= MAX_WORDS:
         raise ToolError(f"Argument 'query' must have 1 to {MAX_WORDS} search terms, not {len(words)}.")
     fields: Sequence[SearchField] = bound.search_fields
-    whole = [each for each in fields if each.lookup == "search"] if connections[rows.db].vendor == "postgresql" else []
-    apart = [each for each in fields if each not in whole and not each.is_vector]
+    whole = (
+        [search_field for search_field in fields if search_field.lookup == "search"]
+        if connections[rows.db].vendor == "postgresql"
+        else []
+    )
+    apart = [search_field for search_field in fields if search_field not in whole and not search_field.is_vector]
     found = Q(pk__in=())
     for field in whole:
         found |= _as_seen(field.path, _in_full_text(field, text, bound.resource.search_config), access, bound)

@@ -25,7 +25,7 @@ def start() -> None:
         ImproperlyConfigured: tools are invalid; the message lists all of them.
     """
     core_server.is_started = True
-    together(partial(_start, each) for each in every_server())
+    together(partial(_start, server) for server in every_server())
 
 
 def _start(server: MCPServer) -> None:

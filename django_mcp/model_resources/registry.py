@@ -62,10 +62,10 @@ def register(
 
     def add(declared: R) -> R:
         _require_fresh(model, declared, servers)
-        for each in servers:
-            each.model_resources[model] = BoundResource(declared(model, each))
+        for endpoint in servers:
+            endpoint.model_resources[model] = BoundResource(declared(model, endpoint))
             if core_server.is_started:
-                _build_with_takers(each)
+                _build_with_takers(endpoint)
         return declared
 
     return add if resource is None else add(resource)
@@ -82,33 +82,34 @@ def unregister(model: type[models.Model], /, *, server: MCPServer | Sequence[MCP
         ImproperlyConfigured: the model is not registered there or, after start-up, a tool takes or returns its rows.
     """
     servers: Any = servers_of(server)
-    for each in servers:
-        own = [known for known, bound in each.model_resources.items() if not bound.is_taken]
+    for endpoint in servers:
+        own = [known for known, bound in endpoint.model_resources.items() if not bound.is_taken]
         if model not in own:
             labels = ", ".join(known._meta.label for known in own) or "nothing"  # noqa: SLF001 - Django's documented API
-            msg = f"{model._meta.label} is not registered at {each!r}; registered there: {labels}."  # noqa: SLF001
+            msg = f"{model._meta.label} is not registered at {endpoint!r}; registered there: {labels}."  # noqa: SLF001
             raise ImproperlyConfigured(msg)
-    for each in servers:
-        del each.model_resources[model]
+    for endpoint in servers:
+        del endpoint.model_resources[model]
         if core_server.is_started:
-            _build_with_takers(each)
+            _build_with_takers(endpoint)
 
 
 def _require_fresh(model: type[models.Model], declared: Any, servers: Sequence[MCPServer]) -> None:
     if not (isinstance(declared, type) and issubclass(declared, ModelResource)):
         msg = f"{declared!r} is not a subclass of ModelResource."
         raise ImproperlyConfigured(msg)
-    for each in servers:
-        if model in each.model_resources:
-            msg = f"{model._meta.label} is already registered at {each!r}, as {each.model_resources[model].resource!r}."  # noqa: SLF001
+    for server in servers:
+        if model in server.model_resources:
+            own = server.model_resources[model].resource
+            msg = f"{model._meta.label} is already registered at {server!r}, as {own!r}."  # noqa: SLF001
             raise ImproperlyConfigured(msg)
 
 
 def _build_with_takers(server: MCPServer) -> None:
     build(server)
-    for each in every_server():
-        if each.source is server:
-            _build_with_takers(each)
+    for endpoint in every_server():
+        if endpoint.source is server:
+            _build_with_takers(endpoint)
 
 
 def _take_models(server: MCPServer) -> None:
@@ -156,14 +157,14 @@ def _made_without_clashes(server: MCPServer) -> dict[BoundResource, list[Primiti
         made = {bound: _made(bound) for bound in server.model_resources.values() if bound.is_sound}
         taken: dict[tuple[str, str], str] = {}
         for bound, primitives in made.items():
-            for each in primitives:
-                other = server.namesake(each)
-                name = taken.get((each.kind, each.key)) if other is None else other.label
+            for primitive in primitives:
+                other = server.namesake(primitive)
+                name = taken.get((primitive.kind, primitive.key)) if other is None else other.label
                 if name is not None:
-                    bound.problems = [name_taken(bound, each.key, name)]
+                    bound.problems = [name_taken(bound, primitive.key, name)]
                     break
             else:
-                taken |= {(each.kind, each.key): repr(bound.resource) for each in primitives}
+                taken |= {(primitive.kind, primitive.key): repr(bound.resource) for primitive in primitives}
         if all(bound.is_sound for bound in made):
             return made
 
@@ -171,6 +172,6 @@ def _made_without_clashes(server: MCPServer) -> dict[BoundResource, list[Primiti
 def _made(bound: BoundResource) -> list[Primitive]:
     tools = [*read_tools(bound), *writing_tools(bound)] if bound.has_tools else []
     made: list[Primitive] = [*resources(bound), *tools]
-    for each in made:
-        each.add_tags(bound.resource.tags)
+    for primitive in made:
+        primitive.add_tags(bound.resource.tags)
     return made

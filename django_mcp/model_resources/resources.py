@@ -117,7 +117,7 @@ def describe(bound: BoundResource, access: RowAccess) -> dict[str, Any]:
         "lookup": bound.lookup_name,
         "fields": [_column(bound, column, access) for column in bound.columns],
         "searched": list(dict.fromkeys(field.path.source for field in bound.search_fields)),
-        "filters": [{"name": each.argument, "schema": each.schema} for each in bound.filters],
+        "filters": [{"name": filter_.argument, "schema": filter_.schema} for filter_ in bound.filters],
         "ordering_fields": [way for way in bound.sortings if way],
         "aggregates": ["count", *bound.measures] if resource.aggregates is not None else [],
         "group_by_fields": list(bound.dimensions),
@@ -163,7 +163,7 @@ logger = logging.getLogger("django_mcp")
 
 def listed_models(server: MCPServer) -> list[BoundResource]:
     """Return the models whose rows ``resources/list`` includes, in order of registration."""
-    return [each for each in server.model_resources.values() if each.is_sound and each.resource.max_list_size != 0]
+    return [bound for bound in server.model_resources.values() if bound.is_sound and bound.resource.max_list_size != 0]
 
 
 def list_rows(ctx: Context, cursor: str | None, room: int) -> tuple[list[dict[str, Any]], str | None]:
@@ -217,7 +217,7 @@ def _encode(ctx: Context, bound: BoundResource, place: Any, before: int) -> str:
 
 
 def _position(models: list[BoundResource], label: str | None) -> int:
-    labels = [each.options.label for each in models]
+    labels = [model.options.label for model in models]
     if label is None:
         return 0
     if label not in labels:  # no longer listed by the site
@@ -376,9 +376,9 @@ def _row(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> Any:
 def _exists(bound: BoundResource, ctx: Context, given: Sequence[Mapping[str, Any]]) -> list[bool]:
     """Return for each of *given* whether its row is visible, with one query."""
     access = RowAccess(ctx)
-    values = [bound.address(each[bound.lookup_name]) for each in given]
+    values = [bound.address(row[bound.lookup_name]) for row in given]
     name = bound.lookup.attname
-    rows = access.get_queryset(bound).filter(**{f"{name}__in": {each for each in values if each is not None}})
+    rows = access.get_queryset(bound).filter(**{f"{name}__in": {address for address in values if address is not None}})
     found = {getattr(obj, name) for obj in without_weight(rows, [], bound) if access.can_view(bound, obj)}
     return [value is not None and value in found for value in values]
 

@@ -132,8 +132,8 @@ def to_json_value(value: Any) -> Any:
     kind = type(value)
     if value is None or kind in {str, int, bool}:
         return value
-    for each, convert in _CONVERSIONS:
-        if isinstance(value, each):
+    for converted, convert in _CONVERSIONS:
+        if isinstance(value, converted):
             return convert(value)
     return str(value)
 
@@ -152,15 +152,15 @@ _CONVERSIONS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     ((str, int), _plain),
     # Values that functions may return. ``str()`` of a row and paths of files are not exposed.
     (models.Model, lambda value: to_json_value(value.pk)),
-    (models.QuerySet, lambda value: [to_json_value(each) for each in value]),
+    (models.QuerySet, lambda value: [to_json_value(row) for row in value]),
     (FieldFile, lambda value: value.name.replace("\\", "/").rpartition("/")[2] if value else None),
     (float, lambda value: float(value) if math.isfinite(value) else None),
     (datetime.datetime, _moment_text),
     ((datetime.date, datetime.time), lambda value: value.isoformat()),
     (datetime.timedelta, duration_iso_string),
     (Decimal, lambda value: format(value, "f") if value.is_finite() else None),
-    (Mapping, lambda value: {str(key): to_json_value(each) for key, each in value.items()}),
-    ((list, tuple, set, frozenset), lambda value: [to_json_value(each) for each in value]),
+    (Mapping, lambda value: {str(key): to_json_value(entry) for key, entry in value.items()}),
+    ((list, tuple, set, frozenset), lambda value: [to_json_value(entry) for entry in value]),
 )
 
 
@@ -192,7 +192,7 @@ def known_type(field: Any) -> Any:
     elif isinstance(field, models.DecimalField):
         annotation = _decimals(field)
     else:
-        annotation = next((each for kind, each in _INPUT_TYPES.items() if isinstance(field, kind)), None)
+        annotation = next((type_ for kind, type_ in _INPUT_TYPES.items() if isinstance(field, kind)), None)
     if annotation is None:
         return None
     schema = schema_of(field) or {}
@@ -214,9 +214,11 @@ def _reader(from_json: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _integers(field: Any) -> Any:
-    given = [each for each in field.validators if isinstance(getattr(each, "limit_value", None), int)]
-    least = max((each.limit_value for each in given if isinstance(each, MinValueValidator)), default=None)
-    most = min((each.limit_value for each in given if isinstance(each, MaxValueValidator)), default=None)
+    given = [validator for validator in field.validators if isinstance(getattr(validator, "limit_value", None), int)]
+    least = max(
+        (validator.limit_value for validator in given if isinstance(validator, MinValueValidator)), default=None
+    )
+    most = min((validator.limit_value for validator in given if isinstance(validator, MaxValueValidator)), default=None)
     return Annotated[int, Field(ge=least, le=most)]
 
 
@@ -295,10 +297,10 @@ def named_choices(value: Any, choices: Sequence[tuple[Any, str]], most: int) -> 
     if len(choices) > most:
         word = str(value).casefold()
         # One after the other: of very many words only the first are compared.
-        tables = ({str(each[part]).casefold(): each for each in choices} for part in (0, 1))
+        tables = ({str(choice[part]).casefold(): choice for choice in choices} for part in (0, 1))
         close = [table[found] for table in tables for found in close_matches(word, table, most)]
         choices = list(dict.fromkeys(close))[:most] or choices[:most]
-    return [f"{each} ({label})" if _is_telling(each, label) else str(each) for each, label in choices]
+    return [f"{choice} ({label})" if _is_telling(choice, label) else str(choice) for choice, label in choices]
 
 
 def _labelled(annotation: Any, choices: Sequence[tuple[Any, str]]) -> Any:
@@ -385,11 +387,11 @@ def storable(value: Any) -> Any:
     Raises:
         ValueError: it is too long, nested too deep, or contains NUL characters or unpaired surrogates.
     """
-    for each, depth in _parts(value):
+    for part, depth in _parts(value):
         if depth > MAX_DEPTH:
             raise ValueError(f"must not be nested deeper than {MAX_DEPTH} levels")
-        if isinstance(each, str):
-            without_nul(each)
+        if isinstance(part, str):
+            without_nul(part)
     try:
         length = len(to_json(value))
     except ValueError:
@@ -451,7 +453,7 @@ def own_type(field: Any) -> dict[str, Any] | None:
     except Exception:  # noqa: BLE001 - it is no value of that class, such as one that is not encrypted
         return None
     if isinstance(found, list):
-        return {"type": "array", "items": dict(_TEXT) if all(isinstance(each, str) for each in found) else {}}
+        return {"type": "array", "items": dict(_TEXT) if all(isinstance(member, str) for member in found) else {}}
     return dict(_TEXT) if isinstance(found, str) and not isinstance(to_json_value(sample), str) else None
 
 
@@ -523,14 +525,14 @@ def _lost(given: Any, kept: Any, where: str = "") -> str:
     if isinstance(given, list) and isinstance(kept, list):
         if len(given) > len(kept):
             return f"only {len(kept)} of {len(given)} items of {where or 'the list'} have an allowed type."
-        parts = [(f"{where}[{at}]", each, kept[at]) for at, each in enumerate(given)]
+        parts = [(f"{where}[{at}]", part, kept[at]) for at, part in enumerate(given)]
     elif isinstance(given, Mapping) and isinstance(kept, Mapping):
         if unknown := [key for key in given if key not in kept]:
             return f"unknown key {unknown[0]!r} in {where or 'the object'}."
-        parts = [(f"{where}.{key}".removeprefix("."), each, kept[key]) for key, each in given.items()]
+        parts = [(f"{where}.{key}".removeprefix("."), part, kept[key]) for key, part in given.items()]
     else:
         return ""
-    return next(filter(None, (_lost(each, other, name) for name, each, other in parts)), "")
+    return next(filter(None, (_lost(part, other, name) for name, part, other in parts)), "")
 
 
 # Form fields

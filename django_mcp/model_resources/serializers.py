@@ -173,7 +173,7 @@ class SetColumn(OutputField):
     def value(self, obj: Any, showing: SerializerContext) -> Any:
         """Return the first visible rows, by primary key, up to ``max_related``."""
         most = showing.bound.resource.max_related
-        return [each for each in self._values(obj, showing) if each is not None][:most]
+        return [value for value in self._values(obj, showing) if value is not None][:most]
 
     def _values(self, obj: Any, showing: SerializerContext) -> Iterator[Any]:
         steps: list[Any] = [*self.path.hops, self.path.field]
@@ -246,7 +246,7 @@ def _words(end: Any) -> dict[str, Any]:
     name, help_text = str(getattr(end, "verbose_name", "") or ""), str(getattr(end, "help_text", "") or "")
     plain = str(getattr(end, "name", "")).replace("_", " ")
     words = [name if name.lower() != plain.lower() else "", help_text, labels_in_words(end)]
-    words = [each.rstrip(".") if at < len(words) - 1 else each for at, each in enumerate(words) if each]
+    words = [part.rstrip(".") if at < len(words) - 1 else part for at, part in enumerate(words) if part]
     return {"description": plain_text(". ".join(words))} if words else {}
 
 
@@ -318,5 +318,5 @@ def _line(value: Any) -> str:
         case list():
             return "; ".join(map(_line, value))
         case dict():
-            return "; ".join(f"{key}: {_line(each)}" for key, each in value.items())
+            return "; ".join(f"{key}: {_line(entry)}" for key, entry in value.items())
     return " ".join(str(value).split())

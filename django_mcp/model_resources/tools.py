@@ -116,8 +116,8 @@ def _narrowing(bound: BoundResource) -> Iterator[Parameter]:
         where = names[0] if len(names) == 1 else f"one of: {', '.join(names)}"
         words = f"Search terms. A row matches if every term occurs in {where}. Use double quotes for a phrase."
         yield Parameter("query", optional(Annotated[str, Field(max_length=200)]), None, words)
-    for each in bound.filters:
-        yield each.parameter
+    for filter_ in bound.filters:
+        yield filter_.parameter
 
 
 def _page_schema(row: dict[str, Any]) -> dict[str, Any]:

@@ -171,7 +171,7 @@ def in_words(error: ValidationError, bound: BoundResource, arguments: Mapping[st
     """Return all messages of an error, without duplicates."""
     by_name = error.error_dict if hasattr(error, "error_dict") else {NON_FIELD_ERRORS: error.error_list}
     return " ".join(
-        dict.fromkeys(_sentence(name, each, bound, arguments) for name, errors in by_name.items() for each in errors)
+        dict.fromkeys(_sentence(name, error, bound, arguments) for name, errors in by_name.items() for error in errors)
     )
 
 
@@ -224,7 +224,7 @@ class WholeRow:
 def _unset(obj: Any) -> set[str]:
     """Return the fields of a new row that ``save_model`` or the database sets later."""
     fields = obj._meta.fields if obj._state.adding else ()  # noqa: SLF001 - Django's documented API
-    return {each.name for each in fields if _is_unset(obj, each)}
+    return {field.name for field in fields if _is_unset(obj, field)}
 
 
 def _is_unset(obj: Any, field: Any) -> bool:
@@ -347,7 +347,7 @@ class Writer:
         form = self.bind_form(ctx, obj, given)
         obj = form.save(commit=False)
         if self.change:
-            sets = {each.name for each in self.bound.options.many_to_many}
+            sets = {relation.name for relation in self.bound.options.many_to_many}
             for name in sets - self.source.by_field(given).keys():
                 form.cleaned_data.pop(name, None)
         assign_sets(form)
@@ -471,7 +471,7 @@ def _refused(bound: BoundResource, access: RowAccess, rows: QuerySet[Any]) -> in
     ):
         return count
     is_each_asked = rules.checks_each_row or any(
-        each.object_permissions or each.has_own_rule("delete") for each in rules.resources
+        declaration.object_permissions or declaration.has_own_rule("delete") for declaration in rules.resources
     )
     if is_each_asked and not all(
         access.can_view_row(rules, row) and access.permits(rules, "delete", row) for row in rows
