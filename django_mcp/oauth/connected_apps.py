@@ -18,9 +18,9 @@ from django.views import View
 from django.views.decorators.csrf import csrf_protect
 
 from django_mcp.auth.api_keys import revoke_key
+from django_mcp.auth.grant_types import CLIENT_CREDENTIALS
 from django_mcp.auth.protected_resource import canonical, resource_of
 from django_mcp.auth.toolkit import (
-    AbstractApplication,
     get_access_token_model,
     get_application_model,
     get_grant_model,
@@ -33,8 +33,6 @@ from django_mcp.models import APIKey
 from django_mcp.oauth import consent
 from django_mcp.oauth.consent import clean_name, page, protect, title_of
 from django_mcp.pubsub.publish import end_access
-
-CLIENT_CREDENTIALS = AbstractApplication.GRANT_CLIENT_CREDENTIALS
 
 
 @dataclass

@@ -21,7 +21,8 @@ def oauth_defaults(django_mcp: Mapping[str, Any], **changes: Any) -> dict[str, A
     Raises:
         ImproperlyConfigured: ``BASE_URL`` is missing.
     """
-    from django_mcp.conf import Settings, with_own_scopes  # noqa: PLC0415 - a settings module must not touch lazy settings
+    from django_mcp.auth import grant_types  # noqa: PLC0415 - a settings module must not touch lazy settings
+    from django_mcp.conf import Settings, with_own_scopes  # noqa: PLC0415 - likewise
 
     known = with_own_scopes(
         Settings(
@@ -39,7 +40,6 @@ def oauth_defaults(django_mcp: Mapping[str, Any], **changes: Any) -> dict[str, A
         msg = "oauth_defaults() needs DJANGO_MCP['BASE_URL'], the site's public address: 'https://travel.example.com'."
         raise ImproperlyConfigured(msg)
     schemes = [urlsplit(uri).scheme for uri in known.EXTRA_REDIRECT_URIS]
-    grants = ["authorization_code", "refresh_token"] + ["client_credentials"] * known.CLIENT_CREDENTIALS
     return {
         # The issuer, even without OpenID Connect.
         "OIDC_ISS_ENDPOINT": known.BASE_URL.rstrip("/"),
@@ -59,7 +59,7 @@ def oauth_defaults(django_mcp: Mapping[str, Any], **changes: Any) -> dict[str, A
         "ALLOW_LOCALHOST_LOOPBACK": True,
         "ALLOWED_REDIRECT_URI_SCHEMES": list(dict.fromkeys(["http", "https", *schemes])),
         "OAUTH2_RESPONSE_TYPES_SUPPORTED": ["code"],
-        "OAUTH2_GRANT_TYPES_SUPPORTED": grants,
+        "OAUTH2_GRANT_TYPES_SUPPORTED": grant_types.served(services=known.CLIENT_CREDENTIALS),
         "OAUTH2_TOKEN_ENDPOINT_AUTH_METHODS_SUPPORTED": ["none", "client_secret_post", "client_secret_basic"],
         "COMPLIANT_BCP_RFC9700_IMPLICIT_GRANT": True,
         "COMPLIANT_BCP_RFC9700_PASSWORD_GRANT": True,

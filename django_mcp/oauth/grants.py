@@ -17,6 +17,7 @@ from oauthlib.common import urldecode
 from oauthlib.oauth2.rfc6749 import errors
 
 from django_mcp.auth.base import authenticators
+from django_mcp.auth.grant_types import CLIENT_CREDENTIALS
 from django_mcp.auth.oauth import OAuth2Authentication
 from django_mcp.auth.protected_resource import canonical, resource_of
 from django_mcp.auth.toolkit import AbstractApplication, get_grant_model, get_refresh_token_model, get_scopes_backend
@@ -382,7 +383,7 @@ def is_service(request: Any) -> bool:
         settings.CLIENT_CREDENTIALS
         and application.registration_source == "manual"
         and application.client_type == AbstractApplication.CLIENT_CONFIDENTIAL
-        and application.allows_grant_type(AbstractApplication.GRANT_CLIENT_CREDENTIALS)
+        and application.allows_grant_type(CLIENT_CREDENTIALS)
         and policy is not None
         and policy.service_account is not None
         and policy.service_account.is_active

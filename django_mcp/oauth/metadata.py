@@ -8,14 +8,12 @@ from typing import Any
 
 from django.urls import NoReverseMatch, reverse
 
+from django_mcp.auth.grant_types import GRANT_TYPES
 from django_mcp.auth.protected_resource import base_url
 from django_mcp.auth.toolkit import oauth2_settings
 from django_mcp.conf import APPROVALS_SCOPE, settings
 from django_mcp.oauth import cimd
 from django_mcp.transports.resource_metadata import public_document
-
-GRANTS = {"authorization_code", "refresh_token", "client_credentials"}
-"""Grant types that may be listed, whatever the toolkit's settings."""
 
 
 def document() -> dict[str, Any]:
@@ -31,7 +29,7 @@ def document() -> dict[str, Any]:
         "token_endpoint": _url("token"),
         "response_types_supported": ["code"],
         "response_modes_supported": ["query"],
-        "grant_types_supported": [grant for grant in oauth2_settings.OAUTH2_GRANT_TYPES_SUPPORTED if grant in GRANTS],
+        "grant_types_supported": [name for name in oauth2_settings.OAUTH2_GRANT_TYPES_SUPPORTED if name in GRANT_TYPES],
         "token_endpoint_auth_methods_supported": methods,
         "code_challenge_methods_supported": ["S256"],
         # Never offline_access: refresh tokens do not depend on a scope (2026-07-28, Refresh Tokens). Nor the scope of

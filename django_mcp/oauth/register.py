@@ -19,6 +19,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils.crypto import salted_hmac
 from django.views.decorators.csrf import csrf_exempt
 
+from django_mcp.auth.grant_types import FOR_ALL
 from django_mcp.auth.toolkit import AllowedURIValidator, get_application_model, oauth2_settings
 from django_mcp.conf import settings
 from django_mcp.core.request import Address, address_of
@@ -184,10 +185,6 @@ def usable_redirects(uris: Iterable[object]) -> list[str]:
     return list(dict.fromkeys(str(uri) for uri in uris if redirect_ok(uri) and usable(uri)))
 
 
-GRANTS = ("authorization_code", "refresh_token")
-"""Grant types available to self-registered clients."""
-
-
 class InvalidMetadata(Exception):
     """Rejected client metadata.
 
@@ -226,12 +223,12 @@ def grants_of(metadata: Mapping[str, Any]) -> list[str]:
     Raises:
         InvalidMetadata: ``authorization_code`` is missing.
     """
-    given = metadata.get("grant_types", list(GRANTS))
+    given = metadata.get("grant_types", FOR_ALL)
     if not _are_strings(given):
         raise InvalidMetadata("grant_types must be a list of strings.")
     if "authorization_code" not in given:
         raise InvalidMetadata("grant_types must include authorization_code. refresh_token is optional.")
-    return [grant for grant in GRANTS if grant in given]
+    return [name for name in FOR_ALL if name in given]
 
 
 def name_of(metadata: Mapping[str, Any]) -> str:

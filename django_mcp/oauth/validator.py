@@ -22,6 +22,7 @@ from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 from oauthlib.oauth2.rfc6749 import errors
 
+from django_mcp.auth.grant_types import GRANT_TYPES, is_of_service
 from django_mcp.auth.oauth import KINDS
 from django_mcp.auth.toolkit import (
     GRANT_TYPE_MAPPING,
@@ -525,10 +526,11 @@ class MCPValidatorMixin(ClientRules, CodeRules, RefreshRules):
             return known and super().validate_grant_type(client_id, grant_type, client, request, *args, **kwargs)
         if grants.is_blocked(request) or is_withdrawn(request.client):
             return False
-        if grant_type == "client_credentials":
+        if grant_type not in GRANT_TYPES:
+            return False
+        if GRANT_TYPES[grant_type].is_of_service:
             return grants.is_service(request)
-        of_codes = request.client.allows_grant_type(AbstractApplication.GRANT_AUTHORIZATION_CODE)
-        return of_codes and grant_type in {"authorization_code", "refresh_token"}
+        return request.client.allows_grant_type(GRANT_TYPES[grant_type].stored)
 
     def validate_redirect_uri(self, client_id: str, redirect_uri: str, request: Any, *args: Any, **kwargs: Any) -> Any:
         """Return True if it equals one of the client's; the toolkit ignores the host's case."""
@@ -579,7 +581,7 @@ class MCPValidatorMixin(ClientRules, CodeRules, RefreshRules):
         if not self.concerns_mcp(request):
             super()._check_and_set_request_resource(request)
             return
-        if request.grant_type == "client_credentials":
+        if is_of_service(request.grant_type):
             user, resources = grants.policy_of(request).service_account, grants.resources_asked_for(request)  # type: ignore[union-attr]
         else:
             user, resources = request.user, grants.resources_granted(request)
@@ -592,7 +594,7 @@ class MCPValidatorMixin(ClientRules, CodeRules, RefreshRules):
 
         The endpoint compares the token's user with the policy at every use.
         """
-        if request.grant_type == "client_credentials" and self.concerns_mcp(request):
+        if is_of_service(request.grant_type) and self.concerns_mcp(request):
             request.user = grants.policy_of(request).service_account  # type: ignore[union-attr]
         return super()._create_access_token(expires, request, *args, **kwargs)
 

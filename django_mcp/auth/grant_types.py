@@ -1,0 +1,39 @@
+"""The grant types of MCP clients (RFC 6749, section 1.3). Those of a site's other applications are the toolkit's."""
+
+from typing import NamedTuple
+
+
+class GrantType(NamedTuple):
+    """What distinguishes a grant type.
+
+    Attributes:
+        stored: the application's ``authorization_grant_type`` that it requires.
+        is_for_all: clients that register themselves may use it, and name it in their metadata.
+        is_of_service: there is no person: the client acts for its ``service_account``, if
+            ``DJANGO_MCP["CLIENT_CREDENTIALS"]`` is on.
+    """
+
+    stored: str
+    is_for_all: bool = False
+    is_of_service: bool = False
+
+
+CODE = "authorization-code"
+CLIENT_CREDENTIALS = "client-credentials"
+"""As the toolkit stores it."""
+
+GRANT_TYPES = {
+    "authorization_code": GrantType(CODE, is_for_all=True),
+    "refresh_token": GrantType(CODE, is_for_all=True),
+    "client_credentials": GrantType(CLIENT_CREDENTIALS, is_of_service=True),
+}
+FOR_ALL = [name for name, grant_type in GRANT_TYPES.items() if grant_type.is_for_all]
+
+
+def is_of_service(name: str) -> bool:
+    return name in GRANT_TYPES and GRANT_TYPES[name].is_of_service
+
+
+def served(services: bool) -> list[str]:
+    """Return the names that the token endpoint serves; *services* is ``DJANGO_MCP["CLIENT_CREDENTIALS"]``."""
+    return [name for name, grant_type in GRANT_TYPES.items() if services or not grant_type.is_of_service]
