@@ -13,6 +13,7 @@ from django_mcp.conf import settings
 from django_mcp.core import tool_search
 from django_mcp.core.channel import Cancelled
 from django_mcp.core.context import Context
+from django_mcp.core.database import storable_text
 from django_mcp.core.deadline import DeadlineExceeded
 from django_mcp.core.elicitation import InputRequired
 from django_mcp.core.failures import Crash, Unknown, crash_of
@@ -187,7 +188,7 @@ def _fitted(facts: Facts) -> Facts:
     for column, most in LENGTHS.items():
         text = facts[column]
         if len(text) > most or not text.isprintable():
-            facts[column] = clean(text)[:most]
+            facts[column] = storable_text(text)[:most]
     return facts
 
 
@@ -197,7 +198,7 @@ def error_of(context: Context, ended: Ended) -> str:
 
 
 def _readable(error: str) -> str:
-    return clean(redact(error))[:MAX_ERROR]
+    return storable_text(redact(error))[:MAX_ERROR]
 
 
 def of_refusal(
@@ -222,7 +223,7 @@ def of_refusal(
         "method": str(message.get("method") or ""),
         "name": _about(params),
         "outcome": str(Outcome.REJECTED if crash is None else Outcome.CRASHED),
-        "error": clean(reason)[:MAX_ERROR],
+        "error": storable_text(reason)[:MAX_ERROR],
         "exception_type": raised.type,
         "exception_place": raised.place,
         "address": address_at(edge),
@@ -232,11 +233,6 @@ def of_refusal(
         "queries": None,
     }
     return _fitted(facts)
-
-
-def clean(text: str) -> str:
-    """Remove what databases reject: NUL (PostgreSQL) and lone surrogates."""
-    return text if text.isprintable() else text.replace("\0", "").encode(errors="replace").decode()
 
 
 _NOBODY: Facts = {

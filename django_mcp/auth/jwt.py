@@ -27,6 +27,7 @@ from django.views.decorators.debug import sensitive_variables
 
 from django_mcp.auth.base import AuthorizationServerAway, BaseAuthentication, InvalidToken, RequestHead, bearer
 from django_mcp.auth.protected_resource import canonical, resource_of
+from django_mcp.core.database import is_storable_text
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
 
@@ -408,7 +409,7 @@ class JWTAuthentication(BaseAuthentication):
 
     def _scopes(self, claims: Claims) -> frozenset[str]:
         given: Any = next((claims[name] for name in self.scope_claims if name in claims), [])
-        return frozenset(given.split() if isinstance(given, str) and _is_storable(given) else _texts(given))
+        return frozenset(given.split() if isinstance(given, str) and is_storable_text(given) else _texts(given))
 
 
 @sensitive_variables()
@@ -479,14 +480,9 @@ def _moment(seconds: Any) -> datetime.datetime:
 def _is_well_formed(claims: Claims) -> bool:
     """Return True if the claims that name something are texts which the database and the request log can store."""
     named = {name: claims[name] for name in ("sub", "client_id", "azp", "jti") if name in claims}
-    return all(isinstance(value, str) and _is_storable(value) for value in named.values()) and all(
+    return all(isinstance(value, str) and is_storable_text(value) for value in named.values()) and all(
         len(value) <= MAX_NAME for name, value in named.items() if name != "jti"
     )
-
-
-def _is_storable(text: str) -> bool:
-    """Return True for text without NUL and lone surrogates, which PostgreSQL rejects."""
-    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _canonical_or_none(uri: str) -> str | None:
@@ -497,7 +493,7 @@ def _canonical_or_none(uri: str) -> str | None:
 
 
 def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value) and _is_storable(value)
+    return isinstance(value, str) and bool(value) and is_storable_text(value)
 
 
 def _texts(value: Any) -> list[str]:
@@ -507,7 +503,7 @@ def _texts(value: Any) -> list[str]:
         InvalidToken: it is something else.
     """
     values = value if isinstance(value, list) else [value]
-    if not all(isinstance(text, str) and _is_storable(text) for text in values):
+    if not all(isinstance(text, str) and is_storable_text(text) for text in values):
         raise InvalidToken
     return values
 

@@ -315,6 +315,15 @@ def _session() -> type[Model]:
     return apps.get_model("django_mcp", "Session")
 
 
+def storable_text(text: str) -> str:
+    """Return *text* without NUL, which PostgreSQL rejects, and with "?" for lone surrogates, which nothing can send."""
+    return text if text.isprintable() else text.replace("\0", "").encode(errors="replace").decode()
+
+
+def is_storable_text(text: str) -> bool:
+    return storable_text(text) == text
+
+
 def own_alias() -> str:
     return router.db_for_write(_session())
 

@@ -66,13 +66,20 @@ def address_of(meta: Meta) -> Address | None:
     return _address(str(meta.get("REMOTE_ADDR") or ""))
 
 
+def sent_host(meta: Meta) -> str | None:
+    """Return the host with port that the client or its proxy sent, by the rules of ``HttpRequest.get_host``."""
+    if django_settings.USE_X_FORWARDED_HOST and (forwarded := meta.get("HTTP_X_FORWARDED_HOST")) is not None:
+        return str(forwarded)
+    host = meta.get("HTTP_HOST")
+    return None if host is None else str(host)
+
+
 def host_of(meta: Meta) -> str:
     """Return the host of a request without its port, which may identify a tenant; "" over stdio.
 
     Tasks store the keys of *meta* that are read here.
     """
-    forwarded = meta.get("HTTP_X_FORWARDED_HOST") if django_settings.USE_X_FORWARDED_HOST else None
-    return _PORT.sub("", str(forwarded or meta.get("HTTP_HOST") or "").lower()).removesuffix(".")
+    return _PORT.sub("", (sent_host(meta) or "").lower()).removesuffix(".")
 
 
 @lru_cache(1024)

@@ -148,7 +148,7 @@ class TaskChannel(StepChannel):
         """Keep the last progress and the last message."""
         if not math.isfinite(progress):  # not a JSON number
             return
-        text = None if message is None else store.clean(str(message))
+        text = None if message is None else database.storable_text(str(message))
         said = _number(progress), None if total is None or not math.isfinite(total) else _number(total), text
         with self._lock:
             last = self._progress

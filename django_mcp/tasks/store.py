@@ -169,23 +169,18 @@ def note(task: Task, progress: float, total: float | None, message: str | None) 
     """Save progress. Return False if not held any more."""
     fields: dict[str, Any] = {"progress": progress, "total": total, "updated": timezone.now()}
     if message is not None:
-        fields["message"] = clean(message)
+        fields["message"] = database.storable_text(message)
     if not _held(task).update(**fields):
         return False
     tell(task.task_id, progress=[progress, total, message])
     return True
 
 
-def clean(message: str) -> str:
-    """Replace what cannot be stored or sent: NUL in PostgreSQL, unpaired surrogates anywhere."""
-    return message.replace("\0", "").encode(errors="replace").decode()
-
-
 def finish(task: Task, **outcome: Any) -> bool:
     """End a held task with ``result`` or ``error``. Return False if not held any more."""
     status = Task.Status.COMPLETED if "result" in outcome else Task.Status.FAILED
     if "message" in outcome:
-        outcome["message"] = clean(outcome["message"])
+        outcome["message"] = database.storable_text(outcome["message"])
     with database.atomic():
         if not _held(task).update(status=status, updated=timezone.now(), lease=None, **outcome):
             return False

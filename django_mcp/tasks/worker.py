@@ -290,7 +290,7 @@ def _readable(error: ProtocolError) -> dict[str, Any]:
     try:
         return dict(plain(error.to_wire()))
     except InternalError:
-        return {"code": error.code, "message": store.clean(error.message)}
+        return {"code": error.code, "message": database.storable_text(error.message)}
 
 
 def _served(task: Task, channel: TaskChannel) -> Callable[[], object]:

@@ -19,6 +19,7 @@ from django_mcp.auth.base import RequestHead
 from django_mcp.auth.protected_resource import path_of
 from django_mcp.conf import settings, site_settings
 from django_mcp.core.concurrency import shared_pool
+from django_mcp.core.request import sent_host
 from django_mcp.core.server import servers
 from django_mcp.core.signals import server_stopped
 from django_mcp.protocol.headers import METHOD, NAME, SESSION, VERSION
@@ -252,9 +253,8 @@ def read_headers(raw: Collection[tuple[bytes, bytes]]) -> dict[str, str]:
 
 def host_of(scope: Scope, headers: Mapping[str, str]) -> str:
     """Return host and port of the request, as ``HttpRequest.get_host`` does."""
-    if site_settings.USE_X_FORWARDED_HOST and (forwarded := headers.get("x-forwarded-host")):
-        return forwarded
-    if (host := headers.get("host")) is not None:
+    sent = {"HTTP_X_FORWARDED_HOST": headers.get("x-forwarded-host"), "HTTP_HOST": headers.get("host")}
+    if (host := sent_host(sent)) is not None:
         return host
     name, port = scope.get("server") or ("", None)
     return f"{name}:{port}" if port else str(name)

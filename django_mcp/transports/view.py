@@ -16,10 +16,10 @@ from django.http.response import HttpResponseBase
 from django.urls import get_script_prefix
 
 from django_mcp.auth.base import RequestHead
-from django_mcp.conf import settings, site_settings
+from django_mcp.conf import settings
 from django_mcp.core.concurrency import INLINE, Runner, run_inline, shared_pool
 from django_mcp.core.failures import must_propagate
-from django_mcp.core.request import set_user
+from django_mcp.core.request import sent_host, set_user
 from django_mcp.core.server import MCPServer
 from django_mcp.revisions.base import MCPResponse
 from django_mcp.transports.http import Endpoint, failed, keep_script_prefix, length_required
@@ -117,11 +117,8 @@ _HEADERS = _Headers()
 
 def _host(request: HttpRequest) -> str:
     """Return the request's host by the rules of ``get_host``; the endpoint refuses a foreign one."""
-    meta = request.META
-    if site_settings.USE_X_FORWARDED_HOST and (forwarded := meta.get("HTTP_X_FORWARDED_HOST")) is not None:
-        return str(forwarded)
-    if (host := meta.get("HTTP_HOST")) is not None:
-        return str(host)
+    if (host := sent_host(request.META)) is not None:
+        return host
     try:
         return request.get_host()
     except DisallowedHost:
