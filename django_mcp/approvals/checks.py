@@ -204,7 +204,7 @@ def check_admin() -> Iterator[CheckMessage]:
                     "request.user.is_active and request.user.is_superuser."
                 ),
                 obj=server,
-                id="django_mcp.W022",
+                id="django_mcp.W064",
             )
         elif names:
             yield Warning(

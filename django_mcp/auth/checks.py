@@ -95,7 +95,7 @@ def check_base_url() -> Iterator[CheckMessage]:
                 "Use scheme, host and any non-default port, in lower case and without a trailing slash: "
                 "'https://travel.example.com'."
             ),
-            id="django_mcp.E010",
+            id="django_mcp.E075",
         )
     elif url.startswith("http:") and not is_loopback(urlsplit(url).hostname):
         kind, number = (Warning, "django_mcp.W002") if django_settings.DEBUG else (Error, "django_mcp.E011")

@@ -144,12 +144,12 @@ def _unread(bound: BoundResource) -> Iterator[Error]:
             "Set fields to a list of names. '__all__' is not supported, so that new columns are not exposed "
             "automatically."
         )
-        yield Error(text, hint=hint, id="django_mcp.E022")
+        yield Error(text, hint=hint, id="django_mcp.E065")
     yield from _lists(resource)
     if not is_app_option(resource.app):
         text = _("%(resource)r: app is %(app)r, which is not valid.") % {"resource": resource, "app": resource.app}
         hint = _("Use True, or a dict from %(known)s to True, the name of a template or what ui(…) returns.")
-        yield Error(text, hint=hint % {"known": ", ".join(map(repr, READ_TOOLS))}, id="django_mcp.E022")
+        yield Error(text, hint=hint % {"known": ", ".join(map(repr, READ_TOOLS))}, id="django_mcp.E067")
     if resource.lookup_field not in {"pk", *(field.name for field in bound.options.concrete_fields)}:
         text = _("%(resource)r: lookup_field %(name)r is not a column of the model.") % {
             "resource": resource,
@@ -167,13 +167,13 @@ def _unread(bound: BoundResource) -> Iterator[Error]:
         yield Error(
             text,
             hint=_("Correct the name. If it is an attribute of your own, choose a less similar name."),
-            id="django_mcp.E022",
+            id="django_mcp.E068",
         )
     # Grouping fields that were read from an admin are only used if aggregates are declared.
     own = next(base for base in type(resource).__mro__ if "group_by_fields" in vars(base))
     if resource.group_by_fields and resource.aggregates is None and "admin" not in vars(own):
         text = _("%(resource)r: group_by_fields has no effect without aggregates.") % {"resource": resource}
-        yield Error(text, hint=_("Set aggregates = {} to allow counts only."), id="django_mcp.E022")
+        yield Error(text, hint=_("Set aggregates = {} to allow counts only."), id="django_mcp.E069")
 
 
 def _lists(resource: ModelResource) -> Iterator[Error]:
@@ -188,7 +188,7 @@ def _lists(resource: ModelResource) -> Iterator[Error]:
             yield Error(
                 text,
                 hint=_("Use a list: %(name)s = [%(value)r].") % {"name": name, "value": value},
-                id="django_mcp.E022",
+                id="django_mcp.E066",
             )
     for name in _LISTS:
         if (value := getattr(resource, name)) and not isinstance(value, str | Mapping):
@@ -199,14 +199,14 @@ def _lists(resource: ModelResource) -> Iterator[Error]:
                     "name": name,
                     "value": others[0],
                 }
-                yield Error(text, hint=_("Use names of fields or paths, as strings."), id="django_mcp.E022")
+                yield Error(text, hint=_("Use names of fields or paths, as strings."), id="django_mcp.E066")
     for entry in resource.fields:
         if not (isinstance(entry, str) or (callable(entry) and hasattr(entry, "__name__"))):
             text = _("%(resource)r: fields has %(value)r, which is not a name or a function.") % {
                 "resource": resource,
                 "value": entry,
             }
-            yield Error(text, hint=_("Use a string, or a function with a name."), id="django_mcp.E022")
+            yield Error(text, hint=_("Use a string, or a function with a name."), id="django_mcp.E066")
 
 
 def _shape(bound: BoundResource) -> Iterator[Error]:
@@ -241,13 +241,13 @@ def _shape(bound: BoundResource) -> Iterator[Error]:
             yield Error(
                 text,
                 hint=_("Declare it with a lookup, such as '%(argument)s__in'.") % {"argument": filter_.argument},
-                id="django_mcp.E022",
+                id="django_mcp.E071",
             )
     if "uri" in names:
         yield Error(
             _("%(resource)r: the name 'uri' is reserved for the row's URI.") % {"resource": resource},
             hint=_("Show the field with a method of another name."),
-            id="django_mcp.E022",
+            id="django_mcp.E071",
         )
     for attribute, known in (("tools", READ_TOOLS), ("actions", ACTIONS)):
         value = getattr(resource, attribute)
@@ -260,7 +260,7 @@ def _shape(bound: BoundResource) -> Iterator[Error]:
             yield Error(
                 text,
                 hint=_("Use a list with any of %(known)s.") % {"known": ", ".join(map(repr, known))},
-                id="django_mcp.E022",
+                id="django_mcp.E067",
             )
 
 
@@ -282,7 +282,7 @@ def _plain_fields(bound: BoundResource) -> Iterator[Error]:
                 "%(resource)r: %(attribute)s %(name)r must be a column of the model, be listed in fields and "
                 "hold a %(what)s."
             ) % {"resource": resource, "attribute": attribute, "name": name, "what": what}
-            yield Error(text, hint=_("Use such a column, or add the column to fields."), id="django_mcp.E022")
+            yield Error(text, hint=_("Use such a column, or add the column to fields."), id="django_mcp.E072")
 
 
 def _is_title(column: Any) -> bool:
@@ -297,7 +297,7 @@ def _groups(bound: BoundResource) -> Iterator[Error]:
             "resource": resource,
             "name": name,
         }
-        yield Error(text, hint=_("Remove it. The column can still be filtered by."), id="django_mcp.E022")
+        yield Error(text, hint=_("Remove it. The column can still be filtered by."), id="django_mcp.E070")
 
 
 def _connector(bound: BoundResource) -> Iterator[Error]:
@@ -306,7 +306,7 @@ def _connector(bound: BoundResource) -> Iterator[Error]:
             _("%(resource)r: the connector cannot search %(model)s, which declares no search_fields.")
             % {"resource": bound.resource, "model": bound.options.label},
             hint=_("Set search_fields, or leave the model out of the connector."),
-            id="django_mcp.E022",
+            id="django_mcp.E073",
         )
 
 
@@ -384,7 +384,7 @@ def _per_row(bound: BoundResource) -> Iterator[Error]:
                 "Annotate it in get_queryset from the rows that the caller may see, and declare only its type: "
                 "annotations = {%(name)r: models.%(field)s()}."
             ) % {"name": name, "field": annotation.field.get_internal_type()}
-            yield Error(text, hint=hint, id="django_mcp.E026")
+            yield Error(text, hint=hint, id="django_mcp.E074")
     for attribute, source, path in _compared(bound):
         for _prefix, relation in path.prefixes:
             if path.source == "pk" and bound.options.pk.is_relation:  # a child's key is the link to its own parent row
@@ -398,7 +398,7 @@ def _per_row(bound: BoundResource) -> Iterator[Error]:
                     "target": rules.resources[0],
                 }
                 hint = _("Remove it, or restrict the rows of that model in get_queryset instead.")
-                yield Error(text, hint=hint, id="django_mcp.E026")
+                yield Error(text, hint=hint, id="django_mcp.E076")
                 break
 
 

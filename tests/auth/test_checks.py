@@ -241,7 +241,7 @@ def test_a_base_url_that_is_no_origin_is_found(site: CheckedSite, subtests: pyte
     for url in cases:
         with subtests.test(url=url), site.afresh():
             site.configure(BASE_URL=url)
-            finding = next(each for each in findings() if each.id == "django_mcp.E010")
+            finding = next(each for each in findings() if each.id == ("django_mcp.E075" if url else "django_mcp.E010"))
             assert not url or repr(url) in finding.msg
 
 
@@ -434,10 +434,10 @@ def test_so_is_one_whose_users_the_admin_cannot_ask_whether_they_are_staff(
     tool(server=server, name="wipe", description="Wipe it.", destructive=True)(lambda: "")
     people = type("Person", (), {"_meta": SimpleNamespace(label="shop.Person")})
     monkeypatch.setattr("django_mcp.approvals.checks.get_user_model", lambda: people)
-    assert "has no such attribute" in only("W022").msg
-    assert "admin.site.has_permission = lambda request:" in str(only("W022").hint)
+    assert "has no such attribute" in only("W064").msg
+    assert "admin.site.has_permission = lambda request:" in str(only("W064").hint)
     monkeypatch.setattr(admin.site, "has_permission", lambda request: request.user.is_superuser, raising=False)
-    assert "django_mcp.W022" not in ids()
+    assert "django_mcp.W064" not in ids()
 
 
 def test_an_endpoint_with_more_tools_than_clients_take_is_found(site: CheckedSite, make_server: Any) -> None:

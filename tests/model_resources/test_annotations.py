@@ -237,10 +237,10 @@ class Hiding(ModelResource):
         ({"n__x": Count("pk")}, {}, "E022 .*'n__x' contains '__', or is already an attribute"),
         ({"n": F("books__raw")}, {}, "E022 .*'n' is a BinaryField, which is not supported"),
         ({"n": Window(RowNumber())}, {}, "E022 .*'n' is a Window, which is not supported"),
-        ({"n": Max("born")}, {"modified_field": "n"}, "E022 .*modified_field 'n' must be a column of the model"),
+        ({"n": Max("born")}, {"modified_field": "n"}, "E072 .*modified_field 'n' must be a column of the model"),
         ({"n": Count("pk")}, {"aggregates": {}, "group_by_fields": ["n"]}, "E022 .*has no field 'n'"),
         ({"n": Count("pk")}, {"fields": ["name"], "ordering": ["n"]}, "E024 .*'n' in ordering is not in fields"),
-        ({"n": Count("books")}, {}, "E026 .*'n' in annotations would reveal hidden rows of library.Book"),
+        ({"n": Count("books")}, {}, "E074 .*'n' in annotations would reveal hidden rows of library.Book"),
     ],
 )
 def test_an_annotation_that_cannot_be_is_found_at_the_start(

@@ -103,7 +103,7 @@ def test_nothing_is_shown_but_what_is_written(made: Made, books: list[Book], rea
 
 def test_without_fields_it_is_not_served(server: MCPServer, books: list[Book], reader: Callable[..., Reader]) -> None:
     register(Book, from_admin(BookAdmin), server=server)
-    assert problems() == ["django_mcp.E022"]
+    assert problems() == ["django_mcp.E065"]
     assert reader("root").request("tools/list").error["code"] == -32601
 
 

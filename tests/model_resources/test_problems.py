@@ -25,8 +25,8 @@ def masked(self: Any, obj: Any) -> str:
 
 
 PROBLEMS: dict[str, tuple[type[models.Model], dict[str, Any], str, str]] = {
-    "no fields": (Book, {}, "E022", "does not declare fields"),
-    "all fields": (Book, {"fields": "__all__"}, "E022", "does not declare a list of fields"),
+    "no fields": (Book, {}, "E065", "does not declare fields"),
+    "all fields": (Book, {"fields": "__all__"}, "E065", "does not declare a list of fields"),
     "a field that is not there": (Book, {"fields": ["titel"]}, "E022", "'titel'"),
     "a path that leads nowhere": (Book, {"fields": ["author__nam"]}, "E022", "'author__nam'"),
     "a step behind a value": (Book, {"fields": ["title__name"]}, "E022", "not a relation"),
@@ -39,14 +39,14 @@ PROBLEMS: dict[str, tuple[type[models.Model], dict[str, Any], str, str]] = {
     "an address that is not there": (Book, {"fields": ["title"], "lookup_field": "isbn"}, "E025", "'isbn'"),
     "an address of another row": (Book, {"fields": ["title"], "lookup_field": "author__name"}, "E025", "not a column"),
     "an address that is not unique": (Book, {"fields": ["title"], "lookup_field": "shelf"}, "E025", "not unique"),
-    "a title that is not shown": (Book, {"fields": ["title"], "title_field": "internal"}, "E022", "'internal'"),
+    "a title that is not shown": (Book, {"fields": ["title"], "title_field": "internal"}, "E072", "'internal'"),
     "a relation as title": (
         Book,
         {"fields": ["author"], "title_field": "author"},
-        "E022",
+        "E072",
         "must be a column of the model",
     ),
-    "a text as moment": (Book, {"fields": ["title"], "modified_field": "title"}, "E022", "date or datetime"),
+    "a text as moment": (Book, {"fields": ["title"], "modified_field": "title"}, "E072", "date or datetime"),
     "a list that lists more": (Book, {"fields": ["title"], "list_fields": ["shelf"]}, "E022", "list_fields"),
     "contents that are not shown": (
         Book,
@@ -63,17 +63,17 @@ PROBLEMS: dict[str, tuple[type[models.Model], dict[str, Any], str, str]] = {
     "filter_only_fields letter by letter": (
         Book,
         {"fields": ["title"], "filterset_fields": ["shelf"], "filter_only_fields": "shelf_internal"},
-        "E022",
+        "E066",
         "a string instead of a list",
     ),
     "secrets letter by letter": (
         Author,
         {"fields": ["password"], "secret_fields": "old_password"},
-        "E022",
+        "E066",
         "a string instead of a list",
     ),
-    "dimensions of nothing": (Book, {"fields": ["shelf"], "group_by_fields": ["shelf"]}, "E022", "without aggregates"),
-    "one field without a comma": (Book, {"fields": "title"}, "E022", "fields is 'title', a string"),
+    "dimensions of nothing": (Book, {"fields": ["shelf"], "group_by_fields": ["shelf"]}, "E069", "without aggregates"),
+    "one field without a comma": (Book, {"fields": "title"}, "E065", "fields is 'title', a string"),
     "a regular expression": (Book, {"fields": ["title"], "filterset_fields": {"title": ["regex"]}}, "E022", "'regex'"),
     "where a file is stored": (
         Book,
@@ -88,9 +88,9 @@ PROBLEMS: dict[str, tuple[type[models.Model], dict[str, Any], str, str]] = {
         "E022",
         "does not support max",
     ),
-    "an unknown tool": (Book, {"fields": ["title"], "tools": ["find"]}, "E022", "tools"),
-    "tools as a string": (Book, {"fields": ["title"], "tools": "shared"}, "E022", "tools is 'shared'"),
-    "an unknown verb": (Book, {"fields": ["title"], "actions": ["destroy"]}, "E022", "actions"),
+    "an unknown tool": (Book, {"fields": ["title"], "tools": ["find"]}, "E067", "tools"),
+    "tools as a string": (Book, {"fields": ["title"], "tools": "shared"}, "E067", "tools is 'shared'"),
+    "an unknown verb": (Book, {"fields": ["title"], "actions": ["destroy"]}, "E067", "actions"),
     "a filter that is not shown": (
         Book,
         {"fields": ["title"], "filterset_fields": ["shelf"]},
@@ -189,7 +189,7 @@ def test_a_misspelt_attribute_is_told_of_and_nothing_is_offered(
             register(Book, type("Declared", (base,), {"fields": ["title"], **own}), server=server)
             found = [(each.id, each.msg, each.hint) for each in found_problems()]
             text = f"<Declared of library.Book on 'test'>: unknown attribute {name!r}. Did you mean {meant!r}?"
-            if found != [("django_mcp.E022", text, hint)] or offered(server, reader("root"), Book):
+            if found != [("django_mcp.E068", text, hint)] or offered(server, reader("root"), Book):
                 wrong.append((name, is_inherited, found))
     assert wrong == []
 
@@ -354,7 +354,7 @@ def test_nothing_is_compared_behind_rows_that_are_asked_about_one_by_one(server:
         with registering(server):
             declared(server, Book, {"fields": ["author", "author__name", "author__publisher"], **way})
             found = found_problems()
-            if {each.id for each in found} != {"django_mcp.E026"} or (
+            if {each.id for each in found} != {"django_mcp.E076"} or (
                 "<Declared of library.Author on 'test'> hides" not in found[0].msg
             ):
                 wrong.append((way, found))
@@ -369,7 +369,7 @@ def test_nor_behind_rows_of_the_model_itself(server: MCPServer) -> None:
         "object_permissions": True,
     }
     declared(server, Author, attributes)
-    assert [problem.id for problem in found_problems()] == ["django_mcp.E026"]
+    assert [problem.id for problem in found_problems()] == ["django_mcp.E076"]
 
 
 def test_links_to_rows_of_a_model_with_a_problem_lead_nowhere(

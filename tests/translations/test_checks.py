@@ -130,10 +130,10 @@ def test_what_is_wrong_with_endpoints_is_told_in_chinese(
 
 
 DECLARED: list[tuple[Any, dict[str, Any], str, str]] = [
-    (Book, {}, "E022", "没有声明 fields。"),
+    (Book, {}, "E065", "没有声明 fields。"),
     (Book, {"fields": ["titel"]}, "E022", "'titel'：library.Book 没有字段 'titel'；它有 "),
     (Book, {"fields": ["title"], "filterset_fields": {"title": ["regex"]}}, "E022", "'title' 不能用 'regex' 过滤"),
-    (Book, {"fields": ["title"], "title_field": "internal"}, "E022", "并且保存普通的值。"),
+    (Book, {"fields": ["title"], "title_field": "internal"}, "E072", "并且保存普通的值。"),
     (Author, {"fields": ["password"]}, "E023", "fields 中的 'password' 看起来像机密信息。"),
     (
         Book,
