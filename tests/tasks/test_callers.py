@@ -156,20 +156,12 @@ def test_each_run_is_in_the_tenant_of_the_call_that_a_header_names(
 
 def test_its_request_has_what_the_site_may_find_a_tenant_by_and_no_secret(server: MCPServer, rf: Any) -> None:
     headers = {"X-Tenant": "acme", "X-Real-Ip": "192.0.2.7", "User-Agent": "tests"}
-    secrets = {
-        "X-Session-Token": SECRET,
-        "X-Auth": SECRET,
-        "X-Claims": f"{SECRET}{'.' * 256}",
-        "Mcp-Session-Id": SECRET,
-    }
-    came = rf.post(
-        f"/app/mcp?site=acme&access_token={SECRET}&key={SECRET}",
-        SCRIPT_NAME="/app",
-        headers={**headers, **secrets, "Cookie": SECRET},
-    )
-    context = Context(
-        server, Principal("test", "ann", User()), INLINE, lambda: came, 1, "tools/call", {}, None, {}, Channel()
-    )
+    names = ("X-Session-Token", "X-Auth", "Mcp-Session-Id", "Cookie")
+    secrets = {"X-Claims": f"{SECRET}{'.' * 256}", **dict.fromkeys(names, SECRET)}
+    path = f"/mcp?site=acme&access_token={SECRET}&key={SECRET}"
+    came = rf.post(path, SCRIPT_NAME="/app", headers={**headers, **secrets})
+    caller = Principal("test", "ann", User())
+    context = Context(server, caller, INLINE, lambda: came, 1, "tools/call", {}, None, {}, Channel())
     kept = json.loads(json.dumps(saved(context)))
     assert SECRET not in str(kept)
     request = request_of(Task(caller=kept))
