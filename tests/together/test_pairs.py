@@ -1,0 +1,52 @@
+"""Each two features of the table ``features.py`` on one site: what each promises holds beside the other."""
+
+from collections.abc import Callable, Iterator
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+from django_mcp import MCPServer
+from django_mcp.core import execution
+from django_mcp.core import server as registry
+from tests.together.features import FEATURES
+from tests.together.pair_site import Site
+
+CANNOT_MEET: dict[tuple[str, str], str] = {}
+"""Pairs without a test, and why."""
+
+PAIRS = [pair for pair in combinations(FEATURES, 2) if pair not in CANNOT_MEET]
+
+
+@pytest.fixture
+def make_site(
+    policies: None, make_server: Callable[..., MCPServer], settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Site]]:
+    """Make a site, which is gone afterwards."""
+    monkeypatch.setattr(execution, "WAIT_SECONDS", 0.01)
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "APPROVAL_WAIT_TIMEOUT": 0.001, "POLL_INTERVAL": 0.02}
+    monkeypatch.setattr(registry, "_servers", {})  # those of the demo would be read before each call
+    made: list[Site] = []
+
+    def make(*names: str) -> Site:
+        made.append(Site(settings, make_server, [FEATURES[name]() for name in names]))
+        return made[-1]
+
+    yield make
+    for site in made:
+        site.clean()
+
+
+@pytest.mark.parametrize(("one", "other"), PAIRS)
+def test_two_features_hold_beside_each_other(make_site: Callable[..., Site], one: str, other: str) -> None:
+    site = make_site(one, other)
+    deeds = site.build()
+    first, second = site.features
+    for deed in deeds:
+        for feature in (first, second, first):
+            if deed.has_options or not feature.needs_options:
+                feature.holds(site, deed)
+
+
+def test_the_reasons_are_of_pairs_of_features() -> None:
+    assert CANNOT_MEET.keys() <= {*combinations(FEATURES, 2)}
