@@ -1,8 +1,10 @@
 """The site on which two features of ``features.py`` meet: books of owners and tenants, and callers who rename them."""
 
 import itertools
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
 
 OVER = {"completed", "failed", "cancelled"}
 _titles = itertools.count(1)
+tenant: ContextVar[str] = ContextVar("tenant", default="none")
+current: "list[Site]" = []
+"""The site whose endpoints are called, for its views."""
 
 
 @dataclass(frozen=True)
@@ -126,8 +131,10 @@ class Site:
         options: of each tool that the site makes.
         server_options: of the endpoint.
         model: of the books.
+        visible: names of the books that Ann sees.
         processes: the endpoints of each process, by name.
-        seen: language and context of each look at rows.
+        count: of processes.
+        seen: language and tenant in which calls looked at rows.
     """
 
     settings: Any
@@ -139,9 +146,11 @@ class Site:
     resource_options: dict[str, Any] = field(default_factory=dict)
     capabilities: dict[str, Any] = field(default_factory=dict)
     model: type[Book] = Book
+    visible: set[str] = field(default_factory=lambda: {"ann", "ben", "far"})
     processes: list[dict[str, MCPServer]] = field(default_factory=list)
-    seen: list[Any] = field(default_factory=list)
-    look: Callable[[], Any] = translation.get_language
+    seen: "list[tuple[str | None, str]]" = field(default_factory=list)
+    count: int = 1
+    resources: list[tuple[Any, type[ModelResource]]] = field(default_factory=list)
 
     def build(self) -> list[Deed]:
         """Make people, books and endpoints. Return the deeds."""
@@ -154,13 +163,14 @@ class Site:
         author = Author.objects.create(name="Anna Berg")
         self.books = {
             name: Book.objects.create(
-                title=f"Of {name}", slug=name, author=author, owner=self.people[owner], shelf=shelf
+                title=f"Title of {name}", slug=name, author=author, owner=self.people[owner], shelf=shelf
             )
             for name, owner, shelf in (("ann", "ann", "a"), ("ben", "ben", "a"), ("far", "ann", "b"))
         }
         for feature in self.features:
             feature.prepare(self)
-        deeds = self.start_process()
+        for _ in range(self.count):
+            deeds = self.start_process()
         for deed in deeds:
             for feature in self.features:
                 feature.decide(self, deed)
@@ -171,21 +181,21 @@ class Site:
         for name in ("test", "other"):
             registry._servers.pop(name, None)
         server = self.make_server(authentication=[ByName()], scopes=[], **self.server_options)
-        self.add_books(server)
-        deeds = [self.add_plain(server)]
-        for feature in self.features:
-            deeds += [deed for deed in [feature.offer(self, server)] if deed is not None]
+        for model, resource in [(Book, self.book_resource()), *self.resources]:
+            register(model, resource, server=server)
+        deeds = [deed for feature in self.features if (deed := feature.offer(self, server)) is not None]
+        deeds.append(self.add_plain(server))
         self.processes.append({"test": server})
         for feature in self.features:
             feature.start(self, server)
-        return deeds
+        return list(dict.fromkeys(deeds))
 
-    def add_books(self, server: MCPServer) -> None:
+    def book_resource(self) -> type[ModelResource]:
+        """Return how books are offered."""
         site = self
 
         class BookResource(ModelResource):
-            fields = writable_fields = ["title"]
-            search_fields = ["title"]
+            fields = writable_fields = search_fields = ["title"]
             actions = ["update"]
             title_field = "title"
             view_permission = change_permission = None
@@ -193,12 +203,14 @@ class Site:
             def get_queryset(self, ctx: Any) -> QuerySet[Any]:
                 return site.rows(ctx.user, self.model)
 
-        register(self.model, type("Books", (BookResource,), self.resource_options), server=server)
+        return type("BookResource", (BookResource,), self.resource_options)
 
     def add_plain(self, server: MCPServer) -> Deed:
         """Add a tool that is a function with a row as its argument."""
+        site = self
 
         def retitle(book: Any, title: str) -> str:
+            site.note()
             book.title = title
             book.save()
             return f"It is called {title} now."
@@ -209,11 +221,16 @@ class Site:
 
     def rows(self, user: Any, model: type[Book] | None = None) -> QuerySet[Any]:
         """The books that a caller may see."""
-        self.seen.append(self.look())
+        self.note()
         found = (model or self.model)._default_manager.all()
         for condition in self.narrow:
             found = found.filter(condition(user))
         return found
+
+    def note(self) -> None:
+        """Note what is in effect, in a call: its code runs in a thread of its own."""
+        if threading.current_thread() is not threading.main_thread():
+            self.seen.append((translation.get_language(), tenant.get()))
 
     # Calls
 
@@ -230,6 +247,7 @@ class Site:
         meta = {META + "clientCapabilities": dict(given)}
         own = {"x-user": self.people[attempt.by].username, "x-tenant": "a", "accept-language": "en"}
         headers = {**own, **{name.replace("_", "-"): value for name, value in attempt.headers.items()}}
+        current[:] = [self]
         client = Client(process[attempt.server], MODERN, "asgi")
         answer: dict[str, Any] = client.request(method, {**params, "_meta": meta}, headers=headers).json
         return answer
@@ -241,10 +259,23 @@ class Site:
             policy_cache.is_read = False
         policy_cache.expire()
 
+    def read(self, tool: str, by: str = "ann", **arguments: Any) -> str:
+        """The text of a call that only reads."""
+        attempt = self.attempt(Deed(tool), by)
+        return str(self.request("tools/call", {"name": tool, "arguments": arguments}, attempt)["result"])
+
     def names(self, by: str = "ann", server: str = "test", **headers: str) -> list[str]:
         """The tools that a caller knows."""
+        return [entry["name"] for entry in self._list(by, server, **headers)]
+
+    def listed(self, deed: Deed, **headers: str) -> dict[str, Any]:
+        """The entry of a tool in the list."""
+        return next(entry for entry in self._list("ann", "test", **headers) if entry["name"] == deed.tool)
+
+    def _list(self, by: str, server: str, **headers: str) -> list[dict[str, Any]]:
         attempt = self.attempt(Deed(""), by, server=server, **headers)
-        return [entry["name"] for entry in self.request("tools/list", {}, attempt)["result"]["tools"]]
+        found: list[dict[str, Any]] = self.request("tools/list", {}, attempt)["result"]["tools"]
+        return found
 
     # Decisions
 
