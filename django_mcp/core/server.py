@@ -263,10 +263,12 @@ class MCPServer:
             include_tags, exclude_tags, select, f"MCPServer {name!r}", has_connector=connector is not None
         )
         self.source = source or (server if self.selection else None)
+        self.is_made = False  # True once it has taken what it selects
         _servers[name] = self
         if self.source is not None:
             for primitive in self.source.registered():
                 self._take(primitive)
+        self.is_made = True
         server_made.send(sender=self)
 
     def _check_kinds(

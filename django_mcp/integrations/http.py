@@ -47,6 +47,7 @@ from django.utils.module_loading import import_string
 from pydantic_core import from_json, to_jsonable_python
 
 from django_mcp.conf import settings as settings_of_package
+from django_mcp.core.apps import app_of
 from django_mcp.core.context import Context
 from django_mcp.core.database import in_transaction, tools_alias
 from django_mcp.core.request import set_user
@@ -80,6 +81,8 @@ def request_options(method: str, options: Mapping[str, Any], **own: Any) -> dict
         own: further defaults.
     """
     given = {name: value for name, value in options.items() if value is not None}
+    if "app" in given:
+        given["app"] = app_of(given["app"], str(given.get("name") or own.get("name") or "A tool of requests"))
     hints = {} if given.get("read_only") else _HINTS[method]
     return {"atomic": False, **hints, **own, **given}
 

@@ -63,10 +63,11 @@ def _has_models(server: MCPServer) -> bool:
 
 
 def _build_late(sender: MCPServer, **_: Any) -> None:
-    if core_server.is_started and _has_models(sender) and sender.source is not None:
-        _build(sender)
+    if core_server.is_started and sender.source is not None:
+        _start(sender)
 
 
 def _settle_late(sender: MCPServer, primitive: Primitive, **_: Any) -> None:
-    if core_server.is_started and isinstance(primitive, Tool):
+    # An endpoint that is being made has no models yet: _build_late settles its tools.
+    if core_server.is_started and sender.is_made and isinstance(primitive, Tool):
         settle(sender, primitive)

@@ -1,16 +1,20 @@
 """Storage of a task's caller, restored with current permissions."""
 
 import datetime
+from collections.abc import Iterator
 from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
 from django.conf import settings as django_settings
-from django.http import HttpRequest
+from django.http import HttpRequest, QueryDict
 
+from django_mcp.conf import settings
 from django_mcp.core.context import Context
 from django_mcp.core.principal import Principal
 from django_mcp.core.resources import refresh_principal
 from django_mcp.core.server import MCPServer
 from django_mcp.models import Task
+from django_mcp.secret_names import GENERATED, match
 
 KEPT = (
     "HTTP_ACCEPT_LANGUAGE",
@@ -22,20 +26,40 @@ KEPT = (
     "SERVER_NAME",
     "SERVER_PORT",
 )
-"""Stored metadata for ``ctx.request``: the site's address, and the language."""
+"""Metadata to store for ``ctx.request`` in any case: the site's address, and the language."""
+MAX_HEADER = 256
+"""Characters of a header to store. Longer ones are claims, certificates and cookies, not names of tenants."""
+
+
+def _metadata(request: HttpRequest) -> Iterator[tuple[str, str]]:
+    """Yield the metadata to store: a site may find the tenant, the client's address or the language by any header.
+
+    The request has no credentials that this package reads. A site's own are left out by their names.
+    """
+    always = {*KEPT, f"HTTP_{(settings.CLIENT_ADDRESS_HEADER or '').upper().replace('-', '_')}"}
+    for name, value in request.META.items():
+        header = name.removeprefix("HTTP_")
+        if name in always or (header != name and len(str(value)) <= MAX_HEADER and not match(header, GENERATED)):
+            yield name, str(value)
+    pairs = parse_qsl(request.META.get("QUERY_STRING", ""), keep_blank_values=True)
+    yield "QUERY_STRING", urlencode([pair for pair in pairs if not match(pair[0], GENERATED)])
 
 
 def saved(context: Context) -> dict[str, Any]:
     """Return caller and request as stored."""
     principal, request = context.principal, context.request
-    meta = {name: str(request.META[name]) for name in KEPT if name in request.META}
     return {
         "scopes": None if principal.scopes is None else sorted(principal.scopes),
         "client_id": principal.client_id,
         "credential": principal.credential,
         "resource": principal.resource,
         "expires": None if principal.expires is None else principal.expires.isoformat(),
-        "request": {"path": request.path, "scheme": request.scheme, "meta": meta},
+        "request": {
+            "path": request.path,
+            "path_info": request.path_info,
+            "scheme": request.scheme,
+            "meta": dict(_metadata(request)),
+        },
     }
 
 
@@ -74,8 +98,9 @@ def request_of(task: Task) -> HttpRequest:
     kept = task.caller["request"]
     request = _Request(kept["scheme"])
     request.method = "POST"
-    request.path = request.path_info = kept["path"]
+    request.path, request.path_info = kept["path"], kept.get("path_info", kept["path"])
     request.META = {"REQUEST_METHOD": "POST", "SERVER_NAME": _host(), "SERVER_PORT": "80", **kept["meta"]}
+    request.GET = QueryDict(request.META.get("QUERY_STRING", ""))
     return request
 
 

@@ -14,12 +14,18 @@ from django.contrib.auth.models import AnonymousUser, Group
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 from django.db import connection
+from django.http import JsonResponse
 from django.template.loader import render_to_string
 from django.test import override_settings
 from django.utils.autoreload import file_changed
+from ninja import NinjaAPI
+from rest_framework.response import Response
+from rest_framework.views import APIView
 
-from django_mcp import Context, MCPServer, ToolError, tool, ui
+from django_mcp import Context, MCPServer, ToolError, tool, ui, view_tool
 from django_mcp.checks import check_apps
+from django_mcp.contrib.drf import drf_tools
+from django_mcp.contrib.ninja import ninja_tools
 from django_mcp.test import MCPClient
 from tests.settings import DJANGO_MCP, TEMPLATES
 
@@ -106,6 +112,28 @@ def test_a_result_carries_the_template_rendered_with_it_and_its_text_stays(
     assert called.html == "<h1>&lt;Oslo&gt;</h1><p>&lt;Oslo&gt;</p>"
     called.assert_structured({"name": "<Oslo>"})
     assert called.text == '{"name":"<Oslo>"}'
+
+
+def test_tools_made_from_views_and_apis_have_apps_by_their_templates_too(server: MCPServer) -> None:
+    class Cities(APIView):
+        permission_classes = ()
+
+        def get(self, request: Any) -> Response:
+            return Response({"name": "Oslo"})
+
+    def city_page(request: Any) -> JsonResponse:
+        return JsonResponse({"name": "Oslo"})
+
+    api = NinjaAPI(urls_namespace="cities-of-apps")
+    api.get("/city", operation_id="of_ninja")(lambda request: {"name": "Oslo"})
+    view_tool(city_page, path="city/", name="of_view", output_schema={"type": "object"}, app="part.html", server=server)
+    drf_tools(Cities, mounted=False, app="part.html", server=server, responses={"get": dict})
+    ninja_tools(api, app="part.html", server=server)
+    client = host(server)
+    names = client.names()
+    assert len(names) == 3
+    for name in names:
+        assert "<h1>Oslo</h1>" in client.call(name).html, name
 
 
 def test_a_client_without_the_extension_gets_the_text_alone(

@@ -7,7 +7,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.db.models import QuerySet
 
-from django_mcp import Context, MCPServer, ModelResource, register, unregister
+from django_mcp import Context, MCPServer, ModelResource, register, tool, unregister
 from tests.clients import MODERN
 from tests.model_resources.conftest import ByName, Reader
 from tests.model_resources.library.models import Author, Book, Tag
@@ -55,6 +55,24 @@ def test_rows_that_the_source_hides_stay_hidden_where_their_model_is_left_out(
         assert reader.data("search_books", author__name="Secret")["rows"] == [], endpoint
         book = reader.data("get_book", pk=Book.objects.get(title="Known").pk)
         assert book["tags__word"] == ["plain"], endpoint
+
+
+def test_an_endpoint_made_later_takes_tools_whose_arguments_are_rows(
+    server: MCPServer, make_server: Callable[..., MCPServer]
+) -> None:
+    @register(Tag, server=server)
+    class TagResource(ModelResource):
+        fields = ["word"]
+        view_permission = None
+
+    @tool(server=server)
+    def spell(tag: Tag, loud: bool = False) -> str:
+        return tag.word
+
+    sea = Tag.objects.create(word="sea")
+    for name, options in (("all", {}), ("some", {"exclude_tags": ["x"]})):
+        late = make_server(name, source=server, authentication=[ByName()], **options)
+        assert Reader(late, MODERN, "view").call("spell", tag=sea.pk).text == "sea"
 
 
 def test_what_is_unregistered_is_gone_here_and_where_it_was_taken_over_and_can_be_declared_anew(

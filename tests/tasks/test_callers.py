@@ -5,18 +5,22 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
-from django.contrib.auth.models import Permission
+from django.contrib.auth.models import Permission, User
 from django.test import override_settings
 from django.utils import timezone
 
 from django_mcp import BaseAuthentication, Context, InvalidToken, MCPServer, Principal, RequestHead, tool
+from django_mcp.core.channel import Channel
+from django_mcp.core.concurrency import INLINE
 from django_mcp.models import ClientPolicy, Event, Step, Task, TaskInput
 from django_mcp.tasks import store
 from django_mcp.tasks.backends import start
+from django_mcp.tasks.principal_snapshot import request_of, saved
 from tests.behaviour import users
 from tests.behaviour.users import PERMISSION, ByName, as_user
 from tests.clients import MODERN
@@ -120,6 +124,51 @@ def test_the_work_is_done_within_the_sites_context_managers(
     assert as_of(user).run("work") == user.username
     with changed:
         assert changed.wait_for(lambda: acting == [], 10)  # the result can be read before
+
+
+def test_each_run_is_in_the_tenant_of_the_call_that_a_header_names(
+    server: MCPServer, as_of: Make, make_user: Make, settings: Any
+) -> None:
+    tenant: ContextVar[str] = ContextVar("tenant", default="")
+
+    @contextmanager
+    def by_header(request: Any) -> Iterator[None]:
+        token = tenant.set(request.headers.get("X-Tenant", "of nobody"))
+        yield
+        tenant.reset(token)
+
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "CALL_CONTEXT_MANAGERS": [by_header]}
+    runs: list[str] = []
+
+    def work(ctx: Context) -> str:
+        runs.append(tenant.get())
+        ctx.confirm("Sure?", key="sure")
+        return tenant.get()
+
+    add(server, work, before_task=lambda: runs.append(tenant.get()))
+    client = as_of(make_user(), x_tenant="acme")
+    task_id = client.call("work")
+    client.asked(task_id)
+    client.update(task_id, {"sure": accept(confirm=True)})
+    assert client.text(task_id) == "acme"
+    assert runs == ["acme"] * 3
+
+
+def test_its_request_has_what_the_site_may_find_a_tenant_by_and_no_secret(server: MCPServer, rf: Any) -> None:
+    headers = {"X-Tenant": "acme", "X-Real-Ip": "192.0.2.7", "User-Agent": "tests"}
+    names = ("X-Session-Token", "X-Auth", "Mcp-Session-Id", "Cookie")
+    secrets = {"X-Claims": f"{SECRET}{'.' * 256}", **dict.fromkeys(names, SECRET)}
+    path = f"/mcp?site=acme&access_token={SECRET}&key={SECRET}"
+    came = rf.post(path, SCRIPT_NAME="/app", headers={**headers, **secrets})
+    caller = Principal("test", "ann", User())
+    context = Context(server, caller, INLINE, lambda: came, 1, "tools/call", {}, None, {}, Channel())
+    kept = json.loads(json.dumps(saved(context)))
+    assert SECRET not in str(kept)
+    request = request_of(Task(caller=kept))
+    assert headers.items() <= dict(request.headers).items()
+    assert request.GET.dict() == {"site": "acme"}
+    assert (request.path, request.path_info) == (came.path, came.path_info)
+    assert request.build_absolute_uri() == "http://testserver/app/mcp?site=acme"
 
 
 def test_it_knows_the_request_as_far_as_it_is_no_secret(server: MCPServer, as_of: Make, make_user: Make) -> None:

@@ -100,6 +100,15 @@ class Book(models.Model):
         return int(self.price * 100)
 
 
+class Novel(Book):
+    """The same rows as books under another class."""
+
+    class Meta:
+        """No table of its own."""
+
+        proxy = True
+
+
 class Review(models.Model):
     """What a reader thinks."""
 

@@ -304,6 +304,12 @@ class Migration(migrations.Migration):
                 ),
             ],
         ),
+        migrations.CreateModel(
+            name="Novel",
+            fields=[],
+            options={"proxy": True, "indexes": [], "constraints": []},
+            bases=("library.book",),
+        ),
         migrations.AddConstraint(
             model_name="copy",
             constraint=models.UniqueConstraint(fields=("book", "number"), name="one_copy_of_a_number"),

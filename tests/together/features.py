@@ -1,0 +1,370 @@
+"""Features that meet, one class each. ``test_pairs.py`` makes a test of each two: a further feature is a class here."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, ClassVar
+
+from django import forms
+from django.core.cache import cache
+from django.db.models import Q
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy
+
+from django_mcp import MCPServer, ModelResource, Principal, form_tool, view_tool
+from django_mcp.approvals.decisions import approve, deny
+from django_mcp.approvals.tool_policies import decide
+from django_mcp.core.execution import slots_of
+from django_mcp.core.throttling import count
+from django_mcp.models import Approval
+from django_mcp.protocol.errors import TooManyRequests
+from django_mcp.protocol.meta import APP_HTML, APPS, APPS_SETTINGS
+from tests.admin.test_tools import TOOLS, send, shown_by, words
+from tests.behaviour.users import ByName
+from tests.model_resources.library.models import Book, Novel
+from tests.settings import TEMPLATES
+from tests.tasks.clients import knows_tasks
+from tests.together.pair_site import Deed, Site, current, tenant
+from tests.together.test_policies_and_administrators import stored, undo_of, yes
+
+LIMIT = 30
+
+FEATURES: "dict[str, type[Feature]]" = {}
+
+
+class Feature:
+    """One feature, and what of it a user would notice."""
+
+    needs_options: ClassVar[bool] = False
+    """Whether it is an option of a tool, so that tools that the package makes cannot have it."""
+
+    def __init_subclass__(cls) -> None:
+        FEATURES[cls.__name__] = cls
+
+    def prepare(self, site: Site) -> None:
+        """Set up what has to be there before the endpoint."""
+
+    def offer(self, site: Site, server: MCPServer) -> Deed | None:
+        """Add the feature's own tool, if it has one."""
+
+    def start(self, site: Site, server: MCPServer) -> None:
+        """Set up what comes after the endpoint, in each process."""
+
+    def decide(self, site: Site, deed: Deed) -> None:
+        """Do what the administrator does about a tool."""
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        """Assert what a user would notice, with the other feature in place."""
+        raise NotImplementedError
+
+
+class RowRules(Feature):
+    """Callers see their own books only."""
+
+    def prepare(self, site: Site) -> None:
+        site.narrow.append(lambda user: Q(owner=user.pk))
+        site.visible.discard("ben")
+
+    def offer(self, site: Site, server: MCPServer) -> Deed:
+        return Deed("update_book", "pk", has_options=False)
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        site.attempt(deed).succeed()
+        foreign = site.attempt(deed, of="ben").finish()
+        assert not foreign.done
+        assert "of ben" not in foreign.text
+        assert re.search("not found|no .* with", foreign.text, re.IGNORECASE), foreign.text
+
+
+class Limits(Feature):
+    """One call at a time, and thirty a day."""
+
+    def prepare(self, site: Site) -> None:
+        site.options["concurrency_limit"] = 1
+        site.server_options["rate_limit"] = f"{LIMIT}/d"
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        cache.clear()
+        found = (slots_of(process["test"].tools[deed.tool]) for process in site.processes)
+        slots = [slot for slot in found if slot is not None]
+        assert all(slot.take() for slot in slots)
+        attempt = site.attempt(deed).send()
+        site.approve_all()
+        assert not (slots and attempt.send().done)
+        for slot in slots:
+            slot.give_back()
+        attempt.succeed()
+        ann = site.people["ann"]
+        with suppress(TooManyRequests):
+            for _ in range(LIMIT):
+                count(site.server, site.server.tools[deed.tool], Principal("test", ann.username, ann))
+        late = site.attempt(deed).send()
+        assert "Too many calls" in late.text
+        assert not late.done
+        site.attempt(deed, by="ben", of="ben").succeed()
+        cache.clear()
+
+
+class Policies(Feature):
+    """A tool is blocked for one client, in the admin."""
+
+    def decide(self, site: Site, deed: Deed) -> None:
+        decide(site.server, site.server.tools[deed.tool], "block", client_id="robot")
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        refused = site.attempt(deed, x_client="robot").finish()
+        assert not refused.done
+        assert "nknown tool" in refused.text
+        assert deed.tool not in site.names(x_client="robot")
+        assert deed.tool in site.names()
+        site.attempt(deed).succeed()
+
+
+class Approvals(Feature):
+    """Each call needs the approval of Cleo."""
+
+    def decide(self, site: Site, deed: Deed) -> None:
+        decide(site.server, site.server.tools[deed.tool], "ask")
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        before = Approval.objects.count()
+        attempt = site.attempt(deed).send()
+        assert Approval.objects.count() == before + 1, attempt.text
+        assert not attempt.done
+        assert deny(Approval.objects.latest("pk"), site.people["cleo"], reason="Not today.")
+        refused = attempt.finish()
+        assert not refused.done
+        assert "Not today." in str(refused.result)
+        Approval.objects.all().delete()  # or a call without a title would be the same as this one
+        site.attempt(deed).succeed()
+        assert Approval.objects.count() == 1
+        assert not site.attempt(deed).send().done
+
+
+class Undo(Feature):
+    """An administrator takes back what she decided on the page of all tools."""
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        before, browser = stored(), site.browser("cleo")
+        page = send(browser, TOOLS, {f"policy:test.{deed.tool}": "block"})
+        assert "nknown tool" in site.attempt(deed).finish().text
+        page = send(browser, TOOLS, {"undo": undo_of(page)})
+        if "Loosen policies?" in page:
+            page = yes(browser, TOOLS, page)
+        assert stored() == before
+        site.attempt(deed).succeed()
+
+
+class Tasks(Feature):
+    """Calls run in the background."""
+
+    needs_options = True
+
+    def prepare(self, site: Site) -> None:
+        site.options["task"] = "optional"
+        site.capabilities = knows_tasks()
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        attempt = site.attempt(deed).send()
+        task = attempt.task
+        assert task is not None, attempt.text
+        assert attempt.wait().done, attempt.text
+        foreign = site.attempt(deed, by="ben")
+        assert "error" in site.request("tasks/get", {"taskId": task}, foreign)
+
+
+class Apps(Feature):
+    """Clients with MCP Apps get a view of the result."""
+
+    needs_options = True
+
+    def prepare(self, site: Site) -> None:
+        loaders = [("django.template.loaders.locmem.Loader", {"pairs.html": "<h1>{{ result }}</h1>"})]
+        loaders.append("django.template.loaders.app_directories.Loader")
+        engine = {**TEMPLATES[0], "APP_DIRS": False}
+        site.settings.TEMPLATES = [{**engine, "OPTIONS": {**engine["OPTIONS"], "loaders": loaders}}]
+        site.options["app"] = "pairs.html"
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        attempt = site.attempt(deed)
+        extensions = {**site.capabilities.get("extensions", {}), APPS: APPS_SETTINGS}
+        attempt.capabilities = {**site.capabilities, "extensions": extensions}
+        attempt.succeed()
+        assert attempt.title in attempt.result["_meta"][APP_HTML]
+        plain = site.attempt(deed).finish()
+        assert plain.done
+        assert APP_HTML not in plain.result.get("_meta", {})
+
+
+class Connector(Feature):
+    """ChatGPT searches books and fetches them."""
+
+    def prepare(self, site: Site) -> None:
+        site.resource_options["connector"] = True
+
+    def offer(self, site: Site, server: MCPServer) -> Deed:
+        return Deed("fetch", "id", "", has_options=False, of_book=book_id)
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        site.attempt(deed).succeed()
+        found = re.findall(r"library\.book:\d+", site.read("search", query="Title"))
+        assert {*found} == {book_id(site.books[name]) for name in site.visible}
+
+
+def book_id(book: Book) -> str:
+    return f"library.book:{book.pk}"
+
+
+class TitleForm(forms.ModelForm):
+    class Meta:
+        model = Book
+        fields = ("title",)
+
+    def save(self, commit: bool = True) -> Any:
+        current[0].note()
+        return super().save(commit)
+
+
+class Forms(Feature):
+    """A form is a tool."""
+
+    def offer(self, site: Site, server: MCPServer) -> Deed:
+        meta = type("Meta", (TitleForm.Meta,), {"model": site.model})
+        form = type("TitleForm", (TitleForm,), {"Meta": meta})
+        form_tool(form, name="fill_in", lookup="pk", permission=None, server=server, **site.options)
+        return Deed("fill_in", "pk")
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        site.attempt(deed).succeed()
+        if deed.tool == "fill_in":
+            empty = site.attempt(deed)
+            empty.title = ""
+            assert "title" in empty.finish().text
+            assert not empty.done
+
+
+class Redirects(Feature):
+    """A view is a tool, and redirects to another one, which shows the title."""
+
+    def prepare(self, site: Site) -> None:
+        site.settings.ROOT_URLCONF = "tests.together.pair_urls"
+
+    def offer(self, site: Site, server: MCPServer) -> Deed:
+        view_tool("pairs:title", name="post", method="POST", arguments={"title": str}, server=server, **site.options)
+        return Deed("post", "pk")
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        attempt = site.attempt(deed)
+        attempt.succeed()
+        if deed.tool == "post":
+            assert f"A page of {attempt.title}" in attempt.text
+
+
+class NovelResource(ModelResource):
+    fields = writable_fields = search_fields = ["title"]
+    actions = ["update"]
+    view_permission = change_permission = None
+
+
+class Proxies(Feature):
+    """The rows have another class too."""
+
+    def prepare(self, site: Site) -> None:
+        site.model = Novel
+        site.resources.append((Novel, NovelResource))
+
+    def offer(self, site: Site, server: MCPServer) -> Deed:
+        return Deed("update_novel", "pk", has_options=False)
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        site.attempt(deed).succeed()
+        novels = {*re.findall(r"'pk': (\d+)", site.read("search_novels"))}
+        assert novels == {str(site.books[name].pk) for name in site.visible}
+        assert novels == {*re.findall(r"'pk': (\d+)", site.read("search_books"))}
+
+
+class Languages(Feature):
+    """All that a call does is in the caller's language, and lists are."""
+
+    def prepare(self, site: Site) -> None:
+        site.options["title"] = gettext_lazy("Change")
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        for language, title in (("de", "Ändern"), ("en", "Change"), ("de", "Ändern")):
+            site.seen.clear()
+            site.attempt(deed, accept_language=language).succeed()
+            assert {spoken for spoken, _ in site.seen} == {language}
+            if deed.has_options:
+                assert site.listed(deed, accept_language=language)["title"] == title
+
+
+class Tenants(Feature):
+    """Around each call the site chooses the tenant, by a header."""
+
+    def prepare(self, site: Site) -> None:
+        site.settings.DJANGO_MCP = {**site.settings.DJANGO_MCP, "CALL_CONTEXT_MANAGERS": [within_tenant]}
+        site.narrow.append(lambda user: Q(shelf=tenant.get()))
+        site.visible.discard("far")
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        site.seen.clear()
+        site.attempt(deed).succeed()
+        assert {name for _, name in site.seen} == {"a"}
+        assert not site.attempt(deed, of="far").finish().done
+        site.attempt(deed, of="far", x_tenant="b").succeed()
+
+
+@contextmanager
+def within_tenant(request: HttpRequest) -> Iterator[None]:
+    token = tenant.set(request.headers["X-Tenant"])
+    try:
+        yield
+    finally:
+        tenant.reset(token)
+
+
+class SecondEndpoint(Feature):
+    """Another endpoint has the same tools, with policies of its own."""
+
+    def start(self, site: Site, server: MCPServer) -> None:
+        site.processes[-1]["other"] = site.make_server("other", authentication=[ByName()], scopes=[], source=server)
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        site.attempt(deed, server="other").succeed()
+        with site.policy(deed, "block"):
+            assert not site.attempt(deed).finish().done
+            assert deed.tool not in site.names()
+            site.attempt(deed, server="other").succeed()
+        waiting = site.attempt(deed).send()
+        if waiting.task is not None:
+            foreign = site.attempt(deed, server="other")
+            assert "error" in site.request("tasks/get", {"taskId": waiting.task}, foreign)
+        waiting.succeed()
+
+
+class SecondAdministrator(Feature):
+    """What Dora decides is not overwritten by Cleo, whose page is older."""
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        browser = site.browser("cleo")
+        shown = shown_by(browser, TOOLS)
+        with site.policy(deed, "block", user=site.people["dora"]):
+            page = words(send(browser, TOOLS, {f"policy:test.{deed.tool}": "allow"}, shown=shown))
+            assert "Nothing was changed" in page
+            assert not site.attempt(deed).finish().done
+        attempt = site.attempt(deed).send()
+        for approval in Approval.objects.filter(state="pending"):
+            assert approve(approval, site.people["dora"], unseen=True)
+            assert not deny(approval, site.people["cleo"])
+        attempt.succeed()
+
+
+class SecondProcess(Feature):
+    """Each request comes to the other one of two processes."""
+
+    def prepare(self, site: Site) -> None:
+        site.count = 2
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        for _ in range(3):
+            site.attempt(deed).succeed()
