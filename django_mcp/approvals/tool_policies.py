@@ -180,16 +180,17 @@ WITHOUT_OTHER_CLIENTS = {f"django_mcp.auth.{name}" for name in ("api_keys", "bas
 def find_problems(rows: Collection[ToolPolicy]) -> dict[Any, str]:
     """Return by primary key why policies match no caller, of those that match none. Three queries at most."""
     unknown = unknown_clients(row.client_id for row in rows)
-    groups = {row.group_id for row in rows if row.group_id is not None}
-    joined: set[Any] = set()
+    groups = {row.group.name for row in rows if row.group is not None}
+    joined: set[str] = set()
     if groups and hasattr(get_user_model(), "groups"):  # some user models have none
-        users = get_user_model()._default_manager.filter(groups__in=groups)  # noqa: SLF001 - Django's documented API
-        joined.update(users.order_by().values_list("groups", flat=True).distinct())
+        # By name, as for a caller: the groups of the site's users may be rows of another model.
+        users = get_user_model()._default_manager.filter(groups__name__in=groups)  # noqa: SLF001 - documented API
+        joined.update(users.order_by().values_list("groups__name", flat=True).distinct())
     found: dict[Any, str] = {}
     for row in rows:
         if row.client_id in unknown:
             found[row.pk] = _("matches nobody: no client has this id")
-        elif row.group_id is not None and row.group_id not in joined:
+        elif row.group is not None and row.group.name not in joined:
             found[row.pk] = _("matches nobody: the group has no members")
     return found
 

@@ -76,7 +76,7 @@ def check_titles() -> list[CheckMessage]:
         Warning(
             _("Tools of %(server)r have the same title %(title)r: %(names)s.")
             % {"server": server, "title": title, "names": ", ".join(names)},
-            hint=_("Clients show titles: give each tool its own."),
+            hint=_("Clients show titles: give each tool its own. Those of models are set by name and title."),
             obj=server,
             id="django_mcp.W058",
         )

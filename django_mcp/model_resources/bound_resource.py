@@ -423,7 +423,9 @@ class BoundResource:
         self.options = resource.options
         self.name = resource.name or _identifier(self.options.verbose_name) or str(self.options.model_name)
         self.plural = resource.plural or _identifier(self.options.verbose_name_plural) or f"{self.name}s"
-        self.singular: Any = _display(resource.name, self.options.verbose_name)
+        # A title of the declaration's own says that the words of the model are not wanted, translated or not.
+        is_named = bool(resource.title) and not isinstance(resource.title, Promise)
+        self.singular: Any = _display(resource.name, self.options.verbose_name, is_named=is_named)
         self.titles: Any = resource.title or capfirst(_display(resource.plural, self.options.verbose_name_plural))
         scheme = self.options.app_label.replace("_", "-")
         self.base = (resource.uri or f"{scheme}://{self.options.model_name}").rstrip("/")
@@ -556,9 +558,9 @@ class BoundResource:
         return address_in(self.lookup, value)
 
 
-def _display(name: str | None, verbose: Any) -> Any:
+def _display(name: str | None, verbose: Any, *, is_named: bool = False) -> Any:
     """Return the words for display: those of a name that the declaration sets, unless the model's are translated."""
-    return name.replace("_", " ") if name and not isinstance(verbose, Promise) else verbose
+    return name.replace("_", " ") if name and (is_named or not isinstance(verbose, Promise)) else verbose
 
 
 def each_once(rows: models.QuerySet[Any]) -> models.QuerySet[Any]:

@@ -72,8 +72,9 @@ class ModelResource:
         tags: tags by which endpoints select the model (``MCPServer(include_tags=…)``) and callers find its tools.
         uri: the URI of the list resource, such as ``"travel://cities"``. URIs of rows start with it.
         name, plural: the words in names of tools, as in ``get_city`` and ``search_cities``, and in their titles and
-            errors unless the model's ``verbose_name`` is translated.
-        title: the plural for display; by default the model's ``verbose_name_plural``.
+            errors unless the model's ``verbose_name`` is translated and ``title`` is not set.
+        title: the plural for display; by default the model's ``verbose_name_plural``. Set it together with ``name`` to
+            tell models with the same translated name apart.
         description: the description that models read; by default the docstring of the class.
         icons: icons for display.
         max_page_size: maximum number of rows in one answer.

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from django.apps import apps
+from django.contrib.contenttypes.fields import GenericForeignKey
+from django.contrib.contenttypes.models import ContentType
 from django.core.management import CommandError, call_command
 from django.db import models
 from django.test.utils import isolate_apps
@@ -310,7 +312,7 @@ def test_a_field_that_is_called_private_where_people_read_it_is_left_out() -> No
 
 
 UNUSUAL = """
-import uuid
+from django.utils.translation import gettext_lazy
 
 class Ticket(models.Model):
     pk = models.CompositePrimaryKey("project", "number")
@@ -330,7 +332,8 @@ class Volume(models.Model):
 class Tome(models.Model):
     title = models.CharField(max_length=20)
     class Meta:
-        verbose_name = "book"
+        verbose_name = gettext_lazy("book")
+        verbose_name_plural = gettext_lazy("books")
 """
 
 
@@ -350,6 +353,23 @@ def test_models_that_are_unlike_others_pass_the_checks_too(site: Site) -> None:
     assert source.count("    plural = ") == 3
     ruff("format", "--isolated", "--check", site.path / "library" / "mcp.py")
     site.migrate(PEOPLE)
+
+
+def test_the_key_of_a_row_of_any_model_is_left_out_as_the_relation_is() -> None:
+    with isolate_apps("tests.model_resources.library"):
+        kind = models.ForeignKey(ContentType, models.CASCADE, null=True)
+        scope = GenericForeignKey("scope_type", "scope_id")
+        fields = {"city": models.TextField(), "scope_type": kind, "scope_id": models.IntegerField(), "scope": scope}
+        place = model_with(fields)
+        assert (safe_fields(place), left_out(place)) == (["city"], ["scope_type", "scope_id"])
+
+
+def test_abbreviations_keep_their_capitals() -> None:
+    with isolate_apps("tests.model_resources.library"):
+        place = model_with({"city": models.TextField()})
+        place._meta.verbose_name = "IP address"
+        source = source_of(SimpleNamespace(label="library", get_models=lambda: [place]))  # type: ignore[arg-type]
+    assert '"""IP address: describe here' in source
 
 
 def test_models_of_earlier_versions_are_left_out() -> None:

@@ -81,6 +81,18 @@ def test_a_name_of_the_declaration_is_in_titles_and_errors_too(
     assert root.problem("get_blog_post", pk=7) == "No blog post with pk '7' found."
 
 
+def test_a_declaration_with_a_name_and_a_title_tells_models_of_one_translated_name_apart(
+    server: MCPServer, reader: Callable[..., Reader], people: Any
+) -> None:
+    """NetBox calls two models "interface", in every language."""
+    own = {"fields": ("username",), "name": "account", "plural": "accounts", "title": "Accounts"}
+    register(User, server=server)(type("Users", (ModelResource,), own))
+    root = reader("root")
+    titles = {tool["name"]: tool["title"] for tool in root.list("tools/list")}
+    assert titles == {"search_accounts": "Search accounts", "get_account": "Get account"}
+    assert root.problem("get_account", pk=7) == "No account with pk '7' found."
+
+
 def test_titles_are_told_in_the_language_of_who_lists_the_tools(
     server: MCPServer, reader: Callable[..., Reader], people: Any
 ) -> None:

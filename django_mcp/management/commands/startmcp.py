@@ -10,6 +10,7 @@ from typing import Any
 from django.apps import AppConfig, apps
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import models
+from django.utils.text import capfirst
 
 from django_mcp.auth.base import AllowAny, authenticators
 from django_mcp.core.server import server
@@ -53,7 +54,7 @@ TREES = (frozenset({"path", "depth", "numchild"}), frozenset({"lft", "rght", "tr
 
 def safe_fields(model: type[models.Model]) -> list[str]:
     """Return the names of fields to show: titles, then the model's own fields, then inherited ones."""
-    hidden = _of_tree(model)
+    hidden = _of_tree(model) | _generic_keys(model)
     return [
         field.name
         for field in _fields(model)
@@ -87,6 +88,12 @@ def _rank(field: Any) -> tuple[bool, bool]:
 def _of_tree(model: type[models.Model]) -> frozenset[str]:
     names = {field.name for field in _fields(model)}
     return frozenset[str]().union(*(tree for tree in TREES if tree <= names))
+
+
+def _generic_keys(model: type[models.Model]) -> frozenset[str]:
+    """Return the columns with keys of rows of any model, which are relations like the others."""
+    fields = model._meta.private_fields  # noqa: SLF001 - Django's documented API
+    return frozenset(str(name) for field in fields if (name := getattr(field, "fk_field", None)))
 
 
 def _is_safe(field: Any) -> bool:
@@ -186,6 +193,7 @@ def _resource(model: type[models.Model], names: tuple[str, str] | None) -> str:
     if names is not None:
         name, plural = map(json.dumps, names)
         lines += ["    # Other tools have the names of the model.", f"    name = {name}", f"    plural = {plural}"]
+        lines += [f"    title = {json.dumps(capfirst(names[1].replace('_', ' ')))}"]
     lines += ["    # Fields that clients see, in addition to the primary key and the URI."]
     lines += _listed("fields", safe_fields(model))
     if others := left_out(model):
@@ -203,7 +211,7 @@ def _resource(model: type[models.Model], names: tuple[str, str] | None) -> str:
 
 def _described(model: type[models.Model]) -> str:
     name = str(model._meta.verbose_name).replace('"', "'").replace("\\", "")  # noqa: SLF001 - likewise
-    return f"{name[:60].capitalize()}: describe here what a model needs to know."
+    return f"{capfirst(name[:60])}: describe here what a model needs to know."
 
 
 def _listed(name: str, values: Sequence[str]) -> Iterator[str]:
