@@ -5,6 +5,8 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from copy import copy, deepcopy
 from functools import partial
 from typing import Any, NamedTuple, NoReturn
@@ -818,7 +820,8 @@ class FormSource:
             put(data, f"{prefix}-{name}" if prefix else name, value)
         if obj is not None:
             options["instance"] = obj
-        form: forms.BaseForm = _made(partial(self._class, data=data, files=Data()), options, self._of_view)
+        with _asking_managers():
+            form: forms.BaseForm = _made(partial(self._class, data=data, files=Data()), options, self._of_view)
         return form
 
     def check(
@@ -868,6 +871,30 @@ class FormSource:
 
     def filled(self, form: Any, given: Mapping[str, Any]) -> Filled:
         return [(form, given)]
+
+
+_ASKS_MANAGERS: ContextVar[bool] = ContextVar("asks_managers", default=False)
+
+
+@contextmanager
+def _asking_managers() -> Iterator[None]:
+    token = _ASKS_MANAGERS.set(True)
+    try:
+        yield
+    finally:
+        _ASKS_MANAGERS.reset(token)
+
+
+class CallersRows(QuerySet[Any]):
+    """Rows that a form class offers: those that the model's default manager returns when a call makes a form.
+
+    A form class is made once, possibly in the call of one tenant, and must not keep that tenant's rows for the others.
+    Where no call makes it, the manager may have no rows at all and raise an error, as that of django-scopes does.
+    """
+
+    def all(self) -> Any:
+        """Return the rows; fields call this whenever they are copied into a form."""
+        return self.model._default_manager.all() if _ASKS_MANAGERS.get() else super().all()  # noqa: SLF001
 
 
 def of_view(form_class: Any) -> Mapping[str, Any]:

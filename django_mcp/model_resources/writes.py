@@ -24,6 +24,7 @@ from django_mcp.model_resources.bound_resource import BoundResource
 from django_mcp.model_resources.compile import written_arguments
 from django_mcp.model_resources.form_binding import (
     RULE,
+    CallersRows,
     FormSource,
     assign_sets,
     commit_sets,
@@ -32,7 +33,7 @@ from django_mcp.model_resources.form_binding import (
     with_lookup,
 )
 from django_mcp.model_resources.model_admin import AdminResource
-from django_mcp.model_resources.options import ModelResource
+from django_mcp.model_resources.options import ModelResource, is_plain
 from django_mcp.model_resources.pagination import show_row
 from django_mcp.model_resources.schema import has_default, json_type
 from django_mcp.primitives.base import ToolError
@@ -242,16 +243,20 @@ def row_form(bound: BoundResource) -> Any:
     """
     resource = bound.resource
     own: Any = resource.form or forms.ModelForm
-    made: Any = type(own)(own.__name__, (WholeRow, own), {"__module__": own.__module__})
+    attributes: dict[str, Any] = {"__module__": own.__module__}
+    if hasattr(own, "Meta"):
+        field = staticmethod(partial(_own_field, own._meta.formfield_callback))  # noqa: SLF001 - of ModelForm
+        attributes["Meta"] = type("Meta", (own.Meta,), {"formfield_callback": field})
+    made: Any = type(own)(own.__name__, (WholeRow, own), attributes)
     if resource.form is None:
         names, fields = list(resource.writable_fields), partial(_form_field, bound)
         made = forms.modelform_factory(bound.model, made, fields=names, formfield_callback=fields)
     else:
         made = forms.modelform_factory(bound.model, made)
     made.base_fields = deepcopy(made.base_fields)  # declared fields are shared with the form's class
-    for field in made.base_fields.values():
-        if hasattr(field, "input_formats"):
-            field.input_formats = ()
+    for asked in made.base_fields.values():
+        if hasattr(asked, "input_formats"):
+            asked.input_formats = ()
     return made
 
 
@@ -263,10 +268,22 @@ def _form_field(bound: BoundResource, field: Any, **options: Any) -> Any:
             asked.strip = False
         return asked
     target = bound.on_server(field.related_model)
-    asked = field.formfield(**options, to_field_name=None)
+    asked = field.formfield(**_callers_rows(field), **options, to_field_name=None)
     words = format_lazy("no {} with {} '%(value)s' found.", target.options.verbose_name, target.lookup_name)  # type: ignore[union-attr]
     asked.error_messages["invalid_choice"] = words
     return asked
+
+
+def _own_field(own: Any, field: Any, **options: Any) -> Any:
+    """Return the form field of a column, as the site's form makes it."""
+    return (own or type(field).formfield)(field, **{**_callers_rows(field), **options})
+
+
+def _callers_rows(field: Any) -> dict[str, Any]:
+    """Return the rows of a relation's form field, if those of the default manager may depend on the caller."""
+    if not field.is_relation or is_plain(field.related_model._default_manager):  # noqa: SLF001 - documented API
+        return {}
+    return {"queryset": CallersRows(field.related_model)}
 
 
 class Writer:

@@ -388,7 +388,10 @@ def default_serializer(operation: Operation, view: Any) -> Any:
     is_default = own == (GenericAPIView.get_serializer, GenericAPIView.get_serializer_class)
     if is_default and view.serializer_class is None:
         return None
-    if hasattr(view, "get_serializer"):
+    if own[0] is GenericAPIView.get_serializer:
+        # If the view's own context needs a real request, as that of a call is, its class may do without.
+        return view.get_serializer_class()(context=build_serializer_context(view), **partial)
+    if own[0] is not None:
         return view.get_serializer(**partial)
     made = getattr(view, "serializer_class", None)
     return made(**partial) if made else None
@@ -455,7 +458,6 @@ def _made(note: Any, schema: Any) -> Any:
         return note
     if not issubclass(note, BaseSerializer):
         return note()
-    # If the view's own context needs a real request, the declared class may do without.
     context = {"request": schema.view.request, **build_serializer_context(schema.view)}
     made: Any = note
     return made(context=context, **({"partial": True} if schema.operation.method == "PATCH" else {}))

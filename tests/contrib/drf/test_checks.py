@@ -1,6 +1,8 @@
 """What is found when the site starts."""
 
+import importlib
 import re
+import sys
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from django.test import override_settings
 from rest_framework import filters, generics, routers, serializers, viewsets
 
 from django_mcp import MCPServer
+from django_mcp.contrib import drf
 from django_mcp.contrib.drf import drf_tools
 from tests.contrib.drf import shop
 from tests.model_resources.conftest import Reader, registering
@@ -121,6 +124,28 @@ class OfProfile(viewsets.ModelViewSet[Any]):
         return {"profile": self.request.profile}  # type: ignore[attr-defined]
 
 
+class ForProfile(viewsets.ModelViewSet[Any]):
+    """Its serializers get something of the request that they need for values only."""
+
+    serializer_class = Plain
+
+    def get_queryset(self) -> Any:
+        return self.request.profile.books  # type: ignore[attr-defined]
+
+    def get_serializer_context(self) -> dict[str, Any]:
+        return {**super().get_serializer_context(), "profile": self.request.profile}  # type: ignore[attr-defined]
+
+
+def test_a_serializer_that_is_described_without_its_context_needs_none(server: MCPServer) -> None:
+    drf_tools(ForProfile, server=server, mounted=False, name="book")
+    arguments = {name: [*tool.definition["inputSchema"]["properties"]] for name, tool in server.tools.items()}
+    one = {"get_book": ["pk"], "create_book": ["name"], "replace_book": ["pk", "name"], "update_book": ["pk", "name"]}
+    assert arguments == {"list_books": [], **one, "delete_book": ["pk"]}
+    assert server.tools["create_book"].definition["inputSchema"]["required"] == ["name"]
+    assert server.tools["update_book"].definition["inputSchema"]["required"] == ["pk"]
+    assert "name" in server.tools["get_book"].definition["outputSchema"]["properties"]
+
+
 class Searching(filters.SearchFilter):
     def get_search_fields(self, view: Any, request: Any) -> Any:
         return request.profile.fields
@@ -196,3 +221,10 @@ def test_the_urlconf_is_not_read_where_a_view_is_declared(server: MCPServer, ann
     with override_settings(ROOT_URLCONF="tests.contrib"):
         drf_tools(shop.AuthorBooks, actions=["list"], server=server)
     assert "author_pk" in server.tools["list_books"].definition["inputSchema"]["properties"]
+
+
+def test_a_site_with_an_api_and_without_the_extra_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "drf_spectacular", None)
+    monkeypatch.delitem(sys.modules, drf.__name__)
+    with pytest.raises(ImportError, match=re.escape("pip install 'django-mcp-toolkit[drf]'")):
+        importlib.import_module(drf.__name__)
