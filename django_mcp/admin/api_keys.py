@@ -160,9 +160,13 @@ class APIKeyAdmin(DecisionAdmin, UserChoiceAdmin, StoppingAdmin):
     form = KeyForm
     nothing_yet = gettext_lazy("No API keys yet. A key lets a program call the endpoints as a user.")
     stop_path = "revoke"
-    stop_title = gettext_lazy("Revoke API key")
+    stop_title = ngettext_lazy("Revoke API key", "Revoke API keys")
     stop_question = gettext_lazy("Revoke the key “%s”? Requests with it fail from now on. This cannot be undone.")
-    stop_answer = gettext_lazy("Yes, revoke it")
+    stop_many_question = ngettext_lazy(
+        "Revoke %d API key? Requests with it fail from now on. This cannot be undone.",
+        "Revoke %d API keys? Requests with them fail from now on. This cannot be undone.",
+    )
+    stop_answer = ngettext_lazy("Yes, revoke it", "Yes, revoke them")
     stopped_one = gettext_lazy("The key “%s” is revoked.")
     stopped_none = gettext_lazy("The key “%s” is already revoked.")
     stopped_many = ngettext_lazy("%d API key is revoked.", "%d API keys are revoked.")

@@ -24,9 +24,13 @@ class AutoApprovalRuleAdmin(LookingAdmin, StoppableAdmin):
     acts_with = APPROVE.partition(".")[2]
     nothing_yet = gettext_lazy("No auto-approval rules. An approver adds one on the card of a pending call.")
     stop_path = "revoke"
-    stop_title = gettext_lazy("Revoke")
+    stop_title = ngettext_lazy("Revoke auto-approval rule", "Revoke auto-approval rules")
     stop_question = gettext_lazy("Revoke the auto-approval rule “%s”? Matching calls will require approval again.")
-    stop_answer = gettext_lazy("Yes, revoke it")
+    stop_many_question = ngettext_lazy(
+        "Revoke %d auto-approval rule? Matching calls will require approval again.",
+        "Revoke %d auto-approval rules? Matching calls will require approval again.",
+    )
+    stop_answer = ngettext_lazy("Yes, revoke it", "Yes, revoke them")
     stopped_one = gettext_lazy("The auto-approval rule “%s” is revoked.")
     stopped_none = gettext_lazy("The auto-approval rule “%s” has already ended.")
     stopped_many = ngettext_lazy("%d auto-approval rule is revoked.", "%d auto-approval rules are revoked.")
@@ -36,7 +40,6 @@ class AutoApprovalRuleAdmin(LookingAdmin, StoppableAdmin):
     list_filter = ("server", "tool")
     list_select_related = ("created_by", "user")
     ordering = ("-pk",)
-    actions = ("stop_selected",)
     fields = (
         "tool",
         "server",

@@ -547,9 +547,10 @@ class StoppingAdmin(OwnFiltersAdmin):
 
     Attributes:
         stop_path: last part of the page's URL and of its name.
-        stop_title: title of the confirmation page and of the link to it.
+        stop_title: title of the confirmation page and of the link to it, for a number of rows.
         stop_question: question on that page; ``%s`` is the row.
-        stop_answer: label of the confirming button.
+        stop_many_question: the same of the action; ``%d`` is the number of rows.
+        stop_answer: label of the confirming button, for a number of rows.
         stopped_one: message on success; ``%s`` is the row.
         stopped_none: message if the row had already ended.
         stopped_many: message after the action; ``%d`` is the number of rows.
@@ -559,6 +560,7 @@ class StoppingAdmin(OwnFiltersAdmin):
     stop_path = "stop"
     stop_title: ClassVar[Words]
     stop_question: ClassVar[Words]
+    stop_many_question: ClassVar[Words]
     stop_answer: ClassVar[Words]
     stopped_one: ClassVar[Words]
     stopped_none: ClassVar[Words]
@@ -590,7 +592,7 @@ class StoppingAdmin(OwnFiltersAdmin):
         row = self.get_object(request, object_id)
         stops = row is not None and self.can_stop(row) and self.has_change_permission(request, row)
         shown = {
-            "stop_title": self.stop_title,
+            "stop_title": self.stop_title % 1,
             "stop_url": self._address(self.stop_path, object_id) if stops else None,
         }
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **shown})
@@ -611,12 +613,12 @@ class StoppingAdmin(OwnFiltersAdmin):
         request.current_app = self.admin_site.name
         context = {
             **self.admin_site.each_context(request),
-            "title": self.stop_title,
+            "title": self.stop_title % 1,
             "opts": self.opts,
             "row": row,
             "ends": self.ends([row]),
             "question": self.stop_question % row,
-            "answer": self.stop_answer,
+            "answer": self.stop_answer % 1,
             "listing": f"admin:{self._name('changelist')}",
             "page": f"admin:{self._name('change')}",
         }
@@ -626,21 +628,25 @@ class StoppingAdmin(OwnFiltersAdmin):
         """Stop rows, for an action: ask first, and return the page that asks."""
         if "confirmed" in request.POST:
             count = sum(self.stop_and_log(request, row) for row in queryset)
-            self.message_user(request, self.stopped_many % count, messages.SUCCESS)
+            self.message_user(request, self.stopped_many % count, messages.SUCCESS if count else messages.WARNING)
+            return None
+        rows = [row for row in queryset if self.can_stop(row)]
+        if not rows:
+            self.message_user(request, self.stopped_many % 0, messages.WARNING)
             return None
         request.current_app = self.admin_site.name
-        rows = list(queryset[: MAX_NAMED + 1])
         context = {
             **self.admin_site.each_context(request),
-            "title": self.stop_title,
+            "title": self.stop_title % len(rows),
             "opts": self.opts,
+            "question": self.stop_many_question % len(rows),
             "rows": rows[:MAX_NAMED],
-            "has_more": len(rows) > MAX_NAMED,
-            "ends": self.ends(queryset),
+            "more": max(len(rows) - MAX_NAMED, 0),
+            "ends": self.ends(rows),
             "keys": request.POST.getlist(ACTION_CHECKBOX_NAME),
             "action": request.POST.get("action", ""),
             "across": request.POST.get("select_across", "0"),
-            "answer": self.stop_answer,
+            "answer": self.stop_answer % len(rows),
             "listing": f"admin:{self._name('changelist')}",
         }
         return TemplateResponse(request, "admin/django_mcp/stop.html", context)
@@ -673,7 +679,7 @@ class StoppingAdmin(OwnFiltersAdmin):
 
 
 class StoppableAdmin(StoppingAdmin):
-    """Rows can be viewed and stopped, not edited."""
+    """Rows can be viewed and stopped, not edited. Subclasses add the action ``stop_selected``, in their words."""
 
     actions = ("stop_selected",)
 
@@ -702,8 +708,3 @@ class StoppableAdmin(StoppingAdmin):
             raise PermissionDenied
         buttons = {"show_save": False, "show_save_and_continue": False}
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **buttons})
-
-    @admin.action(description=gettext_lazy("Stop selected %(verbose_name_plural)s"), permissions=["change"])
-    def stop_selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        """Stop the rows that can be stopped."""
-        return self.stop_all(request, queryset)

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy, ngettext_lazy
@@ -25,12 +25,18 @@ class TaskAdmin(StoppableAdmin):
 
     acts_with = "change_task"
     nothing_yet = gettext_lazy("No tasks. A tool declared with task= runs as one if its client supports tasks.")
-    stop_title = gettext_lazy("Cancel task")
+    stop_title = ngettext_lazy("Cancel task", "Cancel tasks")
     stop_question = gettext_lazy(
         "Cancel the task “%s”? Its client is notified. A running task stops when it next reports progress or requests "
         "input, and its transaction is rolled back."
     )
-    stop_answer = gettext_lazy("Yes, cancel it")
+    stop_many_question = ngettext_lazy(
+        "Cancel %d task? Its client is notified. A running task stops when it next reports progress or requests input, "
+        "and its transaction is rolled back.",
+        "Cancel %d tasks? Their clients are notified. A running task stops when it next reports progress or requests "
+        "input, and its transaction is rolled back.",
+    )
+    stop_answer = ngettext_lazy("Yes, cancel it", "Yes, cancel them")
     stopped_one = gettext_lazy("The task “%s” is cancelled.")
     stopped_none = gettext_lazy("The task “%s” had already ended.")
     stopped_many = ngettext_lazy("%d task is cancelled.", "%d tasks are cancelled.")
@@ -74,6 +80,11 @@ class TaskAdmin(StoppableAdmin):
         # Local worker first: on SQLite its transaction may hold the lock that the update needs.
         keeper.cancel(row.task_id)
         return store.cancel(row)
+
+    @admin.action(description=gettext_lazy("Cancel selected tasks"), permissions=["change"])
+    def stop_selected(self, request: HttpRequest, queryset: QuerySet[Task]) -> HttpResponse | None:
+        """Cancel the tasks that have not ended."""
+        return self.stop_all(request, queryset)
 
     @admin.display(description=gettext_lazy("caller"), ordering="user")
     def caller_name(self, row: Task) -> str:
