@@ -30,8 +30,17 @@ from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
 from django.views import View
 
-from django_mcp.admin.base import STYLES, LookingAdmin, OwnFiltersList, address_in, user_lookups, values_of_url
-from django_mcp.admin.display import Preview, client_names, line, names_of, preview_of, shown_arguments, shown_value
+from django_mcp.admin.base import LookingAdmin, OwnFiltersList, address_in, user_lookups, values_of_url
+from django_mcp.admin.display import (
+    NOTHING,
+    Preview,
+    client_names,
+    line,
+    names_of,
+    preview_of,
+    shown_arguments,
+    shown_value,
+)
 from django_mcp.approvals import decisions
 from django_mcp.approvals import messages as approval_messages
 from django_mcp.approvals.approval_requests import is_withdrawn
@@ -176,7 +185,7 @@ class Card:
     @cached_property
     def client(self) -> str:
         """Return the client's self-reported name."""
-        return line(approval_messages.client(self.row)) or "–"
+        return line(approval_messages.client(self.row)) or NOTHING
 
     @cached_property
     def client_id(self) -> str:
@@ -480,9 +489,8 @@ class ApprovalAdmin(LookingAdmin):
     show_full_result_count = False
 
     class Media:
-        """Stylesheets and the polling script."""
+        """The polling script."""
 
-        css = STYLES
         js = ("django_mcp/approvals.js",)
 
     def get_urls(self) -> list[URLPattern]:
@@ -620,7 +628,7 @@ class ApprovalAdmin(LookingAdmin):
     @admin.display(description=gettext_lazy("client"))
     def client_name(self, row: Approval) -> str:
         """Return the client's self-reported name."""
-        return line(client(row)) or "–"
+        return line(client(row)) or NOTHING
 
     @admin.display(description=gettext_lazy("state"), ordering="state")
     def state_now(self, row: Approval) -> str:

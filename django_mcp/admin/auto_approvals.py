@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext_lazy
 
-from django_mcp.admin.base import STYLES, LookingAdmin, StoppableAdmin, user_lookups
+from django_mcp.admin.base import LookingAdmin, StoppableAdmin, user_lookups
 from django_mcp.admin.display import NONE, line, names_of, shown_value, with_names
 from django_mcp.approvals.notices import APPROVE
 from django_mcp.core.principal import display_name
@@ -54,11 +54,6 @@ class AutoApprovalRuleAdmin(LookingAdmin, StoppableAdmin):
         "expires",
         "revoked",
     )
-
-    class Media:
-        """Stylesheets."""
-
-        css = STYLES
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
         """Allow approvers, as the only change is revocation."""

@@ -29,6 +29,7 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from django_mcp.admin.display import NOTHING
 from django_mcp.approvals import tool_policies
 from django_mcp.approvals.notices import APPROVE
 from django_mcp.auth.api_keys import takes_keys
@@ -51,9 +52,6 @@ else:
     _ModelAdmin = admin.ModelAdmin
     _ModelForm = forms.ModelForm
     Words = str
-
-STYLES = {"all": ["django_mcp/admin.css"]}
-
 
 _INVALID = (ValueError, TypeError, OverflowError, DataError)
 """Exceptions of Python and of databases for a value that does not fit a column, such as a number of 30 digits."""
@@ -125,8 +123,14 @@ class OwnFiltersAdmin(_ModelAdmin):
     linked_lookups: ClassVar[tuple[str, ...]] = ()
     acts_with: ClassVar[str] = ""
     nothing_yet: ClassVar[Words] = gettext_lazy("There are no entries yet.")
+    empty_value_display = NOTHING
     change_list_template = "admin/django_mcp/change_list.html"
     change_form_template = "admin/django_mcp/change_form.html"
+
+    class Media:
+        """The stylesheet of the package."""
+
+        css = {"all": ["django_mcp/admin.css"]}  # noqa: RUF012 - as Django documents it
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         """Title the list with the name of its rows; "Select … to change" is wrong for readers who may not."""
@@ -683,11 +687,6 @@ class StoppableAdmin(StoppingAdmin):
 
     actions = ("stop_selected",)
 
-    class Media:
-        """Stylesheets."""
-
-        css = STYLES
-
     def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002
         """Deny."""
         return False
@@ -706,5 +705,5 @@ class StoppableAdmin(StoppingAdmin):
         """
         if request.method == "POST":
             raise PermissionDenied
-        buttons = {"show_save": False, "show_save_and_continue": False}
-        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **buttons})
+        shown = {"title": capfirst(self.opts.verbose_name), "show_save": False, "show_save_and_continue": False}
+        return super().change_view(request, object_id, form_url, {**shown, **(extra_context or {})})

@@ -9,7 +9,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy, ngettext_lazy
 
 from django_mcp.admin.base import StoppableAdmin
-from django_mcp.admin.display import as_json, as_text, name_of, with_names
+from django_mcp.admin.display import NOTHING, as_json, as_text, name_of, with_names
 from django_mcp.models import Call, Session
 from django_mcp.revisions.legacy.sessions import end_session
 
@@ -88,7 +88,7 @@ class SessionAdmin(StoppableAdmin):
     @admin.display(description=gettext_lazy("client"))
     def client_name(self, row: Session) -> str:
         """Return the client's self-reported name and version."""
-        return " ".join(str(row.client[key]) for key in ("name", "version") if row.client.get(key)) or "–"
+        return " ".join(str(row.client[key]) for key in ("name", "version") if row.client.get(key)) or NOTHING
 
     @admin.display(description=gettext_lazy("caller"), ordering="principal_id")
     def caller_name(self, row: Session) -> str:
@@ -110,4 +110,4 @@ class SessionAdmin(StoppableAdmin):
     @admin.display(description=gettext_lazy("subscriptions"))
     def subscribed(self, row: Session) -> SafeString | str:
         """Return the URIs of subscribed resources."""
-        return as_text("\n".join(row.subscriptions)) if row.subscriptions else "–"
+        return as_text("\n".join(row.subscriptions)) if row.subscriptions else NOTHING

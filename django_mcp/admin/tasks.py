@@ -10,7 +10,7 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy, ngettext_lazy
 
 from django_mcp.admin.base import StoppableAdmin, user_lookups
-from django_mcp.admin.display import as_json, line, name_of, without_view
+from django_mcp.admin.display import NOTHING, as_json, line, name_of, without_view
 from django_mcp.core.principal import display_name
 from django_mcp.core.redaction import redacted
 from django_mcp.core.server import every_server
@@ -95,12 +95,12 @@ class TaskAdmin(StoppableAdmin):
     def client_name(self, row: Task) -> str:
         """Return the client's self-reported name and version."""
         client = row.client or {}
-        return " ".join(filter(None, (client.get("title") or client.get("name"), client.get("version")))) or "–"
+        return " ".join(filter(None, (client.get("title") or client.get("name"), client.get("version")))) or NOTHING
 
     @admin.display(description=gettext_lazy("message"))
     def said(self, row: Task) -> str:
         """Return the last message and the progress."""
-        return status_message(row) or "–"
+        return status_message(row) or NOTHING
 
     @admin.display(description=gettext_lazy("message"))
     def in_short(self, row: Task) -> str:
@@ -119,10 +119,10 @@ class TaskAdmin(StoppableAdmin):
     def asked(self, row: Task) -> SafeString | str:
         """Return the unanswered questions."""
         questions = {each.key: each.request for each in store.questions(row)}
-        return as_json(questions) if questions and not row.is_over else "–"
+        return as_json(questions) if questions and not row.is_over else NOTHING
 
     @admin.display(description=gettext_lazy("outcome"))
     def outcome(self, row: Task) -> SafeString | str:
         """Return the result, without the view of an app, or the error sent to the client."""
         value = row.error if row.result is None else without_view(row.result)
-        return "–" if value is None else as_json(value)
+        return NOTHING if value is None else as_json(value)

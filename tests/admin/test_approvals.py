@@ -171,6 +171,19 @@ def test_a_change_is_a_table_of_before_and_after(approver: Browser, ada: User) -
 
 
 @override_settings(USE_THOUSAND_SEPARATOR=True)
+def test_a_value_that_is_empty_is_written_as_nothing(approver: Browser, ada: User) -> None:
+    def change(**sides: Any) -> str:
+        preview = {"verb": "update", "object": "bill 7", "changes": [{"field": "note", "label": "note", **sides}]}
+        shown = page(approver, detail(make(ada, preview=preview)))
+        return words(shown.split('class="mcp-changes"')[1].split("</table>")[0]).partition("Note ")[2]
+
+    assert change(before="", after="paid") == "– paid"
+    assert change(before="paid", after="") == "paid –"
+    assert change(before=[], after=["a"]) == '– ["a"]'
+    assert change(before=0, after=1) == "0 1"
+    assert change(before=None, after="") == '– ""'  # these two differ
+
+
 def test_numbers_that_a_form_sends_are_not_written_for_people(approver: Browser, ada: User) -> None:
     row = make(ada, pk=1_234_567)
     approver.defaults["HTTP_ACCEPT_LANGUAGE"] = "de"

@@ -216,7 +216,7 @@ def test_the_list_says_what_can_be_used_and_finds_it(browser: Browser, ada: User
 
     def names(query: str) -> set[str]:
         page = browser.get(KEYS + query).content.decode()
-        return {name for name in rows if f">{name}</a>" in page}
+        return {name for name in rows if f">{name}<span" in page}
 
     assert names("") == set(rows)
     assert names("?state=active") == {"works"}
@@ -242,6 +242,15 @@ def test_of_a_key_only_the_name_can_be_changed(browser: Browser, ada: User, owne
     changed = APIKey.objects.values().get()
     before = {name: value for name, value in vars(row).items() if not name.startswith("_")}
     assert changed == {**before, "name": "renamed"}
+
+
+def test_pages_have_one_sign_for_nothing(browser: Browser, ada: User) -> None:
+    row, _ = create_key(ada, "job", endpoints=["guarded"])
+    ClientPolicy.objects.create(client_id=CLIENT)
+    for page in (KEYS, f"{KEYS}{row.pk}/change/", POLICIES):
+        shown = browser.get(page).content.decode()
+        assert re.search(r">\s*–\s*<", shown), page
+        assert not re.search(r">\s*-\s*<", shown), page
 
 
 def test_the_button_asks_and_then_revokes(browser: Browser, ada: User) -> None:

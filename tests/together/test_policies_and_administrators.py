@@ -304,7 +304,7 @@ def test_who_may_only_view_the_policy_of_a_client_reads_what_it_decides() -> Non
     browser = Browser()
     browser.force_login(viewer)
     page = words(browser.get(f"{POLICIES}{row.pk}/change/").content.decode())
-    assert "Access: blocked Scopes: travel:read Service account: -" in page
+    assert "Access: blocked Scopes: travel:read Service account: –" in page
     assert "The permission “Can change client policy” is needed to change it." in page
 
 
