@@ -394,7 +394,7 @@ def test_an_approved_call_is_approved(approver: Browser, row: Approval) -> None:
     assert kinds(row) == ["proposed", "shown", "approved"]
     assert LogEntry.objects.get().object_id == str(row.pk)
     shown = words(page(approver, detail(row)))
-    assert "Decided by cleo-of-the-staff" in shown
+    assert "Decided 0 minutes ago , cleo-of-the-staff" in shown
     assert "approved cleo-of-the-staff" in shown
     assert 'value="approve"' not in page(approver, detail(row))
 
@@ -632,9 +632,41 @@ def test_a_call_that_nobody_wants_any_more_is_not_approved(approver: Browser, ad
     row = make(ada, task=task)
     before = seen(approver, row)
     Task.objects.update(status=Task.Status.CANCELLED)
-    assert "the requester cancelled this call" in send(approver, row, {"decision": "approve", "seen": before})
+    assert "the task of this call of pay_bill was cancelled" in send(
+        approver, row, {"decision": "approve", "seen": before}
+    )
     assert state(row) == "pending"
     assert "No approvals pending" in words(page(approver, LIST))
+
+
+@pytest.mark.parametrize("state", ["pending", "approved", "expired"])
+def test_a_call_whose_task_was_cancelled_says_so_to_approvers_and_its_requester(
+    approver: Browser, ada: User, state: str
+) -> None:
+    fields: dict[str, Any] = {"server": "test", "principal_kind": "name", "caller": {}, "request": {}, "dialogue": {}}
+    task = store.make(None, status=Task.Status.CANCELLED, **fields)
+    row = make(ada, state=state, task=task)
+    assert re.findall(r'class="field-state_now[^>]*>([^<]*)<', page(approver, LIST)) == ["Cancelled"]
+    shown = words(page(approver, detail(row)))
+    assert "Cancelled" in shown
+    assert "The task of this call was cancelled. The call was not run" in shown
+    assert describe(row) == ("Cancelled", "It was not run, because its task was cancelled.")
+    for chosen in ("pending", "approved", "expired"):
+        assert f"{int(chosen == 'expired')} approval" in words(page(approver, f"{LIST}?state={chosen}")), chosen
+
+
+def test_a_call_that_expired_before_its_task_was_cancelled_has_expired(approver: Browser, ada: User) -> None:
+    fields: dict[str, Any] = {"server": "test", "principal_kind": "name", "caller": {}, "request": {}, "dialogue": {}}
+    task = store.make(None, status=Task.Status.CANCELLED, **fields)
+    row = make(ada, state="expired", task=task, expires=timezone.now() - DAY)
+    assert describe(row)[0] == "Expired"
+    assert "was cancelled" not in words(page(approver, detail(row)))
+
+
+def test_a_decision_has_a_time_and_a_name_like_the_facts_beside_it(approver: Browser, ada: User) -> None:
+    cleo = User.objects.get(username="cleo-of-the-staff")
+    row = make(ada, state="denied", decided=timezone.now() - datetime.timedelta(minutes=5), decided_by=cleo)
+    assert "Decided 5 minutes ago , cleo-of-the-staff" in words(page(approver, detail(row)))
 
 
 # By hand
