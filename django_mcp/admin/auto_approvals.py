@@ -6,10 +6,10 @@ from django.contrib import admin
 from django.db.models import Count
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
-from django.utils.html import format_html_join
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext_lazy
+from django.utils.translation import gettext_lazy, ngettext, ngettext_lazy
 
 from django_mcp.admin.base import LookingAdmin, StoppableAdmin, user_lookups
 from django_mcp.admin.display import NONE, line, names_of, shown_value, with_names
@@ -36,7 +36,7 @@ class AutoApprovalRuleAdmin(LookingAdmin, StoppableAdmin):
     stopped_many = ngettext_lazy("%d auto-approval rule is revoked.", "%d auto-approval rules are revoked.")
     note = gettext_lazy("Revoked.")
 
-    list_display = ("tool", "caller_name", "must_be", "left", "state", "expires", "created_by")
+    list_display = ("tool", "caller_name", "must_be", "state_and_left", "expires", "created_by")
     list_filter = ("server", "tool")
     list_select_related = ("created_by", "user")
     ordering = ("-pk",)
@@ -122,6 +122,17 @@ class AutoApprovalRuleAdmin(LookingAdmin, StoppableAdmin):
         if row.expires <= timezone.now():
             return _("expired")
         return _("used up") if row.remaining == 0 else _("active")
+
+    @admin.display(description=gettext_lazy("state"), ordering="remaining")
+    def state_and_left(self, row: AutoApprovalRule) -> SafeString | str:
+        """Return the rule's state and, if it is active, how many calls are left."""
+        state = self.state(row)
+        if not self.can_stop(row):
+            return state
+        left = _("no limit")
+        if row.remaining is not None:
+            left = ngettext("%d call left", "%d calls left", row.remaining) % row.remaining
+        return format_html('{}<span class="mcp-quiet mcp-below">{}</span>', state, left)
 
 
 def _given(row: AutoApprovalRule, name: str) -> SafeString:

@@ -698,6 +698,7 @@ def test_standing_approvals_say_whom_they_let_do_what(approver: Browser, standin
         shown = words(page(approver, url))
         for said in ("pay_bill", "ada-the-caller", "to the-landlord", "active", "cleo-who-approved"):
             assert said in shown
+    assert "active 3 calls left" in words(page(approver, STANDING))
     assert STANDING in page(approver, LIST)
     assert 'name="_save"' not in page(approver, f"{STANDING}{standing.pk}/change/")
 
