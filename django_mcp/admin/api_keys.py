@@ -10,12 +10,13 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext_lazy
 from django.views.decorators.debug import sensitive_variables
 
 from django_mcp.admin.base import (
-    STYLES,
     DecisionAdmin,
     DecisionForm,
     StoppingAdmin,
@@ -26,7 +27,7 @@ from django_mcp.admin.base import (
     user_lookups,
     what_ends,
 )
-from django_mcp.admin.display import line
+from django_mcp.admin.display import NOTHING, line
 from django_mcp.auth.api_keys import (
     DAYS,
     State,
@@ -85,11 +86,6 @@ class NewKeyForm(_ModelForm):
         model = APIKey
         fields = ("user", "name", "read_only")
 
-    class Media:
-        """Stylesheets."""
-
-        css = STYLES
-
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.fields["endpoints"].initial = [each.name for each in servers() if takes_keys(each)][:1]
@@ -117,11 +113,6 @@ class KeyForm(DecisionForm):
     class Meta:
         model = APIKey
         fields = ("name", "read_only")
-
-    class Media:
-        """Stylesheets."""
-
-        css = STYLES
 
     def loosened(self) -> list[str]:
         is_wider = "read_only" in self.changed and not self.cleaned_data["read_only"]
@@ -158,15 +149,19 @@ class APIKeyAdmin(DecisionAdmin, UserChoiceAdmin, StoppingAdmin):
     form = KeyForm
     nothing_yet = gettext_lazy("No API keys yet. A key lets a program call the endpoints as a user.")
     stop_path = "revoke"
-    stop_title = gettext_lazy("Revoke API key")
+    stop_title = ngettext_lazy("Revoke API key", "Revoke API keys")
     stop_question = gettext_lazy("Revoke the key “%s”? Requests with it fail from now on. This cannot be undone.")
-    stop_answer = gettext_lazy("Yes, revoke it")
+    stop_many_question = ngettext_lazy(
+        "Revoke %d API key? Requests with it fail from now on. This cannot be undone.",
+        "Revoke %d API keys? Requests with them fail from now on. This cannot be undone.",
+    )
+    stop_answer = ngettext_lazy("Yes, revoke it", "Yes, revoke them")
     stopped_one = gettext_lazy("The key “%s” is revoked.")
     stopped_none = gettext_lazy("The key “%s” is already revoked.")
     stopped_many = ngettext_lazy("%d API key is revoked.", "%d API keys are revoked.")
     note = gettext_lazy("Revoked.")
 
-    list_display = ("name", "prefix", "person", "endpoint_names", "state", "expires", "last_used")
+    list_display = ("key", "person", "endpoint_names", "state", "expires", "last_used")
     list_filter = (StateFilter, "created")
     list_select_related = ("user",)
     ordering = ("-pk",)
@@ -174,6 +169,11 @@ class APIKeyAdmin(DecisionAdmin, UserChoiceAdmin, StoppingAdmin):
     user_field = "user"
     actions = ("revoke_selected",)
     readonly_fields = (*("prefix", "person", "endpoint_names", "scope_words", "state"), *WRITTEN)
+
+    @admin.display(description=gettext_lazy("name"), ordering="name")
+    def key(self, row: APIKey) -> SafeString:
+        """Return the name, with the beginning of the key."""
+        return format_html('{}<span class="mcp-quiet mcp-below">{}…</span>', row.name, row.prefix)
 
     @admin.display(description=gettext_lazy("state"))
     def state(self, row: APIKey) -> str:
@@ -190,7 +190,7 @@ class APIKeyAdmin(DecisionAdmin, UserChoiceAdmin, StoppingAdmin):
     @admin.display(description=gettext_lazy("scopes"))
     def scope_words(self, row: APIKey) -> str:
         known = declared()
-        return "; ".join(f"{known[name].text} ({name})" if name in known else name for name in row.scopes) or "–"
+        return "; ".join(f"{known[name].text} ({name})" if name in known else name for name in row.scopes) or NOTHING
 
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:  # noqa: ARG002
         return ("name", "prefix", *user_lookups())

@@ -30,8 +30,17 @@ from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
 from django.views import View
 
-from django_mcp.admin.base import STYLES, LookingAdmin, OwnFiltersList, address_in, user_lookups, values_of_url
-from django_mcp.admin.display import Preview, client_names, line, names_of, preview_of, shown_arguments, shown_value
+from django_mcp.admin.base import LookingAdmin, OwnFiltersList, address_in, user_lookups, values_of_url
+from django_mcp.admin.display import (
+    NOTHING,
+    Preview,
+    client_names,
+    line,
+    names_of,
+    preview_of,
+    shown_arguments,
+    shown_value,
+)
 from django_mcp.approvals import decisions
 from django_mcp.approvals import messages as approval_messages
 from django_mcp.approvals.approval_requests import is_withdrawn
@@ -43,7 +52,7 @@ from django_mcp.core import database
 from django_mcp.core.redaction import visible
 from django_mcp.core.server import servers
 from django_mcp.model_resources.writes import has_history
-from django_mcp.models import OVER, Approval, ApprovalEvent
+from django_mcp.models import OVER, Approval, ApprovalEvent, Task
 from django_mcp.oauth.consent import page, protect, title_of
 
 State = Approval.State
@@ -96,7 +105,14 @@ RUNS = {
     "failed": FAILED.heading,
 }
 """Display names of the outcome of an approved call, for approvers and the requester."""
-WITHDRAWN = gettext_lazy("Withdrawn")
+WITHDRAWN, CANCELLED = gettext_lazy("Withdrawn"), gettext_lazy("Cancelled")
+
+
+def is_cancelled(row: Approval) -> bool:
+    """Return True for a request that was not used, and whose task was cancelled before it expired."""
+    task = row.task
+    is_unused = row.state in {State.PENDING, State.APPROVED, State.EXPIRED} and not is_withdrawn(row)
+    return is_unused and task is not None and task.status == Task.Status.CANCELLED and task.updated < row.expires
 
 
 def run_of(row: Approval) -> str:
@@ -124,6 +140,8 @@ def state_words(row: Approval) -> str:
     state = state_of(row)
     if is_withdrawn(row):
         return str(WITHDRAWN)
+    if is_cancelled(row):
+        return str(CANCELLED)
     return str(RUNS[run_of(row)] if state == State.CONSUMED else capfirst(state.label))
 
 
@@ -170,7 +188,8 @@ class Card:
 
     @cached_property
     def client(self) -> str:
-        return line(approval_messages.client(self.row)) or "–"
+        """Return the client's self-reported name."""
+        return line(approval_messages.client(self.row)) or NOTHING
 
     @cached_property
     def client_id(self) -> str:
@@ -374,7 +393,12 @@ def too_late(row: Approval, user: Any) -> str:
             return _("Already decided: %(who)s denied this call of %(tool)s.%(reason)s") % words
         return _("Already decided: %(who)s approved this call of %(tool)s.") % words
     if row.task is not None and row.task.status in OVER:
-        return _("Not decided: the requester cancelled this call of %s.") % line(row.tool)
+        is_cancelled = row.task.status == Task.Status.CANCELLED
+        cancelled, ended = (
+            _("Not decided: the task of this call of %s was cancelled."),
+            _("Not decided: the task of this call of %s has ended."),
+        )
+        return (cancelled if is_cancelled else ended) % line(row.tool)
     if is_withdrawn(row):
         told = {"tool": line(row.tool), "why": line(row.reason)}
         return _("Not decided: the approval request for %(tool)s was withdrawn. %(why)s") % told
@@ -432,15 +456,15 @@ class StateFilter(admin.SimpleListFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Approval]) -> QuerySet[Approval] | None:  # noqa: ARG002
         """Return the rows in the chosen state."""
-        now = timezone.now()
+        now, is_over = timezone.now(), Q(task__status=Task.Status.CANCELLED)
         match self.value():
             case State.PENDING:
                 return queryset.filter(waits())
             case State.APPROVED:
-                return queryset.filter(state=State.APPROVED, expires__gt=now)
+                return queryset.filter(state=State.APPROVED, expires__gt=now).exclude(is_over)
             case State.EXPIRED:
                 is_old = Q(state__in=[State.PENDING, State.APPROVED], expires__lte=now)
-                is_unwanted = Q(state=State.PENDING, task__status__in=OVER)
+                is_unwanted = Q(state=State.PENDING, task__status__in=OVER) | Q(state=State.APPROVED) & is_over
                 return queryset.filter(Q(state=State.EXPIRED) | is_old | is_unwanted)
             case State.DENIED | State.CONSUMED as state:
                 return queryset.filter(state=state)
@@ -466,9 +490,8 @@ class ApprovalAdmin(LookingAdmin):
     show_full_result_count = False
 
     class Media:
-        """Stylesheets and the polling script."""
+        """The polling script."""
 
-        css = STYLES
         js = ("django_mcp/approvals.js",)
 
     def get_urls(self) -> list[URLPattern]:
@@ -562,6 +585,7 @@ class ApprovalAdmin(LookingAdmin):
             "card": card,
             "row": row,
             "state": state_words(row),
+            "is_cancelled": is_cancelled(row),
             "is_detail": True,
             "events": list(row.events.select_related("by").order_by("pk")),
             "live_url": self._url("waiting_one", row.pk) if waiting else "",
@@ -602,7 +626,8 @@ class ApprovalAdmin(LookingAdmin):
 
     @admin.display(description=gettext_lazy("client"))
     def client_name(self, row: Approval) -> str:
-        return line(client(row)) or "–"
+        """Return the client's self-reported name."""
+        return line(client(row)) or NOTHING
 
     @admin.display(description=gettext_lazy("state"), ordering="state")
     def state_now(self, row: Approval) -> str:
@@ -640,6 +665,7 @@ STATES = {
         WITHDRAWN,
         *[gettext_lazy("It was not run. Access to it was revoked, or the tool or its policy was changed.")] * 2,
     ),
+    "cancelled": (CANCELLED, *[gettext_lazy("It was not run, because its task was cancelled.")] * 2),
     "started": (
         RUNS["started"],
         gettext_lazy(
@@ -722,5 +748,7 @@ def describe(row: Approval) -> tuple[str, str]:
         state = run_of(row)
     elif is_withdrawn(row):
         state = "withdrawn"
+    elif is_cancelled(row):
+        state = "cancelled"
     title, text, text_of_task = STATES[state]
     return str(title), str(text if row.task_id is None else text_of_task)

@@ -6,12 +6,12 @@ from django.contrib import admin
 from django.db.models import Count
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
-from django.utils.html import format_html_join
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext_lazy
+from django.utils.translation import gettext_lazy, ngettext, ngettext_lazy
 
-from django_mcp.admin.base import STYLES, LookingAdmin, StoppableAdmin, user_lookups
+from django_mcp.admin.base import LookingAdmin, StoppableAdmin, user_lookups
 from django_mcp.admin.display import NONE, line, names_of, shown_value, with_names
 from django_mcp.approvals.notices import APPROVE
 from django_mcp.core.principal import display_name
@@ -24,19 +24,22 @@ class AutoApprovalRuleAdmin(LookingAdmin, StoppableAdmin):
     acts_with = APPROVE.partition(".")[2]
     nothing_yet = gettext_lazy("No auto-approval rules. An approver adds one on the card of a pending call.")
     stop_path = "revoke"
-    stop_title = gettext_lazy("Revoke")
+    stop_title = ngettext_lazy("Revoke auto-approval rule", "Revoke auto-approval rules")
     stop_question = gettext_lazy("Revoke the auto-approval rule “%s”? Matching calls will require approval again.")
-    stop_answer = gettext_lazy("Yes, revoke it")
+    stop_many_question = ngettext_lazy(
+        "Revoke %d auto-approval rule? Matching calls will require approval again.",
+        "Revoke %d auto-approval rules? Matching calls will require approval again.",
+    )
+    stop_answer = ngettext_lazy("Yes, revoke it", "Yes, revoke them")
     stopped_one = gettext_lazy("The auto-approval rule “%s” is revoked.")
     stopped_none = gettext_lazy("The auto-approval rule “%s” has already ended.")
     stopped_many = ngettext_lazy("%d auto-approval rule is revoked.", "%d auto-approval rules are revoked.")
     note = gettext_lazy("Revoked.")
 
-    list_display = ("tool", "caller_name", "must_be", "left", "state", "expires", "created_by")
+    list_display = ("tool", "caller_name", "must_be", "state_and_left", "expires", "created_by")
     list_filter = ("server", "tool")
     list_select_related = ("created_by", "user")
     ordering = ("-pk",)
-    actions = ("stop_selected",)
     fields = (
         "tool",
         "server",
@@ -51,11 +54,6 @@ class AutoApprovalRuleAdmin(LookingAdmin, StoppableAdmin):
         "expires",
         "revoked",
     )
-
-    class Media:
-        """Stylesheets."""
-
-        css = STYLES
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
         return request.user.has_perm(APPROVE)
@@ -116,6 +114,17 @@ class AutoApprovalRuleAdmin(LookingAdmin, StoppableAdmin):
         if row.expires <= timezone.now():
             return _("expired")
         return _("used up") if row.remaining == 0 else _("active")
+
+    @admin.display(description=gettext_lazy("state"), ordering="remaining")
+    def state_and_left(self, row: AutoApprovalRule) -> SafeString | str:
+        """Return the rule's state and, if it is active, how many calls are left."""
+        state = self.state(row)
+        if not self.can_stop(row):
+            return state
+        left = _("no limit")
+        if row.remaining is not None:
+            left = ngettext("%d call left", "%d calls left", row.remaining) % row.remaining
+        return format_html('{}<span class="mcp-quiet mcp-below">{}</span>', state, left)
 
 
 def _given(row: AutoApprovalRule, name: str) -> SafeString:

@@ -29,6 +29,7 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from django_mcp.admin.display import NOTHING
 from django_mcp.approvals import tool_policies
 from django_mcp.approvals.notices import APPROVE
 from django_mcp.auth.api_keys import takes_keys
@@ -51,9 +52,6 @@ else:
     _ModelAdmin = admin.ModelAdmin
     _ModelForm = forms.ModelForm
     Words = str
-
-STYLES = {"all": ["django_mcp/admin.css"]}
-
 
 _INVALID = (ValueError, TypeError, OverflowError, DataError)
 """Exceptions of Python and of databases for a value that does not fit a column, such as a number of 30 digits."""
@@ -125,8 +123,14 @@ class OwnFiltersAdmin(_ModelAdmin):
     linked_lookups: ClassVar[tuple[str, ...]] = ()
     acts_with: ClassVar[str] = ""
     nothing_yet: ClassVar[Words] = gettext_lazy("There are no entries yet.")
+    empty_value_display = NOTHING
     change_list_template = "admin/django_mcp/change_list.html"
     change_form_template = "admin/django_mcp/change_form.html"
+
+    class Media:
+        """The stylesheet of the package."""
+
+        css = {"all": ["django_mcp/admin.css"]}  # noqa: RUF012 - as Django documents it
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         """Title the list with the name of its rows; "Select … to change" is wrong for readers who may not."""
@@ -529,9 +533,10 @@ class StoppingAdmin(OwnFiltersAdmin):
 
     Attributes:
         stop_path: last part of the page's URL and of its name.
-        stop_title: title of the confirmation page and of the link to it.
+        stop_title: title of the confirmation page and of the link to it, for a number of rows.
         stop_question: question on that page; ``%s`` is the row.
-        stop_answer: label of the confirming button.
+        stop_many_question: the same of the action; ``%d`` is the number of rows.
+        stop_answer: label of the confirming button, for a number of rows.
         stopped_one: message on success; ``%s`` is the row.
         stopped_none: message if the row had already ended.
         stopped_many: message after the action; ``%d`` is the number of rows.
@@ -541,6 +546,7 @@ class StoppingAdmin(OwnFiltersAdmin):
     stop_path = "stop"
     stop_title: ClassVar[Words]
     stop_question: ClassVar[Words]
+    stop_many_question: ClassVar[Words]
     stop_answer: ClassVar[Words]
     stopped_one: ClassVar[Words]
     stopped_none: ClassVar[Words]
@@ -568,7 +574,7 @@ class StoppingAdmin(OwnFiltersAdmin):
         row = self.get_object(request, object_id)
         stops = row is not None and self.can_stop(row) and self.has_change_permission(request, row)
         shown = {
-            "stop_title": self.stop_title,
+            "stop_title": self.stop_title % 1,
             "stop_url": self._address(self.stop_path, object_id) if stops else None,
         }
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **shown})
@@ -589,12 +595,12 @@ class StoppingAdmin(OwnFiltersAdmin):
         request.current_app = self.admin_site.name
         context = {
             **self.admin_site.each_context(request),
-            "title": self.stop_title,
+            "title": self.stop_title % 1,
             "opts": self.opts,
             "row": row,
             "ends": self.ends([row]),
             "question": self.stop_question % row,
-            "answer": self.stop_answer,
+            "answer": self.stop_answer % 1,
             "listing": f"admin:{self._name('changelist')}",
             "page": f"admin:{self._name('change')}",
         }
@@ -604,21 +610,25 @@ class StoppingAdmin(OwnFiltersAdmin):
         """Stop rows, for an action: ask first, and return the page that asks."""
         if "confirmed" in request.POST:
             count = sum(self.stop_and_log(request, row) for row in queryset)
-            self.message_user(request, self.stopped_many % count, messages.SUCCESS)
+            self.message_user(request, self.stopped_many % count, messages.SUCCESS if count else messages.WARNING)
+            return None
+        rows = [row for row in queryset if self.can_stop(row)]
+        if not rows:
+            self.message_user(request, self.stopped_many % 0, messages.WARNING)
             return None
         request.current_app = self.admin_site.name
-        rows = list(queryset[: MAX_NAMED + 1])
         context = {
             **self.admin_site.each_context(request),
-            "title": self.stop_title,
+            "title": self.stop_title % len(rows),
             "opts": self.opts,
+            "question": self.stop_many_question % len(rows),
             "rows": rows[:MAX_NAMED],
-            "has_more": len(rows) > MAX_NAMED,
-            "ends": self.ends(queryset),
+            "more": max(len(rows) - MAX_NAMED, 0),
+            "ends": self.ends(rows),
             "keys": request.POST.getlist(ACTION_CHECKBOX_NAME),
             "action": request.POST.get("action", ""),
             "across": request.POST.get("select_across", "0"),
-            "answer": self.stop_answer,
+            "answer": self.stop_answer % len(rows),
             "listing": f"admin:{self._name('changelist')}",
         }
         return TemplateResponse(request, "admin/django_mcp/stop.html", context)
@@ -651,14 +661,9 @@ class StoppingAdmin(OwnFiltersAdmin):
 
 
 class StoppableAdmin(StoppingAdmin):
-    """Rows can be viewed and stopped, not edited."""
+    """Rows can be viewed and stopped, not edited. Subclasses add the action ``stop_selected``, in their words."""
 
     actions = ("stop_selected",)
-
-    class Media:
-        """Stylesheets."""
-
-        css = STYLES
 
     def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002
         return False
@@ -676,9 +681,5 @@ class StoppableAdmin(StoppingAdmin):
         """
         if request.method == "POST":
             raise PermissionDenied
-        buttons = {"show_save": False, "show_save_and_continue": False}
-        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **buttons})
-
-    @admin.action(description=gettext_lazy("Stop selected %(verbose_name_plural)s"), permissions=["change"])
-    def stop_selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        return self.stop_all(request, queryset)
+        shown = {"title": capfirst(self.opts.verbose_name), "show_save": False, "show_save_and_continue": False}
+        return super().change_view(request, object_id, form_url, {**shown, **(extra_context or {})})

@@ -16,7 +16,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_mcp.admin.base import (
-    STYLES,
     Choices,
     ClientField,
     DecisionAdmin,
@@ -28,7 +27,7 @@ from django_mcp.admin.base import (
     scope_choices,
     with_stored,
 )
-from django_mcp.admin.display import client_names
+from django_mcp.admin.display import NOTHING, client_names
 from django_mcp.approvals.tool_policies import tools_of, unknown_clients
 from django_mcp.core import database
 from django_mcp.core.server import servers
@@ -57,11 +56,6 @@ class PolicyForm(DecisionForm):
     class Meta:
         model = ClientPolicy
         fields: tuple[str, ...] = ("client_id", "blocked", "limits_scopes", "scopes", "service_account")
-
-    class Media:
-        """Stylesheets."""
-
-        css = STYLES
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -244,7 +238,7 @@ class ClientPolicyAdmin(DecisionAdmin, UserChoiceAdmin, OwnFiltersAdmin):
         if row.mcp_is_unknown:
             words = _("matches nobody: no client has this id")
             return format_html('<strong class="mcp-tag mcp-danger">{}</strong>', words)
-        return str(row.mcp_name or "–")
+        return str(row.mcp_name or NOTHING)
 
     @admin.display(description=gettext_lazy("access"), ordering="blocked")
     def access(self, row: ClientPolicy) -> SafeString | str:

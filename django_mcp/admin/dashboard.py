@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy, ngettext, pgettext
 
 from django_mcp.admin.approvals import PERIODS as APPROVAL_PERIODS
 from django_mcp.admin.approvals import cards, note_shown, pending_count, waits
-from django_mcp.admin.base import STYLES, ReadOnlyAdmin, address_in
+from django_mcp.admin.base import ReadOnlyAdmin, address_in
 from django_mcp.admin.charts import Bin, Layer, stacked_bars, swatch
 from django_mcp.admin.display import duration
 from django_mcp.admin.stats import DAY, Activity, Tool, activity, edges_of
@@ -293,11 +293,6 @@ class Figure(NamedTuple):
 
 class OverviewAdmin(ReadOnlyAdmin):
     """The landing page, for users who may view the request log."""
-
-    class Media:
-        """Styles of the cards of approvals."""
-
-        css = STYLES
 
     def get_urls(self) -> list[Any]:
         """Serve the page under its own name and under that by which admin sites link models."""

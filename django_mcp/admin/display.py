@@ -26,7 +26,9 @@ OPEN_TEXT, OPEN_TEXT_LINES = 1000, 30
 SUMMARY = 80
 
 VALUE = '<pre class="mcp-value" translate="no" dir="ltr">{}</pre>'
-NONE = mark_safe('<span class="mcp-none">–</span>')
+NOTHING = "–"
+"""The sign of a field without a value, on all pages."""
+NONE = format_html('<span class="mcp-none">{}</span>', NOTHING)
 WITHHELD = {
     SECRET: gettext_lazy("Hidden: declared as a secret."),
     NAMED: gettext_lazy("Hidden: the name looks like a secret."),
@@ -150,11 +152,16 @@ def _change(change: Any) -> Change:
     if not isinstance(change, dict):  # a line such as "… (3 more)"
         return Change(line(change), NONE, NONE)
     name = line(change.get("label") or change.get("field") or "")
-    return Change(capfirst(name), _side(change.get("before")), _side(change.get("after")))
+    before, after = change.get("before"), change.get("after")
+    are_empty = before in EMPTY and after in EMPTY  # which tells an empty text from no value
+    return Change(capfirst(name), *(_side(value, is_exact=are_empty) for value in (before, after)))
 
 
-def _side(value: Any) -> SafeString:
-    return NONE if value is None else shown_value(value)
+EMPTY: tuple[Any, ...] = (None, "", [], {})
+
+
+def _side(value: Any, *, is_exact: bool) -> SafeString:
+    return NONE if value is None or (value in EMPTY and not is_exact) else shown_value(value)
 
 
 def _also(entries: list[Any]) -> Iterator[SafeString]:
@@ -275,7 +282,7 @@ def lasted(outcome: str, milliseconds: float) -> str:
 def duration(milliseconds: float | None) -> str:
     """Write milliseconds in the unit that suits them, with two or three digits."""
     if milliseconds is None:
-        return "–"
+        return NOTHING
     value, unit = (milliseconds, _("%s ms")) if milliseconds < 1000 else (milliseconds / 1000, _("%s s"))  # noqa: PLR2004
     places = 1 if value < 10 else 0  # noqa: PLR2004
     return unit % number_format(round(value, places), places, use_l10n=True, force_grouping=True)

@@ -150,6 +150,8 @@ def _user(key: str) -> Any:
     return model._default_manager.filter(pk__in=keys_of(model, [key])).first()  # noqa: SLF001 - Django's documented API
 
 
+MAX_NAME = 255
+"""Maximum characters of a client's name on its page: all that are stored."""
 SHORT = 32
 """Maximum characters of a client id in the list."""
 MAX_WORDS = 5
@@ -378,7 +380,8 @@ def loosened_limits(application: Any, before: Mapping[str, Any], after: Mapping[
         yield from loosened(lines(with_calls=False), limits=limits)
     if "scopes" in after and is_wider(before["scopes"], after["scopes"]):
         who = _("Client %s") % name_of(application)
-        yield Loosened(_("Scopes"), "", who, _scope_words(before["scopes"]), _scope_words(after["scopes"]))
+        now, then = _scope_words(before["scopes"]), _scope_words(after["scopes"])
+        yield Loosened(_("Scopes"), "", who, now, then, is_tool=False)
 
 
 CHANGED = gettext_lazy(
@@ -492,6 +495,7 @@ class OAuthClientAdmin(OwnPagesAdmin):
         page = Paginator(people(application), PER_PAGE).get_page(request.GET.get("p"))
         context = {
             **self._about(application),
+            "whole_name": consent.clean_name(application.name, MAX_NAME) or name_of(application),
             "origin": consent.origin(application),
             "document": document_of(application),
             "hosts": hosts_of(application),

@@ -26,8 +26,8 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from django_mcp.admin.base import STYLES, BoundedPaginator, OwnFiltersList, ReadOnlyAdmin, address_in, page_of
-from django_mcp.admin.display import as_json, as_text, lasted
+from django_mcp.admin.base import BoundedPaginator, OwnFiltersList, ReadOnlyAdmin, address_in, page_of
+from django_mcp.admin.display import NOTHING, as_json, as_text, lasted
 from django_mcp.audit.outcomes import FILTERS, GROUP_OF
 from django_mcp.core.database import keys_of
 from django_mcp.core.principal import display_name
@@ -549,9 +549,8 @@ class RequestLogAdmin(ReadOnlyAdmin):
     """Related fields share a line. Empty fields are left out."""
 
     class Media:
-        """The stylesheet and the script of the package."""
+        """The script of the package."""
 
-        css = STYLES
         js = ("django_mcp/admin.js",)
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
@@ -566,7 +565,8 @@ class RequestLogAdmin(ReadOnlyAdmin):
         for line in lines:
             names = (line,) if isinstance(line, str) else line
             shown = (getattr(self, name)(row) if hasattr(self, name) else getattr(row, name) for name in names)
-            if kept := tuple(name for name, value in zip(names, shown, strict=True) if value not in {None, "", "–"}):
+            nothing = {None, "", NOTHING}
+            if kept := tuple(name for name, value in zip(names, shown, strict=True) if value not in nothing):
                 yield kept
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[RequestLog]:
@@ -683,7 +683,8 @@ class RequestLogAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("client"))
     def client(self, row: RequestLog) -> str:
-        return Truncator(f"{row.client_name} {row.client_version}".strip()).chars(40) or "–"
+        """Return the self-reported name and version."""
+        return Truncator(f"{row.client_name} {row.client_version}".strip()).chars(40) or NOTHING
 
     @admin.display(description=gettext_lazy("duration"))
     def took(self, row: RequestLog) -> str:
@@ -691,17 +692,19 @@ class RequestLogAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("error"))
     def words(self, row: RequestLog) -> SafeString | str:
-        return as_text(row.error) if row.error else "–"
+        """Return the whole error."""
+        return as_text(row.error) if row.error else NOTHING
 
     @admin.display(description=gettext_lazy("arguments"))
     def given(self, row: RequestLog) -> SafeString | str:
-        return "–" if row.arguments is None else as_json(row.arguments)
+        """Return the arguments without secrets."""
+        return NOTHING if row.arguments is None else as_json(row.arguments)
 
     @admin.display(description=gettext_lazy("caller"))
     def person(self, row: RequestLog) -> str:
         """Return the user, and their name at the time if it was another one."""
         if row.user is None:
-            return row.caller or "–"
+            return row.caller or NOTHING
         now = display_name(row.user)
         return (
             now
@@ -719,7 +722,7 @@ class RequestLogAdmin(ReadOnlyAdmin):
         if row.principal_kind == "api_key":
             for key in APIKey.objects.filter(pk__in=keys_of(APIKey, [row.principal_id])):
                 return _("API key “%s”") % key.name
-        return f"{row.principal_kind} {row.principal_id}".strip() or "–"
+        return f"{row.principal_kind} {row.principal_id}".strip() or NOTHING
 
 
 def time_of(row: RequestLog) -> str:

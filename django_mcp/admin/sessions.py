@@ -4,12 +4,12 @@ from typing import Any
 
 from django.contrib import admin
 from django.db.models import Count, Q, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy, ngettext_lazy
 
 from django_mcp.admin.base import StoppableAdmin
-from django_mcp.admin.display import as_json, as_text, name_of, with_names
+from django_mcp.admin.display import NOTHING, as_json, as_text, name_of, with_names
 from django_mcp.models import Call, Session
 from django_mcp.revisions.legacy.sessions import end_session
 
@@ -21,12 +21,18 @@ class SessionAdmin(StoppableAdmin):
     nothing_yet = gettext_lazy(
         "No sessions. Clients of protocol 2025-11-25 and older open one when they connect; newer ones need none."
     )
-    stop_title = gettext_lazy("End session")
+    stop_title = ngettext_lazy("End session", "End sessions")
     stop_question = gettext_lazy(
         "End the session “%s”? Its streams are closed and its calls are discarded. The client may open a new session "
         "while its credential is valid."
     )
-    stop_answer = gettext_lazy("Yes, end it")
+    stop_many_question = ngettext_lazy(
+        "End %d session? Its streams are closed and its calls are discarded. The client may open a new session while "
+        "its credential is valid.",
+        "End %d sessions? Their streams are closed and their calls are discarded. The clients may open new sessions "
+        "while their credentials are valid.",
+    )
+    stop_answer = ngettext_lazy("Yes, end it", "Yes, end them")
     stopped_one = gettext_lazy("The session “%s” has ended.")
     stopped_none = gettext_lazy("The session “%s” has already ended.")
     stopped_many = ngettext_lazy("%d session has ended.", "%d sessions have ended.")
@@ -73,9 +79,15 @@ class SessionAdmin(StoppableAdmin):
         end_session(row)
         return True
 
+    @admin.action(description=gettext_lazy("End selected sessions"), permissions=["change"])
+    def stop_selected(self, request: HttpRequest, queryset: QuerySet[Session]) -> HttpResponse | None:
+        """End the sessions."""
+        return self.stop_all(request, queryset)
+
     @admin.display(description=gettext_lazy("client"))
     def client_name(self, row: Session) -> str:
-        return " ".join(str(row.client[key]) for key in ("name", "version") if row.client.get(key)) or "–"
+        """Return the client's self-reported name and version."""
+        return " ".join(str(row.client[key]) for key in ("name", "version") if row.client.get(key)) or NOTHING
 
     @admin.display(description=gettext_lazy("caller"), ordering="principal_id")
     def caller_name(self, row: Session) -> str:
@@ -93,4 +105,5 @@ class SessionAdmin(StoppableAdmin):
 
     @admin.display(description=gettext_lazy("subscriptions"))
     def subscribed(self, row: Session) -> SafeString | str:
-        return as_text("\n".join(row.subscriptions)) if row.subscriptions else "–"
+        """Return the URIs of subscribed resources."""
+        return as_text("\n".join(row.subscriptions)) if row.subscriptions else NOTHING

@@ -4,13 +4,13 @@ from typing import Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy, ngettext_lazy
 
 from django_mcp.admin.base import StoppableAdmin, user_lookups
-from django_mcp.admin.display import as_json, line, name_of, without_view
+from django_mcp.admin.display import NOTHING, as_json, line, name_of, without_view
 from django_mcp.core.principal import display_name
 from django_mcp.core.redaction import redacted
 from django_mcp.core.server import every_server
@@ -25,12 +25,18 @@ class TaskAdmin(StoppableAdmin):
 
     acts_with = "change_task"
     nothing_yet = gettext_lazy("No tasks. A tool declared with task= runs as one if its client supports tasks.")
-    stop_title = gettext_lazy("Cancel task")
+    stop_title = ngettext_lazy("Cancel task", "Cancel tasks")
     stop_question = gettext_lazy(
         "Cancel the task “%s”? Its client is notified. A running task stops when it next reports progress or requests "
         "input, and its transaction is rolled back."
     )
-    stop_answer = gettext_lazy("Yes, cancel it")
+    stop_many_question = ngettext_lazy(
+        "Cancel %d task? Its client is notified. A running task stops when it next reports progress or requests input, "
+        "and its transaction is rolled back.",
+        "Cancel %d tasks? Their clients are notified. A running task stops when it next reports progress or requests "
+        "input, and its transaction is rolled back.",
+    )
+    stop_answer = ngettext_lazy("Yes, cancel it", "Yes, cancel them")
     stopped_one = gettext_lazy("The task “%s” is cancelled.")
     stopped_none = gettext_lazy("The task “%s” had already ended.")
     stopped_many = ngettext_lazy("%d task is cancelled.", "%d tasks are cancelled.")
@@ -72,6 +78,11 @@ class TaskAdmin(StoppableAdmin):
         keeper.cancel(row.task_id)
         return store.cancel(row)
 
+    @admin.action(description=gettext_lazy("Cancel selected tasks"), permissions=["change"])
+    def stop_selected(self, request: HttpRequest, queryset: QuerySet[Task]) -> HttpResponse | None:
+        """Cancel the tasks that have not ended."""
+        return self.stop_all(request, queryset)
+
     @admin.display(description=gettext_lazy("caller"), ordering="user")
     def caller_name(self, row: Task) -> str:
         return name_of(row) if row.user is None else line(display_name(row.user))
@@ -79,11 +90,12 @@ class TaskAdmin(StoppableAdmin):
     @admin.display(description=gettext_lazy("client"))
     def client_name(self, row: Task) -> str:
         client = row.client or {}
-        return " ".join(filter(None, (client.get("title") or client.get("name"), client.get("version")))) or "–"
+        return " ".join(filter(None, (client.get("title") or client.get("name"), client.get("version")))) or NOTHING
 
     @admin.display(description=gettext_lazy("message"))
     def said(self, row: Task) -> str:
-        return status_message(row) or "–"
+        """Return the last message and the progress."""
+        return status_message(row) or NOTHING
 
     @admin.display(description=gettext_lazy("message"))
     def in_short(self, row: Task) -> str:
@@ -100,10 +112,10 @@ class TaskAdmin(StoppableAdmin):
     @admin.display(description=gettext_lazy("pending input"))
     def asked(self, row: Task) -> SafeString | str:
         questions = {each.key: each.request for each in store.questions(row)}
-        return as_json(questions) if questions and not row.is_over else "–"
+        return as_json(questions) if questions and not row.is_over else NOTHING
 
     @admin.display(description=gettext_lazy("outcome"))
     def outcome(self, row: Task) -> SafeString | str:
         """Return the result, without the view of an app, or the error sent to the client."""
         value = row.error if row.result is None else without_view(row.result)
-        return "–" if value is None else as_json(value)
+        return NOTHING if value is None else as_json(value)

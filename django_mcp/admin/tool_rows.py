@@ -4,6 +4,7 @@ import difflib
 import hashlib
 import inspect
 import json
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,8 @@ from django.core.cache import cache
 from django.db.models import Model
 from django.template.defaultfilters import date
 from django.utils import timezone
-from django.utils.safestring import SafeString
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import get_text_list
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
@@ -344,6 +346,12 @@ class ToolRow:
     @property
     def gist(self) -> str:
         return self.description.strip().partition("\n")[0]
+
+    @property
+    def name_in_parts(self) -> SafeString:
+        """Return the name, which a narrow column breaks after an underscore."""
+        parts = re.split("(?<=_)(?=[^_])", self.tool.name)
+        return format_html_join(mark_safe("<wbr>"), "{}", ((part,) for part in parts))
 
     @property
     def hints(self) -> list[str]:

@@ -302,6 +302,7 @@ class Loosened(NamedTuple):
     who: str
     before: str
     after: str
+    is_tool: bool = True
 
 
 def loosened(
@@ -380,8 +381,13 @@ def confirmation(
     if not found or request.POST.get(CONFIRMED) == digest:
         return None
     sent = [(name, value) for name, value in fields if name != CONFIRMED]
-    context = {"loosened": found, "fields": [*sent, (CONFIRMED, digest)], "back": request.get_full_path()}
-    return model_admin.page(request, "confirm", _("Loosen policies?"), context)
+    context = {
+        "loosened": found,
+        "has_tools": any(control.is_tool for control in found),
+        "fields": [*sent, (CONFIRMED, digest)],
+        "back": request.get_full_path(),
+    }
+    return model_admin.page(request, "confirm", _("Allow more than now?"), context)
 
 
 CONFIRMED = "confirmed"

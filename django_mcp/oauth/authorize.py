@@ -136,11 +136,12 @@ class AuthorizationError(Exception):
     Args:
         text: for the user.
         detail: for the client's developer.
+        heading: for the user; by default that the application could not be connected.
     """
 
-    def __init__(self, text: str, detail: str = "", status: int = 400) -> None:
+    def __init__(self, text: str, detail: str = "", status: int = 400, heading: str = "") -> None:
         super().__init__(text)
-        self.text, self.detail, self.status = text, detail, status
+        self.text, self.detail, self.status, self.heading = text, detail, status, heading
 
 
 class Proposal(NamedTuple):
@@ -226,7 +227,11 @@ def propose(asked: AuthorizationRequest, request: Any) -> Proposal:
         raise error_for(request, "invalid_target", problem)
     policy = grants.policy_of(request)
     if policy is not None and policy.blocked:
-        raise AuthorizationError(_("This site’s administrators have blocked the application."), status=403)
+        text = _(
+            "The administrators of this site have blocked the application that sent you here, so it cannot act for "
+            "you. If you need it, ask them."
+        )
+        raise AuthorizationError(text, status=403, heading=_("This application is blocked"))
     resources = {uri: known_resources()[uri] for uri in chosen_resources(asked.resources)}
     scopes = granted(asked.scopes, default_scopes(resources), None if policy is None else policy.scopes)
     if not scopes:
@@ -310,9 +315,8 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
                 raise AuthorizationError(_unsafe(), f"invalid_request: the query is longer than {LONGEST} characters")
             return protect(super().dispatch(request, *args, **kwargs))
         except AuthorizationError as refused:
-            return page(
-                request, "oauth/refused.html", {"text": refused.text, "detail": refused.detail}, status=refused.status
-            )
+            context = {"heading": refused.heading, "text": refused.text, "detail": refused.detail}
+            return page(request, "oauth/refused.html", context, status=refused.status)
         except DocumentError as refused:
             heading = _("The application could not be identified")
             context = {"heading": heading, "text": refused.text, "detail": refused.detail}
@@ -338,7 +342,7 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         if not self.is_silent():
             return self.to_login(asked)
         if proposal is None:
-            raise AuthorizationError(_log_in_first(), "login_required")
+            raise AuthorizationError(_log_in_first(), "login_required", heading=_("Log in first"))
         raise proposal.error("login_required", "The user must log in.")
 
     def is_free_to_test(self, asked: AuthorizationRequest) -> bool:
@@ -358,9 +362,8 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         try:
             return redirect_to_login(back, login, self.get_redirect_field_name())
         except DisallowedRedirect:  # newer releases of Django redirect to no address of more than 2048 characters
-            raise AuthorizationError(
-                _log_in_first(), "the request is too long to be sent by way of the login"
-            ) from None
+            detail = "the request is too long to be sent by way of the login"
+            raise AuthorizationError(_log_in_first(), detail, heading=_("Log in first")) from None
 
     def address(self, asked: AuthorizationRequest) -> str:
         """Return the address of this page, with ``prompt`` as a wish for the page alone: others would loop."""
@@ -399,7 +402,7 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
             asked, shown = restore(request.POST.get("asked", ""), request.user)
         except signing.BadSignature:
             text = _("This page has expired or belongs to another user. Start again from the application.")
-            raise AuthorizationError(text) from None
+            raise AuthorizationError(text, heading=_("This page has expired")) from None
         if "switch" in request.POST:
             logout(request)
             return self.to_login(asked)

@@ -127,7 +127,7 @@ def _port(parts: SplitResult) -> str:
 
 
 LONGEST = 60
-"""Maximum length of a displayed name."""
+"""Maximum length of a displayed name, with the sign that it is cut."""
 
 _NEVER_SHOWN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Unicode categories without display: control, format (bidirectional, zero-width), surrogate, private, unassigned,
@@ -145,14 +145,15 @@ _INVISIBLE = dict.fromkeys(
 """Invisible characters of other categories."""
 
 
-def clean_name(name: str) -> str:
-    """Return a short line without characters that hide, reorder or break text.
+def clean_name(name: str, longest: int = LONGEST) -> str:
+    """Return a short line without characters that hide, reorder or break text. A longer one ends in an ellipsis.
 
     It is not escaped, and may be empty.
     """
     spaced = " ".join(name.translate(_INVISIBLE).split())
     shown = "".join(character for character in spaced if unicodedata.category(character) not in _NEVER_SHOWN)
-    return " ".join(shown.split())[:LONGEST].rstrip()
+    line = " ".join(shown.split())
+    return line if len(line) <= longest else f"{line[: longest - 1].rstrip()}…"
 
 
 CONTENT_SECURITY_POLICY = (

@@ -232,7 +232,7 @@ def grants_of(metadata: Mapping[str, Any]) -> list[str]:
 
 
 def name_of(metadata: Mapping[str, Any]) -> str:
-    """Return the name for display, or "".
+    """Return the name to store, or "". Pages show the beginning of a long one.
 
     Raises:
         InvalidMetadata: it is not a string.
@@ -240,13 +240,15 @@ def name_of(metadata: Mapping[str, Any]) -> str:
     name = metadata.get("client_name", "")
     if not isinstance(name, str):
         raise InvalidMetadata("client_name must be a string.")
-    return clean_name(name)
+    return clean_name(name, MAX_NAME)
 
 
 def _are_strings(value: Any) -> TypeGuard[list[str]]:
     return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
+MAX_NAME = 255
+"""Maximum characters of a stored name: those of the column."""
 LARGEST = 16 * 1024
 """Maximum size of a registration in bytes."""
 

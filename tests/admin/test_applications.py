@@ -90,7 +90,7 @@ def press(browser: Browser, url: str, **button: Any) -> str:
 
 def loosen(browser: Browser, url: str, page: str) -> str:
     """The page after its question whether to loosen was answered."""
-    assert "Loosen policies?" in page
+    assert "Allow more than now?" in page
     again = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', page)
     fields = [(name, html.unescape(value)) for name, value in again]
     return str(browser.post_form(url, fields, follow=True).content.decode())
@@ -132,6 +132,17 @@ def test_the_list_says_who_let_an_application_in_and_since_when(site: Site, owne
 
 def test_an_application_that_nobody_let_in_is_listed_as_that(site: Site, owner: Browser) -> None:
     assert line(owner, "conf-public") == ("conf-public registered by this site’s administrators conf-public none – – –")
+
+
+def test_a_long_name_is_cut_visibly_and_whole_among_the_details(site: Site, owner: Browser) -> None:
+    name = "The travel assistant of the people who like to have long names for all that they make"
+    site.application.name = name
+    site.application.save()
+    cut = "The travel assistant of the people who like to have long na…"
+    assert line(owner, "conf-public").startswith(cut)
+    shown = words(content(owner, PAGE))
+    assert f"Authorized users of {cut}" in shown
+    assert f"Name {name} Registration" in shown
 
 
 def test_the_list_says_how_an_application_came(site: Site, owner: Browser) -> None:
@@ -567,7 +578,7 @@ def test_limits_that_allow_more_of_what_may_destroy_something_ask_first_and_can_
 ) -> None:
     name = site.alpha.name
     told = press(owner, PAGE, limits="1", limits_tools="on", tools=[f"{name}.look_up"])
-    assert "Loosen policies?" not in told
+    assert "Allow more than now?" not in told
     both = {"limits": "1", "limits_tools": "on", "tools": [f"{name}.look_up", f"{name}.change"]}
     both = {**Fields(owner.get(PAGE).content.decode()).found, **both}
     asked = words(owner.post_form(PAGE, both).content.decode())

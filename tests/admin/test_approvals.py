@@ -171,6 +171,19 @@ def test_a_change_is_a_table_of_before_and_after(approver: Browser, ada: User) -
 
 
 @override_settings(USE_THOUSAND_SEPARATOR=True)
+def test_a_value_that_is_empty_is_written_as_nothing(approver: Browser, ada: User) -> None:
+    def change(**sides: Any) -> str:
+        preview = {"verb": "update", "object": "bill 7", "changes": [{"field": "note", "label": "note", **sides}]}
+        shown = page(approver, detail(make(ada, preview=preview)))
+        return words(shown.split('class="mcp-changes"')[1].split("</table>")[0]).partition("Note ")[2]
+
+    assert change(before="", after="paid") == "– paid"
+    assert change(before="paid", after="") == "paid –"
+    assert change(before=[], after=["a"]) == '– ["a"]'
+    assert change(before=0, after=1) == "0 1"
+    assert change(before=None, after="") == '– ""'  # these two differ
+
+
 def test_numbers_that_a_form_sends_are_not_written_for_people(approver: Browser, ada: User) -> None:
     row = make(ada, pk=1_234_567)
     approver.defaults["HTTP_ACCEPT_LANGUAGE"] = "de"
@@ -381,7 +394,7 @@ def test_an_approved_call_is_approved(approver: Browser, row: Approval) -> None:
     assert kinds(row) == ["proposed", "shown", "approved"]
     assert LogEntry.objects.get().object_id == str(row.pk)
     shown = words(page(approver, detail(row)))
-    assert "Decided by cleo-of-the-staff" in shown
+    assert "Decided 0 minutes ago , cleo-of-the-staff" in shown
     assert "approved cleo-of-the-staff" in shown
     assert 'value="approve"' not in page(approver, detail(row))
 
@@ -619,9 +632,41 @@ def test_a_call_that_nobody_wants_any_more_is_not_approved(approver: Browser, ad
     row = make(ada, task=task)
     before = seen(approver, row)
     Task.objects.update(status=Task.Status.CANCELLED)
-    assert "the requester cancelled this call" in send(approver, row, {"decision": "approve", "seen": before})
+    assert "the task of this call of pay_bill was cancelled" in send(
+        approver, row, {"decision": "approve", "seen": before}
+    )
     assert state(row) == "pending"
     assert "No approvals pending" in words(page(approver, LIST))
+
+
+@pytest.mark.parametrize("state", ["pending", "approved", "expired"])
+def test_a_call_whose_task_was_cancelled_says_so_to_approvers_and_its_requester(
+    approver: Browser, ada: User, state: str
+) -> None:
+    fields: dict[str, Any] = {"server": "test", "principal_kind": "name", "caller": {}, "request": {}, "dialogue": {}}
+    task = store.make(None, status=Task.Status.CANCELLED, **fields)
+    row = make(ada, state=state, task=task)
+    assert re.findall(r'class="field-state_now[^>]*>([^<]*)<', page(approver, LIST)) == ["Cancelled"]
+    shown = words(page(approver, detail(row)))
+    assert "Cancelled" in shown
+    assert "The task of this call was cancelled. The call was not run" in shown
+    assert describe(row) == ("Cancelled", "It was not run, because its task was cancelled.")
+    for chosen in ("pending", "approved", "expired"):
+        assert f"{int(chosen == 'expired')} approval" in words(page(approver, f"{LIST}?state={chosen}")), chosen
+
+
+def test_a_call_that_expired_before_its_task_was_cancelled_has_expired(approver: Browser, ada: User) -> None:
+    fields: dict[str, Any] = {"server": "test", "principal_kind": "name", "caller": {}, "request": {}, "dialogue": {}}
+    task = store.make(None, status=Task.Status.CANCELLED, **fields)
+    row = make(ada, state="expired", task=task, expires=timezone.now() - DAY)
+    assert describe(row)[0] == "Expired"
+    assert "was cancelled" not in words(page(approver, detail(row)))
+
+
+def test_a_decision_has_a_time_and_a_name_like_the_facts_beside_it(approver: Browser, ada: User) -> None:
+    cleo = User.objects.get(username="cleo-of-the-staff")
+    row = make(ada, state="denied", decided=timezone.now() - datetime.timedelta(minutes=5), decided_by=cleo)
+    assert "Decided 5 minutes ago , cleo-of-the-staff" in words(page(approver, detail(row)))
 
 
 # By hand
@@ -653,6 +698,7 @@ def test_standing_approvals_say_whom_they_let_do_what(approver: Browser, standin
         shown = words(page(approver, url))
         for said in ("pay_bill", "ada-the-caller", "to the-landlord", "active", "cleo-who-approved"):
             assert said in shown
+    assert "active 3 calls left" in words(page(approver, STANDING))
     assert STANDING in page(approver, LIST)
     assert 'name="_save"' not in page(approver, f"{STANDING}{standing.pk}/change/")
 

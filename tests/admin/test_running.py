@@ -157,6 +157,19 @@ def test_several_tasks_are_cancelled_at_once(browser: Browser, task: Task) -> No
     assert task.status == "cancelled"
 
 
+def test_the_page_that_asks_about_several_tasks_is_written_for_several(browser: Browser, task: Task) -> None:
+    first = task.pk
+    task.pk, task.task_id = None, "another"
+    task.save()
+    assert "Cancel selected tasks" in words(page(browser, TASKS))
+    chosen = {"action": "stop_selected", "_selected_action": [first, task.pk]}
+    asked = words(browser.post(TASKS, chosen).content.decode())
+    assert "Cancel 2 tasks? Their clients are notified." in asked
+    store.cancel(task)
+    asked = words(browser.post(TASKS, chosen).content.decode())
+    assert "Cancel 1 task? Its client is notified." in asked
+
+
 def test_who_may_only_look_cannot_stop(task: Task) -> None:
     browser = staff("view_task")
     assert f"{TASKS}{task.pk}/stop/" not in page(browser, f"{TASKS}{task.pk}/change/")
@@ -205,6 +218,16 @@ def test_callers_have_names(browser: Browser, ada: User, session: Session, djang
     for name in ("ada-the-caller (nightly job) 0", "ada-the-caller 0", "external joe@example 0"):
         assert name in listed
     assert "external joe@example" in words(page(browser, f"{SESSIONS}{session.pk}/change/"))
+
+
+def test_the_page_that_asks_about_several_sessions_is_written_for_several(browser: Browser, session: Session) -> None:
+    first = session.pk
+    session.pk, session.key = None, "another"
+    session.save()
+    assert "End selected sessions" in words(page(browser, SESSIONS))
+    chosen = {"action": "stop_selected", "_selected_action": [first, session.pk]}
+    asked = words(browser.post(SESSIONS, chosen).content.decode())
+    assert "End 2 sessions? Their streams are closed" in asked
 
 
 @pytest.mark.parametrize("way", ["page", "action", "delete"])

@@ -133,7 +133,7 @@ def told(browser: Browser, url: str, *, loosen: bool = False, shown: dict[str, s
     """What is read on that page; with *loosen*, after its question was answered."""
     html = send(browser, url, given, shown=shown)
     if loosen:
-        assert "Loosen policies?" in html
+        assert "Allow more than now?" in html
         html = send(browser, url, dict(re.findall(HIDDEN, html)), shown={})
     return words(html)
 
@@ -259,6 +259,11 @@ def test_what_counts_already_is_not_decided_again(browser: Browser, desk: MCPSer
     assert LogEntry.objects.count() == 1
 
 
+def test_a_long_name_breaks_after_an_underscore(browser: Browser, desk: MCPServer) -> None:
+    tool(server=desk, name="search_calendar_events")(lambda: "found")
+    assert ">search_<wbr>calendar_<wbr>events</a>" in page(browser)
+
+
 def test_many_are_decided_about_at_once(browser: Browser, desk: MCPServer) -> None:
     chosen = {"action": "block", "_selected_action": ["desk.pay", "desk.look", "desk.gone"]}
     assert "2 policies changed." in told(browser, TOOLS, **chosen)
@@ -268,8 +273,9 @@ def test_many_are_decided_about_at_once(browser: Browser, desk: MCPServer) -> No
 
 def test_what_loosens_a_tool_that_may_destroy_something_is_asked_about_first(browser: Browser, desk: MCPServer) -> None:
     asked = told(browser, f"{TOOLS}?endpoint=desk", **{"policy:desk.pay": "allow", "policy:desk.look": "block"})
-    assert "Loosen policies?" in asked
-    assert "desk.pay Pay money. require approval allow" in asked
+    assert "Allow more than now?" in asked
+    assert "After this change, clients may do more than now. The tools below may destroy data." in asked
+    assert "Tool or limit Now After desk.pay Pay money. require approval allow" in asked
     assert "desk.look Pay" not in asked
     assert not ToolPolicy.objects.exists()
     given = {"policy:desk.pay": "allow", "policy:desk.look": "block"}
@@ -296,7 +302,7 @@ def test_it_is_not_asked_about_anything_else(
         decide(desk, desk.tools["pay"], before)
     for url in (TOOLS, PAY) if "policy:desk.pay" in given else (TOOLS,):
         number = LogEntry.objects.count()
-        assert ("Loosen policies?" in told(browser, url, **given)) is asked, url
+        assert ("Allow more than now?" in told(browser, url, **given)) is asked, url
         assert (LogEntry.objects.count() == number) is (asked or url == PAY), url
 
 
@@ -389,11 +395,11 @@ def test_an_override_that_loosens_is_asked_about_first_and_can_be_undone(
         assert decisions() == before
         first = send(browser, PAY, dict(re.findall(HIDDEN, first)), shown={})
     assert decisions() != before
-    assert "Loosen policies?" not in words(first)
+    assert "Allow more than now?" not in words(first)
     undo = re.search(r'<button name="undo" value="([^"]+)">Undo</button>', first)
     assert undo is not None
     restored = send(browser, TOOLS, {"undo": undo[1]})
-    if "Loosen policies?" in restored:
+    if "Allow more than now?" in restored:
         restored = send(browser, TOOLS, dict(re.findall(HIDDEN, restored)), shown={})
     assert "1 policy restored." in words(restored)
     assert decisions() == before

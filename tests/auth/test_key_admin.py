@@ -216,7 +216,7 @@ def test_the_list_says_what_can_be_used_and_finds_it(browser: Browser, ada: User
 
     def names(query: str) -> set[str]:
         page = browser.get(KEYS + query).content.decode()
-        return {name for name in rows if f">{name}</a>" in page}
+        return {name for name in rows if f">{name}<span" in page}
 
     assert names("") == set(rows)
     assert names("?state=active") == {"works"}
@@ -242,6 +242,15 @@ def test_of_a_key_only_the_name_can_be_changed(browser: Browser, ada: User, owne
     changed = APIKey.objects.values().get()
     before = {name: value for name, value in vars(row).items() if not name.startswith("_")}
     assert changed == {**before, "name": "renamed"}
+
+
+def test_pages_have_one_sign_for_nothing(browser: Browser, ada: User) -> None:
+    row, _ = create_key(ada, "job", endpoints=["guarded"])
+    ClientPolicy.objects.create(client_id=CLIENT)
+    for page in (KEYS, f"{KEYS}{row.pk}/change/", POLICIES):
+        shown = browser.get(page).content.decode()
+        assert re.search(r">\s*–\s*<", shown), page
+        assert not re.search(r">\s*-\s*<", shown), page
 
 
 def test_the_button_asks_and_then_revokes(browser: Browser, ada: User) -> None:
@@ -276,6 +285,31 @@ def test_the_action_revokes_those_that_are_chosen(browser: Browser, ada: User) -
     assert "2 API keys are revoked." in browser.post(KEYS, again, follow=True).content.decode()
     assert APIKey.objects.get(revoked=None) == rows[2]
     assert LogEntry.objects.count() == 2
+
+
+def test_the_action_asks_about_the_number_of_keys_that_are_not_revoked_yet(browser: Browser, ada: User) -> None:
+    rows = [create_key(ada, name, endpoints=["guarded"])[0] for name in ("a", "b", "c")]
+    APIKey.objects.filter(pk=rows[2].pk).update(revoked=timezone.now())
+    chosen = {"action": "revoke_selected", "_selected_action": [row.pk for row in rows]}
+    asked = browser.post(KEYS, chosen).content.decode()
+    assert "<h1>Revoke API keys</h1>" in asked
+    assert "Revoke 2 API keys? Requests with them fail from now on." in asked
+    assert 'value="Yes, revoke them"' in asked
+    assert f"<li>{rows[2]}</li>" not in asked
+    asked = browser.post(KEYS, {**chosen, "_selected_action": [rows[0].pk]}).content.decode()
+    assert "<h1>Revoke API key</h1>" in asked
+    assert "Revoke 1 API key? Requests with it fail from now on." in asked
+    assert 'value="Yes, revoke it"' in asked
+    told = browser.post(KEYS, {**chosen, "_selected_action": [rows[2].pk]}, follow=True).content.decode()
+    assert '<li class="warning">0 API keys are revoked.</li>' in told
+
+
+def test_the_action_names_twenty_keys_and_counts_the_others(browser: Browser, ada: User) -> None:
+    rows = [create_key(ada, str(number), endpoints=["guarded"])[0] for number in range(22)]
+    chosen = {"action": "revoke_selected", "_selected_action": [row.pk for row in rows]}
+    asked = browser.post(KEYS, chosen).content.decode()
+    assert "Revoke 22 API keys?" in asked
+    assert "<li>and 2 more</li>" in asked
 
 
 def test_a_deleted_key_ends_its_streams(browser: Browser, ada: User) -> None:
@@ -338,6 +372,15 @@ def test_what_is_chosen_without_its_limit_is_an_error_and_not_all(browser: Brows
     page = browser.post(f"{POLICIES}add/", {"client_id": CLIENT, "scopes": ["read"]}).content.decode()
     assert "Tick “Limit scopes” as well, or choose none." in page
     assert not ClientPolicy.objects.exists()
+
+
+def test_the_page_that_deletes_policies_is_written_for_their_number(browser: Browser) -> None:
+    rows = [ClientPolicy.objects.create(client_id=name, scopes=[]) for name in ("one", "other")]
+    asked = browser.get(f"{POLICIES}{rows[0].pk}/delete/").content.decode()
+    assert "Delete this client policy? The client may then do" in asked
+    chosen = {"action": "delete_selected", "_selected_action": [row.pk for row in rows]}
+    asked = browser.post(POLICIES, chosen).content.decode()
+    assert "Delete these 2 client policies? The clients may then do" in asked
 
 
 def test_a_limit_to_what_is_gone_stays_one(browser: Browser) -> None:

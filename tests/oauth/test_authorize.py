@@ -42,7 +42,7 @@ def is_refused(response: HttpResponse, status: int = 400) -> bool:
     return (
         response.status_code == status
         and "Location" not in response
-        and "Invalid authorization request" in text_of(response)
+        and "No access was granted, and you were not redirected." in text_of(response)
     )
 
 
@@ -687,6 +687,14 @@ def test_a_blocked_client_is_refused_on_the_page_whoever_comes(site: Site) -> No
     assert is_refused(site.ask(), 403)
     assert is_refused(Browser().get(address(site)), 403)
     assert is_refused(site.agree(page), 403)
+
+
+def test_a_person_whom_a_blocked_client_sent_reads_what_happened(site: Site) -> None:
+    ClientPolicy.objects.create(client_id="conf-public", blocked=True)
+    shown = text_of(site.ask())
+    assert "This application is blocked" in shown
+    assert "The administrators of this site have blocked the application that sent you here" in shown
+    assert "request" not in shown.lower()
 
 
 def test_a_limited_client_is_granted_what_the_limit_has(site: Site, grants: Any) -> None:

@@ -178,7 +178,7 @@ def test_what_is_left_of_a_document_is_what_a_client_may_have() -> None:
     )
     assert normalised(document) == {
         "client_id": f"https://{HOST}{PATH}",
-        "client_name": "Claude" + "x" * 54,
+        "client_name": "Claude" + "x" * 100,
         "redirect_uris": ["https://app.example/cb", "http://localhost/cb"],
         "grant_types": CODE_AND_REFRESH,
         "token_endpoint_auth_method": "none",

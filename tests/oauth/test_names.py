@@ -28,9 +28,10 @@ def test_what_hides_or_reorders_text_is_taken_out(subtests: pytest.Subtests) -> 
             assert clean_name(given) == shown
 
 
-def test_a_long_name_is_cut() -> None:
-    assert clean_name("x" * 500) == "x" * 60
-    assert clean_name("x" * 59 + " yyy") == "x" * 59
+def test_a_long_name_is_cut_and_says_so() -> None:
+    assert clean_name("x" * 60) == "x" * 60
+    assert clean_name("x" * 500) == "x" * 59 + "…"
+    assert clean_name("x" * 58 + " yyy") == "x" * 58 + "…"
 
 
 def test_characters_that_show_nothing_do_not_count() -> None:

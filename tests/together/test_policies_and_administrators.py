@@ -57,7 +57,7 @@ def undo_of(page: str) -> str:
 
 def yes(browser: Browser, url: str, page: str) -> str:
     """The page after its question whether to loosen was answered."""
-    assert "Loosen policies?" in page
+    assert "Allow more than now?" in page
     again: dict[str, list[str]] = {}
     for name, value in re.findall(HIDDEN, page):
         again.setdefault(name, []).append(html.unescape(value))
@@ -88,7 +88,7 @@ def test_what_another_one_changed_meanwhile_is_not_overwritten(browser: Browser,
     assert "Nothing was changed: the policy of desk.pay is now “block”, which the page did not show." in said
     assert "Decided by ben-the-other" in said
     assert stored() == {("pay", ""): "block"}
-    assert "Loosen policies?" in told(browser, url, **given)
+    assert "Allow more than now?" in told(browser, url, **given)
 
 
 def test_a_page_that_does_not_say_what_it_showed_changes_nothing(browser: Browser, desk: MCPServer) -> None:
@@ -102,8 +102,8 @@ def test_an_answer_to_a_question_counts_for_that_question_alone(browser: Browser
     assert "Nothing was changed" in words(yes(browser, TOOLS, asked))
     answer = dict(re.findall(HIDDEN, asked))["confirmed"]
     more = {"confirmed": answer, "policy:desk.pay": "ask"}
-    assert "Loosen policies?" in told(browser, TOOLS, **more)
-    assert "Loosen policies?" in told(browser, TOOLS, **{**more, "confirmed": "yes"})
+    assert "Allow more than now?" in told(browser, TOOLS, **more)
+    assert "Allow more than now?" in told(browser, TOOLS, **{**more, "confirmed": "yes"})
     assert stored() == {("pay", ""): "block"}
 
 
@@ -304,7 +304,7 @@ def test_who_may_only_view_the_policy_of_a_client_reads_what_it_decides() -> Non
     browser = Browser()
     browser.force_login(viewer)
     page = words(browser.get(f"{POLICIES}{row.pk}/change/").content.decode())
-    assert "Access: blocked Scopes: travel:read Service account: -" in page
+    assert "Access: blocked Scopes: travel:read Service account: –" in page
     assert "The permission “Can change client policy” is needed to change it." in page
 
 
