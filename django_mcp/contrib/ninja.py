@@ -49,6 +49,7 @@ from django_mcp.integrations.http import (
     Call,
     close,
     media_type,
+    redecorated,
     request_options,
     run_view,
     site_request,
@@ -205,6 +206,11 @@ def output(operation: Operation) -> dict[str, Any] | None:
     return schema
 
 
+def _in_place_of(operation: Operation, run: Any, function: Any) -> Any:
+    """Return *run* for the ``run`` of *operation*, without the decorators around it."""
+    return run if getattr(function, "__self__", None) is operation and function.__name__ == "run" else None
+
+
 _VARIABLE = re.compile(r"<(?:[^>:]+:)?([^>]+)>")
 
 
@@ -233,10 +239,14 @@ class Endpoint:
     def preview(self, ctx: Context, keywords: Mapping[str, Any]) -> None:
         """Raise the error with which the operation would refuse the call before its function runs.
 
-        That is: by its authentication, or because arguments are invalid. Throttles count the call itself.
+        That is: by decorators of its view, by its authentication, or because arguments are invalid. Throttles count the
+        call itself.
         """
         asked = copy.copy(self.published.operation)
-        vars(asked).pop("run", None)  # decorators of the site are around the original
+        decorated = vars(asked).pop("run", None)  # with decorators of the site around that of the original
+        replace_run = partial(_in_place_of, self.published.operation, asked.run)
+        if decorated is not None and (run := redecorated(decorated, replace_run)) is not None:
+            vars(asked)["run"] = run
         asked.throttle_objects, asked.stream_format = [], None
 
         def nothing(*_: Any, **__: Any) -> HttpResponse:
