@@ -274,8 +274,15 @@ def digit_words(field: Any) -> Iterator[str]:
 
 @keep_lazy_text
 def plain_text(*notes: Any) -> str:
-    """Return labels and help texts without HTML."""
-    return str(joined(*(html.unescape(strip_tags(str(note))).strip() for note in notes)))
+    """Return labels and help texts without HTML, except in spans of code (`` `<user>@<host>` ``)."""
+    return str(joined(*("".join(map(_without_tags, _CODE.split(str(note)))).strip() for note in notes)))
+
+
+_CODE = re.compile(r"(`[^`]+`)")
+
+
+def _without_tags(part: str) -> str:
+    return part if _CODE.fullmatch(part) else html.unescape(strip_tags(part))
 
 
 @keep_lazy_text
@@ -285,5 +292,5 @@ def joined(*notes: Any) -> str:
     return " ".join([*(f"{note}." if note and _ENDS_OPEN.search(note) else note for note in first), last])
 
 
-_ENDS_OPEN = re.compile(r"[\w)\]}\"'»”’%°]\Z")
+_ENDS_OPEN = re.compile(r"[\w)\]}\"'»”’%°`](?:</\w+>)*\Z")
 """The end of a text that no sign of punctuation ends."""

@@ -8,7 +8,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
 from django.test import Client as Browser
-from ninja import Cookie, Header, NinjaAPI, Query, Router, Schema
+from ninja import Cookie, Header, NinjaAPI, Path, Query, Router, Schema
 from ninja.security import APIKeyCookie, APIKeyHeader, APIKeyQuery, HttpBasicAuth, django_auth, django_auth_superuser
 from pydantic import Field
 
@@ -397,3 +397,28 @@ def test_names_that_would_be_one_after_that_are_refused(server: MCPServer) -> No
 
     with pytest.raises(ImproperlyConfigured, match="two parameters are named 'page_size'; give one of them an alias"):
         publish(api, server, auth=None)
+
+
+def test_html_of_help_texts_is_told_as_text(server: MCPServer, nobody: Reader) -> None:
+    api = NinjaAPI(urls_namespace="marked")
+    words = "Your <b>code</b> &amp; date."
+
+    class Marked(Schema):
+        code: str = Field(description=words, title="<i>IATA</i> code")
+
+    @api.post("/notes/{where}")
+    def add_note(
+        request: HttpRequest,
+        body: Marked,
+        where: str = Path(description=words),
+        wish: str = Query("", description=words),
+    ) -> Any:
+        return {}
+
+    publish(api, server, auth=None)
+    (tool,) = nobody.list("tools/list")
+    properties = tool["inputSchema"]["properties"]
+    assert {name: each["description"] for name, each in properties.items()} == dict.fromkeys(
+        ("where", "wish", "code"), "Your code & date."
+    )
+    assert properties["code"]["title"] == "IATA code"
