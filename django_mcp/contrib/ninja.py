@@ -23,6 +23,7 @@ from ninja.params.models import BodyModel, FileModel, FormModel
 from ninja.security.apikey import APIKeyBase
 from ninja.security.http import HttpAuthBase
 from ninja.security.session import SessionAuth, SessionAuthSuperUser
+from pydantic import ValidationError
 from pydantic_core import from_json
 
 from django_mcp import Context, ToolError, ToolResult
@@ -180,7 +181,49 @@ def places(operation: Operation, headers: Mapping[str, str], label: str) -> list
         (content,) = body["content"].values()
         name = _body_name(operation)
         found += body_places(content["schema"], described.document(), required=body["required"], name=name)
-    return found
+    unsendable = set(_unsendable(operation))
+    for place in found:
+        if place.required and place.name in unsendable:
+            msg = (
+                f"{label}: no request can send a value of {place.name!r}, since its type compares the text of the "
+                "request with numbers, as Literal[1, 2] does. Declare an enum.IntEnum, or exclude the operation."
+            )
+            raise ImproperlyConfigured(msg)
+    return [place for place in found if place.name not in unsendable]
+
+
+def _unsendable(operation: Operation) -> Iterator[str]:
+    """Yield the parameters none of whose values can be sent as text, as those of ``Literal[1, 2]``."""
+    described = _Description(operation.api, "")
+    for model in operation.models:
+        for parameter in described._extract_parameters(model) if hasattr(model, "__ninja_flatten_map__") else ():  # noqa: SLF001
+            schema = described.document().schema(parameter["schema"])
+            values = list(_listed(schema))
+            if values and not any(_is_taken(model, parameter["name"], schema, value) for value in values):
+                yield parameter["name"]
+
+
+def _listed(schema: Any) -> Iterator[Any]:
+    """Yield the values of an enumeration, or of items that are one."""
+    forms = schema.get("anyOf", [schema])
+    if all({"enum", "const", "items"} & form.keys() or form.get("type") == "null" for form in forms):
+        for form in forms:
+            yield from form.get("enum", ())
+            yield from [form["const"]] if "const" in form else []
+            yield from _listed(form["items"]) if isinstance(form.get("items"), dict) else []
+
+
+def _is_taken(model: Any, name: str, schema: Any, value: Any) -> bool:
+    """Return True if a model takes the text of a value for a parameter."""
+    text = as_text(value)
+    data: dict[str, Any] = {}
+    location = model.__ninja_flatten_map__[name]
+    model._map_data_path(data, [text] if schema.get("type") == "array" else text, location)  # noqa: SLF001
+    try:
+        model.model_validate(data)
+    except ValidationError as error:
+        return not any(detail["loc"][: len(location)] == location for detail in error.errors())
+    return True
 
 
 def _is_form(operation: Operation) -> bool:
