@@ -18,6 +18,7 @@ from django.utils.html import strip_tags
 
 from django_mcp.primitives.compatibility import Schema
 from django_mcp.primitives.schema import DECIMAL, DURATION, LOCAL_TIME
+from django_mcp.protocol.json_schema import as_word
 
 MAX_TOLD = 10**9
 """Larger numeric limits are left out: they come from column types."""
@@ -252,7 +253,7 @@ def choice_words(choices: Iterable[tuple[Any, Any]]) -> Any:
 
     @keep_lazy_text
     def joined(*words: str) -> str:
-        return f"{'; '.join(f'{value}: {word}' for value, word in zip(values, words, strict=True))}."
+        return f"{'; '.join(f'{as_word(value)}: {word}' for value, word in zip(values, words, strict=True))}."
 
     return joined(*labels)
 

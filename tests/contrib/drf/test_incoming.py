@@ -293,3 +293,8 @@ def test_html_of_labels_and_help_texts_is_told_as_text(as_given: Any, subtests: 
 def test_a_tag_in_a_span_of_code_is_no_html() -> None:
     field = serializers.CharField(help_text="Write `<user>@<host>`, <b>not</b> a link.")
     assert taken_by(field)["description"] == "Write `<user>@<host>`, not a link."
+
+
+def test_null_and_truth_values_among_the_choices_are_named_as_json_has_them() -> None:
+    choices = [(True, "Certainly"), (False, "Never"), (None, "Unsure")]
+    assert taken_by(serializers.ChoiceField(choices))["description"] == "true: Certainly; false: Never; null: Unsure."
