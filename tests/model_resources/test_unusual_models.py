@@ -302,7 +302,7 @@ def test_a_column_may_have_the_name_that_functions_give_the_context(
 ) -> None:
     with isolate_apps("tests.model_resources.library"):
 
-        class Trace(models.Model):
+        class Trace(models.Model):  # noqa: DJ008
             ctx = models.SlugField(unique=True, db_column="word")
 
             class Meta:

@@ -59,7 +59,7 @@ def test_each_wrong_field_is_told(server: MCPServer) -> None:
 def test_an_argument_called_as_another_one(server: MCPServer) -> None:
     with isolate_apps("tests.model_resources.library"):
 
-        class Renamed(models.Model):
+        class Renamed(models.Model):  # noqa: DJ008
             word = models.SlugField(unique=True)
             new_word = models.SlugField()
 
