@@ -57,7 +57,7 @@ from django_mcp.integrations.http import (
     tool_result,
 )
 from django_mcp.integrations.views import fits_into_path, nothing_with
-from django_mcp.primitives.function import EMPTY
+from django_mcp.primitives.function import EMPTY, dotted_name
 from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.tool import Tool
 from django_mcp.primitives.validation_errors import sentences
@@ -83,10 +83,14 @@ class Published:
     router: Router
 
     @property
+    def site_code(self) -> Callable[..., Any]:
+        """The function of the operation."""
+        return self.operation.view_func
+
+    @property
     def label(self) -> str:
         """The name of the operation in errors."""
-        function = self.operation.view_func
-        return f"{self.method} {self.operation.path} ({function.__module__}.{function.__qualname__})"
+        return f"{self.method} {self.operation.path} ({dotted_name(self.site_code)})"
 
 
 def operations(api: NinjaAPI) -> Iterator[Published]:
