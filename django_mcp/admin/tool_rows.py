@@ -33,6 +33,7 @@ from django_mcp.core.policies import Decision
 from django_mcp.core.redaction import as_words, visible
 from django_mcp.core.server import MCPServer, servers
 from django_mcp.models import ToolPolicy, ToolSnapshot
+from django_mcp.primitives.function import dotted_name, origin_of
 from django_mcp.primitives.tool import Tool
 
 MAX_LINES = 400
@@ -141,13 +142,13 @@ def _callers(server: MCPServer, tool: Tool) -> Iterator[str]:
     if scopes := sorted(tool.scopes | server.scopes):
         yield ngettext("scope %s", "scopes %s", len(scopes)) % ", ".join(scopes)
     if server.user_passes_test is not None:
-        yield _("users accepted by %s") % _called(server.user_passes_test)
+        yield _("users accepted by %s") % dotted_name(server.user_passes_test)
     if tool.visible is not None:
         if models := _models_of(tool):
             names = [str(model._meta.verbose_name_plural) for model in models]  # noqa: SLF001
             yield _("users who may view %s") % get_text_list(names, _("or"))
         else:
-            yield _("callers accepted by %s") % _called(tool.visible)
+            yield _("callers accepted by %s") % dotted_name(tool.visible)
 
 
 def scope_words(tool: Tool) -> str:
@@ -159,13 +160,13 @@ def source_of(tool: Tool) -> str:
     """Return the function, view or model of a tool."""
     if models := _models_of(tool):
         return _("model %s") % ", ".join(model._meta.label for model in models)  # noqa: SLF001 - Django's documented API
-    origin = _origin(tool)
-    return _("view %s") % origin if isinstance(origin, str) else _called(origin)
+    origin = origin_of(tool.read.call)
+    return _("view %s") % origin if isinstance(origin, str) else dotted_name(origin)
 
 
 def place_of(tool: Tool) -> str:
     """Return file and line of a tool's source, or "" if unknown."""
-    origin = _origin(tool)
+    origin = origin_of(tool.read.call)
     if isinstance(origin, str):
         return ""
     origin = getattr(origin, "view_class", None) or origin
@@ -182,25 +183,10 @@ def _short(file: str) -> str:
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
-def _origin(tool: Tool) -> Any:
-    """Return the site's function, view or form behind a tool; a view may be a name only."""
-    call = inspect.unwrap(tool.read.call)
-    owner = getattr(call, "owner", None)
-    for name in ("view", "form_class"):
-        owner = getattr(owner, name, owner)
-    return call if owner is None else owner
-
-
 def _models_of(tool: Tool) -> Sequence[type[Model]]:
     owner = getattr(inspect.unwrap(tool.read.call), "owner", None) if tool.is_generated else None
     models = getattr(owner, "models", [getattr(owner, "model", None)])
     return [each for each in models if isinstance(each, type) and issubclass(each, Model)]
-
-
-def _called(thing: Any) -> str:
-    thing = getattr(thing, "view_class", None) or getattr(thing, "func", thing)
-    named = thing if hasattr(thing, "__qualname__") else type(thing)
-    return f"{named.__module__}.{named.__qualname__}"
 
 
 DAYS = 30

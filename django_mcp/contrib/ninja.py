@@ -23,6 +23,7 @@ from ninja.params.models import BodyModel, FileModel, FormModel
 from ninja.security.apikey import APIKeyBase
 from ninja.security.http import HttpAuthBase
 from ninja.security.session import SessionAuth, SessionAuthSuperUser
+from pydantic import ValidationError
 from pydantic_core import from_json
 
 from django_mcp import Context, ToolError, ToolResult
@@ -49,13 +50,14 @@ from django_mcp.integrations.http import (
     Call,
     close,
     media_type,
+    redecorated,
     request_options,
     run_view,
     site_request,
     tool_result,
 )
 from django_mcp.integrations.views import fits_into_path, nothing_with
-from django_mcp.primitives.function import EMPTY
+from django_mcp.primitives.function import EMPTY, dotted_name
 from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.tool import Tool
 from django_mcp.primitives.validation_errors import sentences
@@ -81,9 +83,14 @@ class Published:
     router: Router
 
     @property
+    def site_code(self) -> Callable[..., Any]:
+        """The function of the operation."""
+        return self.operation.view_func
+
+    @property
     def label(self) -> str:
-        function = self.operation.view_func
-        return f"{self.method} {self.operation.path} ({function.__module__}.{function.__qualname__})"
+        """The name of the operation in errors."""
+        return f"{self.method} {self.operation.path} ({dotted_name(self.site_code)})"
 
 
 def operations(api: NinjaAPI) -> Iterator[Published]:
@@ -178,7 +185,49 @@ def places(operation: Operation, headers: Mapping[str, str], label: str) -> list
         (content,) = body["content"].values()
         name = _body_name(operation)
         found += body_places(content["schema"], described.document(), required=body["required"], name=name)
-    return found
+    unsendable = set(_unsendable(operation))
+    for place in found:
+        if place.required and place.name in unsendable:
+            msg = (
+                f"{label}: no request can send a value of {place.name!r}, since its type compares the text of the "
+                "request with numbers, as Literal[1, 2] does. Declare an enum.IntEnum, or exclude the operation."
+            )
+            raise ImproperlyConfigured(msg)
+    return [place for place in found if place.name not in unsendable]
+
+
+def _unsendable(operation: Operation) -> Iterator[str]:
+    """Yield the parameters none of whose values can be sent as text, as those of ``Literal[1, 2]``."""
+    described = _Description(operation.api, "")
+    for model in operation.models:
+        for parameter in described._extract_parameters(model) if hasattr(model, "__ninja_flatten_map__") else ():  # noqa: SLF001
+            schema = described.document().schema(parameter["schema"])
+            values = list(_listed(schema))
+            if values and not any(_is_taken(model, parameter["name"], schema, value) for value in values):
+                yield parameter["name"]
+
+
+def _listed(schema: Any) -> Iterator[Any]:
+    """Yield the values of an enumeration, or of items that are one."""
+    forms = schema.get("anyOf", [schema])
+    if all({"enum", "const", "items"} & form.keys() or form.get("type") == "null" for form in forms):
+        for form in forms:
+            yield from form.get("enum", ())
+            yield from [form["const"]] if "const" in form else []
+            yield from _listed(form["items"]) if isinstance(form.get("items"), dict) else []
+
+
+def _is_taken(model: Any, name: str, schema: Any, value: Any) -> bool:
+    """Return True if a model takes the text of a value for a parameter."""
+    text = as_text(value)
+    data: dict[str, Any] = {}
+    location = model.__ninja_flatten_map__[name]
+    model._map_data_path(data, [text] if schema.get("type") == "array" else text, location)  # noqa: SLF001
+    try:
+        model.model_validate(data)
+    except ValidationError as error:
+        return not any(detail["loc"][: len(location)] == location for detail in error.errors())
+    return True
 
 
 def _is_form(operation: Operation) -> bool:
@@ -202,6 +251,11 @@ def output(operation: Operation) -> dict[str, Any] | None:
     if schema is not None and (operation.exclude_unset or operation.exclude_defaults or operation.exclude_none):
         schema = without_required(schema)
     return schema
+
+
+def _in_place_of(operation: Operation, run: Any, function: Any) -> Any:
+    """Return *run* for the ``run`` of *operation*, without the decorators around it."""
+    return run if getattr(function, "__self__", None) is operation and function.__name__ == "run" else None
 
 
 _VARIABLE = re.compile(r"<(?:[^>:]+:)?([^>]+)>")
@@ -232,10 +286,14 @@ class Endpoint:
     def preview(self, ctx: Context, keywords: Mapping[str, Any]) -> None:
         """Raise the error with which the operation would refuse the call before its function runs.
 
-        That is: by its authentication, or because arguments are invalid. Throttles count the call itself.
+        That is: by decorators of its view, by its authentication, or because arguments are invalid. Throttles count the
+        call itself.
         """
         asked = copy.copy(self.published.operation)
-        vars(asked).pop("run", None)  # decorators of the site are around the original
+        decorated = vars(asked).pop("run", None)  # with decorators of the site around that of the original
+        replace_run = partial(_in_place_of, self.published.operation, asked.run)
+        if decorated is not None and (run := redecorated(decorated, replace_run)) is not None:
+            vars(asked)["run"] = run
         asked.throttle_objects, asked.stream_format = [], None
 
         def nothing(*_: Any, **__: Any) -> HttpResponse:

@@ -10,7 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django_mcp.integrations.http import JSON
 from django_mcp.model_resources.form_schema import FILE_SCHEMA, file_argument, file_note
 from django_mcp.primitives.compatibility import property_name
-from django_mcp.primitives.field_schema import joined, nullable
+from django_mcp.primitives.field_schema import joined, nullable, plain_text
 from django_mcp.primitives.function import EMPTY, Parameter
 from django_mcp.primitives.schema import ArgumentError, Arguments
 from django_mcp.primitives.validation_errors import missing_argument
@@ -57,14 +57,16 @@ class Document:
         if len(single := given.get("allOf", ())) == 1:
             return self.schema({**single[0], **_but(given, "allOf")}, name, within)
         if given.get("format") == "binary":
-            found = {**FILE_SCHEMA, "description": words_of(given.get("description"), file_note())}
+            found = {**FILE_SCHEMA, "description": plain_text(words_of(given.get("description"), file_note()))}
             return nullable(found) if given.get("nullable") is True else found
         found = {
             key: self._keyword(key, value, within)
             for key, value in given.items()
             if key not in _OPENAPI_ONLY and not key.startswith("x-")
         }
-        title = given.get("title")
+        if words := found.get("description"):
+            found["description"] = plain_text(words)
+        title = plain_text(given.get("title") or "")
         if title and "properties" not in found and _plain(title) != _plain(name):
             found = {"title": title, **found}
         return nullable(_dialect(found)) if given.get("nullable") is True else _dialect(found)
@@ -154,7 +156,7 @@ def parameter_places(
         if each["in"] in sources:
             schema = document.schema(each.get("schema", {"type": "string"}), each["name"])
             if words := each.get("description"):
-                schema = {**schema, "description": words}
+                schema = {**schema, "description": plain_text(words)}
             joined = schema.get("type") == "array" and each.get("explode") is False
             yield Place(each["in"], each["name"], schema, bool(each.get("required")), joined=joined)
 

@@ -11,7 +11,8 @@ from django_mcp.primitives.function import EMPTY, Parameter
 from django_mcp.primitives.output import ToolResult
 from django_mcp.primitives.schema import json_schema
 
-CONTEXT = "ctx"
+CONTEXT = "ctx_"
+"""The parameter of the context. No column, whose name may be an argument, may end in an underscore."""
 GIVEN = Parameter("given", Any, None, None)
 """The parameter of functions that take all arguments as one mapping, because their names are arbitrary."""
 

@@ -385,6 +385,12 @@ class DeclaredForm:
         parent = self._source.model if self._is_set else None
         return WritePermission((self._written, "create"), *([] if parent is None else [(parent, "update")]))
 
+    @property
+    def site_code(self) -> Any:
+        """The form; of a formset that ``formset_factory`` made, the form in it."""
+        is_made = self._is_set and self.form_class.__module__.startswith("django.")
+        return self.form_class.form if is_made else self.form_class
+
     def _handling(self, form_class: Any, handle: Handle | str | None) -> Handle:
         if callable(handle):
             if inspect.iscoroutinefunction(handle):

@@ -71,21 +71,23 @@ class Page:
     errors: list[str]
 
 
-def read_page(html: str, base: str = "") -> Page:
+def read_page(html: str, base: str = "", site: str = "") -> Page:
     """Read HTML, well-formed or not, in linear time.
 
     Args:
         html: the page.
-        base: its URL; links to the same host are shown without scheme and host.
+        base: its URL.
+        site: the public address of its site, which links to the same host get. Default: such links are shown without
+            scheme and host, which may be those of a proxy's upstream.
     """
     try:
         soup = _Soup(_bounded(html), "html.parser")
     except ParserRejectedMarkup:
         return Page("", [])
     # An unclosed <nav> contains the rest of the page.
-    text = _markdown(soup, base, UNREADABLE | AROUND)
+    text = _markdown(soup, base, site, UNREADABLE | AROUND)
     if not text and _text(soup):
-        text = _markdown(soup, base, UNREADABLE)
+        text = _markdown(soup, base, site, UNREADABLE)
     titles = [_text(each, frozenset()) for each in _outermost(soup, lambda tag: tag.name == "title")]
     if text and titles and titles[0] and not re.search(r"^# ", text, re.MULTILINE):
         text = f"# {titles[0]}\n\n{text}"
@@ -110,8 +112,8 @@ def _bounded(html: str) -> str:
     return f"<html>{html[:closed]}{html[closed:].replace('<', '&lt;')}"
 
 
-def _markdown(soup: Tag, base: str, left_out: frozenset[str]) -> str:
-    converter = _Converter(base, left_out)
+def _markdown(soup: Tag, base: str, site: str, left_out: frozenset[str]) -> str:
+    converter = _Converter(base, site, left_out)
     main = list(_outermost(soup, lambda tag: tag.name in MAIN or tag.get("role") == "main", left_out))
     text = "\n\n".join(filter(None, (converter.process_tag(each, {"main"}).strip() for each in main)))
     text = text or converter.process_tag(soup, set())
@@ -200,7 +202,7 @@ _Base: Any = MarkdownConverter  # its stub leaves out the methods to override
 class _Converter(_Base):  # type: ignore[misc]
     """Converts to Markdown in linear time: the overridden methods search siblings or repeat work."""
 
-    def __init__(self, base: str, left_out: frozenset[str]) -> None:
+    def __init__(self, base: str, site: str, left_out: frozenset[str]) -> None:
         # wrap without a width normalizes white space.
         super().__init__(
             heading_style="ATX",
@@ -211,6 +213,7 @@ class _Converter(_Base):  # type: ignore[misc]
             wrap_width=None,
         )
         self._base, self._host, self._left_out = base, urlsplit(base).netloc, left_out
+        self._site = urlsplit(site)
         self._numbers: Counter[int] = Counter()
 
     def process_tag(self, node: Any, parent_tags: Any = None) -> str:
@@ -239,7 +242,7 @@ class _Converter(_Base):  # type: ignore[misc]
         if not href or href.startswith("#") or parts.scheme not in ("http", "https", "mailto", "tel", ""):
             return ""
         is_here = parts.netloc == self._host and parts.scheme in ("http", "https")
-        whole = parts._replace(scheme="", netloc="") if is_here else parts
+        whole = parts._replace(scheme=self._site.scheme, netloc=self._site.netloc) if is_here else parts
         return re.sub(r"[\s()]", lambda found: f"%{ord(found[0]):02X}", whole.geturl())
 
     def convert_blockquote(self, el: Any, text: str, parent_tags: Any) -> str:

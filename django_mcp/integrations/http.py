@@ -146,15 +146,21 @@ def refused(response: Any, body: bytes, request: Any) -> ToolError:
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.SERVICE_UNAVAILABLE:
         msg = f"{request.method} {request.path} returned status {status}: {body[:MAX_CHARACTERS]!r}"
         raise ServerError(msg)
-    words, told = _WORDS.get(status, f"{response.reason_phrase}."), readable(response, body)
+    words, told = (
+        _WORDS.get(status, f"{response.reason_phrase}."),
+        readable(response, body, request.build_absolute_uri()),
+    )
     sentences = [told] if words.strip(".").lower() in told.lower() else [words, told]
     if wait := response.headers.get("Retry-After"):
         sentences.append(f"Retry after {wait} seconds." if wait.isdecimal() else f"Retry after {wait}.")
     return ToolError(" ".join(filter(None, sentences)))
 
 
-def readable(response: Any, body: bytes) -> str:
-    """Return the text of an error response, or "" if its body is not readable text."""
+def readable(response: Any, body: bytes, base: str = "") -> str:
+    """Return the text of an error response, or "" if its body is not readable text.
+
+    *base* is its URL, to which links are relative.
+    """
     kind = media_type(response)
     if is_json(kind):
         try:
@@ -164,7 +170,7 @@ def readable(response: Any, body: bytes) -> str:
     elif "html" in kind:
         from django_mcp.integrations.html import read_page  # noqa: PLC0415 - imports Beautiful Soup
 
-        page = read_page(decoded(response, body))
+        page = read_page(decoded(response, body), base, settings_of_package.BASE_URL or "")
         told = "\n".join(page.errors) or page.text.lstrip("# ")
     else:
         told = decoded(response, body) if kind.startswith("text/") else ""
@@ -872,7 +878,7 @@ def _structured(response: Any, request: HttpRequest, body: bytes) -> ToolResult[
 def _page(response: Any, request: HttpRequest, body: bytes) -> str:
     from django_mcp.integrations.html import read_page  # noqa: PLC0415 - imports Beautiful Soup
 
-    page = read_page(decoded(response, body), request.build_absolute_uri())
+    page = read_page(decoded(response, body), request.build_absolute_uri(), settings_of_package.BASE_URL or "")
     if request.method not in SAFE and (errors := form_errors(response) or page.errors):
         raise ToolError(_with_messages(request, "\n".join(["The form has errors.", *errors])))
     return page.text or "The page has no text."

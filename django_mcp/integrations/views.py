@@ -320,7 +320,8 @@ class Published:
         if unknown := query - arguments.keys():
             msg = f"view_tool({view!r}): query contains {', '.join(sorted(unknown))}, which arguments does not."
             raise ImproperlyConfigured(msg)
-        self.view, self._path, self.method, self.arguments = view, path, method, arguments
+        self.view = self.site_code = view
+        self._path, self.method, self.arguments = path, method, arguments
         self._query, self._content_type, self._follow = query, content_type, follow
         self._max_bytes = max_response_bytes
         if path is not None:

@@ -383,7 +383,10 @@ RULES = (
         {"chatgpt": SUBMISSION},
         refuses=True,
         what="Every tool needs readOnlyHint, destructiveHint and openWorldHint.",
-        correction="Set read_only, destructive and open_world of @tool. read_only=True implies destructive=False.",
+        correction=(
+            "Set read_only, destructive and open_world where the tool is declared. read_only=True implies "
+            "destructive=False."
+        ),
         find=_without_all_hints,
     ),
     Rule(

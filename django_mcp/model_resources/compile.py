@@ -17,7 +17,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from pydantic import PydanticUserError
 
-from django_mcp.core.signatures import CONTEXT
 from django_mcp.model_resources.bound_resource import (
     DATE_LOOKUPS,
     EQUALITY_LOOKUPS,
@@ -531,7 +530,7 @@ def field_problems(bound: BoundResource) -> Iterator[tuple[str, str]]:
     """Yield the error and hint for each field that cannot be written."""
     for name in declared_names(bound):
         yield from _problems_of_form(bound, name) if bound.resource.form else _problems_of_field(bound, name)
-    names = [CONTEXT, bound.lookup_name, *written_arguments(bound, change=True).values()]
+    names = [bound.lookup_name, *written_arguments(bound, change=True).values()]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield _("two arguments would have the name %(name)r") % {"name": name}, _("Remove one of the fields.")
 

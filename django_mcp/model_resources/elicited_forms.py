@@ -32,6 +32,7 @@ from django_mcp.primitives.base import FormError, ToolError
 from django_mcp.primitives.elicitation_schema import ALLOWED, options_of, refuse_secret, restricted, sentence
 from django_mcp.primitives.field_schema import DECIMAL_INPUT, field_type, plain_text
 from django_mcp.primitives.markers import MAX_BYTES
+from django_mcp.primitives.text_values import read_members, readers
 
 _CHOICES = (forms.ChoiceField, forms.ModelChoiceField)
 _SEVERAL = (forms.MultipleChoiceField, forms.ModelMultipleChoiceField)
@@ -85,7 +86,7 @@ class ElicitedForm:
         Raises:
             FormError: the answer is invalid.
         """
-        answers = {name: content.get(name) for name in self.schema["properties"]}
+        answers = read_members({name: content.get(name) for name in self.schema["properties"]}, readers(self.schema))
         given = {name: each for name, each in answers.items() if name not in self._kept or each not in (None, "")}
         form: Any = self._source.made(self._ctx, given, self._row)
         found = self._source.check(self._ctx, form, given, about=_about, of_call=False)

@@ -63,7 +63,7 @@ from django_mcp.primitives.validation_errors import (
     shortened,
     unknown_argument,
 )
-from django_mcp.protocol.json_schema import alternatives, takes_null
+from django_mcp.protocol.json_schema import alternatives, as_word, takes_null
 
 Data = MultiValueDict[str, Any]
 
@@ -359,7 +359,7 @@ def _hint(field: Any, error: ValidationError) -> str:
 
 def _offer(field: Any, value: str) -> str:
     every: Any = flatten_choices(getattr(field, "choices", ()))
-    choices = [(str(each), str(label)) for each, label in every if each not in (None, "")]
+    choices = [(as_word(each), str(label)) for each, label in every if each not in (None, "")]
     named = named_choices(value, choices, _MAX_NAMED)
     if not named:
         return ""

@@ -34,6 +34,7 @@ from django_mcp.primitives.field_schema import (
     schema_of,
 )
 from django_mcp.primitives.validation_errors import close_matches, shortened, with_article
+from django_mcp.protocol.json_schema import as_word
 
 MAX_CHARACTERS = 200
 """Maximum characters of a text filter, unless the column is longer."""
@@ -285,7 +286,7 @@ def labels_in_words(field: Any) -> str:
     telling = [(value, label) for value, label in choices if _is_telling(value, label)]
     if not telling or len(choices) > LABELLED:
         return ""
-    return f"Values: {', '.join(f'{value} ({label})' for value, label in choices)}."
+    return f"Values: {', '.join(f'{as_word(value)} ({label})' for value, label in choices)}."
 
 
 def _is_telling(value: Any, label: str) -> bool:

@@ -34,7 +34,7 @@ from django_mcp.protocol.errors import InvalidParams
 
 DEFAULT_ROWS = 20
 MAX_GROUPS = 200
-RESERVED = frozenset({"ctx", "query", "order_by", "limit", "cursor", "measures", "by", "uri"})
+RESERVED = frozenset({"query", "order_by", "limit", "cursor", "measures", "by", "uri"})
 """Argument names of these tools, which filters cannot use."""
 
 

@@ -13,7 +13,7 @@ from django.utils.functional import Promise, keep_lazy_text
 from django.utils.translation.trans_null import gettext_noop  # does not read settings, which are still loading
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from django_mcp.primitives.function import Function, read_function
+from django_mcp.primitives.function import Function, dotted_name, origin_of, read_function
 from django_mcp.protocol.content import Icon
 
 
@@ -326,8 +326,8 @@ class Primitive:
 
     @property
     def label(self) -> str:
-        module = getattr(self.function.call, "__module__", "?")
-        return f"{self.kind} {self.name!r} ({module}.{self.function.name})"
+        """Name and code location, for errors."""
+        return f"{self.kind} {self.name!r} ({dotted_name(origin_of(self.function.call))})"
 
     def require_plain_name(self) -> None:
         """Check the name against what clients accept.

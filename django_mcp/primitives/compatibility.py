@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation.trans_null import gettext_noop  # the usual one asks for settings, which may import this
 
 from django_mcp.primitives.markers import KEY
+from django_mcp.protocol.json_schema import as_word
 
 Schema = dict[str, Any]
 
@@ -278,7 +279,7 @@ def _tells_all(kind: str, values: Sequence[Any]) -> bool:
 
 def _with_values(description: Any, values: Sequence[Any], *, is_only: bool) -> Any:
     """Return a description that names all *values*; lazy if *description* is a lazy translation."""
-    shown = [str(value).lower() if isinstance(value, bool) else str(value) for value in values]
+    shown = [as_word(value) for value in values]
     words = f"Must be {shown[0]}." if is_only and len(shown) == 1 else f"One of: {', '.join(shown)}."
     return _naming(description, "\n".join(shown), words)
 

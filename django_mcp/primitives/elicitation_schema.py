@@ -22,6 +22,7 @@ from pydantic_core import PydanticCustomError, to_json
 from django_mcp.primitives import validation_errors
 from django_mcp.primitives.base import FormError, translated
 from django_mcp.primitives.schema import typed_dict
+from django_mcp.primitives.text_values import read_members, readers
 from django_mcp.protocol.content import check_uri
 from django_mcp.protocol.json_schema import resolve
 from django_mcp.secret_names import QUESTIONS, ends_in
@@ -377,7 +378,7 @@ class FormSchema:
         """
         names = self._form.names
         given = {name: value for name, value in content.items() if name in names and value is not None}
-        value, problems = self._form.read(given)
+        value, problems = self._form.read(read_members(given, readers(self.schema)))
         if problems:
             raise FormError(problems)
         return value

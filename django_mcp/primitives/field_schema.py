@@ -18,6 +18,7 @@ from django.utils.html import strip_tags
 
 from django_mcp.primitives.compatibility import Schema
 from django_mcp.primitives.schema import DECIMAL, DURATION, LOCAL_TIME
+from django_mcp.protocol.json_schema import as_word
 
 MAX_TOLD = 10**9
 """Larger numeric limits are left out: they come from column types."""
@@ -252,7 +253,7 @@ def choice_words(choices: Iterable[tuple[Any, Any]]) -> Any:
 
     @keep_lazy_text
     def joined(*words: str) -> str:
-        return f"{'; '.join(f'{value}: {word}' for value, word in zip(values, words, strict=True))}."
+        return f"{'; '.join(f'{as_word(value)}: {word}' for value, word in zip(values, words, strict=True))}."
 
     return joined(*labels)
 
@@ -274,8 +275,15 @@ def digit_words(field: Any) -> Iterator[str]:
 
 @keep_lazy_text
 def plain_text(*notes: Any) -> str:
-    """Return labels and help texts without HTML."""
-    return str(joined(*(html.unescape(strip_tags(str(note))).strip() for note in notes)))
+    """Return labels and help texts without HTML, except in spans of code (`` `<user>@<host>` ``)."""
+    return str(joined(*("".join(map(_without_tags, _CODE.split(str(note)))).strip() for note in notes)))
+
+
+_CODE = re.compile(r"(`[^`]+`)")
+
+
+def _without_tags(part: str) -> str:
+    return part if _CODE.fullmatch(part) else html.unescape(strip_tags(part))
 
 
 @keep_lazy_text
@@ -285,5 +293,5 @@ def joined(*notes: Any) -> str:
     return " ".join([*(f"{note}." if note and _ENDS_OPEN.search(note) else note for note in first), last])
 
 
-_ENDS_OPEN = re.compile(r"[\w)\]}\"'»”’%°]\Z")
+_ENDS_OPEN = re.compile(r"[\w)\]}\"'»”’%°`](?:</\w+>)*\Z")
 """The end of a text that no sign of punctuation ends."""

@@ -157,6 +157,25 @@ _ONLY_WORDS = re.compile(r"(?![@\s])[^:\n]*(?<!\s)")
 _CONTEXTS = ("ctx", "context")
 
 
+def origin_of(call: Callable[..., Any]) -> Any:
+    """Return the site's function, view, form or model behind a primitive's function; a view may be a name only."""
+    call = inspect.unwrap(call)
+    owner = getattr(call, "owner", None)
+    return call if owner is None else getattr(owner, "site_code", owner)
+
+
+def dotted_name(origin: Any) -> str:
+    """Return where an origin is defined: ``library.views.search``, or ``view 'search'`` for the name of a URL."""
+    if isinstance(origin, str):
+        return f"view {origin!r}"
+    origin = getattr(origin, "view_class", None) or getattr(origin, "func", origin)
+    named = origin if hasattr(origin, "__qualname__") else type(origin)
+    name = named.__qualname__.rpartition("<locals>.")[2]
+    if not name.endswith(named.__name__):  # REST framework renames the class around a function
+        name = named.__name__
+    return f"{named.__module__}.{name}"
+
+
 class Parameter(NamedTuple):
     """One argument of the call.
 

@@ -20,7 +20,7 @@ from typing_extensions import TypedDict  # pydantic wants this one below Python 
 from django_mcp.primitives.compatibility import Schema, portable
 from django_mcp.primitives.function import EMPTY, Parameter, is_rows, leaves, replaced
 from django_mcp.primitives.markers import with_uploads
-from django_mcp.primitives.text_values import READABLE, TextValues
+from django_mcp.primitives.text_values import TextValues, read_members, readers
 from django_mcp.primitives.validation_errors import MOST, sentences
 from django_mcp.protocol.json_schema import describing, resolve
 
@@ -264,27 +264,14 @@ class Arguments:
 
     @cached_property
     def _readers(self) -> Mapping[str, TextValues]:
-        """The arguments that are not text, or have parts that are not."""
-        made = {name: TextValues((part,), self.schema) for name, part in self.schema["properties"].items()}
-        return {name: reader for name, reader in made.items() if reader.is_of_interest}
+        return readers(self.schema)
 
     def read_text(self, values: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments of a call with the values that were sent as text (``primitives.text_values``).
 
         It is the same dict if there are none.
         """
-        read = values
-        for name, reader in self._readers.items():
-            value = values.get(name)
-            if type(value) not in READABLE:
-                continue
-            try:
-                meant = reader.read(value)
-            except RecursionError:  # text within text, each as deep as a message may be
-                continue
-            if meant is not value:
-                read = {**read, name: meant}
-        return read
+        return read_members(values, self._readers)
 
     def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the function's arguments.

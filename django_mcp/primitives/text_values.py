@@ -1,7 +1,7 @@
 """Arguments that clients send as text: numbers, truth values, null, lists and objects, read where nothing is lost.
 
 Some clients turn every value into text, and their models cannot correct it. The rule is the same for functions, models,
-forms and APIs, whose arguments all pass ``TextValues`` before they are validated:
+forms and APIs, whose arguments all pass ``TextValues`` before they are validated, and for answers to elicitation forms:
 
 * Only where the schema takes no text. An argument that is a string, a choice among strings, a date or of any type keeps
   what was sent.
@@ -120,6 +120,28 @@ class TextValues:
             self._known[where] = TextValues(tuple(parts), self._root, self._known)
         found = self._known[where]
         return found if found.is_of_interest else None
+
+
+def readers(schema: Mapping[str, Any]) -> dict[str, TextValues]:
+    """Return the readers of an object's properties that are not text, or have parts that are not."""
+    made = {name: TextValues((each,), schema) for name, each in schema["properties"].items()}
+    return {name: reader for name, reader in made.items() if reader.is_of_interest}
+
+
+def read_members(values: dict[str, Any], readers: Mapping[str, TextValues]) -> dict[str, Any]:
+    """Return *values* with what is meant by those that were sent as text. It is the same object if there are none."""
+    read = values
+    for name, reader in readers.items():
+        value = values.get(name)
+        if type(value) not in READABLE:
+            continue
+        try:
+            meant = reader.read(value)
+        except RecursionError:  # text within text, each as deep as a message may be
+            continue
+        if meant is not value:
+            read = {**read, name: meant}
+    return read
 
 
 def _is_exact(text: str, value: float) -> bool:

@@ -177,9 +177,20 @@ def predicate(detail: Any) -> str | None:
     if kind.startswith("date") and isinstance(value, str) and _WRITTEN_DATE.match(value) and "parsing" in kind:
         return "be " + _KINDS[kind].replace(" like", " that exists, like").removesuffix(" (year-month-day)")
     if kind in _KINDS:
+        if "expected" in context:
+            context = {**context, "expected": _as_json(context["expected"])}
         return "be " + _KINDS[kind].format_map(context)
     words = detail["msg"]
     return words.removeprefix("Input should ") if words.startswith("Input should be ") else None
+
+
+_CONSTANT = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|\b(None|True|False)\b""")
+
+
+def _as_json(expected: str) -> str:
+    """Return the choices that an error of pydantic names, with null and truth values as JSON has them."""
+    constants = {"None": "null", "True": "true", "False": "false"}
+    return _CONSTANT.sub(lambda found: found[1] or constants[found[2]], expected)
 
 
 _VOWEL = re.compile(r"(?!uni|us[ei]|usu|ut[ei]|eu|one\b|once)[aeiou]|hour|honest|heir", re.IGNORECASE)

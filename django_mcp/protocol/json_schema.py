@@ -1,5 +1,6 @@
 """JSON Schema as forms read it: the type of a value and its choices."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -108,6 +109,11 @@ def _without_null(schema: Schema) -> Schema:
         return schema
     others = [kind for kind in kinds if kind != "null"]
     return {**schema, "type": others[0]} if len(others) == 1 else schema
+
+
+def as_word(value: Any) -> str:
+    """Return a choice as descriptions name it: null and truth values as JSON has them, others as text."""
+    return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
 
 
 def choices_of(schema: Schema) -> Choices | None:

@@ -14,7 +14,8 @@ from django.http import HttpResponseForbidden
 from django.shortcuts import get_object_or_404
 from django.urls import path
 from django.views.decorators.csrf import csrf_exempt
-from ninja import NinjaAPI
+from ninja import NinjaAPI, Router
+from ninja.decorators import decorate_view
 from rest_framework import generics, permissions, serializers, throttling, viewsets
 from rest_framework.decorators import action, api_view
 from rest_framework.request import Request
@@ -518,6 +519,71 @@ def test_nobody_is_asked_about_a_call_that_an_operation_of_ninja_refuses(
     assert not Approval.objects.exists()
     assert kind_of(serve(server, people["ann"], "drop", {"pk": 1})) == "approval_required"
     assert not ran
+
+
+class StaffAlone:
+    """A decorator of ninja that is an object."""
+
+    def __init__(self, run: Any) -> None:
+        self.run = run
+
+    def __call__(self, request: Any, **variables: Any) -> Any:
+        return self.run(request, **variables) if request.user.is_staff else HttpResponseForbidden()
+
+
+def test_nobody_is_asked_about_a_call_that_a_decorator_of_a_ninja_view_refuses(
+    server: MCPServer, people: People, tags: list[Tag], settings: Any, subtests: pytest.Subtests
+) -> None:
+    settings.LOGIN_URL = "/login/"
+    ran: list[int] = []
+    staff = user_passes_test(lambda user: user.is_staff)
+
+    def drop() -> Any:
+        return lambda request, pk: ran.append(pk)
+
+    def below(api: NinjaAPI) -> None:
+        api.delete("/tags/{pk}", operation_id="drop")(decorate_view(staff)(drop()))
+
+    def above(api: NinjaAPI) -> None:
+        permitted = permission_required("library.delete_tag", raise_exception=True)
+        decorate_view(csrf_exempt, permitted)(api.delete("/tags/{pk}", operation_id="drop")(drop()))
+
+    def an_object(api: NinjaAPI) -> None:
+        api.delete("/tags/{pk}", operation_id="drop")(decorate_view(login_required, StaffAlone)(drop()))
+
+    def a_coroutine(api: NinjaAPI) -> None:
+        @api.delete("/tags/{pk}")
+        @decorate_view(staff)
+        async def drop(request: Any, pk: int) -> None:
+            ran.append(pk)
+
+    def of_the_api(api: NinjaAPI) -> None:
+        api.add_decorator(staff, mode="view")
+        api.delete("/tags/{pk}", operation_id="drop")(drop())
+
+    def of_a_router(api: NinjaAPI) -> None:
+        router = Router()
+        router.add_decorator(staff, mode="view")
+        router.delete("/tags/{pk}", operation_id="drop")(drop())
+        api.add_router("", router)
+
+    boss = people["ben"]
+    boss.is_staff = True
+    boss.save()
+    boss.user_permissions.add(Permission.objects.get(codename="delete_tag"))
+    boss = type(boss).objects.get(pk=boss.pk)
+    for number, declare in enumerate((below, above, an_object, a_coroutine, of_the_api, of_a_router)):
+        with subtests.test(declare=declare.__name__), registering(server):
+            api = NinjaAPI(urls_namespace=f"decorated{number}")
+            declare(api)
+            ninja_tools(api, server=server)
+            refused = serve(server, people["ann"], "drop", {"pk": 1})
+            assert refused["isError"]
+            assert re.search("permission|Forbidden", refused["content"][0]["text"])
+            assert not Approval.objects.exists()
+            assert kind_of(serve(server, boss, "drop", {"pk": 1})) == "approval_required"
+            assert not ran
+            Approval.objects.all().delete()
 
 
 def test_a_post_that_seems_to_destroy_something_is_reported(server: MCPServer, tags: list[Tag]) -> None:

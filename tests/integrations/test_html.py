@@ -49,6 +49,20 @@ def test_a_link_leads_where_it_led(subtests: pytest.Subtests) -> None:
             assert read_page(f'<a href="{href}">x</a>', "http://site/a/").text == text
 
 
+def test_a_link_to_the_site_has_its_public_address_where_that_is_known(subtests: pytest.Subtests) -> None:
+    for href, text in [
+        ("/b/?c=d", "[x](https://travel.example.com/b/?c=d)"),
+        ("../b/", "[x](https://travel.example.com/b/)"),
+        ("http://site/b", "[x](https://travel.example.com/b)"),
+        ("https://else/b", "[x](https://else/b)"),
+        ("mailto:a@b", "[x](mailto:a@b)"),
+        ("#part", "x"),
+    ]:
+        with subtests.test(href=href, text=text):
+            page = read_page(f'<a href="{href}">x</a>', "http://site/a/", "https://travel.example.com/")
+            assert page.text == text
+
+
 def test_malformed_pages_are_read_all_the_same(subtests: pytest.Subtests) -> None:
     for html, text in [
         ("<nav>a<p>b", "a\n\nb"),

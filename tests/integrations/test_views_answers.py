@@ -56,6 +56,15 @@ def test_an_output_schema_is_published_and_a_union_is_wrapped(site: MCPServer, v
     assert visitor.data("either", airport="MUC") == {"result": rows}
 
 
+def test_links_can_be_opened_where_the_site_says_its_address(site: MCPServer, visitor: Visitor, settings: Any) -> None:
+    view_tool("linked", arguments={"status": int}, server=site)
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "BASE_URL": None}
+    assert "[Job 15](/jobs/15/)" in visitor.text("linked", status=200)
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "BASE_URL": "https://travel.example.com"}
+    assert "[Job 15](https://travel.example.com/jobs/15/)" in visitor.text("linked", status=200)
+    assert "[Job 15](https://travel.example.com/jobs/15/)" in visitor.problem("linked", status=409)
+
+
 def test_the_language_is_that_of_the_caller(site: MCPServer, visitor: Visitor) -> None:
     view_tool("hello", server=site)
     visitor.sends = {"accept-language": "de-AT,de;q=0.9"}

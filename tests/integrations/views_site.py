@@ -151,6 +151,10 @@ def booked(request: HttpRequest) -> HttpResponse:
     )
 
 
+def linked(request: HttpRequest) -> HttpResponse:
+    return HttpResponse('See <a href="/jobs/15/">Job 15</a>', status=int(request.GET.get("status", "200")))
+
+
 def streamed(request: HttpRequest) -> StreamingHttpResponse:
     def parts() -> Iterator[str]:
         for number in range(int(request.GET.get("many", "3"))):
@@ -295,6 +299,7 @@ HERE = [
     path("staff/", staff_only, name="staff"),
     path("staff-403/", staff_or_403, name="staff-403"),
     path("ann/", ann_only, name="ann"),
+    path("linked/", linked, name="linked"),
     path("streamed/", streamed, name="streamed"),
     path("streamed-async/", streamed_async, name="streamed-async"),
     path("ticket/", ticket, name="ticket"),

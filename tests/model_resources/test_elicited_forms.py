@@ -326,3 +326,19 @@ def test_a_name_that_only_mentions_a_secret_may_be_asked() -> None:
         password_hint = forms.CharField()
 
     assert len(properties_of(Fine)) == 4
+
+
+def test_a_list_that_a_client_sends_as_text_is_understood(db: None) -> None:
+    class Stay(forms.Form):
+        boards = forms.MultipleChoiceField(choices=Board.choices)
+        floors = forms.TypedMultipleChoiceField(choices=Floor.choices, coerce=int)
+        groups = forms.ModelMultipleChoiceField(Group.objects.order_by("name"))
+        note = forms.CharField()
+
+    made = [Group.objects.create(name=name) for name in ("a", "b")]
+    keys = [group.pk for group in made]
+    content = {"boards": '["half", "none"]', "floors": "[0, 1]", "groups": str(keys), "note": "[1]"}
+    cleaned = elicited(Stay).validate(content)
+    assert (cleaned["boards"], cleaned["floors"], [*cleaned["groups"]]) == (["half", "none"], [0, 1], made)
+    assert cleaned["note"] == "[1]"
+    assert "boards: must be an array, not a string." in problems_of(Stay, {**content, "boards": "half]"})

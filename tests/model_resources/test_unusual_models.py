@@ -9,9 +9,10 @@ from django.contrib.auth.models import User
 from django.contrib.postgres.fields import ArrayField, DateRangeField
 from django.core.checks import run_checks
 from django.db import connection, connections, models, router
+from django.forms import modelform_factory
 from django.test.utils import CaptureQueriesContext, isolate_apps
 
-from django_mcp import Context, MCPServer, ModelResource, register
+from django_mcp import Context, MCPServer, ModelResource, form_tool, register
 from tests.model_resources.conftest import Reader, registering
 from tests.model_resources.library.models import Author, Book, Note, Plant, Tag, Watering
 
@@ -294,3 +295,39 @@ def test_a_column_called_model_is_a_column(server: MCPServer) -> None:
     assert not bound.problems
     row = server.tools["get_car"].definition["outputSchema"]["properties"]["model"]
     assert row["type"] == "string"
+
+
+def test_a_column_may_have_the_name_that_functions_give_the_context(
+    server: MCPServer, reader: MakeReader, db: None
+) -> None:
+    with isolate_apps("tests.model_resources.library"):
+
+        class Trace(models.Model):  # noqa: DJ008
+            ctx = models.SlugField(unique=True, db_column="word")
+
+            class Meta:
+                app_label = "library"
+                db_table = Tag._meta.db_table
+
+    expose(
+        server,
+        Trace,
+        fields=["ctx"],
+        filterset_fields=["ctx"],
+        ordering_fields=["ctx"],
+        aggregates={},
+        lookup_field="ctx",
+        actions=["create", "update"],
+        writable_fields=["ctx"],
+        **dict.fromkeys(("add_permission", "change_permission")),
+    )
+    form_tool(modelform_factory(Trace, fields=["ctx"]), name="trace", server=server)
+    assert not server.model_resources[Trace].problems
+    assert not [error for error in run_checks(tags=["django_mcp"]) if "Declared" in str(error.msg)]
+    anybody = reader()
+    assert anybody.data("create_trace", ctx="a")["ctx"] == "a"
+    assert not anybody.call("trace", ctx="c").result.get("isError")
+    assert anybody.data("get_trace", ctx="c")["ctx"] == "c"
+    assert anybody.data("search_traces", ctx="a")["total"] == 1
+    assert anybody.data("update_trace", ctx="a", new_ctx="z")["ctx"] == "z"
+    assert {*Tag.objects.values_list("word", flat=True)} == {"c", "z"}

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
 from django import forms
 from django.core.checks import run_checks
 from django.db import models
@@ -57,12 +56,18 @@ def test_each_wrong_field_is_told(server: MCPServer) -> None:
     assert len(messages(server, Book, writable_fields=["id", "cover", "nosuch", "title"])) == 3
 
 
-def test_an_argument_called_as_another_one(server: MCPServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    from django_mcp.model_resources import compile as writable_fields
+def test_an_argument_called_as_another_one(server: MCPServer) -> None:
+    with isolate_apps("tests.model_resources.library"):
 
-    monkeypatch.setattr(writable_fields, "CONTEXT", "title")
-    (message,) = messages(server, Book, writable_fields=["title"])
-    assert "two arguments would have the name 'title'" in message
+        class Renamed(models.Model):  # noqa: DJ008
+            word = models.SlugField(unique=True)
+            new_word = models.SlugField()
+
+            class Meta:
+                app_label = "library"
+
+    (message,) = messages(server, Renamed, lookup_field="word", writable_fields=["word", "new_word"])
+    assert "two arguments would have the name 'new_word'" in message
 
 
 def test_no_verb_that_needs_fields_needs_none(server: MCPServer) -> None:

@@ -50,6 +50,15 @@ def test_a_mistake_is_one_sentence_with_the_argument_and_what_was_sent(subtests:
             assert problems(**changes) == [sentence]
 
 
+def test_null_and_truth_values_among_the_choices_are_named_as_json_has_them() -> None:
+    def pick(value: Literal["None", "it's True", 3, True, None]) -> None: ...  # noqa: PYI061
+
+    with pytest.raises(ArgumentError) as caught:
+        make_tool(pick).arguments.validate({"value": "x"})
+    (problem,) = caught.value.problems
+    assert problem == "Argument 'value' must be 'None', \"it's True\", 3, true or null, not 'x'."
+
+
 def test_a_mistake_names_the_argument_the_rule_and_the_value(subtests: pytest.Subtests) -> None:
     for changes, words in [
         ({"nights": "many"}, ["'nights'", "integer", "'many'"]),

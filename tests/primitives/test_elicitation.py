@@ -324,6 +324,23 @@ def test_a_model_that_is_not_finished_is_refused() -> None:
         FormSchema(Unfinished)
 
 
+def test_what_a_client_sends_as_text_is_understood(subtests: pytest.Subtests) -> None:
+    class Stay(BaseModel):
+        model_config = ConfigDict(strict=True)
+
+        boards: list[Literal["half", "none"]]
+        nights: int
+        quiet: bool
+        note: str
+
+    content = {"boards": '["half", "none"]', "nights": "2", "quiet": "True", "note": "[1]"}
+    meant = {"boards": ["half", "none"], "nights": 2, "quiet": True, "note": "[1]"}
+    for given in (Stay, FormSchema(Stay).schema):
+        with subtests.test(given=given):
+            answer = FormSchema(given).validate(content)
+            assert (answer.model_dump() if isinstance(answer, Stay) else answer) == meant
+
+
 def test_a_default_that_is_none_of_the_choices_is_refused() -> None:
     with pytest.raises(ImproperlyConfigured, match="default that is not among its choices: c"):
         FormSchema(asking(Literal["a", "b"], "c"))

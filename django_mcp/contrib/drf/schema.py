@@ -618,8 +618,8 @@ def with_files(field: Any, value: Any, argument: str) -> Any:
 # Queries
 
 
-def query_places(schema: Any, model: Any, filters: Collection[str] | None = None) -> list[Place]:
-    """Return the places of an operation's query parameters.
+def query_places(schema: Any, model: Any, filters: Collection[str] | None = None) -> tuple[list[Place], list[str]]:
+    """Return the places of an operation's query parameters, and the filters that are too many to be offered.
 
     Args:
         filters: offer only these filters of filter sets. None offers all; above ``MANY_FILTERS`` without those made
@@ -629,17 +629,20 @@ def query_places(schema: Any, model: Any, filters: Collection[str] | None = None
         ImproperlyConfigured: a filter does not exist.
     """
     schema = _afresh(schema)
+    too_many: list[str] = []
     with GENERATOR_STATS.silence():
         found = {each["name"]: each for each in schema._get_parameters()}  # noqa: SLF001
         for backend in schema.get_filter_backends():
-            for name in _left_out(schema, backend, model, filters):
+            for name, is_one_of_many in _left_out(schema, backend, model, filters):
                 found.pop(name, None)
+                too_many += [name] * is_one_of_many
             for name, words in _better_words(backend(), schema.view, model):
                 found[name] = {**found[name], "description": words}
-    return list(parameter_places(list(found.values()), Document(schema.components), {"query"}))
+    return list(parameter_places(list(found.values()), Document(schema.components), {"query"})), too_many
 
 
-def _left_out(schema: Any, backend: Any, model: Any, filters: Collection[str] | None) -> Iterator[str]:
+def _left_out(schema: Any, backend: Any, model: Any, filters: Collection[str] | None) -> Iterator[tuple[str, bool]]:
+    """Yield the filters to leave out; True for those that would do if there were fewer."""
     extension: Any = OpenApiFilterExtension.get_match(backend())
     if extension is None or not hasattr(backend, "get_filterset_class"):
         return
@@ -648,17 +651,17 @@ def _left_out(schema: Any, backend: Any, model: Any, filters: Collection[str] | 
         msg = f"drf_tools: {type(view).__qualname__} has no filter {wrong[0]!r}; it has {', '.join(sorted(every))}."
         raise ImproperlyConfigured(msg)
     if filters is not None:
-        yield from (name for name in every if name not in filters)
+        yield from ((name, False) for name in every if name not in filters)
     elif filterset := backend().get_filterset_class(view, _rows(model)):
         for name, each in filterset.base_filters.items():
             is_made = LOOKUP_SEP in name and name not in filterset.declared_filters
             if is_made and len(filterset.base_filters) > MANY_FILTERS:
-                yield from (one for one in every if one == name or one.startswith(f"{name}_"))
+                yield from ((one, True) for one in every if one == name or one.startswith(f"{name}_"))
             model, to = getattr(each.extra.get("queryset"), "model", None), each.extra.get("to_field_name")
             if model and to and column_of(model, to) is None:  # this filter can never work
                 who = type(view).__qualname__
                 logger.warning("Filter %r of %s was left out: %s has no field %r.", name, who, model.__name__, to)
-                yield name
+                yield name, False
 
 
 def _better_words(backend: Any, view: Any, model: Any) -> Iterator[tuple[str, str]]:

@@ -3,7 +3,7 @@
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from django.core.exceptions import ImproperlyConfigured
 from django.db import Error as DatabaseError
+from django.db.models.constants import LOOKUP_SEP
 from django.utils.encoding import force_str
 from rest_framework.serializers import BaseSerializer, ListSerializer
 
@@ -37,7 +38,7 @@ from django_mcp.contrib.drf.schema import (
     variable_schema,
     with_files,
 )
-from django_mcp.contrib.openapi import Document, Place, Schema, Sent, body_places
+from django_mcp.contrib.openapi import Document, Place, Schema, Sent, body_places, words_of
 from django_mcp.core.database import without_queries
 from django_mcp.core.decorators import register_at
 from django_mcp.core.late_tools import LateTool
@@ -208,6 +209,17 @@ class Told:
         return given.get(operation.action, given.get(operation.handler, NOTHING))
 
 
+MAX_NAMED = 30
+"""Maximum number of columns to name, by which the API filters and a tool does not."""
+
+
+def _words_of_filters(names: Iterable[str]) -> str:
+    """Return what a caller may not expect of a list: the columns whose lookups are no arguments."""
+    columns = [*dict.fromkeys(name.partition(LOOKUP_SEP)[0] for name in names)]
+    more = f", and {len(columns) - MAX_NAMED} more" if len(columns) > MAX_NAMED else ""
+    return f"Not offered: further filters by {', '.join(columns[:MAX_NAMED])}{more}." if columns else ""
+
+
 class APITool(LateTool):
     """A tool that calls a view. Completed when first listed or called: some serializers query the database.
 
@@ -238,11 +250,15 @@ class APITool(LateTool):
         output = self._described.output
         call = self._function(EMPTY if output is None else shaped(output))
         taken = self._described.arguments if self._at_urls else APIArguments(self._described.sent, "")
-        return Tool(call, context_type=Context, arguments=taken, **self._options)
+        options = self._options
+        if words := _words_of_filters(self._described.too_many):
+            options = {**options, "description": words_of(options["description"], words)}
+        return Tool(call, context_type=Context, arguments=taken, **options)
 
     def _fill(self, whole: Tool) -> None:
         super()._fill(whole)
         self._output = whole.output
+        self._definition["description"] = whole.definition["description"]
         if "outputSchema" in whole.definition:
             self._definition["outputSchema"] = whole.definition["outputSchema"]
 
@@ -253,6 +269,9 @@ class Described:
     Raises:
         ImproperlyConfigured: the view cannot be described without a real request.
     """
+
+    too_many: Sequence[str] = ()
+    """Filters of the API that are no arguments, because there are too many of them. Known with the arguments."""
 
     def __init__(self, operation: Operation, told: Told) -> None:
         self.operation = operation
@@ -371,7 +390,8 @@ class Described:
     # Arguments
 
     def _read_sent(self) -> list[Place]:
-        query, body = query_places(self.schema, self.model, self.told.filters), self._request
+        query, self.too_many = query_places(self.schema, self.model, self.told.filters)
+        body = self._request
         if body is None:
             return query
         schema, document = note_schema(self.schema, body, "request")

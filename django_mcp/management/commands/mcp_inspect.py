@@ -41,6 +41,7 @@ from django_mcp.management.base import find_principal, find_server, intermix
 from django_mcp.models import ClientPolicy
 from django_mcp.primitives.base import Primitive, spoken
 from django_mcp.primitives.compatibility import problems
+from django_mcp.primitives.function import dotted_name, origin_of
 from django_mcp.primitives.resource import Resource
 from django_mcp.primitives.tool import Tool
 from django_mcp.transports.stdio import django_request
@@ -280,8 +281,7 @@ class _Entry:
         if schemas:
             told["input_schema"] = definition.get("inputSchema")
             told["output_schema"] = definition.get("outputSchema")
-            call = tool.read.call
-            told["defined"] = f"{getattr(call, '__module__', '?')}.{getattr(call, '__qualname__', tool.read.name)}"
+            told["defined"] = dotted_name(origin_of(tool.read.call))
         return told
 
 

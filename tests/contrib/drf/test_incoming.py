@@ -1,6 +1,7 @@
 """What a field of a serializer takes, as JSON Schema."""
 
 import datetime
+import json
 from decimal import Decimal
 from typing import Any
 
@@ -10,7 +11,7 @@ from django.utils.translation import gettext_lazy
 from jsonschema import Draft202012Validator
 from rest_framework import serializers
 
-from tests.contrib.drf.described import taken, taken_by
+from tests.contrib.drf.described import shown_by, taken, taken_by
 from tests.model_resources.library.models import Author, Book, Tag
 
 STRING = {"type": "string", "minLength": 1}
@@ -259,3 +260,41 @@ def test_a_lazy_help_text_is_told_beside_what_the_type_says_of_itself() -> None:
         ),
     ]:
         assert str(taken_by(field)["description"]).startswith(f"Grade. {more}")
+
+
+MARKED = 'Your <abbr title="International Air Transport Association">IATA</abbr> code &amp; date.<br>'
+
+
+@pytest.mark.parametrize("as_given", [str, gettext_lazy])
+def test_html_of_labels_and_help_texts_is_told_as_text(as_given: Any, subtests: pytest.Subtests) -> None:
+    words, plain = as_given(MARKED), "Your IATA code & date."
+    nested = type("Nested", (serializers.Serializer,), {"inner": serializers.CharField(help_text=words)})
+    for field in (
+        serializers.CharField(help_text=words, label=as_given("<b>Airport</b>")),
+        serializers.DecimalField(8, 6, help_text=words),
+        serializers.FileField(help_text=words),
+        serializers.PrimaryKeyRelatedField(queryset=Author.objects.all(), help_text=words),
+        serializers.ChoiceField([("a", "First")], help_text=words),
+        serializers.ListField(child=serializers.CharField(help_text=words), help_text=words),
+        serializers.DictField(child=serializers.CharField(help_text=words), help_text=words),
+        nested(help_text=words),
+        nested(many=True, help_text=words),
+    ):
+        with subtests.test(field=field):
+            told = json.dumps(taken_by(field), default=str)
+            assert "<" not in told
+            assert "&amp;" not in told
+            assert plain in told
+    shown = json.dumps(shown_by(nested(help_text=words)), default=str)
+    assert "<" not in shown
+    assert plain in shown
+
+
+def test_a_tag_in_a_span_of_code_is_no_html() -> None:
+    field = serializers.CharField(help_text="Write `<user>@<host>`, <b>not</b> a link.")
+    assert taken_by(field)["description"] == "Write `<user>@<host>`, not a link."
+
+
+def test_null_and_truth_values_among_the_choices_are_named_as_json_has_them() -> None:
+    choices = [(True, "Certainly"), (False, "Never"), (None, "Unsure")]
+    assert taken_by(serializers.ChoiceField(choices))["description"] == "true: Certainly; false: Never; null: Unsure."

@@ -202,7 +202,9 @@ def test_of_very_many_filters_those_that_are_made_from_lookups_are_offered_only_
 
     with registering(server):
         drf_tools(ManyBooks, actions=["list"], server=server, mounted=False)
-        properties = tool(ann)["inputSchema"]["properties"]
+        listed = tool(ann)
+        properties = listed["inputSchema"]["properties"]
+        assert listed["description"].endswith(" Not offered: further filters by title.")
         assert {"written__after", "binding", "search", "page"} <= properties.keys()
         assert not [name for name in properties if name.startswith("title__")]
         assert not [each for each in run_checks() if each.id == "django_mcp.W028" and "list_books" in each.msg]
@@ -210,6 +212,7 @@ def test_of_very_many_filters_those_that_are_made_from_lookups_are_offered_only_
     properties = tool(ann)["inputSchema"]["properties"]
     assert "title__3" in properties
     assert "binding" not in properties
+    assert "Not offered" not in tool(ann)["description"]
 
 
 def test_a_filter_that_can_never_work_is_left_out_and_the_log_says_why(

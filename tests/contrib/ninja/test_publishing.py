@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Callable
-from typing import Any
+from enum import IntEnum
+from typing import Any, Literal
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
 from django.test import Client as Browser
-from ninja import Cookie, Header, NinjaAPI, Query, Router, Schema
+from ninja import Cookie, Form, Header, NinjaAPI, Path, Query, Router, Schema
 from ninja.security import APIKeyCookie, APIKeyHeader, APIKeyQuery, HttpBasicAuth, django_auth, django_auth_superuser
 from pydantic import Field
 
@@ -397,3 +398,75 @@ def test_names_that_would_be_one_after_that_are_refused(server: MCPServer) -> No
 
     with pytest.raises(ImproperlyConfigured, match="two parameters are named 'page_size'; give one of them an alias"):
         publish(api, server, auth=None)
+
+
+def test_html_of_help_texts_is_told_as_text(server: MCPServer, nobody: Reader) -> None:
+    api = NinjaAPI(urls_namespace="marked")
+    words = "Your <b>code</b> &amp; date."
+
+    class Marked(Schema):
+        code: str = Field(description=words, title="<i>IATA</i> code")
+
+    @api.post("/notes/{where}")
+    def add_note(
+        request: HttpRequest,
+        body: Marked,
+        where: str = Path(description=words),
+        wish: str = Query("", description=words),
+    ) -> Any:
+        return {}
+
+    publish(api, server, auth=None)
+    (tool,) = nobody.list("tools/list")
+    properties = tool["inputSchema"]["properties"]
+    assert {name: each["description"] for name, each in properties.items()} == dict.fromkeys(
+        ("where", "wish", "code"), "Your code & date."
+    )
+    assert properties["code"]["title"] == "IATA code"
+
+
+class Grade(IntEnum):
+    LOW = 1
+    HIGH = 3
+
+
+def test_numbers_that_an_operation_never_takes_from_the_text_of_a_request_are_no_argument(
+    server: MCPServer, mount: Mount, nobody: Reader
+) -> None:
+    class Wish(Schema):
+        only: Literal[1, 3] | None = None
+        often: list[Literal[1, 3]] = []
+        word: Literal["a", "b"] = "a"
+
+    class Note(Schema):
+        grade: Literal[1, 3] = 1
+
+    api = NinjaAPI(urls_namespace="numbers")
+
+    @api.post("/notes")
+    def add(
+        request: HttpRequest, note: Note, wish: Query[Wish], level: Literal[1, 3] = 1, grades: Grade = Grade.LOW
+    ) -> Any:
+        return {"grade": note.grade, "grades": grades, "word": wish.word}
+
+    @api.post("/form")
+    def send(request: HttpRequest, level: Form[Literal[1, 3]] = 1, grade: Form[Grade] = Grade.LOW) -> Any:
+        return {"grade": grade}
+
+    publish(api, server, auth=None)
+    mount(api)
+    listed = {each["name"]: each["inputSchema"]["properties"] for each in nobody.list("tools/list")}
+    assert {name: {*properties} for name, properties in listed.items()} == {
+        "add": {"grade", "grades", "word"},
+        "send": {"grade"},
+    }
+    assert nobody.data("add", grade=3, grades=3, word="b") == {"grade": 3, "grades": 3, "word": "b"}
+    assert nobody.data("send", grade=3) == {"grade": 3}
+
+    required = NinjaAPI(urls_namespace="numbers-required")
+
+    @required.get("/notes/{level}")
+    def read(request: HttpRequest, level: Literal[1, 3]) -> Any: ...
+
+    with pytest.raises(ImproperlyConfigured, match=r"no request can send a value of 'level'.* enum\.IntEnum"):
+        publish(required, server, auth=None)

@@ -91,3 +91,22 @@ def test_the_tools_of_a_model_help_with_their_relations(server: MCPServer, ann: 
     text = ann.problem("create_book", title="New", slug="new", author=9999)
     assert text.startswith("Argument 'author': no author with pk '9999' found.")
     assert text.endswith("Use search_authors to find one.")
+
+
+def test_null_and_truth_values_among_the_choices_are_named_as_json_has_them(
+    server: MCPServer, reader: Made, books: list[Book]
+) -> None:
+    answers = [(True, "Certainly"), (False, "Never"), (None, "Unsure")]
+
+    class Asked(forms.Form):
+        sure = forms.TypedChoiceField(choices=answers, required=False, coerce=lambda value: value == "True")
+
+        def save(self) -> str:
+            return repr(self.cleaned_data["sure"])
+
+    form_tool(Asked, name="ask", server=server)
+    ann = reader("ann")
+    (tool,) = ann.list("tools/list")
+    assert tool["inputSchema"]["properties"]["sure"]["description"] == "true: Certainly; false: Never."
+    assert ann.problem("ask", sure="x").endswith("Choose one of: true (Certainly), false (Never).")
+    assert ann.call("ask", sure=True).text == "True"
