@@ -172,7 +172,6 @@ class APIKeyAdmin(DecisionAdmin, UserChoiceAdmin, StoppingAdmin):
 
     @admin.display(description=gettext_lazy("name"), ordering="name")
     def key(self, row: APIKey) -> SafeString:
-        """Return the name, with the beginning of the key."""
         return format_html('{}<span class="mcp-quiet mcp-below">{}…</span>', row.name, row.prefix)
 
     @admin.display(description=gettext_lazy("state"))

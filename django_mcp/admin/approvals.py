@@ -188,7 +188,6 @@ class Card:
 
     @cached_property
     def client(self) -> str:
-        """Return the client's self-reported name."""
         return line(approval_messages.client(self.row)) or NOTHING
 
     @cached_property
@@ -626,7 +625,6 @@ class ApprovalAdmin(LookingAdmin):
 
     @admin.display(description=gettext_lazy("client"))
     def client_name(self, row: Approval) -> str:
-        """Return the client's self-reported name."""
         return line(client(row)) or NOTHING
 
     @admin.display(description=gettext_lazy("state"), ordering="state")

@@ -683,7 +683,6 @@ class RequestLogAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("client"))
     def client(self, row: RequestLog) -> str:
-        """Return the self-reported name and version."""
         return Truncator(f"{row.client_name} {row.client_version}".strip()).chars(40) or NOTHING
 
     @admin.display(description=gettext_lazy("duration"))
@@ -692,12 +691,10 @@ class RequestLogAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("error"))
     def words(self, row: RequestLog) -> SafeString | str:
-        """Return the whole error."""
         return as_text(row.error) if row.error else NOTHING
 
     @admin.display(description=gettext_lazy("arguments"))
     def given(self, row: RequestLog) -> SafeString | str:
-        """Return the arguments without secrets."""
         return NOTHING if row.arguments is None else as_json(row.arguments)
 
     @admin.display(description=gettext_lazy("caller"))

@@ -81,12 +81,10 @@ class SessionAdmin(StoppableAdmin):
 
     @admin.action(description=gettext_lazy("End selected sessions"), permissions=["change"])
     def stop_selected(self, request: HttpRequest, queryset: QuerySet[Session]) -> HttpResponse | None:
-        """End the sessions."""
         return self.stop_all(request, queryset)
 
     @admin.display(description=gettext_lazy("client"))
     def client_name(self, row: Session) -> str:
-        """Return the client's self-reported name and version."""
         return " ".join(str(row.client[key]) for key in ("name", "version") if row.client.get(key)) or NOTHING
 
     @admin.display(description=gettext_lazy("caller"), ordering="principal_id")
@@ -105,5 +103,4 @@ class SessionAdmin(StoppableAdmin):
 
     @admin.display(description=gettext_lazy("subscriptions"))
     def subscribed(self, row: Session) -> SafeString | str:
-        """Return the URIs of subscribed resources."""
         return as_text("\n".join(row.subscriptions)) if row.subscriptions else NOTHING

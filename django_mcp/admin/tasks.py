@@ -80,7 +80,6 @@ class TaskAdmin(StoppableAdmin):
 
     @admin.action(description=gettext_lazy("Cancel selected tasks"), permissions=["change"])
     def stop_selected(self, request: HttpRequest, queryset: QuerySet[Task]) -> HttpResponse | None:
-        """Cancel the tasks that have not ended."""
         return self.stop_all(request, queryset)
 
     @admin.display(description=gettext_lazy("caller"), ordering="user")
@@ -94,7 +93,6 @@ class TaskAdmin(StoppableAdmin):
 
     @admin.display(description=gettext_lazy("message"))
     def said(self, row: Task) -> str:
-        """Return the last message and the progress."""
         return status_message(row) or NOTHING
 
     @admin.display(description=gettext_lazy("message"))

@@ -335,7 +335,6 @@ class ToolRow:
 
     @property
     def name_in_parts(self) -> SafeString:
-        """Return the name, which a narrow column breaks after an underscore."""
         parts = re.split("(?<=_)(?=[^_])", self.tool.name)
         return format_html_join(mark_safe("<wbr>"), "{}", ((part,) for part in parts))
 

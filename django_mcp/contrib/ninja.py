@@ -84,12 +84,10 @@ class Published:
 
     @property
     def site_code(self) -> Callable[..., Any]:
-        """The function of the operation."""
         return self.operation.view_func
 
     @property
     def label(self) -> str:
-        """The name of the operation in errors."""
         return f"{self.method} {self.operation.path} ({dotted_name(self.site_code)})"
 
 
@@ -254,7 +252,6 @@ def output(operation: Operation) -> dict[str, Any] | None:
 
 
 def _in_place_of(operation: Operation, run: Any, function: Any) -> Any:
-    """Return *run* for the ``run`` of *operation*, without the decorators around it."""
     return run if getattr(function, "__self__", None) is operation and function.__name__ == "run" else None
 
 

@@ -326,7 +326,6 @@ class Primitive:
 
     @property
     def label(self) -> str:
-        """Name and code location, for errors."""
         return f"{self.kind} {self.name!r} ({dotted_name(origin_of(self.function.call))})"
 
     def require_plain_name(self) -> None:
