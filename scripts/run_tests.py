@@ -57,7 +57,8 @@ def everything(given: list[str], environment: Mapping[str, str]) -> int:
         others = ["--fast", "--ways-in=others", *shared(), *given]
         failed |= pytest(others, environment) not in {0, NOTHING_CHOSEN}
     print(f"On SQLite: {'what the fast lane left out' if is_rest else 'everything, with coverage'}", flush=True)
-    lane = ["--rest"] if is_rest else ["--cov", "--cov-report=term"]
+    # Otherwise files with many tests come first, and those with the longest ones at the end.
+    lane = ["--rest", "--no-loadscope-reorder"] if is_rest else ["--cov", "--cov-report=term"]
     if not (is_rest or given):
         lane.append(f"--cov-fail-under={LEAST_COVERED}")
     # Two processes more than there are processors: many of these tests wait for servers.

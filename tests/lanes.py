@@ -49,6 +49,32 @@ def at_night(value: Any, *marks: pytest.MarkDecorator) -> Any:
     return pytest.param(value, marks=[pytest.mark.nightly, *marks])
 
 
+LONGEST = (
+    "tests/docs/test_blocks.py",
+    "tests/sites/test_sites.py",
+    "tests/doctor/test_broken.py",
+    "tests/transports/test_stdio.py",
+    "tests/approvals/processes/test_queue.py",
+    "tests/real_browser/test_approvals.py",
+    "tests/real_browser/test_journeys.py",
+    "tests/real_logins/test_javascript_clients.py",
+    "tests/docs/test_site.py",
+    "tests/docs/test_tutorial.py",
+    "tests/real_logins/test_python_client.py",
+    "tests/tasks/workers/test_database_queue.py",
+    "tests/approvals/notices/test_restarts.py",
+    "tests/docs/test_cookbook.py",
+    "tests/management/test_make_demo.py",
+    "tests/real_clients/test_javascript_conversations.py",
+    "tests/real_browser/apps/test_demo.py",
+    "tests/tasks/workers/test_brokers.py",
+    "tests/faults/test_graceful_stop.py",
+    "tests/docs/test_conversations.py",
+    "tests/approvals/policies/test_processes.py",
+    "tests/integrations/test_late_site.py",
+)
+"""Files whose tests take longest, which ``--rest`` begins with: at the end no process should be alone with one."""
+
 SLOW = 2.0
 """Seconds from which on a test is listed at the end of a run."""
 
@@ -90,11 +116,16 @@ def is_in(path: Path, places: Iterable[str]) -> bool:
     return any(path.is_relative_to(ROOT / each) for each in places)
 
 
+@pytest.hookimpl(trylast=True)  # after the order is random
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     dropped = [item for item in items if not is_wanted(item, config)]
     if dropped:
         config.hook.pytest_deselected(items=dropped)
         items[:] = [item for item in items if item not in set(dropped)]
+    if config.getoption("rest"):
+        places = {ROOT / name: place for place, name in enumerate(LONGEST)}
+        assert all(path.exists() for path in places), "LONGEST names a file that is gone"
+        items.sort(key=lambda item: places.get(item.path, len(places)))
     config.stash[MARKED] = sum(item.get_closest_marker("slow") is not None for item in dropped)
 
 
