@@ -69,6 +69,10 @@ def check_values() -> list[CheckMessage]:
         if not _is_throttle(path):
             names = {"key": "THROTTLE_CLASS", "wanted": _("the path of a subclass of RateThrottle"), "value": path}
             found.append(Error(_(conf.WRONG) % names, id="django_mcp.E003"))
+        handler = conf.settings.EXCEPTION_HANDLER
+        if handler is not None and not _is_function(handler):
+            names = {"key": "EXCEPTION_HANDLER", "wanted": _("the path of a function"), "value": handler}
+            found.append(Error(_(conf.WRONG) % names, id="django_mcp.E003"))
         found += [
             Error(
                 _("%(origin)r in DJANGO_MCP['ALLOWED_ORIGINS'] is not an origin.") % {"origin": origin},
@@ -79,6 +83,13 @@ def check_values() -> list[CheckMessage]:
             if not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/?#\s*]+", str(origin))
         ]
     return found
+
+
+def _is_function(path: str) -> bool:
+    try:
+        return callable(import_string(path))
+    except (ImportError, ValueError):
+        return False
 
 
 def _is_throttle(path: str) -> bool:

@@ -67,6 +67,7 @@ class Settings(NamedTuple):
     """Functions, or dotted paths, that take the Django request of a call (its ``user`` is the caller) and return a
     context manager. Calls run inside all of them, the first outermost."""
     VIEW_MIDDLEWARE: tuple[Any, ...] = ()
+    EXCEPTION_HANDLER: str | None = None
     """Middleware, as in ``MIDDLEWARE``, around the requests that tools make to the site's views and APIs. The first is
     outermost."""
     TOOL_TIMEOUT: float | None = None

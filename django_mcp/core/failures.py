@@ -25,7 +25,9 @@ from django.conf import settings as django_settings
 from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, ValidationError
 from django.http import Http404
 from django.utils.functional import Promise
+from django.utils.module_loading import import_string
 
+from django_mcp.conf import settings
 from django_mcp.core.channel import Cancelled
 from django_mcp.core.elicitation import InputRequired, merged
 from django_mcp.primitives.base import ToolError
@@ -181,12 +183,35 @@ def _words_of(error: BaseException) -> str:
 # What the caller reads
 
 
+def _handled(error: BaseException, context: Called) -> BaseException:
+    """Return what the site's ``EXCEPTION_HANDLER`` makes of an exception of its code, or *error*.
+
+    It is not asked about a ``PermissionDenied``, which must read as if there were nothing.
+    """
+    if settings.EXCEPTION_HANDLER is None or not isinstance(error, Exception):
+        return error
+    if isinstance(error, ProtocolError | PermissionDenied | Cancelled | InputRequired | Escaped):
+        return error
+    if isinstance(error, ExceptionGroup):
+        known = [_handled(leaf, context) for leaf in _leaves(error)]
+        return _joined(known) if all(isinstance(leaf, ToolError) for leaf in known) else error
+    try:
+        made = import_string(settings.EXCEPTION_HANDLER)(error, context)
+        if made is not None and not isinstance(made, ToolError):
+            raise TypeError(f"EXCEPTION_HANDLER must return a ToolError or None, not {made!r}.")
+    except Exception as failure:  # noqa: BLE001 - the call has an answer without it
+        log_survived(failure, "EXCEPTION_HANDLER")
+        return error
+    return error if made is None else made
+
+
 def tool_failure(error: BaseException, context: Called) -> Result:
     """Return the result of a tool call that raised, for the model (2026-07-28, Tools, Error Handling).
 
     Raises:
         ProtocolError: the model cannot correct the error, such as an unknown tool.
     """
+    error = _handled(error, context)
     match error:
         case ToolError(meta=meta) if meta:
             return Result(
@@ -209,6 +234,7 @@ def tool_failure(error: BaseException, context: Called) -> Result:
 
 def request_failure(error: BaseException, context: Called) -> ProtocolError:
     """Return the error for any other method that raised."""
+    error = _handled(error, context)
     match error:
         case ProtocolError():
             return error

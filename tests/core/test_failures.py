@@ -4,15 +4,87 @@ import asyncio
 import json
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+from django.core.checks import run_checks
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import Http404
 
-from django_mcp import ToolError
+from django_mcp import MCPServer, ToolError, prompt, resource, tool
 from django_mcp.core.elicitation import InputRequired
 from django_mcp.core.failures import Crash, Escaped, contained, crash_of, must_propagate, survive, traceback_of
 from django_mcp.protocol.errors import InvalidParams
+from tests.clients import MODERN, Client
+
+
+class ShopError(Exception):
+    """An exception of a site's services."""
+
+
+def of_the_shop(error: Exception, ctx: Any) -> ToolError | None:
+    if isinstance(error, ZeroDivisionError):
+        raise KeyError("a fault of the handler")
+    if isinstance(error, LookupError):
+        return "no ToolError"  # type: ignore[return-value]
+    return ToolError(f"{ctx.method}: {error}") if isinstance(error, ShopError | ToolError | PermissionDenied) else None
+
+
+HANDLED = [
+    (ShopError("Sold out."), "tools/call: Sold out."),
+    (ToolError("Sold out."), "tools/call: Sold out."),
+    (ExceptionGroup("several", [ShopError("Sold out."), ShopError("Sold out.")]), "tools/call: Sold out."),
+    (ExceptionGroup("several", [ShopError("Sold out."), ValueError("secret")]), "Internal server error."),
+    (ValueError("secret"), "Internal server error."),
+    (ZeroDivisionError("secret"), "Internal server error."),
+    (IndexError("secret"), "Internal server error."),
+]
+
+
+def test_a_site_says_in_one_place_what_callers_read_of_its_exceptions(
+    server: MCPServer, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "EXCEPTION_HANDLER": f"{__name__}.of_the_shop"}
+    errors = [error for error, _ in HANDLED]
+
+    @tool(server=server, read_only=True)
+    def fail(number: int) -> str:
+        raise errors[number]
+
+    for number, (error, words) in enumerate(HANDLED):
+        caplog.clear()
+        told = Client(server, MODERN, "asgi").call("fail", number=number).result
+        assert told["isError"]
+        text = told["content"][0]["text"]
+        assert text.startswith(words), error
+        assert "secret" not in text
+        assert bool(caplog.records) is (words.startswith("Internal")), "what the site knows is no crash"
+
+
+def test_it_is_not_asked_about_what_must_not_exist(server: MCPServer, settings: Any) -> None:
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "EXCEPTION_HANDLER": f"{__name__}.of_the_shop"}
+
+    @tool(server=server, read_only=True)
+    def denied() -> str:
+        raise PermissionDenied("You may not.")
+
+    assert Client(server, MODERN, "asgi").call("denied").error["message"] == "Unknown tool: 'denied'."
+
+
+def test_it_says_it_of_resources_and_prompts_too(server: MCPServer, settings: Any) -> None:
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "EXCEPTION_HANDLER": f"{__name__}.of_the_shop"}
+
+    @resource("shop://shelf", server=server)
+    def shelf() -> str:
+        raise ShopError("Empty.")
+
+    @prompt(server=server)
+    def offer() -> str:
+        raise ShopError("Empty.")
+
+    client = Client(server, MODERN, "asgi")
+    assert client.request("resources/read", {"uri": "shop://shelf"}).error["message"] == "resources/read: Empty."
+    assert client.request("prompts/get", {"name": "offer"}).error["message"] == "prompts/get: Empty."
 
 
 def caught(function: Callable[[], object]) -> BaseException:
@@ -113,3 +185,10 @@ def test_what_an_observer_raises_is_logged_and_gone(caplog: pytest.LogCaptureFix
         SystemExit,
         asyncio.CancelledError,
     ]
+
+
+def test_a_handler_that_is_no_function_is_found_by_the_system_check(settings: Any) -> None:
+    for path, is_wrong in (("nowhere.handler", True), ("", True), (5, True), (f"{__name__}.of_the_shop", False)):
+        settings.DJANGO_MCP = {"AUTHENTICATION": ["django_mcp.AllowAny"], "EXCEPTION_HANDLER": path}
+        found = [str(problem.msg) for problem in run_checks(tags=["django_mcp"]) if problem.id == "django_mcp.E003"]
+        assert ["EXCEPTION_HANDLER" in message for message in found] == [True] * is_wrong, path

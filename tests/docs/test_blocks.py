@@ -479,8 +479,23 @@ def test_the_page_on_observability_does_what_it_says(site: Site) -> None:
     assert "ZeroDivisionError" in told
 
 
+OWN_ERROR = '''
+from library.errors import LibraryError
+
+
+@tool
+def open_library() -> str:
+    """Open the library."""
+    raise LibraryError("Closed on Sundays.")
+'''
+
+
 def test_the_page_on_tools_does_what_it_says(site: Site) -> None:
+    errors, settings = (code for code in code_of("tools.md") if code.startswith("# "))
+    site.append("library/errors.py", errors)
     prepare(site, "tools.md")
+    site.append("mysite/settings.py", settings.replace("DJANGO_MCP = ", "DJANGO_MCP |= "))
+    site.append("library/mcp.py", OWN_ERROR)
     counted, search, wrong, due, rename, listed, lent, not_lent, of_author, photo, pages = site.requests(
         call("count_books", author="Jane Austen"),
         call("search_books", words="a", order="pages"),
@@ -494,12 +509,15 @@ def test_the_page_on_tools_does_what_it_says(site: Site) -> None:
         call("turn_over", photo="iVBORw0KGgo="),
         call("list_pages"),
     )
+    (closed,) = site.requests(call("open_library"))
+    assert closed["result"]["content"][0]["text"] == "Closed on Sundays."
     assert data(counted) == 2
     assert search["result"]["content"][0]["text"] == "2 books: Persuasion, Emma"
     assert "must be at most 50" in wrong["result"]["content"][0]["text"]
     assert "result" in due
     assert rename["error"]["message"] == "Unknown tool: 'rename_book'."
     names = {"count_books", "search_books", "due_date", "lend", "by_author", "turn_over", "list_pages", "get_book"}
+    names.add("open_library")
     assert {tool["name"] for tool in listed["result"]["tools"]} == names
     assert lent["result"]["content"][0]["text"] == "Emma to Ann, for 14 days."
     assert not_lent["result"]["content"][0]["text"].startswith("No book with primary key '9' found.")

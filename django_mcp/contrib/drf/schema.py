@@ -17,18 +17,6 @@ from django.db.models import Model
 from django.db.models.constants import LOOKUP_SEP
 from django.utils.encoding import force_str
 from django.utils.functional import Promise
-from drf_spectacular.drainage import GENERATOR_STATS, get_override, has_override
-from drf_spectacular.extensions import OpenApiFilterExtension, OpenApiSerializerFieldExtension
-from drf_spectacular.openapi import AutoSchema
-from drf_spectacular.plumbing import (
-    ComponentRegistry,
-    build_basic_type,
-    build_serializer_context,
-    force_instance,
-    is_serializer,
-)
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiRequest, OpenApiResponse
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticUserError
 from rest_framework import ISO_8601, serializers
@@ -64,6 +52,23 @@ from django_mcp.primitives.field_schema import (
 )
 from django_mcp.primitives.schema import json_schema
 from django_mcp.primitives.validation_errors import with_article
+
+try:
+    from drf_spectacular.drainage import GENERATOR_STATS, get_override, has_override
+    from drf_spectacular.extensions import OpenApiFilterExtension, OpenApiSerializerFieldExtension
+    from drf_spectacular.openapi import AutoSchema
+    from drf_spectacular.plumbing import (
+        ComponentRegistry,
+        build_basic_type,
+        build_serializer_context,
+        force_instance,
+        is_serializer,
+    )
+    from drf_spectacular.types import OpenApiTypes
+    from drf_spectacular.utils import OpenApiRequest, OpenApiResponse
+except ModuleNotFoundError as error:  # a site with an API need not have it
+    msg = "drf_tools describes APIs with drf-spectacular: pip install 'django-mcp-toolkit[drf]'"
+    raise ImportError(msg) from error
 
 logger = logging.getLogger("django_mcp")
 
