@@ -27,7 +27,7 @@ from django_mcp.core.elicitation import (
 from django_mcp.core.permissions import notify_permissions_changed as notify_permissions_changed
 from django_mcp.core.principal import Principal as Principal
 from django_mcp.core.server import MCPServer as MCPServer, server as server
-from django_mcp.core.signals import call_logged as call_logged
+from django_mcp.core.signals import request_logged as request_logged
 from django_mcp.integrations.forms import form_tool as form_tool
 from django_mcp.integrations.prompts import prompt_template as prompt_template
 from django_mcp.integrations.views import view_tool as view_tool

@@ -165,9 +165,9 @@ class Settings(NamedTuple):
     """Maximum lifetime of an API key."""
     API_KEYS_IN_URL: bool = False
     """Accept API keys as ``?api_key=…``, for clients that support nothing else. Proxies and browsers log URLs."""
-    LOG_CALLS: bool = True
+    LOG_REQUESTS: bool = True
     """Write a ``RequestLog`` row for each list, read and call, unless the endpoint says otherwise."""
-    CALL_LOG_DAYS: int | None = 90
+    REQUEST_LOG_DAYS: int | None = 90
     """Days for which these rows are kept; None for ever."""
     LOG_ARGUMENTS: bool = True
     """Log the arguments of calls, shortened and without secrets."""
@@ -197,7 +197,7 @@ MAY_BE_NONE = {
     "MAX_QUEUED_CALLS",
     "MAX_OUTPUT_CHARS",
     "MAX_BINARY_BYTES",
-    "CALL_LOG_DAYS",
+    "REQUEST_LOG_DAYS",
     "APPROVAL_LOG_DAYS",
 }
 NUMBERS = {"TOOL_TIMEOUT"}

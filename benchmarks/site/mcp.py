@@ -3,7 +3,7 @@
 from benchmarks.catalogue import TOOLS
 from django_mcp import APIKeyAuthentication, MCPServer, tool
 
-full = MCPServer("full", authentication=[APIKeyAuthentication()], scopes=[], log_calls=True)
+full = MCPServer("full", authentication=[APIKeyAuthentication()], scopes=[], log_requests=True)
 
 for function in TOOLS:
     tool(function)

@@ -41,4 +41,4 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True
 
 # The plain endpoint is compared with servers that keep no log; the full one says for itself that it does.
-DJANGO_MCP = {"AUTHENTICATION": ["django_mcp.AllowAny"], "LOG_CALLS": False}
+DJANGO_MCP = {"AUTHENTICATION": ["django_mcp.AllowAny"], "LOG_REQUESTS": False}

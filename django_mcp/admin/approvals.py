@@ -267,7 +267,7 @@ def note_shown(shown: Iterable[Card], user: Any) -> None:
     ApprovalEvent.objects.bulk_create(ApprovalEvent(**each) for each in made if each["approval_id"] not in known)
 
 
-APPROVE_ACTION, APPROVE_MORE, REFUSE = "approve", "approve_more", "refuse"
+APPROVE_ACTION, APPROVE_MORE, DENY_ACTION = "approve", "approve_more", "deny"
 MINUTE, HOUR = 60, 60 * 60
 PERIODS = (
     (15 * MINUTE, gettext_lazy("15 minutes")),
@@ -286,7 +286,7 @@ Said = tuple[int, str]
 class DecisionForm(forms.Form):
     """The form of a card. Templates render it by hand, so that a page can contain many."""
 
-    decision = forms.ChoiceField(choices=[(each, each) for each in (APPROVE_ACTION, APPROVE_MORE, REFUSE)])
+    decision = forms.ChoiceField(choices=[(action, action) for action in (APPROVE_ACTION, APPROVE_MORE, DENY_ACTION)])
     seen = forms.CharField(max_length=64)
     reason = forms.CharField(max_length=LONGEST_REASON, required=False)
     calls = forms.IntegerField(min_value=1, max_value=MAX_CALLS, required=False)
@@ -340,7 +340,7 @@ def decide_seen(row: Approval, user: Any, given: dict[str, Any], *, via: str = "
         row = Approval.objects.select_for_update().get(pk=row.pk)
         if row.state == State.PENDING and given["seen"] != seen(row):
             return messages.ERROR, _("This call has changed since you opened the page. Review it again, then decide.")
-        is_told = given["decision"] == REFUSE or given["unseen"]
+        is_told = given["decision"] == DENY_ACTION or given["unseen"]
         if not is_told and (hidden := decisions.not_shown(row)):
             words = _("Not decided: parts of this call are hidden (%s). Select the check box to approve it anyway.")
             return messages.ERROR, words % ", ".join(map(line, hidden))
@@ -361,7 +361,7 @@ def decide_seen(row: Approval, user: Any, given: dict[str, Any], *, via: str = "
 
 def _do(row: Approval, user: Any, given: dict[str, Any], via: str) -> bool:
     match given["decision"]:
-        case "refuse":
+        case "deny":
             return decisions.deny(row, user, reason=given["reason"], via=via)
         case "approve":
             return decisions.approve(row, user, reason=given["reason"], unseen=given["unseen"], via=via)
@@ -372,7 +372,7 @@ def _do(row: Approval, user: Any, given: dict[str, Any], via: str) -> bool:
 
 def _done(row: Approval, given: dict[str, Any]) -> str:
     match given["decision"]:
-        case "refuse":
+        case "deny":
             return _("You denied the call of %s. Your reason is sent to the requester.") % line(row.tool)
         case "approve":
             return _("You approved the call of %s. It runs once.") % line(row.tool)

@@ -109,7 +109,7 @@ def add_to(server: MCPServer) -> None:
     def decide_approval(
         ctx: Context,
         approval: str,
-        decision: Literal["approve", "refuse"],
+        decision: Literal["approve", "deny"],
         token: Annotated[str, Secret()],
         reason: Annotated[str, Field(max_length=LONGEST_REASON)] = "",
         unseen: bool = False,

@@ -56,7 +56,7 @@ def exported(rows: QuerySet[RequestLog], *, on_loop: bool) -> StreamingHttpRespo
     values = rows.select_related(None).defer(None).order_by("-started_at", "-pk").values_list(*COLUMNS)
     parts = _csv(values.iterator(chunk_size=CHUNK))
     response = _File(parts, on_loop=on_loop, content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = 'attachment; filename="calls.csv"'
+    response["Content-Disposition"] = 'attachment; filename="request-log.csv"'
     response["X-Content-Type-Options"] = "nosniff"
     return response
 

@@ -1,4 +1,4 @@
-"""The observer of calls: counts queries, measures time, writes log entries and sends ``call_logged``."""
+"""The observer of calls: counts queries, measures time, writes log entries and sends ``request_logged``."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ from django_mcp.core.dispatch import watching
 from django_mcp.core.failures import log_rate_limited, log_survived, must_propagate, survive
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
-from django_mcp.core.signals import call_logged
+from django_mcp.core.signals import request_logged
 from django_mcp.models import RequestLog
 from django_mcp.protocol.errors import ProtocolError
 from django_mcp.protocol.jsonrpc import Result
@@ -56,7 +56,7 @@ def count_queries() -> None:
 
 
 def tell(runner: Runner, server: MCPServer, facts: Facts) -> None:
-    """Send ``call_logged``. At the ASGI edge the caller does not wait for its receivers."""
+    """Send ``request_logged``. At the ASGI edge the caller does not wait for its receivers."""
     send = partial(_send, server, facts)
     if runner.is_inline:
         send()
@@ -64,11 +64,11 @@ def tell(runner: Runner, server: MCPServer, facts: Facts) -> None:
         try:
             shared_pool().begin(send)
         except NoThread as error:  # the call has run and is logged
-            log_rate_limited(logging.WARNING, "call_logged is not sent: %s", error)
+            log_rate_limited(logging.WARNING, "request_logged is not sent: %s", error)
 
 
 def _send(server: MCPServer, facts: Facts) -> None:
-    call_logged.send_robust(sender=server, call=RequestLog(**facts))
+    request_logged.send_robust(sender=server, entry=RequestLog(**facts))
 
 
 REFUSALS_A_MINUTE = 60
@@ -85,7 +85,7 @@ class Recorder:
         """Return a context manager that records a list, read or call, or None for other methods such as completions."""
         if wanted.due <= time.monotonic():  # inlined, as every call checks it
             wanted.look()
-        is_logged = context.server.log_calls
+        is_logged = context.server.log_requests
         if not (is_logged or wanted.spans or wanted.metrics):
             return None
         if context.method == "completion/complete" or context.method.startswith("tasks/"):
@@ -130,7 +130,7 @@ class Recorder:
         Raises:
             NotRecordable: the row could not be written.
         """
-        if not server.log_calls or (principal is None and not self._is_within_rate()):
+        if not server.log_requests or (principal is None and not self._is_within_rate()):
             return
         row = entry.of_refusal(server, principal, edge, timezone.now(), message, reason, crash)
         if rows.is_there():
@@ -138,8 +138,8 @@ class Recorder:
                 await written(runner, row, is_task=False)
             except NotRecorded as error:
                 raise NotRecordable(error.cause) from None  # nothing ran
-        if call_logged.receivers:
-            survive(partial(tell, runner, server, row), "the signal call_logged")
+        if request_logged.receivers:
+            survive(partial(tell, runner, server, row), "the signal request_logged")
 
     def _is_within_rate(self) -> bool:
         minute = int(time.monotonic() // 60)
@@ -201,8 +201,8 @@ class _Call:
                 else:
                     facts = row if self.row is None else self._entry(row)
                     await written(context.runner, facts, is_task=context.channel.is_task)
-            if call_logged.receivers:
-                survive(partial(tell, context.runner, context.server, row), "the signal call_logged")
+            if request_logged.receivers:
+                survive(partial(tell, context.runner, context.server, row), "the signal request_logged")
         except ProtocolError:
             raise
         except BaseException as fault:

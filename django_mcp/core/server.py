@@ -175,7 +175,7 @@ class MCPServer:
         search_tools: number of a caller's tools above which only ``search_tools``, the three tools that call what it
             finds, and ``always_listed`` tools are listed; 0 for never, True for always.
         skills: serve the skills of installed apps that name no endpoint; by default only the default endpoint does.
-        log_calls: log each list, read and call.
+        log_requests: log each list, read and call.
 
     Attributes:
         capabilities: the ``ServerCapabilities``, derived from what is registered.
@@ -214,7 +214,7 @@ class MCPServer:
         source: "MCPServer | None" = None,
         search_tools: int | None = None,
         skills: bool | None = None,
-        log_calls: bool | None = None,
+        log_requests: bool | None = None,
     ) -> None:
         if not NAME.fullmatch(name):
             msg = f"MCPServer name {name!r}: use 1 to 64 letters, digits, '_' or '-'."
@@ -256,7 +256,7 @@ class MCPServer:
         self.refresh: Callable[[], object] | None = None
         self.policies = NONE
         self._skills = skills
-        self._log_calls = log_calls
+        self._log_requests = log_requests
         self._search_tools = search_tools
         self.connector = connector
         self.selection = Selection(
@@ -366,9 +366,9 @@ class MCPServer:
         return settings.TOOL_SEARCH_THRESHOLD if self._search_tools is None else self._search_tools
 
     @property
-    def log_calls(self) -> bool:
-        """True if calls are logged, by default ``DJANGO_MCP["LOG_CALLS"]``."""
-        return settings.LOG_CALLS if self._log_calls is None else self._log_calls
+    def log_requests(self) -> bool:
+        """True if calls are logged, by default ``DJANGO_MCP["LOG_REQUESTS"]``."""
+        return settings.LOG_REQUESTS if self._log_requests is None else self._log_requests
 
     @property
     def takes_skills(self) -> bool:

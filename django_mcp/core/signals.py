@@ -27,8 +27,8 @@ server_stopped = Signal()
 """The server process is shutting down and has answered all requests. Arguments: ``sender``, None. Receivers may block,
 and are called with ``send_robust``."""
 
-call_logged = Signal()
-"""A list, read or call was served or denied. Arguments: ``sender``, the ``MCPServer``; ``call``, the saved
+request_logged = Signal()
+"""A list, read or call was served or denied. Arguments: ``sender``, the ``MCPServer``; ``entry``, the saved
 ``RequestLog`` without its primary key. Sent with ``send_robust``; in the ASGI application concurrently with the
 response."""
 

@@ -643,7 +643,7 @@ class Migration(migrations.Migration):
                         db_index=False,
                         null=True,
                         on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="mcp_calls",
+                        related_name="mcp_requests",
                         to=settings.AUTH_USER_MODEL,
                         verbose_name="user",
                     ),

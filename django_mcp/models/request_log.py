@@ -45,7 +45,7 @@ class RequestLog(Stored):
         models.SET_NULL,
         null=True,
         db_index=False,  # covered by the index with started_at
-        related_name="mcp_calls",
+        related_name="mcp_requests",
         verbose_name=_("user"),
     )
     caller = models.CharField(_("caller"), max_length=255, blank=True, help_text=_("Username at that time."))

@@ -49,15 +49,15 @@ def clear(most: int | None = None, note: Note | None = None) -> Mapping[str, int
 
 
 def clear_log(most: int | None = None, note: Note | None = None) -> int:
-    """Delete request log entries older than ``CALL_LOG_DAYS``, and return how many.
+    """Delete request log entries older than ``REQUEST_LOG_DAYS``, and return how many.
 
     Args:
         most: maximum number, oldest first; None for all.
         note: see ``clear``.
     """
-    if settings.CALL_LOG_DAYS is None:
+    if settings.REQUEST_LOG_DAYS is None:
         return 0
-    end = timezone.now() - datetime.timedelta(days=settings.CALL_LOG_DAYS)
+    end = timezone.now() - datetime.timedelta(days=settings.REQUEST_LOG_DAYS)
     return _delete("logged calls", RequestLog.objects.filter(started_at__lt=end), "started_at", most, note)
 
 

@@ -254,7 +254,7 @@ class MCPClient:
         """
         return self._decide(called, decisions.approve(_approval(called), by, reason=reason, unseen=True), by, answers)
 
-    def refuse(self, called: CallResult, by: Any, *, reason: str = "") -> CallResult:
+    def deny(self, called: CallResult, by: Any, *, reason: str = "") -> CallResult:
         """Deny a pending call as a user, and repeat the call. See ``approve``."""
         return self._decide(called, decisions.deny(_approval(called), by, reason=reason), by, None)
 

@@ -137,7 +137,7 @@ def test_the_list_says_who_wants_what_through_which_client(approver: Browser, ro
     assert "to the-landlord" in said
     assert "<title>(1) " in listed
     assert 'value="approve"' in listed
-    assert 'value="refuse"' in listed
+    assert 'value="deny"' in listed
 
 
 @pytest.mark.postgresql
@@ -409,7 +409,7 @@ def test_a_call_is_approved_where_the_table_of_the_admins_history_was_dropped(
 
 
 def test_a_refused_call_has_a_reason(approver: Browser, row: Approval) -> None:
-    assert "You denied the call of pay_bill." in decide(approver, row, "refuse", reason="Too dear.")
+    assert "You denied the call of pay_bill." in decide(approver, row, "deny", reason="Too dear.")
     assert state(row) == "denied"
     assert row.reason == "Too dear."
     assert "Reason: Too dear." in words(page(approver, detail(row)))
@@ -422,7 +422,7 @@ def test_the_list_decides_and_stays_the_same_list(approver: Browser, row: Approv
 
 
 def test_the_script_gets_the_words_alone(approver: Browser, row: Approval) -> None:
-    given = {"seen": seen(approver, row), "decision": "refuse"}
+    given = {"seen": seen(approver, row), "decision": "deny"}
     answer = approver.post(f"{LIST}{row.pk}/decide/", given, headers={"x-mcp-live": "1"})
     assert answer.content.decode().strip().startswith('<p class="success">You denied')
     answer = approver.post(f"{LIST}{row.pk}/decide/", given, headers={"x-mcp-live": "1"})
@@ -601,7 +601,7 @@ def test_the_second_of_two_approvers_is_told_who_was_first(
     before = seen(approver, row)
     dora = User.objects.create_superuser("dora")
     assert getattr(decisions, first)(row, dora, reason="No.")
-    for decision in ("approve", "refuse"):
+    for decision in ("approve", "deny"):
         assert said in send(approver, row, {"decision": decision, "seen": before})
     row.refresh_from_db()
     assert row.decided_by == dora

@@ -105,7 +105,7 @@ def test_a_long_log_comes_in_pieces_and_is_whole(owner: User) -> None:
     """Were it collected first, Django would warn, and warnings are errors here."""
     got = Download(owner, ADDRESS).run()
     assert (got.status, got.headers["content-type"]) == (200, "text/csv; charset=utf-8")
-    assert got.headers["content-disposition"] == 'attachment; filename="calls.csv"'
+    assert got.headers["content-disposition"] == 'attachment; filename="request-log.csv"'
     assert "content-length" not in got.headers
     assert got.is_whole
     assert len(got.pieces) > 10

@@ -112,7 +112,7 @@ def test_an_approved_call_runs_once_and_the_list_is_shown_anew(
 
 
 def test_a_denial_carries_the_reason(host: Callable[..., MCPClient]) -> None:
-    press(host(), shown(host()), "refuse", reason="Too much.").assert_ok()
+    press(host(), shown(host()), "deny", reason="Too much.").assert_ok()
     assert (the_ticket().state, the_ticket().reason) == (Approval.State.DENIED, "Too much.")
 
 
@@ -243,7 +243,7 @@ def test_a_call_that_changed_is_not_decided(host: Callable[..., MCPClient]) -> N
 def test_a_decision_in_the_admin_comes_first(host: Callable[..., MCPClient], people: People) -> None:
     given = shown(host())
     assert approve(the_ticket(), people["dora"])
-    called = press(host(), given, "refuse").assert_ok()
+    called = press(host(), given, "deny").assert_ok()
     assert "Already decided" in called.text
     assert the_ticket().state == Approval.State.APPROVED
     assert not LogEntry.objects.exists()
@@ -261,7 +261,7 @@ def test_hidden_parts_need_the_check_box(host: Callable[..., MCPClient], server:
     assert "hunter2" not in html
     assert "these parts are hidden" in html
     assert 'type="checkbox" name="unseen" required' in html
-    assert 'value="refuse" class="danger" formnovalidate' in html
+    assert 'value="deny" class="danger" formnovalidate' in html
 
     refused(press(host(), form(html)), "parts of this call are hidden")
     press(host(), form(html), unseen=True).assert_ok()

@@ -136,7 +136,7 @@ def test_what_is_not_shown_whole_says_so_and_is_approved_with_a_tick_only(
 
 def test_it_is_refused_without_a_tick(server: MCPServer, people: People, write: Any, browser: Browser) -> None:
     serve(server, people["ann"], "write", {"note": "x" * 30_000})
-    assert decide(browser, the_ticket(), decision="refuse") == Approval.State.DENIED
+    assert decide(browser, the_ticket(), decision="deny") == Approval.State.DENIED
 
 
 def test_what_is_declared_as_a_secret_is_hidden_and_says_so_and_needs_no_tick(

@@ -28,18 +28,18 @@ def kept() -> list[int]:
 
 def test_calls_older_than_the_setting_are_deleted(days: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_store, "CHUNK", 2)
-    with override_settings(DJANGO_MCP={"CALL_LOG_DAYS": 30}):
+    with override_settings(DJANGO_MCP={"REQUEST_LOG_DAYS": 30}):
         assert clear()["logged calls"] == 3
     assert kept() == [1, 29]
 
 
 def test_none_means_for_ever(days: list[int]) -> None:
-    with override_settings(DJANGO_MCP={"CALL_LOG_DAYS": None}):
+    with override_settings(DJANGO_MCP={"REQUEST_LOG_DAYS": None}):
         clear()
     assert kept() == days
 
 
 def test_the_oldest_go_first_where_not_all_may(days: list[int]) -> None:
-    with override_settings(DJANGO_MCP={"CALL_LOG_DAYS": 30}):
+    with override_settings(DJANGO_MCP={"REQUEST_LOG_DAYS": 30}):
         assert clear_log(2) == 2
     assert kept() == [1, 29, 31]

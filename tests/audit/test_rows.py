@@ -171,6 +171,6 @@ def test_what_a_tool_of_tool_search_names_is_what_was_called(
 
 
 def test_an_endpoint_may_have_no_log(call_log: Log, make_server: Any, client: Client) -> None:
-    quiet = make_server("quiet", log_calls=False)
+    quiet = make_server("quiet", log_requests=False)
     Client(quiet, client.version, client.edge).request("tools/list")
     assert call_log() == []

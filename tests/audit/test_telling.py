@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from django_mcp import MCPServer, call_logged
+from django_mcp import MCPServer, request_logged
 from django_mcp.audit import otel
 from django_mcp.audit.recorder import Recorder
 from django_mcp.models import RequestLog
@@ -28,12 +28,12 @@ TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 def heard() -> Iterator[list[RequestLog]]:
     heard: list[RequestLog] = []
 
-    def hear(sender: MCPServer, call: RequestLog, **_: Any) -> None:
-        heard.append(call)
+    def hear(sender: MCPServer, entry: RequestLog, **_: Any) -> None:
+        heard.append(entry)
 
-    call_logged.connect(hear)
+    request_logged.connect(hear)
     yield heard
-    call_logged.disconnect(hear)
+    request_logged.disconnect(hear)
 
 
 def test_a_signal_tells_what_the_row_has(
@@ -54,12 +54,12 @@ def test_a_receiver_that_fails_fails_alone(
         done.set()
         raise RuntimeError("the receiver is broken")
 
-    call_logged.connect(break_down)
+    request_logged.connect(break_down)
     try:
         assert client.call("add", a=1).text == "2"
         assert done.wait(10)
     finally:
-        call_logged.disconnect(break_down)
+        request_logged.disconnect(break_down)
     eventually(lambda: heard or None, "others do not hear of it")
 
 
@@ -162,7 +162,7 @@ def test_a_span_has_no_secret_either(
 def test_a_site_without_a_log_has_spans(
     call_log: Log, make_server: Any, site: MCPServer, client: Client, spans: InMemorySpanExporter
 ) -> None:
-    Client(make_server("quiet", log_calls=False), client.version, client.edge).request("tools/list")
+    Client(make_server("quiet", log_requests=False), client.version, client.edge).request("tools/list")
     assert [each.name for each in spans.get_finished_spans()] == ["tools/list"]
     assert call_log() == []
 
@@ -182,7 +182,7 @@ def test_where_nobody_takes_spans_or_metrics_and_there_is_no_log_calls_are_not_w
     call_log: Log, site: MCPServer, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     otel.wanted.forget()
-    monkeypatch.setattr(site, "_log_calls", False)
+    monkeypatch.setattr(site, "_log_requests", False)
     monkeypatch.setattr(Recorder, "_watched", None)
     assert client.call("add", a=1).text == "2"
 
@@ -194,7 +194,7 @@ def test_a_call_is_measured_where_there_is_no_log(
     measured: Callable[[], list[Any]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(site, "_log_calls", False)
+    monkeypatch.setattr(site, "_log_requests", False)
     client.call("add", a=1)
     assert call_log() == []
     assert [point.attributes["gen_ai.tool.name"] for point in measured()] == ["add"]

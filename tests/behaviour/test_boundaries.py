@@ -29,8 +29,8 @@ from django_mcp import (
     Principal,
     RequestHead,
     ToolError,
-    call_logged,
     prompt,
+    request_logged,
     resource,
     tool,
 )
@@ -602,12 +602,12 @@ def test_what_a_receiver_raises_changes_no_answer(server: MCPServer, client: Cli
         raise TABLE[kind].make()
 
     add_tools(server)
-    call_logged.connect(receive)
+    request_logged.connect(receive)
     try:
         assert client.call("work").text == "done"
         assert client.call("work").text == "done"
     finally:
-        call_logged.disconnect(receive)
+        request_logged.disconnect(receive)
     assert [row.outcome for row in owner.rows()] == ["ok", "ok"]
     eventually(lambda: owner.caplog.records)
 
@@ -615,17 +615,17 @@ def test_what_a_receiver_raises_changes_no_answer(server: MCPServer, client: Cli
 def test_receivers_hear_what_was_raised_and_where(server: MCPServer, client: Client, owner: Owner) -> None:
     heard: list[RequestLog] = []
 
-    def receive(call: RequestLog, **_: Any) -> None:
-        heard.append(call)
+    def receive(entry: RequestLog, **_: Any) -> None:
+        heard.append(entry)
 
     raised = add_tools(server)
     raised.append(KeyError("nope"))
-    call_logged.connect(receive)
+    request_logged.connect(receive)
     try:
         client.call("fail")
         (call,) = eventually(lambda: heard)
     finally:
-        call_logged.disconnect(receive)
+        request_logged.disconnect(receive)
     assert (call.outcome, call.exception_type) == ("crashed", "KeyError")
     assert call.exception_place.startswith("tests/behaviour/test_boundaries.py:")
 

@@ -239,7 +239,7 @@ def test_a_call_is_approved_and_then_made(site: MCPServer, people: dict[str, Any
 def test_a_call_is_refused_with_a_reason(site: MCPServer, people: dict[str, Any]) -> None:
     client = MCPClient(people["ann"], server=site)
     waiting = client.call("pay", amount=5)
-    client.refuse(waiting, by=people["cleo"], reason="too much").assert_error_mentions("too much")
+    client.deny(waiting, by=people["cleo"], reason="too much").assert_error_mentions("too much")
     assert "it was already decided" in failing(lambda: client.approve(waiting, by=people["cleo"]))
 
 

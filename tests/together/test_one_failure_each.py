@@ -277,7 +277,7 @@ UNWITHDRAWN = {"write", "limited", "alimited", "progress_modern", "ask", "work",
 def site(make_server: Any, call_log: Any, policies: None, rows: Any, settings: Any) -> Iterator[Site]:
     """With the log, two callers who have keys, and limits of rates."""
     given = {"POLL_INTERVAL": 0.02, "RATE_LIMIT": "100000/m", "APPROVAL_WAIT_TIMEOUT": 20.0, "KEEP_ALIVE_INTERVAL": 1.0}
-    server = make_server("swept", authentication=[APIKeyAuthentication()], scopes=[], log_calls=True)
+    server = make_server("swept", authentication=[APIKeyAuthentication()], scopes=[], log_requests=True)
     users = [User.objects.create_superuser(name) for name in ("ann-of-faults", "ben-of-faults")]
     with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, **given}), Room(server, "asgi") as room:
         yield Site(server, room, rows, users)

@@ -172,7 +172,7 @@ def test_what_was_called_is_told_in_chinese_with_its_units(browser: Client, desk
 def test_what_somebody_does_in_the_admin_is_told_in_chinese(browser: Client, approval: Approval) -> None:
     page = browser.get(f"{ADMIN}approval/").content.decode()
     seen = page.partition('name="seen" value="')[2].partition('"')[0]
-    decided = {"seen": seen, "back": "list", "decision": "refuse"}
+    decided = {"seen": seen, "back": "list", "decision": "deny"}
     found = texts_of(browser.post(f"{ADMIN}approval/{approval.pk}/decide/", decided, follow=True))
     assert "您已拒绝 pay 的调用。请求者会看到您的理由。" in found
 

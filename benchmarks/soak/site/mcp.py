@@ -14,7 +14,7 @@ from django_mcp.models import Approval
 STEP = 0.05
 """Seconds between two looks at whether a call was given up."""
 
-soak = MCPServer("soak", authentication=[APIKeyAuthentication()], scopes=[], log_calls=True)
+soak = MCPServer("soak", authentication=[APIKeyAuthentication()], scopes=[], log_requests=True)
 
 
 class Reply(BaseModel):

@@ -19,4 +19,4 @@ ASGI_APPLICATION = "tests.faults.site.asgi.application"
 DJANGO_MCP = {"AUTHENTICATION": ["tests.faults.site.callers.ByHeader"], "NAME": "faults"}
 if seconds := os.environ.get("FAULTS_KEEP_ALIVE"):
     DJANGO_MCP["KEEP_ALIVE_INTERVAL"] = float(seconds)
-DJANGO_MCP["LOG_CALLS"] = os.environ.get("FAULTS_LOG") != "off"
+DJANGO_MCP["LOG_REQUESTS"] = os.environ.get("FAULTS_LOG") != "off"
