@@ -44,7 +44,9 @@ def make_certificate(folder: Path) -> Certificate:
 def uvicorn(port: int, certificate: Certificate | None) -> Sequence[str]:
     """One thread for views, as ASGI has it."""
     tls = ["--ssl-keyfile", str(certificate.chain), "--ssl-certfile", str(certificate.chain)] if certificate else []
-    return ["uvicorn", "--host", HOST, "--port", str(port), *tls, "demo_project.asgi:application"]
+    # A client whose person takes five seconds to agree would send its next request as uvicorn closes the connection.
+    lasting = ["--timeout-keep-alive", "60"]
+    return ["uvicorn", "--host", HOST, "--port", str(port), *lasting, *tls, "demo_project.asgi:application"]
 
 
 def gunicorn(port: int, certificate: Certificate | None) -> Sequence[str]:

@@ -26,7 +26,8 @@ def daphne(port: int) -> Sequence[str]:
 
 def uvicorn(application: str = "asgi", workers: int = 1) -> Command:
     named = f"tests.conformance.{application}:application"
-    return lambda port: ["uvicorn", "--host", HOST, "--port", str(port), "--workers", str(workers), named]
+    options = ["--workers", str(workers), "--timeout-keep-alive", "60"]
+    return lambda port: ["uvicorn", "--host", HOST, "--port", str(port), *options, named]
 
 
 def gunicorn(port: int) -> Sequence[str]:
