@@ -64,6 +64,7 @@ class RowRules(Feature):
     def prepare(self, site: Site) -> None:
         site.narrow.append(lambda user: Q(owner=user.pk))
         site.visible.discard("ben")
+        site.resource_options["actions"] = ["update"]
 
     def offer(self, site: Site, server: MCPServer) -> Deed:
         return Deed("update_book", "pk", has_options=False)
@@ -262,6 +263,7 @@ class Redirects(Feature):
 
 class NovelResource(ModelResource):
     fields = writable_fields = search_fields = ["title"]
+    tools = ["search"]
     actions = ["update"]
     view_permission = change_permission = None
 
@@ -280,7 +282,6 @@ class Proxies(Feature):
         site.attempt(deed).succeed()
         novels = {*re.findall(r"'pk': (\d+)", site.read("search_novels"))}
         assert novels == {str(site.books[name].pk) for name in site.visible}
-        assert novels == {*re.findall(r"'pk': (\d+)", site.read("search_books"))}
 
 
 class Languages(Feature):

@@ -199,7 +199,7 @@ class Site:
 
         class BookResource(ModelResource):
             fields = writable_fields = search_fields = ["title"]
-            actions = ["update"]
+            tools = ()
             title_field = "title"
             view_permission = change_permission = None
 
