@@ -11,14 +11,14 @@ from django.db.models import Q
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy
 
-from django_mcp import MCPServer, ModelResource, Principal, form_tool, view_tool
+from django_mcp import Context, MCPServer, ModelResource, Principal, form_tool, tool, view_tool
 from django_mcp.approvals.decisions import approve, deny
 from django_mcp.approvals.tool_policies import decide
 from django_mcp.core.execution import slots_of
 from django_mcp.core.throttling import count
 from django_mcp.models import Approval
 from django_mcp.protocol.errors import TooManyRequests
-from django_mcp.protocol.meta import APP_HTML, APPS, APPS_SETTINGS
+from django_mcp.protocol.meta import APP_HTML, APPS, APPS_SETTINGS, IDEMPOTENCY_KEY
 from tests.admin.test_tools import TOOLS, send, shown_by, words
 from tests.behaviour.users import ByName
 from tests.model_resources.library.models import Book, Novel
@@ -116,8 +116,8 @@ class Policies(Feature):
         refused = site.attempt(deed, x_client="robot").finish()
         assert not refused.done
         assert "nknown tool" in refused.text
-        assert deed.tool not in site.names(x_client="robot")
-        assert deed.tool in site.names()
+        assert not site.knows(deed, x_client="robot")
+        assert site.knows(deed)
         site.attempt(deed).succeed()
 
 
@@ -295,7 +295,7 @@ class Languages(Feature):
             site.seen.clear()
             site.attempt(deed, accept_language=language).succeed()
             assert {spoken for spoken, _ in site.seen} == {language}
-            if deed.has_options:
+            if deed.has_options and not site.relays:
                 assert site.listed(deed, accept_language=language)["title"] == title
 
 
@@ -328,13 +328,15 @@ class SecondEndpoint(Feature):
     """Another endpoint has the same tools, with policies of its own."""
 
     def start(self, site: Site, server: MCPServer) -> None:
-        site.processes[-1]["other"] = site.make_server("other", authentication=[ByName()], scopes=[], source=server)
+        site.processes[-1]["other"] = site.make_server(
+            "other", authentication=[ByName()], scopes=[], source=server, search_tools=site.relays
+        )
 
     def holds(self, site: Site, deed: Deed) -> None:
         site.attempt(deed, server="other").succeed()
         with site.policy(deed, "block"):
             assert not site.attempt(deed).finish().done
-            assert deed.tool not in site.names()
+            assert not site.knows(deed)
             site.attempt(deed, server="other").succeed()
         waiting = site.attempt(deed).send()
         if waiting.task is not None:
@@ -369,3 +371,72 @@ class SecondProcess(Feature):
     def holds(self, site: Site, deed: Deed) -> None:
         for _ in range(3):
             site.attempt(deed).succeed()
+
+
+class AsyncTools(Feature):
+    """A tool is a coroutine function."""
+
+    def offer(self, site: Site, server: MCPServer) -> Deed:
+        async def rename(book: Any, title: str) -> str:
+            site.note()
+            book.title = title
+            await book.asave()
+            return f"It is called {title} now."
+
+        rename.__annotations__["book"] = site.model
+        tool(server=server, **site.options)(rename)
+        return Deed("rename")
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        site.attempt(deed).succeed()
+
+
+class Questions(Feature):
+    """A tool asks its caller before it does anything."""
+
+    def offer(self, site: Site, server: MCPServer) -> Deed:
+        def ask_first(book: Any, title: str, ctx: Context) -> str:
+            site.note()
+            if not ctx.confirm(f"Call it {title}?", key="sure"):
+                return "It keeps its title."
+            book.title = title
+            book.save()
+            return f"It is called {title} now."
+
+        ask_first.__annotations__["book"] = site.model
+        tool(server=server, **site.options)(ask_first)
+        return Deed("ask_first")
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        site.attempt(deed).succeed()
+        if deed.tool == "ask_first":
+            declined = site.attempt(deed)
+            declined.accepts = False
+            assert not declined.finish().done
+            site.attempt(deed).succeed()
+
+
+class IdempotencyKeys(Feature):
+    """A call that is sent again with its key has its result again, and does nothing."""
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        attempt = site.attempt(deed)
+        attempt.meta = {IDEMPOTENCY_KEY: attempt.title}
+        attempt.succeed()
+        text = attempt.text
+        site.attempt(deed).succeed()
+        again = attempt.finish()
+        assert again.text == text
+        assert not (deed.title and again.done)
+
+
+class ToolSearch(Feature):
+    """Callers search the tools, and call what they found through another one."""
+
+    def prepare(self, site: Site) -> None:
+        site.relays = True
+        site.server_options["search_tools"] = True
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        assert site.knows(deed)
+        site.attempt(deed).succeed()

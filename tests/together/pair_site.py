@@ -20,6 +20,7 @@ from django_mcp.approvals.decisions import approve
 from django_mcp.approvals.tool_policies import decide
 from django_mcp.core import server as registry
 from django_mcp.core.policies import policy_cache
+from django_mcp.core.tool_search import relay_for
 from django_mcp.model_resources.receivers import _start as start
 from django_mcp.models import Approval, ToolPolicy
 from django_mcp.protocol.meta import APPROVAL
@@ -63,18 +64,30 @@ class Attempt:
         self.site, self.deed, self.by, self.server, self.headers = site, deed, by, server, headers
         self.book = site.books[of]
         self.capabilities: Mapping[str, Any] | None = None
+        self.meta: dict[str, Any] = {}
+        self.accepts = True
         self.title = f"Title {next(_titles)}"
         self.text = ""
         self.result: dict[str, Any] = {}
 
     def send(self) -> "Attempt":
-        """Send it, once."""
+        """Send it, and answer what it asks."""
         arguments = {self.deed.book: self.deed.of_book(self.book)}
         if self.deed.title:
             arguments[self.deed.title] = self.title
         params = {"name": self.deed.tool, "arguments": arguments}
+        if self.site.relays and (found := self.site.server.tools.get(self.deed.tool)) is not None:
+            params = {"name": relay_for(found).name, "arguments": params}
         self._take(self.site.request("tools/call", params, self))
+        for _ in range(2):
+            if self.result.get("resultType") == "input_required":
+                given = {"inputResponses": self._answers(), "requestState": self.result.get("requestState")}
+                self._take(self.site.request("tools/call", {**params, **given}, self))
         return self
+
+    def _answers(self) -> dict[str, Any]:
+        answer = {"action": "accept", "content": {"confirm": True}} if self.accepts else {"action": "decline"}
+        return dict.fromkeys(self.result["inputRequests"], answer)
 
     def _take(self, answer: dict[str, Any]) -> None:
         self.result = answer.get("result", answer)
@@ -119,6 +132,11 @@ class Attempt:
     def _outcome(self) -> dict[str, Any] | None:
         self.site.approve_all()
         found = self.task_now()
+        if found["status"] == "input_required":
+            answers = {"taskId": self.task, "inputResponses": {}}
+            self.result = {**self.result, "inputRequests": found["inputRequests"]}
+            answers["inputResponses"] = self._answers()
+            self.site.request("tasks/update", answers, self)
         return {"result": found.get("result") or found} if found["status"] in OVER else None
 
 
@@ -138,6 +156,7 @@ class Site:
         visible: names of the books that Ann sees.
         processes: the endpoints of each process, by name.
         count: of processes.
+        relays: whether tools are called through those of tool search.
         seen: language and tenant in which calls looked at rows.
     """
 
@@ -149,12 +168,13 @@ class Site:
     options: dict[str, Any] = field(default_factory=dict)
     server_options: dict[str, Any] = field(default_factory=dict)
     resource_options: dict[str, Any] = field(default_factory=dict)
-    capabilities: dict[str, Any] = field(default_factory=dict)
+    capabilities: dict[str, Any] = field(default_factory=lambda: {"elicitation": {"form": {}}})
     model: type[Book] = Book
     visible: set[str] = field(default_factory=lambda: {"ann", "ben", "far"})
     processes: list[dict[str, MCPServer]] = field(default_factory=list)
     seen: "list[tuple[str | None, str]]" = field(default_factory=list)
     count: int = 1
+    relays: bool = False
     resources: list[tuple[Any, type[ModelResource]]] = field(default_factory=list)
 
     def build(self) -> list[Deed]:
@@ -247,7 +267,7 @@ class Site:
         self.processes.append(process)
         self.enter(process)
         given = self.capabilities if attempt.capabilities is None else attempt.capabilities
-        meta = {META + "clientCapabilities": dict(given)}
+        meta = {META + "clientCapabilities": dict(given), **(attempt.meta if method == "tools/call" else {})}
         own = {"x-user": self.people[attempt.by].username, "x-tenant": "a", "accept-language": "en"}
         headers = {**own, **{name.replace("_", "-"): value for name, value in attempt.headers.items()}}
         current[:] = [self]
@@ -267,9 +287,13 @@ class Site:
         attempt = self.attempt(Deed(tool), by)
         return str(self.request("tools/call", {"name": tool, "arguments": arguments}, attempt)["result"])
 
-    def names(self, by: str = "ann", server: str = "test", **headers: str) -> list[str]:
-        """The tools that a caller knows."""
-        return [entry["name"] for entry in self._list(by, server, **headers)]
+    def knows(self, deed: Deed, by: str = "ann", server: str = "test", **headers: str) -> bool:
+        """Whether a caller finds a tool, in the list or by searching."""
+        if self.relays:
+            attempt = self.attempt(deed, by, server=server, **headers)
+            given = {"name": "search_tools", "arguments": {"query": deed.tool}}
+            return f"'name': '{deed.tool}'" in str(self.request("tools/call", given, attempt))
+        return deed.tool in [entry["name"] for entry in self._list(by, server, **headers)]
 
     def listed(self, deed: Deed, **headers: str) -> dict[str, Any]:
         """The entry of a tool in the list."""
