@@ -14,17 +14,18 @@ from django.utils.translation import gettext_lazy
 from django_mcp import Context, MCPServer, ModelResource, Principal, form_tool, tool, view_tool
 from django_mcp.approvals.decisions import approve, deny
 from django_mcp.approvals.tool_policies import decide
+from django_mcp.audit.recorder import Recorder
+from django_mcp.core.dispatch import watching
 from django_mcp.core.execution import slots_of
 from django_mcp.core.throttling import count
-from django_mcp.models import Approval
+from django_mcp.models import Approval, RequestLog
 from django_mcp.protocol.errors import TooManyRequests
 from django_mcp.protocol.meta import APP_HTML, APPS, APPS_SETTINGS, IDEMPOTENCY_KEY
 from tests.admin.test_tools import TOOLS, send, shown_by, words
-from tests.behaviour.users import ByName
 from tests.model_resources.library.models import Book, Novel
 from tests.settings import TEMPLATES
 from tests.tasks.clients import knows_tasks
-from tests.together.pair_site import Deed, Site, current, tenant
+from tests.together.pair_site import ByHeaders, Deed, Site, current, tenant
 from tests.together.test_policies_and_administrators import stored, undo_of, yes
 
 LIMIT = 30
@@ -329,7 +330,7 @@ class SecondEndpoint(Feature):
 
     def start(self, site: Site, server: MCPServer) -> None:
         site.processes[-1]["other"] = site.make_server(
-            "other", authentication=[ByName()], scopes=[], source=server, search_tools=site.relays
+            "other", authentication=[ByHeaders()], scopes=[], source=server, search_tools=site.relays
         )
 
     def holds(self, site: Site, deed: Deed) -> None:
@@ -439,4 +440,40 @@ class ToolSearch(Feature):
 
     def holds(self, site: Site, deed: Deed) -> None:
         assert site.knows(deed)
+        site.attempt(deed).succeed()
+
+
+class Log(Feature):
+    """Each call is in the request log, once, as what became of it."""
+
+    def prepare(self, site: Site) -> None:
+        watching.observer = Recorder()
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        RequestLog.objects.all().delete()
+        attempt = site.attempt(deed)
+        attempt.succeed()
+        rows = list(RequestLog.objects.filter(method="tools/call"))
+        assert {row.outcome for row in rows} <= {"ok", "waiting", "task", "asked"}
+        (row,) = (row for row in rows if row.outcome == "ok")
+        assert (row.name, row.user, row.address) == (deed.tool, site.people["ann"], "127.0.0.1")
+        assert not deed.title or attempt.title in str(row.arguments)
+        site.attempt(Deed("no_such_tool")).send()
+        assert RequestLog.objects.filter(outcome__in=["rejected", "error"], error__contains="no_such_tool").count() == 1
+
+
+class Scopes(Feature):
+    """A tool requires a scope that some tokens lack."""
+
+    needs_options = True
+
+    def prepare(self, site: Site) -> None:
+        site.options["scopes"] = ["travel:write"]
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        refused = site.attempt(deed, x_scopes="travel:read").finish()
+        assert not refused.done
+        assert "nknown tool" in refused.text
+        assert not site.knows(deed, x_scopes="travel:read")
+        site.attempt(deed, x_scopes="travel:write").succeed()
         site.attempt(deed).succeed()

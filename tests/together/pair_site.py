@@ -1,5 +1,6 @@
 """The site on which two features of ``features.py`` meet: books of owners and tenants, and callers who rename them."""
 
+import dataclasses
 import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +16,7 @@ from django.db.models import Q, QuerySet
 from django.test import Client as Browser
 from django.utils import translation
 
-from django_mcp import MCPServer, ModelResource, register, tool
+from django_mcp import MCPServer, ModelResource, Principal, RequestHead, register, tool
 from django_mcp.approvals.decisions import approve
 from django_mcp.approvals.tool_policies import decide
 from django_mcp.core import server as registry
@@ -37,6 +38,15 @@ _titles = itertools.count(1)
 tenant: ContextVar[str] = ContextVar("tenant", default="none")
 current: "list[Site]" = []
 """The site whose endpoints are called, for its views."""
+
+
+class ByHeaders(ByName):
+    """The user, the client and the scopes of headers."""
+
+    def authenticate(self, head: RequestHead, server: object) -> Principal:
+        found = super().authenticate(head, server)
+        scopes = head.headers.get("x-scopes")
+        return found if scopes is None else dataclasses.replace(found, scopes=frozenset(scopes.split()))
 
 
 @dataclass(frozen=True)
@@ -199,7 +209,7 @@ class Site:
         """Make the endpoints of a process. Return the deeds, which are the same in each."""
         for name in ("test", "other"):
             registry._servers.pop(name, None)
-        server = self.make_server(authentication=[ByName()], scopes=[], **self.server_options)
+        server = self.make_server(authentication=[ByHeaders()], scopes=[], **self.server_options)
         registry.is_started = False  # as while each mcp.py is imported
         for model, resource in [(Book, self.book_resource()), *self.resources]:
             register(model, resource, server=server)
