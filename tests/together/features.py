@@ -93,6 +93,8 @@ class Limits(Feature):
         attempt = site.attempt(deed).send()
         site.approve_all()
         assert not (slots and attempt.send().done)
+        for server in site.processes[0] if slots else ():
+            assert not site.attempt(deed, server=server).send().done
         for slot in slots:
             slot.give_back()
         attempt.succeed()
@@ -119,6 +121,13 @@ class Policies(Feature):
         assert "nknown tool" in refused.text
         assert not site.knows(deed, x_client="robot")
         assert site.knows(deed)
+        waiting = site.attempt(deed, x_client="other").send()
+        if site.pending:
+            with site.policy(deed, "block", client_id="other"):
+                site.approve_all()
+                site.settle()
+                assert "nknown tool" in site.attempt(deed, x_client="other").send().text
+            assert not waiting.done
         site.attempt(deed).succeed()
 
 
@@ -175,24 +184,32 @@ class Tasks(Feature):
         assert "error" in site.request("tasks/get", {"taskId": task}, foreign)
 
 
+TEMPLATE = "{% load i18n %}{% get_current_language as spoken %}<h1>{{ result }}</h1><i>{{ spoken }}</i>"
+
+
 class Apps(Feature):
-    """Clients with MCP Apps get a view of the result."""
+    """Clients with MCP Apps get a view of the result, in their language."""
 
     needs_options = True
 
     def prepare(self, site: Site) -> None:
-        loaders = [("django.template.loaders.locmem.Loader", {"pairs.html": "<h1>{{ result }}</h1>"})]
+        loaders = [("django.template.loaders.locmem.Loader", {"pairs.html": TEMPLATE})]
         loaders.append("django.template.loaders.app_directories.Loader")
         engine = {**TEMPLATES[0], "APP_DIRS": False}
         site.settings.TEMPLATES = [{**engine, "OPTIONS": {**engine["OPTIONS"], "loaders": loaders}}]
         site.options["app"] = "pairs.html"
 
     def holds(self, site: Site, deed: Deed) -> None:
-        attempt = site.attempt(deed)
+        attempt = site.attempt(deed, accept_language="de")
         extensions = {**site.capabilities.get("extensions", {}), APPS: APPS_SETTINGS}
         attempt.capabilities = {**site.capabilities, "extensions": extensions}
         attempt.succeed()
-        assert attempt.title in attempt.result["_meta"][APP_HTML]
+        html = attempt.result["_meta"][APP_HTML]
+        assert attempt.title in html
+        assert "<i>de</i>" in html
+        for attempt.server in site.processes[0]:
+            page = site.request("resources/read", {"uri": "ui://pairs.html"}, attempt)["result"]["contents"][0]
+            assert "<!doctype html>" in page["text"].lower()
         plain = site.attempt(deed).finish()
         assert plain.done
         assert APP_HTML not in plain.result.get("_meta", {})

@@ -23,7 +23,7 @@ from django_mcp.core import server as registry
 from django_mcp.core.policies import policy_cache
 from django_mcp.core.tool_search import relay_for
 from django_mcp.model_resources.receivers import _start as start
-from django_mcp.models import Approval, ToolPolicy
+from django_mcp.models import Approval, Task, ToolPolicy
 from django_mcp.protocol.meta import APPROVAL
 from tests.behaviour.users import ByName
 from tests.clients import META, MODERN, Client
@@ -320,9 +320,18 @@ class Site:
     def server(self) -> MCPServer:
         return self.processes[0]["test"]
 
+    @property
+    def pending(self) -> list[Approval]:
+        """What waits for approval."""
+        return list(Approval.objects.filter(state="pending"))
+
+    def settle(self) -> None:
+        """Wait for tasks that nothing keeps from running."""
+        eventually(lambda: not Task.objects.filter(status="working").exists(), "a task does not end")
+
     def approve_all(self) -> int:
         """Approve what waits. Return how many did."""
-        pending = list(Approval.objects.filter(state="pending"))
+        pending = self.pending
         for approval in pending:
             assert approve(approval, self.people["cleo"], unseen=True)
         return len(pending)
