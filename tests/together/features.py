@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from django import forms
 from django.core.cache import cache
 from django.db.models import Q
+from django.db.models.signals import post_save
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy
 
@@ -39,7 +40,7 @@ class Feature:
     needs_options: ClassVar[bool] = False
     """Whether it is an option of a tool, so that tools that the package makes cannot have it."""
     is_slow: ClassVar[bool] = False
-    """Whether its pairs are left to ``make test-all``: they visit pages of the admin."""
+    """Whether its pairs are left to ``make test-all``: they visit pages of the admin, or are much like others."""
 
     def __init_subclass__(cls) -> None:
         FEATURES[cls.__name__] = cls
@@ -490,6 +491,7 @@ class Log(Feature):
 class Scopes(Feature):
     """A tool requires a scope that some tokens lack."""
 
+    is_slow = True
     needs_options = True
 
     def prepare(self, site: Site) -> None:
@@ -502,3 +504,59 @@ class Scopes(Feature):
         assert not site.knows(deed, x_scopes="travel:read")
         site.attempt(deed, x_scopes="travel:write").succeed()
         site.attempt(deed).succeed()
+
+
+class Visibility(Feature):
+    """A function of the site hides a tool from some callers."""
+
+    is_slow = True
+    needs_options = True
+
+    def prepare(self, site: Site) -> None:
+        def is_visible(ctx: Context) -> bool:
+            site.note()
+            return ctx.principal.client_id != "blind"
+
+        site.options["visible"] = is_visible
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        refused = site.attempt(deed, x_client="blind").finish()
+        assert not refused.done
+        assert "nknown tool" in refused.text
+        assert not site.knows(deed, x_client="blind")
+        site.attempt(deed).succeed()
+
+
+class ReadOnlyCredentials(Feature):
+    """Some credentials open only what changes nothing."""
+
+    is_slow = True
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        attempt = site.attempt(deed, x_read_only="1").finish()
+        assert attempt.done == (not deed.title), attempt.text
+        assert site.knows(deed, x_read_only="1") == (not deed.title)
+        site.attempt(deed).succeed()
+
+
+class Crashes(Feature):
+    """The site's code fails after it has written something, which is rolled back with the tool's transaction."""
+
+    def prepare(self, site: Site) -> None:
+        post_save.connect(fail, dispatch_uid="pairs")
+        site.undo.append(lambda: post_save.disconnect(fail, dispatch_uid="pairs"))
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        if deed.title:
+            failing = site.attempt(deed)
+            failing.title = failing.title.replace("Title", "Fail")
+            failing.finish()
+            called = site.server.tools[deed.tool]
+            assert failing.done == (called.function.is_async or not called.atomic), "only a transaction is rolled back"
+            assert "Internal server error" in failing.text
+        site.attempt(deed).succeed()
+
+
+def fail(instance: Any, **_: Any) -> None:
+    if isinstance(instance, Book) and instance.title.startswith("Fail"):
+        raise LookupError

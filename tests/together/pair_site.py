@@ -41,12 +41,13 @@ current: "list[Site]" = []
 
 
 class ByHeaders(ByName):
-    """The user, the client and the scopes of headers."""
+    """The user, the client, the scopes and whether nothing may change, of headers."""
 
     def authenticate(self, head: RequestHead, server: object) -> Principal:
         found = super().authenticate(head, server)
         scopes = head.headers.get("x-scopes")
-        return found if scopes is None else dataclasses.replace(found, scopes=frozenset(scopes.split()))
+        given: dict[str, Any] = {} if scopes is None else {"scopes": frozenset(scopes.split())}
+        return dataclasses.replace(found, read_only="x-read-only" in head.headers, **given)
 
 
 @dataclass(frozen=True)
@@ -167,6 +168,7 @@ class Site:
         processes: the endpoints of each process, by name.
         count: of processes.
         relays: whether tools are called through those of tool search.
+        undo: what to call at the end.
         seen: language and tenant in which calls looked at rows.
     """
 
@@ -185,6 +187,7 @@ class Site:
     seen: "list[tuple[str | None, str]]" = field(default_factory=list)
     count: int = 1
     relays: bool = False
+    undo: list[Callable[[], object]] = field(default_factory=list)
     resources: list[tuple[Any, type[ModelResource]]] = field(default_factory=list)
 
     def build(self) -> list[Deed]:
@@ -352,6 +355,8 @@ class Site:
 
     def clean(self) -> None:
         """Delete what the site made."""
+        for undo in self.undo:
+            undo()
         cache.clear()
         Book.objects.all()._raw_delete(DEFAULT_DB_ALIAS)
         Author.objects.all()._raw_delete(DEFAULT_DB_ALIAS)
