@@ -8,23 +8,25 @@ from typing import Any, ClassVar
 from django import forms
 from django.core.cache import cache
 from django.db.models import Q
+from django.db.models.signals import post_save
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy
 
-from django_mcp import MCPServer, ModelResource, Principal, form_tool, view_tool
+from django_mcp import Context, MCPServer, ModelResource, Principal, form_tool, tool, view_tool
 from django_mcp.approvals.decisions import approve, deny
 from django_mcp.approvals.tool_policies import decide
+from django_mcp.audit.recorder import Recorder
+from django_mcp.core.dispatch import watching
 from django_mcp.core.execution import slots_of
 from django_mcp.core.throttling import count
-from django_mcp.models import Approval
+from django_mcp.models import Approval, RequestLog
 from django_mcp.protocol.errors import TooManyRequests
-from django_mcp.protocol.meta import APP_HTML, APPS, APPS_SETTINGS
+from django_mcp.protocol.meta import APP_HTML, APPS, APPS_SETTINGS, IDEMPOTENCY_KEY
 from tests.admin.test_tools import TOOLS, send, shown_by, words
-from tests.behaviour.users import ByName
 from tests.model_resources.library.models import Book, Novel
 from tests.settings import TEMPLATES
 from tests.tasks.clients import knows_tasks
-from tests.together.pair_site import Deed, Site, current, tenant
+from tests.together.pair_site import ByHeaders, Deed, Site, current, tenant
 from tests.together.test_policies_and_administrators import stored, undo_of, yes
 
 LIMIT = 30
@@ -37,6 +39,8 @@ class Feature:
 
     needs_options: ClassVar[bool] = False
     """Whether it is an option of a tool, so that tools that the package makes cannot have it."""
+    is_slow: ClassVar[bool] = False
+    """Whether its pairs are left to ``make test-all``: they visit pages of the admin, or are much like others."""
 
     def __init_subclass__(cls) -> None:
         FEATURES[cls.__name__] = cls
@@ -64,6 +68,7 @@ class RowRules(Feature):
     def prepare(self, site: Site) -> None:
         site.narrow.append(lambda user: Q(owner=user.pk))
         site.visible.discard("ben")
+        site.resource_options["actions"] = ["update"]
 
     def offer(self, site: Site, server: MCPServer) -> Deed:
         return Deed("update_book", "pk", has_options=False)
@@ -91,6 +96,8 @@ class Limits(Feature):
         attempt = site.attempt(deed).send()
         site.approve_all()
         assert not (slots and attempt.send().done)
+        for server in site.processes[0] if slots else ():
+            assert not site.attempt(deed, server=server).send().done
         for slot in slots:
             slot.give_back()
         attempt.succeed()
@@ -115,8 +122,17 @@ class Policies(Feature):
         refused = site.attempt(deed, x_client="robot").finish()
         assert not refused.done
         assert "nknown tool" in refused.text
-        assert deed.tool not in site.names(x_client="robot")
-        assert deed.tool in site.names()
+        assert not site.knows(deed, x_client="robot")
+        assert site.knows(deed)
+        waiting = site.attempt(deed, x_client="other").send()
+        if not site.pending:
+            waiting.wait()
+        else:
+            with site.policy(deed, "block", client_id="other"):
+                site.approve_all()
+                site.settle()
+                assert "nknown tool" in site.attempt(deed, x_client="other").send().text
+            assert not waiting.done
         site.attempt(deed).succeed()
 
 
@@ -144,11 +160,13 @@ class Approvals(Feature):
 class Undo(Feature):
     """An administrator takes back what she decided on the page of all tools."""
 
+    is_slow = True
+
     def holds(self, site: Site, deed: Deed) -> None:
         before, browser = stored(), site.browser("cleo")
         page = send(browser, TOOLS, {f"policy:test.{deed.tool}": "block"})
         assert "nknown tool" in site.attempt(deed).finish().text
-        page = send(browser, TOOLS, {"undo": undo_of(page)})
+        page = send(browser, TOOLS, {"undo": undo_of(page)}, shown={})
         if "Loosen policies?" in page:
             page = yes(browser, TOOLS, page)
         assert stored() == before
@@ -173,24 +191,32 @@ class Tasks(Feature):
         assert "error" in site.request("tasks/get", {"taskId": task}, foreign)
 
 
+TEMPLATE = "{% load i18n %}{% get_current_language as spoken %}<h1>{{ result }}</h1><i>{{ spoken }}</i>"
+
+
 class Apps(Feature):
-    """Clients with MCP Apps get a view of the result."""
+    """Clients with MCP Apps get a view of the result, in their language."""
 
     needs_options = True
 
     def prepare(self, site: Site) -> None:
-        loaders = [("django.template.loaders.locmem.Loader", {"pairs.html": "<h1>{{ result }}</h1>"})]
+        loaders = [("django.template.loaders.locmem.Loader", {"pairs.html": TEMPLATE})]
         loaders.append("django.template.loaders.app_directories.Loader")
         engine = {**TEMPLATES[0], "APP_DIRS": False}
         site.settings.TEMPLATES = [{**engine, "OPTIONS": {**engine["OPTIONS"], "loaders": loaders}}]
         site.options["app"] = "pairs.html"
 
     def holds(self, site: Site, deed: Deed) -> None:
-        attempt = site.attempt(deed)
+        attempt = site.attempt(deed, accept_language="de")
         extensions = {**site.capabilities.get("extensions", {}), APPS: APPS_SETTINGS}
         attempt.capabilities = {**site.capabilities, "extensions": extensions}
         attempt.succeed()
-        assert attempt.title in attempt.result["_meta"][APP_HTML]
+        html = attempt.result["_meta"][APP_HTML]
+        assert attempt.title in html
+        assert "<i>de</i>" in html
+        for attempt.server in site.processes[0]:
+            page = site.request("resources/read", {"uri": "ui://pairs.html"}, attempt)["result"]["contents"][0]
+            assert "<!doctype html>" in page["text"].lower()
         plain = site.attempt(deed).finish()
         assert plain.done
         assert APP_HTML not in plain.result.get("_meta", {})
@@ -262,6 +288,7 @@ class Redirects(Feature):
 
 class NovelResource(ModelResource):
     fields = writable_fields = search_fields = ["title"]
+    tools = ["search"]
     actions = ["update"]
     view_permission = change_permission = None
 
@@ -280,7 +307,6 @@ class Proxies(Feature):
         site.attempt(deed).succeed()
         novels = {*re.findall(r"'pk': (\d+)", site.read("search_novels"))}
         assert novels == {str(site.books[name].pk) for name in site.visible}
-        assert novels == {*re.findall(r"'pk': (\d+)", site.read("search_books"))}
 
 
 class Languages(Feature):
@@ -294,7 +320,7 @@ class Languages(Feature):
             site.seen.clear()
             site.attempt(deed, accept_language=language).succeed()
             assert {spoken for spoken, _ in site.seen} == {language}
-            if deed.has_options:
+            if deed.has_options and not site.relays:
                 assert site.listed(deed, accept_language=language)["title"] == title
 
 
@@ -327,13 +353,15 @@ class SecondEndpoint(Feature):
     """Another endpoint has the same tools, with policies of its own."""
 
     def start(self, site: Site, server: MCPServer) -> None:
-        site.processes[-1]["other"] = site.make_server("other", authentication=[ByName()], scopes=[], source=server)
+        site.processes[-1]["other"] = site.make_server(
+            "other", authentication=[ByHeaders()], scopes=[], source=server, search_tools=site.relays
+        )
 
     def holds(self, site: Site, deed: Deed) -> None:
         site.attempt(deed, server="other").succeed()
         with site.policy(deed, "block"):
             assert not site.attempt(deed).finish().done
-            assert deed.tool not in site.names()
+            assert not site.knows(deed)
             site.attempt(deed, server="other").succeed()
         waiting = site.attempt(deed).send()
         if waiting.task is not None:
@@ -344,6 +372,8 @@ class SecondEndpoint(Feature):
 
 class SecondAdministrator(Feature):
     """What Dora decides is not overwritten by Cleo, whose page is older."""
+
+    is_slow = True
 
     def holds(self, site: Site, deed: Deed) -> None:
         browser = site.browser("cleo")
@@ -368,3 +398,165 @@ class SecondProcess(Feature):
     def holds(self, site: Site, deed: Deed) -> None:
         for _ in range(3):
             site.attempt(deed).succeed()
+
+
+class AsyncTools(Feature):
+    """A tool is a coroutine function."""
+
+    def offer(self, site: Site, server: MCPServer) -> Deed:
+        async def rename(book: Any, title: str) -> str:
+            site.note()
+            book.title = title
+            await book.asave()
+            return f"It is called {title} now."
+
+        rename.__annotations__["book"] = site.model
+        tool(server=server, **site.options)(rename)
+        return Deed("rename")
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        site.attempt(deed).succeed()
+
+
+class Questions(Feature):
+    """A tool asks its caller before it does anything."""
+
+    def offer(self, site: Site, server: MCPServer) -> Deed:
+        def ask_first(book: Any, title: str, ctx: Context) -> str:
+            site.note()
+            if not ctx.confirm(f"Call it {title}?", key="sure"):
+                return "It keeps its title."
+            book.title = title
+            book.save()
+            return f"It is called {title} now."
+
+        ask_first.__annotations__["book"] = site.model
+        tool(server=server, **site.options)(ask_first)
+        return Deed("ask_first")
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        site.attempt(deed).succeed()
+        if deed.tool == "ask_first":
+            declined = site.attempt(deed)
+            declined.accepts = False
+            assert not declined.finish().done
+            site.attempt(deed).succeed()
+
+
+class IdempotencyKeys(Feature):
+    """A call that is sent again with its key has its result again, and does nothing."""
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        attempt = site.attempt(deed)
+        attempt.meta = {IDEMPOTENCY_KEY: attempt.title}
+        attempt.succeed()
+        text = attempt.text
+        site.attempt(deed).succeed()
+        again = attempt.finish()
+        assert again.text == text
+        assert not (deed.title and again.done)
+
+
+class ToolSearch(Feature):
+    """Callers search the tools, and call what they found through another one."""
+
+    def prepare(self, site: Site) -> None:
+        site.relays = True
+        site.server_options["search_tools"] = True
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        assert site.knows(deed)
+        site.attempt(deed).succeed()
+
+
+class Log(Feature):
+    """Each call is in the request log, once, as what became of it."""
+
+    def prepare(self, site: Site) -> None:
+        watching.observer = Recorder()
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        RequestLog.objects.all().delete()
+        attempt = site.attempt(deed)
+        attempt.succeed()
+        rows = list(RequestLog.objects.filter(method="tools/call"))
+        assert {row.outcome for row in rows} <= {"ok", "waiting", "task", "asked"}
+        (row,) = (row for row in rows if row.outcome == "ok")
+        assert (row.name, row.user, row.address) == (deed.tool, site.people["ann"], "127.0.0.1")
+        assert not deed.title or attempt.title in str(row.arguments)
+        site.attempt(Deed("no_such_tool")).send()
+        assert RequestLog.objects.filter(outcome__in=["rejected", "error"], error__contains="no_such_tool").count() == 1
+
+
+class Scopes(Feature):
+    """A tool requires a scope that some tokens lack."""
+
+    is_slow = True
+    needs_options = True
+
+    def prepare(self, site: Site) -> None:
+        site.options["scopes"] = ["travel:write"]
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        refused = site.attempt(deed, x_scopes="travel:read").finish()
+        assert not refused.done
+        assert "nknown tool" in refused.text
+        assert not site.knows(deed, x_scopes="travel:read")
+        site.attempt(deed, x_scopes="travel:write").succeed()
+        site.attempt(deed).succeed()
+
+
+class Visibility(Feature):
+    """A function of the site hides a tool from some callers."""
+
+    is_slow = True
+    needs_options = True
+
+    def prepare(self, site: Site) -> None:
+        def is_visible(ctx: Context) -> bool:
+            site.note()
+            return ctx.principal.client_id != "blind"
+
+        site.options["visible"] = is_visible
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        refused = site.attempt(deed, x_client="blind").finish()
+        assert not refused.done
+        assert "nknown tool" in refused.text
+        assert not site.knows(deed, x_client="blind")
+        site.attempt(deed).succeed()
+
+
+class ReadOnlyCredentials(Feature):
+    """Some credentials open only what changes nothing."""
+
+    is_slow = True
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        attempt = site.attempt(deed, x_read_only="1").finish()
+        assert attempt.done == (not deed.title), attempt.text
+        assert site.knows(deed, x_read_only="1") == (not deed.title)
+        site.attempt(deed).succeed()
+
+
+class Crashes(Feature):
+    """The site's code fails after it has written something, which is rolled back with the tool's transaction."""
+
+    def prepare(self, site: Site) -> None:
+        post_save.connect(fail, dispatch_uid="pairs")
+        site.undo.append(lambda: post_save.disconnect(fail, dispatch_uid="pairs"))
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        if deed.title:
+            failing = site.attempt(deed)
+            failing.title = failing.title.replace("Title", "Fail")
+            failing.finish()
+            called = site.server.tools[deed.tool]
+            assert failing.done == (called.function.is_async or not called.atomic), "only a transaction is rolled back"
+            assert "Internal server error" in failing.text
+        site.attempt(deed).succeed()
+
+
+def fail(instance: Any, **_: Any) -> None:
+    if isinstance(instance, Book) and instance.title.startswith("Fail"):
+        raise LookupError

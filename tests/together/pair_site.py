@@ -1,5 +1,6 @@
 """The site on which two features of ``features.py`` meet: books of owners and tenants, and callers who rename them."""
 
+import dataclasses
 import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -15,12 +16,15 @@ from django.db.models import Q, QuerySet
 from django.test import Client as Browser
 from django.utils import translation
 
-from django_mcp import MCPServer, ModelResource, register, tool
+from django_mcp import MCPServer, ModelResource, Principal, RequestHead, register, tool
 from django_mcp.approvals.decisions import approve
 from django_mcp.approvals.tool_policies import decide
 from django_mcp.core import server as registry
 from django_mcp.core.policies import policy_cache
-from django_mcp.models import Approval, ToolPolicy
+from django_mcp.core.tool_search import relay_for
+from django_mcp.model_resources.receivers import _start as start
+from django_mcp.models import Approval, Task, ToolPolicy
+from django_mcp.protocol.meta import APPROVAL
 from tests.behaviour.users import ByName
 from tests.clients import META, MODERN, Client
 from tests.exchange import eventually
@@ -34,6 +38,16 @@ _titles = itertools.count(1)
 tenant: ContextVar[str] = ContextVar("tenant", default="none")
 current: "list[Site]" = []
 """The site whose endpoints are called, for its views."""
+
+
+class ByHeaders(ByName):
+    """The user, the client, the scopes and whether nothing may change, of headers."""
+
+    def authenticate(self, head: RequestHead, server: object) -> Principal:
+        found = super().authenticate(head, server)
+        scopes = head.headers.get("x-scopes")
+        given: dict[str, Any] = {} if scopes is None else {"scopes": frozenset(scopes.split())}
+        return dataclasses.replace(found, read_only="x-read-only" in head.headers, **given)
 
 
 @dataclass(frozen=True)
@@ -61,18 +75,30 @@ class Attempt:
         self.site, self.deed, self.by, self.server, self.headers = site, deed, by, server, headers
         self.book = site.books[of]
         self.capabilities: Mapping[str, Any] | None = None
+        self.meta: dict[str, Any] = {}
+        self.accepts = True
         self.title = f"Title {next(_titles)}"
         self.text = ""
         self.result: dict[str, Any] = {}
 
     def send(self) -> "Attempt":
-        """Send it, once."""
+        """Send it, and answer what it asks."""
         arguments = {self.deed.book: self.deed.of_book(self.book)}
         if self.deed.title:
             arguments[self.deed.title] = self.title
         params = {"name": self.deed.tool, "arguments": arguments}
+        if self.site.relays and (found := self.site.server.tools.get(self.deed.tool)) is not None:
+            params = {"name": relay_for(found).name, "arguments": params}
         self._take(self.site.request("tools/call", params, self))
+        for _ in range(2):
+            if self.result.get("resultType") == "input_required":
+                given = {"inputResponses": self._answers(), "requestState": self.result.get("requestState")}
+                self._take(self.site.request("tools/call", {**params, **given}, self))
         return self
+
+    def _answers(self) -> dict[str, Any]:
+        answer = {"action": "accept", "content": {"confirm": True}} if self.accepts else {"action": "decline"}
+        return dict.fromkeys(self.result["inputRequests"], answer)
 
     def _take(self, answer: dict[str, Any]) -> None:
         self.result = answer.get("result", answer)
@@ -99,7 +125,7 @@ class Attempt:
         self.send()
         for _ in range(3):
             self.wait()
-            if not self.site.approve_all():
+            if not (APPROVAL in str(self.result) and self.site.approve_all()):
                 return self
             self.send()
         raise AssertionError(f"it does not end: {self.result}")
@@ -117,6 +143,11 @@ class Attempt:
     def _outcome(self) -> dict[str, Any] | None:
         self.site.approve_all()
         found = self.task_now()
+        if found["status"] == "input_required":
+            answers = {"taskId": self.task, "inputResponses": {}}
+            self.result = {**self.result, "inputRequests": found["inputRequests"]}
+            answers["inputResponses"] = self._answers()
+            self.site.request("tasks/update", answers, self)
         return {"result": found.get("result") or found} if found["status"] in OVER else None
 
 
@@ -136,6 +167,8 @@ class Site:
         visible: names of the books that Ann sees.
         processes: the endpoints of each process, by name.
         count: of processes.
+        relays: whether tools are called through those of tool search.
+        undo: what to call at the end.
         seen: language and tenant in which calls looked at rows.
     """
 
@@ -147,12 +180,14 @@ class Site:
     options: dict[str, Any] = field(default_factory=dict)
     server_options: dict[str, Any] = field(default_factory=dict)
     resource_options: dict[str, Any] = field(default_factory=dict)
-    capabilities: dict[str, Any] = field(default_factory=dict)
+    capabilities: dict[str, Any] = field(default_factory=lambda: {"elicitation": {"form": {}}})
     model: type[Book] = Book
     visible: set[str] = field(default_factory=lambda: {"ann", "ben", "far"})
     processes: list[dict[str, MCPServer]] = field(default_factory=list)
     seen: "list[tuple[str | None, str]]" = field(default_factory=list)
     count: int = 1
+    relays: bool = False
+    undo: list[Callable[[], object]] = field(default_factory=list)
     resources: list[tuple[Any, type[ModelResource]]] = field(default_factory=list)
 
     def build(self) -> list[Deed]:
@@ -177,12 +212,15 @@ class Site:
         """Make the endpoints of a process. Return the deeds, which are the same in each."""
         for name in ("test", "other"):
             registry._servers.pop(name, None)
-        server = self.make_server(authentication=[ByName()], scopes=[], **self.server_options)
+        server = self.make_server(authentication=[ByHeaders()], scopes=[], **self.server_options)
+        registry.is_started = False  # as while each mcp.py is imported
         for model, resource in [(Book, self.book_resource()), *self.resources]:
             register(model, resource, server=server)
         deeds = [deed for feature in self.features if (deed := feature.offer(self, server)) is not None]
         if not any(deed.has_options for deed in deeds):
             deeds.append(self.add_plain(server))
+        registry.is_started = True
+        start(server)
         self.processes.append({"test": server})
         for feature in self.features:
             feature.start(self, server)
@@ -194,7 +232,7 @@ class Site:
 
         class BookResource(ModelResource):
             fields = writable_fields = search_fields = ["title"]
-            actions = ["update"]
+            tools = ()
             title_field = "title"
             view_permission = change_permission = None
 
@@ -242,7 +280,7 @@ class Site:
         self.processes.append(process)
         self.enter(process)
         given = self.capabilities if attempt.capabilities is None else attempt.capabilities
-        meta = {META + "clientCapabilities": dict(given)}
+        meta = {META + "clientCapabilities": dict(given), **(attempt.meta if method == "tools/call" else {})}
         own = {"x-user": self.people[attempt.by].username, "x-tenant": "a", "accept-language": "en"}
         headers = {**own, **{name.replace("_", "-"): value for name, value in attempt.headers.items()}}
         current[:] = [self]
@@ -262,9 +300,13 @@ class Site:
         attempt = self.attempt(Deed(tool), by)
         return str(self.request("tools/call", {"name": tool, "arguments": arguments}, attempt)["result"])
 
-    def names(self, by: str = "ann", server: str = "test", **headers: str) -> list[str]:
-        """The tools that a caller knows."""
-        return [entry["name"] for entry in self._list(by, server, **headers)]
+    def knows(self, deed: Deed, by: str = "ann", server: str = "test", **headers: str) -> bool:
+        """Whether a caller finds a tool, in the list or by searching."""
+        if self.relays:
+            attempt = self.attempt(deed, by, server=server, **headers)
+            given = {"name": "search_tools", "arguments": {"query": deed.tool}}
+            return f"'name': '{deed.tool}'" in str(self.request("tools/call", given, attempt))
+        return deed.tool in [entry["name"] for entry in self._list(by, server, **headers)]
 
     def listed(self, deed: Deed, **headers: str) -> dict[str, Any]:
         """The entry of a tool in the list."""
@@ -281,9 +323,18 @@ class Site:
     def server(self) -> MCPServer:
         return self.processes[0]["test"]
 
+    @property
+    def pending(self) -> list[Approval]:
+        """What waits for approval."""
+        return list(Approval.objects.filter(state="pending"))
+
+    def settle(self) -> None:
+        """Wait for tasks that nothing keeps from running."""
+        eventually(lambda: not Task.objects.filter(status="working").exists(), "a task does not end")
+
     def approve_all(self) -> int:
         """Approve what waits. Return how many did."""
-        pending = list(Approval.objects.filter(state="pending"))
+        pending = self.pending
         for approval in pending:
             assert approve(approval, self.people["cleo"], unseen=True)
         return len(pending)
@@ -304,6 +355,8 @@ class Site:
 
     def clean(self) -> None:
         """Delete what the site made."""
+        for undo in self.undo:
+            undo()
         cache.clear()
         Book.objects.all()._raw_delete(DEFAULT_DB_ALIAS)
         Author.objects.all()._raw_delete(DEFAULT_DB_ALIAS)

@@ -13,10 +13,19 @@ from django_mcp.core import server as registry
 from tests.together.features import FEATURES
 from tests.together.pair_site import Site
 
-CANNOT_MEET: dict[tuple[str, str], str] = {}
+CANNOT_MEET = {
+    ("Tasks", "Connector"): "search and fetch are made by the package and have no option that makes tasks of them",
+    ("Apps", "Connector"): "ChatGPT reads search and fetch as text, and no option gives them an app",
+    ("Connector", "Questions"): "search and fetch ask nothing",
+    ("Connector", "Scopes"): "search and fetch have the scopes of their models, and no option of their own",
+}
 """Pairs without a test, and why."""
 
-PAIRS = [pair for pair in itertools.combinations(FEATURES, 2) if pair not in CANNOT_MEET]
+PAIRS = [
+    pytest.param(*pair, marks=[pytest.mark.slow] if any(FEATURES[name].is_slow for name in pair) else [])
+    for pair in itertools.combinations(FEATURES, 2)
+    if pair not in CANNOT_MEET
+]
 
 
 @pytest.fixture(scope="module")
