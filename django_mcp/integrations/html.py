@@ -21,6 +21,8 @@ MAX_DEPTH = 100
 UNREADABLE = frozenset({"script", "style", "template", "svg", "iframe", "object", "canvas", "title"})
 AROUND = frozenset({"nav", "noscript", "select", "button", "textarea", "header", "footer"})
 """Elements left out, unless the page has no other text."""
+SIDEBARS = frozenset({"navbar", "sidebar", "main-sidebar"})
+"""Classes of an ``<aside>`` that is a menu, as of Bootstrap and AdminLTE, in pages that say so only by that."""
 MAIN = frozenset({"main", "article"})
 BLOCKS = frozenset({
     *("address", "aside", "caption", "dd", "details", "fieldset", "figcaption", "figure", "footer", "form", "header"),
@@ -122,6 +124,8 @@ def _markdown(soup: Tag, base: str, site: str, left_out: frozenset[str]) -> str:
 
 
 def _is_left_out(tag: Tag, names: frozenset[str]) -> bool:
+    if tag.name == "aside" and "nav" in names and not SIDEBARS.isdisjoint(tag.get("class") or ()):
+        return True
     return tag.name in names or "hidden" in tag.attrs or tag.get("role") == "navigation"
 
 

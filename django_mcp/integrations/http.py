@@ -809,8 +809,17 @@ def _after(request: HttpRequest, ctx: Context, call: Call, follow: Callable[[], 
         )
 
 
+def _message_text(message: Any, request: HttpRequest) -> str:
+    """Return a message as text. A page shows one that is marked as safe as HTML."""
+    if not hasattr(message, "__html__"):
+        return str(message)
+    from django_mcp.integrations.html import read_page  # noqa: PLC0415 - imports Beautiful Soup
+
+    return read_page(str(message), request.build_absolute_uri()).text
+
+
 def _with_messages(request: HttpRequest, text: str) -> str:
-    told = [str(message) for message in get_messages(request)]
+    told = [_message_text(message.message, request) for message in get_messages(request)]
     return "\n\n".join(filter(None, ["\n".join(each for each in told if each not in text), text]))
 
 

@@ -431,7 +431,11 @@ def _usual(field: Any) -> Any:
     if widget.is_hidden or _is_of_forms(field, widget):
         return widget
     usual = forms.PasswordInput if getattr(widget, "input_type", "") == "password" else type(field).widget
-    usual = usual(widget.attrs) if isinstance(usual, type) else deepcopy(usual)
+    if isinstance(usual, type):
+        usual = usual()  # without arguments, as a field does: the first of a site's own may be another than attrs
+        usual.attrs.update(widget.attrs)
+    else:
+        usual = deepcopy(usual)
     if _is_of_forms(field, usual):
         return usual
     if isinstance(field, forms.ModelMultipleChoiceField | forms.MultipleChoiceField):

@@ -136,3 +136,10 @@ def test_reading_takes_a_time_that_grows_as_the_page(subtests: pytest.Subtests) 
     for unit in UNITS.split():
         with subtests.test(unit=unit):
             check(unit)
+
+
+def test_a_sidebar_with_the_menu_is_left_out_and_an_aside_of_the_text_is_not() -> None:
+    page = """<body><aside class="navbar navbar-vertical"><ul><li><a href="/racks/">Racks</a></ul></aside>
+        <div><h1>Sites</h1><p>Two sites.</p><aside class="note">Since May.</aside></div></body>"""
+    assert read_page(page).text == "# Sites\n\nTwo sites.\n\nSince May."
+    assert read_page('<aside class="sidebar">All there is.</aside>').text == "All there is."

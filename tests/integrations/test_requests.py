@@ -10,6 +10,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.http import HttpRequest, HttpResponse
 from django.test import RequestFactory, override_settings
 from django.urls import get_script_prefix, reverse
+from django.utils.html import format_html
 
 from django_mcp.integrations.http import FORM, MULTIPART, Call, run_view, site_request, tool_result
 
@@ -106,6 +107,17 @@ def test_messages_are_collected_and_told_first() -> None:
 
     request = site_request(context(), Call("GET", "/a/"))
     assert tool_result(run_view(view, request), request).text == "Saved.\n\nHere you are."
+
+
+def test_a_message_that_is_html_is_told_as_text() -> None:
+    def view(request: HttpRequest) -> HttpResponse:
+        messages.success(request, format_html('Created <a href="{}">{}</a>.', "/sites/4/", "A & B"))
+        messages.info(request, "1 < 2 <b>")
+        return HttpResponse("Done.", content_type="text/plain")
+
+    request = site_request(context(), Call("GET", "/a/"))
+    told = "Created [A & B](/sites/4/).\n1 < 2 <b>\n\nDone."
+    assert tool_result(run_view(view, request), request).text == told
 
 
 def test_signing_in_and_out_works_on_a_session_that_is_never_saved(db: None) -> None:

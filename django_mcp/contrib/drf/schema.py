@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from django.core.exceptions import FieldDoesNotExist, ImproperlyConfigured
+from django.db import DatabaseError
 from django.db.models import Model
 from django.db.models.constants import LOOKUP_SEP
 from django.utils.encoding import force_str
@@ -352,11 +353,23 @@ def _with_meta(schema: Schema, meta: Schema) -> Schema:
 
 
 def _words_of_relation(field: Any) -> str | None:
-    model = getattr(field.get_queryset(), "model", None)
+    model = _model_of_relation(field)
     slug = getattr(field, "slug_field", "").replace("_", " ")
     kinds = {PrimaryKeyRelatedField: "Key", SlugRelatedField: f"The {slug}", HyperlinkedRelatedField: "URL"}
     about = next((words for kind, words in kinds.items() if isinstance(field, kind)), None)
     return f"{about} of {with_article(called(model))}." if model and about else None
+
+
+def _model_of_relation(field: Any) -> Any:
+    """Return the model that a relation leads to, or None. Its ``get_queryset`` may need a user who has rows."""
+    try:
+        return getattr(field.get_queryset(), "model", None)
+    except DatabaseError:
+        raise
+    except Exception:  # noqa: BLE001 - the site's code, for a request of a caller
+        outer = field.parent if isinstance(field.parent, ManyRelatedField) else field
+        model = getattr(getattr(outer.parent, "Meta", None), "model", None)
+        return getattr(column_of(model, str(outer.source)), "related_model", None)
 
 
 @lru_cache(maxsize=256)

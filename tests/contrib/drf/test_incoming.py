@@ -10,8 +10,10 @@ from django.contrib.auth.models import User
 from django.utils.translation import gettext_lazy
 from jsonschema import Draft202012Validator
 from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.test import APIRequestFactory
 
-from tests.contrib.drf.described import shown_by, taken, taken_by
+from tests.contrib.drf.described import shown, shown_by, taken, taken_by
 from tests.model_resources.library.models import Author, Book, Tag
 
 STRING = {"type": "string", "minLength": 1}
@@ -244,6 +246,42 @@ def test_words_wait_for_the_language_of_the_reader() -> None:
 def test_a_relation_through_a_key_that_is_a_relation_has_the_type_at_its_end() -> None:
     field = serializers.PrimaryKeyRelatedField(queryset=Author.objects.all())
     assert taken_by(field)["type"] == "integer"
+
+
+class OwnAuthor(serializers.PrimaryKeyRelatedField):
+    """The usual way to offer only rows of the user."""
+
+    def get_queryset(self) -> Any:
+        return Author.objects.filter(pk=self.context["request"].user)
+
+
+class OwnAuthorByName(serializers.SlugRelatedField):
+    """Likewise."""
+
+    def get_queryset(self) -> Any:
+        return Author.objects.filter(pk=self.context["request"].user)
+
+
+class OwnBook(serializers.ModelSerializer):
+    author = OwnAuthor()
+    tags = OwnAuthor(many=True)
+    co_author = OwnAuthorByName("name", source="author")
+    other = OwnAuthor(source="author", read_only=True)
+
+    class Meta:
+        model = Book
+        fields = ["author", "tags", "co_author", "other"]
+
+
+def test_a_relation_whose_rows_are_those_of_the_user_is_described_without_one() -> None:
+    """``MailRule.account`` of paperless-ngx: a filter by an anonymous user is a TypeError."""
+    request = Request(APIRequestFactory().post("/"))
+    for context in ({}, {"request": request}):
+        found = taken(OwnBook(context=context))["properties"]
+        assert found["author"] == {"type": "integer", "description": "Key of an author."}
+        assert found["tags"]["items"]["type"] == "integer"
+        assert found["co_author"]["description"] == "The name of an author."
+        assert shown(OwnBook(context=context))["properties"]["other"] == {"type": "integer"}
 
 
 def test_a_lazy_help_text_is_told_beside_what_the_type_says_of_itself() -> None:

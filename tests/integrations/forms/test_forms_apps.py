@@ -476,6 +476,11 @@ class Loading(forms.Select):
 
     template_name = "tests/loading.html"
 
+    def __init__(self, api_url: str | None = None, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if api_url:  # as of NetBox's lists, whose first argument is not attrs
+            self.attrs["data-url"] = api_url.lstrip("/")
+
 
 class LoadingSeveral(forms.SelectMultiple):
     class Media:
@@ -484,6 +489,9 @@ class LoadingSeveral(forms.SelectMultiple):
 
 class Loaded(forms.ModelChoiceField):
     widget = Loading
+
+    def widget_attrs(self, widget: forms.Widget) -> dict[str, str]:
+        return {"class": "loads"}
 
     def get_bound_field(self, form: Any, field_name: str) -> Any:
         self.queryset = self.queryset.none()
