@@ -164,6 +164,7 @@ def test_serializers_that_are_given_are_all_that_such_a_view_needs(server: MCPSe
 
 def test_without_output_schemas_only_bodies_need_a_serializer(server: MCPServer) -> None:
     class Paged(OfProfile):
+        pagination_class = shop.TwoByTwo
         paginator = shop.TwoByTwo()
 
     given: dict[str, Any] = {"request": {"create": Plain, "update": Plain}, "output": False}
