@@ -2,7 +2,7 @@
 
 import datetime
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from django import forms
@@ -267,3 +267,40 @@ def test_a_field_that_is_not_given_does_not_need_the_keys_of_its_widget(
     assert root.data("update_book", slug="reef", title="Atoll")["summary"] == "Fish."
     root.data("retitle", pk=Book.objects.get(slug="reef").pk, title="Shoal")
     assert (Book.objects.get(slug="reef").title, Book.objects.get(slug="reef").summary) == ("Shoal", "Fish.")
+
+
+class Languages(Counted):
+    """A widget that its field asks, as those of translated columns are."""
+
+    def __init__(self, attrs: Any = None) -> None:
+        super().__init__(attrs)
+        self.languages = ["en"]
+
+
+class LanguagesField(forms.CharField):
+    widget = Languages
+
+    def clean(self, value: Any) -> Any:
+        return f"{value or ''} ({', '.join(self.widget.languages)})"  # type: ignore[attr-defined]
+
+
+def test_a_field_that_asks_its_widget_is_written(
+    server: MCPServer, reader: Callable[..., Reader], books: list[Book]
+) -> None:
+    class Form(forms.ModelForm):  # type: ignore[type-arg]
+        class Meta:
+            model = Book
+            fields = ("title", "slug", "author", "summary")
+            field_classes: ClassVar = {"summary": LanguagesField}
+            widgets: ClassVar = {"summary": Languages}
+
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            self.fields["summary"].widget.languages = ["en", "de"]  # type: ignore[attr-defined]
+
+    form_tool(Form, name="add_book", permission=None, server=server)
+    root = reader("root")
+    root.data("add_book", title="Reef", slug="reef", author=anna())
+    root.data("add_book", title="Atoll", slug="atoll", author=anna(), summary="Fish")
+    found = Book.objects.filter(slug__in=["reef", "atoll"]).order_by("slug").values_list("summary", flat=True)
+    assert [*found] == ["Fish (en, de)", " (en, de)"]
