@@ -9,7 +9,7 @@ from django import forms
 
 from django_mcp import Context, MCPServer, ModelResource, form_tool, register
 from tests.model_resources.conftest import Reader
-from tests.model_resources.library.models import Author, Book, Copy, Tag
+from tests.model_resources.library.models import Author, Book, Copy, Shelf, Tag
 
 
 class BookForm(forms.ModelForm):
@@ -304,3 +304,29 @@ def test_a_field_that_asks_its_widget_is_written(
     root.data("add_book", title="Atoll", slug="atoll", author=anna(), summary="Fish")
     found = Book.objects.filter(slug__in=["reef", "atoll"]).order_by("slug").values_list("summary", flat=True)
     assert [*found] == ["Fish (en, de)", " (en, de)"]
+
+
+@pytest.mark.parametrize("is_of_site", [True, False])
+def test_a_translated_text_is_written_in_the_form_in_which_it_is_read(
+    server: MCPServer, reader: Callable[..., Reader], people: Any, is_of_site: bool
+) -> None:
+    class Shelves(ModelResource):
+        fields = ("name",)
+        actions = ("create", "update")
+        writable_fields = () if is_of_site else ("name",)
+        form = forms.modelform_factory(Shelf, fields=["name"]) if is_of_site else None
+
+    register(Shelf, Shelves, server=server)
+    root = reader("root")
+    made = root.data("create_shelf", name='{"de": "Meer", "en": "Sea"}')
+    assert made["name"] == '{"de": "Meer", "en": "Sea"}'
+    changed = root.data("update_shelf", pk=made["pk"], name=made["name"].replace("Sea", "Ocean"))
+    assert changed["name"] == '{"de": "Meer", "en": "Ocean"}'
+    assert root.data("update_shelf", pk=made["pk"], name="Both")["name"] == "Both"
+    assert str(Shelf.objects.get().name) == "Both"
+    (schema,) = {
+        tool["inputSchema"]["properties"]["name"]["type"]
+        for tool in root.list("tools/list")
+        if tool["name"] in {"create_shelf", "update_shelf"}
+    }
+    assert schema == "string"
