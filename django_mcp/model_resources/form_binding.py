@@ -119,7 +119,7 @@ def fill(form: Any, given: Mapping[str, Any], most_bytes: int) -> None:
         # A widget of another package may fail without its inputs, which changed_data asks of disabled fields too.
         if _is_of_django(field.widget) or field.disabled or not _is_readable(form, name, field):
             kind = getattr(field.widget, "input_type", None)
-            field.widget = Given()
+            field.widget = Given(field.widget)
             field.widget.input_type = kind  # rendering a form leaves passwords out
 
 
@@ -138,7 +138,7 @@ def _read_by_column(field: Any, column: Any, given: Mapping[str, Any], initial: 
 
     Widgets of packages expect inputs that a call does not have.
     """
-    clean, field.widget = field.clean, Given()
+    clean, field.widget = field.clean, Given(field.widget)
     value, is_given = given.get(column.name), column.name in given
     field.has_changed = lambda *_: is_given  # Wagtail's fields compare values of their own
     if value is None and is_given and column.null:
@@ -200,7 +200,20 @@ def _is_readable(form: Any, name: str, field: forms.Field) -> bool:
 
 
 class Given(forms.Widget):
-    """A widget that takes a value as it is, not spread over the inputs of a page."""
+    """A widget that takes a value as it is, not spread over the inputs of a page.
+
+    Args:
+        own: the widget that it replaces, which the field may still ask: fields of translated texts read its languages.
+    """
+
+    def __init__(self, own: forms.Widget) -> None:
+        super().__init__()
+        self._own = own
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_own":  # of a copy that is being made
+            raise AttributeError(name)
+        return getattr(self._own, name)
 
     def value_from_datadict(self, data: Any, files: Any, name: str) -> Any:
         return files.get(name) if files and name in files else data.get(name)

@@ -17,7 +17,7 @@ from typing import Any
 from django import forms
 from django.core.exceptions import SuspiciousFileOperation, ValidationError
 from django.core.files.uploadedfile import SimpleUploadedFile
-from django.db.models import QuerySet
+from django.db.models import CharField, QuerySet, TextField
 from django.forms.utils import pretty_name
 from django.utils import timezone
 from django.utils.choices import BaseChoiceIterator, BlankChoiceIterator
@@ -374,7 +374,16 @@ def foreign_column(form: Any, name: str) -> Any:
 def _is_read_by(column: Any, field: Any) -> bool:
     if column is None or custom_type(field) is not None:
         return False
-    return is_foreign(column) or custom_type(column) is not None
+    return is_foreign(column) or custom_type(column) is not None or _is_text_in_parts(column, field)
+
+
+def _is_text_in_parts(column: Any, field: Any) -> bool:
+    """Return True for a text of a package's own class with several inputs, such as one for each language.
+
+    It is read as one text, so it is written as one: callers know neither the number of the inputs nor their order.
+    """
+    is_own = not type(column).to_python.__module__.startswith("django.")
+    return is_own and isinstance(column, TextField | CharField) and isinstance(field, forms.MultiValueField)
 
 
 def described(name: str, field: forms.Field, column: Any, most_bytes: int) -> dict[str, Any]:

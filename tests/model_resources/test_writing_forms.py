@@ -2,14 +2,14 @@
 
 import datetime
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from django import forms
 
 from django_mcp import Context, MCPServer, ModelResource, form_tool, register
 from tests.model_resources.conftest import Reader
-from tests.model_resources.library.models import Author, Book, Copy, Tag
+from tests.model_resources.library.models import Author, Book, Copy, Shelf, Tag
 
 
 class BookForm(forms.ModelForm):
@@ -267,3 +267,66 @@ def test_a_field_that_is_not_given_does_not_need_the_keys_of_its_widget(
     assert root.data("update_book", slug="reef", title="Atoll")["summary"] == "Fish."
     root.data("retitle", pk=Book.objects.get(slug="reef").pk, title="Shoal")
     assert (Book.objects.get(slug="reef").title, Book.objects.get(slug="reef").summary) == ("Shoal", "Fish.")
+
+
+class Languages(Counted):
+    """A widget that its field asks, as those of translated columns are."""
+
+    def __init__(self, attrs: Any = None) -> None:
+        super().__init__(attrs)
+        self.languages = ["en"]
+
+
+class LanguagesField(forms.CharField):
+    widget = Languages
+
+    def clean(self, value: Any) -> Any:
+        return f"{value or ''} ({', '.join(self.widget.languages)})"  # type: ignore[attr-defined]
+
+
+def test_a_field_that_asks_its_widget_is_written(
+    server: MCPServer, reader: Callable[..., Reader], books: list[Book]
+) -> None:
+    class Form(forms.ModelForm):  # type: ignore[type-arg]
+        class Meta:
+            model = Book
+            fields = ("title", "slug", "author", "summary")
+            field_classes: ClassVar = {"summary": LanguagesField}
+            widgets: ClassVar = {"summary": Languages}
+
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            self.fields["summary"].widget.languages = ["en", "de"]  # type: ignore[attr-defined]
+
+    form_tool(Form, name="add_book", permission=None, server=server)
+    root = reader("root")
+    root.data("add_book", title="Reef", slug="reef", author=anna())
+    root.data("add_book", title="Atoll", slug="atoll", author=anna(), summary="Fish")
+    found = Book.objects.filter(slug__in=["reef", "atoll"]).order_by("slug").values_list("summary", flat=True)
+    assert [*found] == ["Fish (en, de)", " (en, de)"]
+
+
+@pytest.mark.parametrize("is_of_site", [True, False])
+def test_a_translated_text_is_written_in_the_form_in_which_it_is_read(
+    server: MCPServer, reader: Callable[..., Reader], people: Any, is_of_site: bool
+) -> None:
+    class Shelves(ModelResource):
+        fields = ("name",)
+        actions = ("create", "update")
+        writable_fields = () if is_of_site else ("name",)
+        form = forms.modelform_factory(Shelf, fields=["name"]) if is_of_site else None
+
+    register(Shelf, Shelves, server=server)
+    root = reader("root")
+    made = root.data("create_shelf", name='{"de": "Meer", "en": "Sea"}')
+    assert made["name"] == '{"de": "Meer", "en": "Sea"}'
+    changed = root.data("update_shelf", pk=made["pk"], name=made["name"].replace("Sea", "Ocean"))
+    assert changed["name"] == '{"de": "Meer", "en": "Ocean"}'
+    assert root.data("update_shelf", pk=made["pk"], name="Both")["name"] == "Both"
+    assert str(Shelf.objects.get().name) == "Both"
+    (schema,) = {
+        tool["inputSchema"]["properties"]["name"]["type"]
+        for tool in root.list("tools/list")
+        if tool["name"] in {"create_shelf", "update_shelf"}
+    }
+    assert schema == "string"

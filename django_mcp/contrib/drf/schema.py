@@ -246,6 +246,8 @@ class _ForTools:
     given_request: Any = NOTHING
     given_response: Any = NOTHING
     """Declarations of ``drf_tools``, in place of the view's serializers."""
+    needs_response = True
+    """The response is described, and not only found out whether it is a list."""
     gives_classes = False
     """Give the class of the view's default serializer, and make none."""
 
@@ -277,7 +279,14 @@ class _ForTools:
             return self.given_response
         if self.operation.is_extra or self.operation.action == "destroy":
             return NOTHING
-        found = super().get_response_serializers()  # type: ignore[misc]
+        try:
+            found = super().get_response_serializers()  # type: ignore[misc]
+        except DatabaseError:
+            raise
+        except Exception:
+            if self.needs_response:
+                raise
+            return NOTHING
         return NOTHING if found is None else found
 
     def _get_serializer(self) -> Any:
@@ -383,10 +392,13 @@ def _kind(noted: Any) -> Any:
     return between if noted.__module__ != "drf_spectacular.utils" else type("ToolSchema", (noted, between), {})
 
 
-def inspector(operation: Operation, view: Any, request: Any = NOTHING, response: Any = NOTHING) -> Any:
+def inspector(
+    operation: Operation, view: Any, request: Any = NOTHING, response: Any = NOTHING, *, needs_response: bool = True
+) -> Any:
     """Return drf-spectacular's schema object for one operation.
 
-    *request* and *response* are declarations in place of the view's serializers, which are then not made.
+    *request* and *response* are declarations in place of the view's serializers, which are then not made. Without
+    *needs_response* the view's serializer of the response may fail.
     """
     noted: Any = getattr(operation.decorated, "kwargs", {}).get("schema") or inspect.getattr_static(
         type(view), "schema", None
@@ -396,6 +408,7 @@ def inspector(operation: Operation, view: Any, request: Any = NOTHING, response:
     made: Any = _kind(noted)()
     made.view, made.method, made.path, made.path_regex, made.path_prefix = view, operation.method, "/", "/", ""
     made.operation, made.given_request, made.given_response = operation, request, response
+    made.needs_response = needs_response
     return made
 
 

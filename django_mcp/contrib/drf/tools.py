@@ -305,10 +305,13 @@ class Described:
         options = {"request": told.request, "responses": told.responses}
         if operation.is_safe or operation.action in {"destroy", "delete"}:
             del options["request"]
+        if not told.output:
+            del options["responses"]
         lacking = [name for name, given in options.items() if told.about(operation, given) is NOTHING]
         if not lacking:
             return " in its filters, pagination and schema class, and in the serializers given here"
-        return f", or set {' and '.join(f'{name}={{{operation.action!r}: …}}' for name in lacking)}"
+        without = " or output=False" if "responses" in lacking else ""
+        return f", or set {' and '.join(f'{name}={{{operation.action!r}: …}}' for name in lacking)}{without}"
 
     def tool(self, name: str, options: Mapping[str, Any]) -> "APITool":
         """Return the tool, with the options of ``@tool``."""
@@ -333,7 +336,8 @@ class Described:
 
     def _inspector(self, view: Any) -> Any:
         about = partial(self.told.about, self.operation)
-        return inspector(self.operation, view, about(self.told.request), about(self.told.responses))
+        told = self.told
+        return inspector(self.operation, view, about(told.request), about(told.responses), needs_response=told.output)
 
     @cached_property
     def _request(self) -> Any:
@@ -507,7 +511,8 @@ def drf_tools(
         path_arguments: types of URL variables that the view does not declare, by name; None for any type. Without a
             URL, also their names.
         arguments: names of arguments by their names in the API, such as ``{"pk": "id"}``.
-        output: False for no output schemas, which may be most of a long list of tools. The results are the same.
+        output: False for no output schemas, which may be most of a long list of tools, or need a serializer that
+            cannot be made without a real request. The results are the same.
         filters: offer only these filters of a ``filterset_class``. Default: all; above 60, only those declared on the
             class or without a lookup (``__``) in their name, because a model reads every argument.
         version: version to request, for a versioned API.

@@ -162,12 +162,25 @@ def test_serializers_that_are_given_are_all_that_such_a_view_needs(server: MCPSe
     assert arguments == {**expected, "delete_book": ["pk"]}
 
 
+def test_without_output_schemas_only_bodies_need_a_serializer(server: MCPServer) -> None:
+    class Paged(OfProfile):
+        pagination_class = shop.TwoByTwo
+        paginator = shop.TwoByTwo()
+
+    given: dict[str, Any] = {"request": {"create": Plain, "update": Plain}, "output": False}
+    drf_tools(Paged, server=server, mounted=False, name="book", exclude=["partial_update"], **given)
+    arguments = {name: [*tool.definition["inputSchema"]["properties"]] for name, tool in server.tools.items()}
+    writes = {"create_book": ["name"], "replace_book": ["pk", "name"], "delete_book": ["pk"]}
+    assert arguments == {"list_books": ["page", "size"], "get_book": ["pk"], **writes}
+
+
 @pytest.mark.parametrize(
     ("action", "given", "way_out"),
     [
-        ("list", {}, "Support that, or set responses={'list': …}."),
-        ("create", {}, "Support that, or set request={'create': …} and responses={'create': …}."),
-        ("create", {"request": {"create": Plain}}, "Support that, or set responses={'create': …}."),
+        ("list", {}, "Support that, or set responses={'list': …} or output=False."),
+        ("create", {}, "Support that, or set request={'create': …} and responses={'create': …} or output=False."),
+        ("create", {"request": {"create": Plain}}, "Support that, or set responses={'create': …} or output=False."),
+        ("create", {"output": False}, "Support that, or set request={'create': …}."),
         ("list", {"responses": {"list": Plain}}, "Support that in its filters, "),
     ],
 )

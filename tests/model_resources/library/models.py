@@ -416,3 +416,67 @@ class Leaf(models.Model):
     def complete(self) -> None:
         """Set what follows from the rest."""
         self.slug = self.slug or slugify(self.title)
+
+
+class Words:
+    """A text in several languages, as that of django-i18nfield."""
+
+    def __init__(self, value: Any) -> None:
+        try:
+            self.data = json.loads(value) if isinstance(value, str) else value
+        except ValueError:
+            self.data = value
+
+    def __str__(self) -> str:
+        return str(self.data["en"]) if isinstance(self.data, dict) else str(self.data)
+
+
+class WordsFormField(forms.MultiValueField):
+    """An input for each language."""
+
+    def __init__(self, **options: Any) -> None:
+        options.pop("max_length", None)
+        options["widget"] = forms.MultiWidget([forms.TextInput, forms.TextInput])
+        super().__init__(fields=[forms.CharField(required=False), forms.CharField(required=False)], **options)
+
+    def compress(self, data_list: Any) -> Words:
+        """The text of both inputs."""
+        return Words(dict(zip(("en", "de"), data_list, strict=True)))
+
+    def clean(self, value: Any) -> Any:
+        """Accept a text as it is, too."""
+        return value if isinstance(value, Words) else super().clean(value)
+
+
+class WordsField(models.TextField):  # type: ignore[type-arg]
+    """A column that stores its languages as text."""
+
+    def to_python(self, value: Any) -> Any:
+        """The text with its languages."""
+        return value if value is None or isinstance(value, Words) else Words(value)
+
+    def from_db_value(self, value: Any, *args: Any) -> Any:
+        """What was stored, with its languages."""
+        return self.to_python(value)
+
+    def get_prep_value(self, value: Any) -> Any:
+        """What is stored."""
+        data = value.data if isinstance(value, Words) else value
+        return json.dumps(data, sort_keys=True) if isinstance(data, dict) else data
+
+    def value_to_string(self, obj: Any) -> Any:
+        """What a fixture has."""
+        return self.get_prep_value(self.value_from_object(obj))
+
+    def formfield(self, **options: Any) -> Any:
+        """An input for each language."""
+        return super().formfield(**{"form_class": WordsFormField, **options})
+
+
+class Shelf(models.Model):
+    """A shelf, whose name is translated."""
+
+    name = WordsField()
+
+    def __str__(self) -> str:
+        return str(self.name)
