@@ -137,10 +137,18 @@ def traffic(calls: int = 900) -> dict[str, int]:
     from django.contrib.auth import get_user_model  # noqa: PLC0415
     from django.utils import timezone  # noqa: PLC0415
 
+    from django_mcp.auth.api_keys import create_key  # noqa: PLC0415
     from django_mcp.auth.protected_resource import resource_of  # noqa: PLC0415
     from django_mcp.auth.toolkit import get_access_token_model, get_application_model  # noqa: PLC0415
     from django_mcp.core.server import server  # noqa: PLC0415
-    from django_mcp.models import Approval, ApprovalEvent, RequestLog, Task  # noqa: PLC0415
+    from django_mcp.models import (  # noqa: PLC0415
+        Approval,
+        ApprovalEvent,
+        AutoApprovalRule,
+        ClientPolicy,
+        RequestLog,
+        Task,
+    )
 
     chance, now = random.Random(7), timezone.now()  # noqa: S311 - traffic, the same each time
     users = [get_user_model().objects.get(username=name) for name in ("anna", "ben", "admin")]
@@ -240,8 +248,45 @@ def traffic(calls: int = 900) -> dict[str, int]:
     )
     for row in pending:
         ApprovalEvent.objects.create(approval=row, kind="proposed", at=row.created)
+    mail = pending[-1]
+    rule = AutoApprovalRule.objects.create(
+        server="default",
+        tool=mail.tool,
+        principal_kind="oauth",
+        principal_id=mail.principal_id,
+        user=mail.user,
+        arguments={name: mail.arguments[name] for name in ("to", "subject")},
+        pattern={"to": "1", "subject": "2"},
+        version=mail.version,
+        remaining=5,
+        created=now,
+        created_by=users[-1],
+        expires=now + hour,
+    )
+    changed = [{"field": "note", "label": "note", "before": "", "after": "vegetarian"}]
+    denied = _approval(
+        Approval,
+        anna,
+        "book_hotel",
+        {"hotel": 14, "note": "vegetarian"},
+        {"verb": "create", "object": "booking", "changes": changed},
+        ago=timedelta(minutes=40),
+    )
+    decision = {"state": "denied", "decided": now - timedelta(minutes=31), "decided_by": users[-1], "unique_key": None}
+    Approval.objects.filter(pk=denied.pk).update(**decision, reason="Ask the customer first.")
+    for name, user, is_limited in (("Nightly import of prices", users[-1], False), ("Report of the month", anna, True)):
+        create_key(user, name, endpoints=["default"], read_only=is_limited)
+    ClientPolicy.objects.create(
+        client_id="Zk3v9yQ8pL2mN5xR7tB1cD4fG6hJ0sWaEuIoYrTq", blocked=True, scopes=["travel:read"]
+    )
     failed = RequestLog.objects.filter(outcome="error").order_by("-started_at")[0]
-    return {"approval": pending[0].pk, "failed": failed.pk, "task": task.pk}
+    return {
+        "approval": pending[0].pk,
+        "denied": denied.pk,
+        "failed": failed.pk,
+        "rule": rule.pk,
+        "task": task.pk,
+    }
 
 
 def _approval(model: Any, user: Any, tool: str, arguments: Any, preview: Any, ago: timedelta) -> Any:

@@ -24,8 +24,16 @@ MORE_PAGES = {
     "playground-call": "playground/call/?endpoint=default&kind=tool&key=search_flights",
     "api-key": "apikey/add/",
     "auto-approval-rules": "autoapprovalrule/",
+    "auto-approval-rule": "autoapprovalrule/{rule}/change/",
+    "client-policies": "clientpolicy/",
+    "denied-approval": "approval/{denied}/change/",
     "sessions": "session/",
 }
+CUT_OFF = """
+[...document.querySelectorAll(".results, .mcp-scroll, .mcp-scrolled")]
+    .filter((part) => part.scrollWidth > part.clientWidth).map((part) => part.outerHTML.slice(0, 200))
+"""
+"""Parts of a page whose right side is out of sight."""
 DJANGOS = ["#changelist-search", ".help-tooltip", ".small > a"]
 """Parts of Django's own templates that axe complains about."""
 
@@ -158,15 +166,72 @@ def test_a_key_is_made_for_oneself_and_calls_until_it_is_revoked(agency: Agency,
     assert call(agency.endpoint, key, "get_preferences") == 401
 
 
+@pytest.mark.parametrize("leave", ["Escape", "a click elsewhere"])
+def test_a_menu_of_filters_is_left_without_a_choice(agency: Agency, page: Page, leave: str) -> None:
+    page.goto(agency.page("requestlog/"))
+    outcome, tool = (page.locator(".mcp-filter").get_by_text(name, exact=True) for name in ("Outcome", "Tool"))
+    menu = page.locator("details[open] .mcp-menu")
+    outcome.click()
+    expect(menu).to_contain_text("rejected")
+    tool.click()
+    expect(menu).to_have_count(1)
+    expect(menu).to_contain_text("search_flights")
+    page.keyboard.press("Tab")
+    if leave == "Escape":
+        page.keyboard.press("Escape")
+        expect(tool).to_be_focused()
+    else:
+        page.get_by_role("heading", name="Request log").click()
+    expect(menu).to_have_count(0)
+    assert page.url == agency.page("requestlog/")
+
+
+@pytest.mark.parametrize("has_clipboard", [True, False], ids=["clipboard", "old command"])
+def test_buttons_copy_what_stands_above_them(agency: Agency, page: Page, has_clipboard: bool) -> None:
+    """Browsers give the clipboard to pages of https and localhost alone; elsewhere the old command copies."""
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    if not has_clipboard:
+        page.add_init_script("Clipboard.prototype.writeText = () => Promise.reject()")
+
+    def press_all() -> list[str]:
+        page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
+        copied = []
+        for button in page.locator(".mcp-copy").all():
+            button.click()
+            expect(button).to_have_text("Copied")
+            copied.append(page.evaluate("navigator.clipboard.readText()"))
+            assert copied[-1] == button.evaluate("(button) => button.previousElementSibling.textContent")
+        return copied
+
+    page.goto(agency.page("apikey/add/"))
+    page.fill("input[name=name]", "copied")
+    page.get_by_role("button", name="Save").click()
+    key, *settings = press_all()
+    assert re.fullmatch(r"mcp_key_\w{49}", key)
+    assert settings
+    assert any(key in text for text in settings)
+    page.goto(agency.page(screenshots.PAGES["playground-result"]))
+    page.click(screenshots.PRESSED["playground-result"])
+    page.locator("summary", has_text="Copy this request").wait_for()
+    assert any("tools/call" in text for text in press_all())
+
+
 @pytest.mark.parametrize(
     "screen",
-    [(1280, "light"), (631, "light"), (390, "dark"), at_night((1280, "dark")), at_night((390, "light"))],
+    [
+        (1280, "light"),
+        (800, "light"),
+        (631, "light"),
+        (390, "dark"),
+        at_night((1280, "dark")),
+        at_night((390, "light")),
+    ],
     ids=lambda screen: "-".join(map(str, screen)),
 )
 def test_everybody_can_use_the_pages(
     agency: Agency, browser: Browser, signed_in: object, screen: tuple[int, Literal["light", "dark"]]
 ) -> None:
-    """axe-core finds nothing in what is ours, and no page is wider than the window."""
+    """axe-core finds nothing in what is ours, no page is wider than the window, and no list than its place on it."""
     width, theme = screen
     context, page = opened(browser, signed_in, viewport={"width": width, "height": 900}, color_scheme=theme)
     found = {}
@@ -174,9 +239,11 @@ def test_everybody_can_use_the_pages(
         page.goto(agency.page(path))
         wide = page.evaluate("document.documentElement.scrollWidth")
         problems = []
-        if width != 631:  # a window beside another one: the same pages as on a phone
+        if width >= 1280:
+            problems += [(html, "cut off") for html in page.evaluate(CUT_OFF)]
+        if width not in {800, 631}:  # a tablet, and a window beside another one: the same pages as on a phone
             axe = Axe().run(page, context={"include": ["#content"], "exclude": DJANGOS})
-            problems = [(each["id"], each["nodes"][0]["html"]) for each in axe.response["violations"]]
+            problems += [(found["id"], found["nodes"][0]["html"]) for found in axe.response["violations"]]
         if problems or wide > width:
             found[name] = problems, wide
     context.close()
