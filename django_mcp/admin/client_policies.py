@@ -51,11 +51,18 @@ class PolicyForm(DecisionForm):
         label=gettext_lazy("Give the client more than now"), required=False, widget=forms.HiddenInput
     )
 
-    decided: ClassVar[tuple[str, ...]] = ("blocked", "scopes", "service_account")
+    decided: ClassVar[tuple[str, ...]] = ("blocked", "read_only", "scopes", "service_account")
 
     class Meta:
         model = ClientPolicy
-        fields: tuple[str, ...] = ("client_id", "blocked", "limits_scopes", "scopes", "service_account")
+        fields: tuple[str, ...] = (
+            "client_id",
+            "blocked",
+            "read_only",
+            "limits_scopes",
+            "scopes",
+            "service_account",
+        )
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -84,6 +91,8 @@ class PolicyForm(DecisionForm):
         found = []
         if "blocked" in self.changed and not self.cleaned_data["blocked"]:
             found.append(_("It is blocked now, and would not be."))
+        if "read_only" in self.changed and not self.cleaned_data["read_only"]:
+            found.append(_("It may use only tools that change nothing, and could use others."))
         if "scopes" in self.changed and is_wider(self.before["scopes"], self.cleaned_data["scopes"]):
             found.append(_("It would get more scopes."))
         return found
@@ -137,6 +146,7 @@ def ends_with(row: ClientPolicy) -> str:
     """Return sentences about what a client gets if its policy is deleted."""
     found = [
         (row.blocked, _("It is blocked now, and would not be.")),
+        (row.read_only, _("It may use only tools that change nothing, and could use others.")),
         (row.scopes is not None, _("It would get more scopes.")),
         (row.tools is not None, _("It would get more tools.")),
         (row.service_account_id is not None, _("It would have no service account.")),
@@ -146,7 +156,7 @@ def ends_with(row: ClientPolicy) -> str:
 
 def state_of(row: ClientPolicy) -> str:
     """Return a digest of a policy, to notice that it has changed since a page showed it."""
-    parts = [row.pk, row.client_id, row.blocked, row.scopes, row.tools, row.service_account_id]
+    parts = [row.pk, row.client_id, row.blocked, row.read_only, row.scopes, row.tools, row.service_account_id]
     return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()[:32]
 
 
@@ -158,7 +168,7 @@ class ClientPolicyAdmin(DecisionAdmin, UserChoiceAdmin, OwnFiltersAdmin):
     form = PolicyForm
     delete_confirmation_template = "admin/django_mcp/clientpolicy/delete.html"
     delete_selected_confirmation_template = delete_confirmation_template
-    list_display = ("client_id", "client", "access", "scope_limit", "service_account")
+    list_display = ("client_id", "client", "access", "read_only", "scope_limit", "service_account")
     change_form_template = "admin/django_mcp/clientpolicy/change.html"
     list_filter = ("blocked",)
     list_select_related = ("service_account",)
@@ -176,7 +186,7 @@ class ClientPolicyAdmin(DecisionAdmin, UserChoiceAdmin, OwnFiltersAdmin):
         """Return the fields of the form, or what the policy decides for those who may not change it."""
         if obj is None or self.has_change_permission(request, obj):
             return super().get_fields(request, obj)
-        return ("client_id", "access", "scope_limit", "service_account")
+        return ("client_id", "access", "read_only", "scope_limit", "service_account")
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """Say what deleting policies gives to clients.

@@ -395,6 +395,8 @@ def policy_words(application: Any, policy: ClientPolicy | None) -> list[str]:
     found = []
     if policy is not None:
         found.append(_("Blocked: all its tokens are rejected.") if policy.blocked else _("Not blocked."))
+        if policy.read_only:
+            found.append(_("Only tools that change nothing, resources and prompts."))
         found.append(_scope_words(policy.scopes))
         found.append(_tool_words(which_of(policy.tools)))
     if policy is not None and policy.service_account is not None:

@@ -173,9 +173,10 @@ def why_over(approval: Approval) -> str:
     user, client_id = approval.user, approval.client_id
     if user is not None and not getattr(user, "is_active", True):
         return _("The user was deactivated.")
-    if client_id and ClientPolicy.objects.filter(client_id=client_id, blocked=True).exists():
+    policy = ClientPolicy.objects.filter(client_id=client_id).first() if client_id else None
+    if policy is not None and policy.blocked:
         return _("The client was blocked.")
-    is_limited = False
+    is_limited = policy is not None and policy.read_only
     if approval.principal_kind == "api_key":
         key = APIKey.objects.filter(pk__in=database.keys_of(APIKey, [approval.principal_id])).first()
         if key is None or key_state(key) is not KeyState.ACTIVE:

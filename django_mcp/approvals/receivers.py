@@ -67,7 +67,12 @@ def _on_client_saved(instance: ClientPolicy, raw: bool = False, **_more: Any) ->
         return
     if instance.blocked:
         _withdraw(_("The client was blocked."), client_id=instance.client_id)
-    elif instance.tools is not None:
+        return
+    if instance.read_only:
+        from django_mcp.approvals.approval_requests import withdraw_writing  # noqa: PLC0415 - likewise
+
+        withdraw_writing(_("The client was limited to tools that change nothing."), client_id=instance.client_id)
+    if instance.tools is not None:
         chosen = (key.partition(".") for key in instance.tools)
         others = ~Q(pk=None)
         for server, _dot, tool in chosen:

@@ -102,7 +102,8 @@ class OAuth2Authentication(BaseAuthentication):
             principal
             for principal in mine
             if (current := _principal_of(now.get(principal.credential), principal.resource)) is None
-            or (current.kind, current.id, current.scopes) != (principal.kind, principal.id, principal.scopes)
+            or (current.kind, current.id, current.scopes, current.read_only)
+            != (principal.kind, principal.id, principal.scopes, principal.read_only)
         ]
 
     def credential_key(self, head: RequestHead) -> str | None:
@@ -144,6 +145,7 @@ def _principal_of(row: Any, wanted: str) -> Principal | None:
         expires=row.expires,
         steps_up=not acts_for_itself,
         resource=wanted,
+        read_only=policy.read_only,
     )
 
 
@@ -153,6 +155,7 @@ class Policy:
     def __init__(self, row: dict[str, Any] | None) -> None:
         row = row or {}
         self.blocked = bool(row.get("blocked"))
+        self.read_only = bool(row.get("read_only"))
         self.service_account: int | None = row.get("service_account")
         self.scopes = _set(row.get("scopes"))
 
@@ -178,7 +181,7 @@ def renewed(principal: Principal, server: MCPServer) -> Principal | None:
     for limit in (granted, policy.scopes):
         if scopes is not None and limit is not None and not scopes <= limit:
             scopes = expanded(scopes) & expanded(limit)
-    return dataclasses.replace(principal, scopes=scopes)
+    return dataclasses.replace(principal, scopes=scopes, read_only=policy.read_only)
 
 
 def _granted(principal: Principal, wanted: str) -> frozenset[str] | None:
@@ -217,7 +220,9 @@ def _with_policy(**wanted: Any) -> QuerySet[Any]:
 
     policies = ClientPolicy.objects.filter(client_id=OuterRef("application__client_id"))
     policy = policies.values(
-        policy=JSONObject(blocked="blocked", scopes="scopes", service_account="service_account_id")
+        policy=JSONObject(
+            blocked="blocked", scopes="scopes", read_only="read_only", service_account="service_account_id"
+        )
     )
     tokens: QuerySet[Any] = get_access_token_model().objects.filter(**wanted)
     return tokens.annotate(policy=Subquery(policy))  # type: ignore[no-any-return] # swapped models have no types

@@ -478,23 +478,29 @@ class LateAtomic(Atomic):
             _writing.discard(self)
 
 
-def rolled_back(function: Callable[[], T], using: str | None = None) -> T:
-    """Call *function* in a transaction (or savepoint) that is always rolled back.
+def rolled_back(function: Callable[[], T]) -> T:
+    """Call *function* in a transaction (or savepoint) of each database that is always rolled back.
 
-    *using* is an alias; by default all databases are rolled back. One that cannot be reached now is left out, unless it
-    is that of the tools.
+    A database that cannot be reached now is left out, unless it is that of the tools.
     """
     with ExitStack() as stack:
-        for alias in _aliases() if using is None else filter(exists, [using]):
+        for alias in _aliases():
             try:
-                stack.enter_context(transaction.atomic(using=alias))
+                stack.enter_context(_undone(alias))
             except Exception:
-                if using is not None or alias == tools_alias():
+                if alias == tools_alias():
                     raise
                 logger.warning("The database %r is not available, so nothing can be rolled back there", alias)
-                continue
-            stack.callback(transaction.set_rollback, True, using=alias)
         return function()
+
+
+@contextmanager
+def _undone(using: str) -> Iterator[None]:
+    with transaction.atomic(using=using):
+        try:
+            yield
+        finally:
+            transaction.set_rollback(True, using=using)
 
 
 def _aliases() -> list[str]:
@@ -609,8 +615,7 @@ def without_effects() -> Iterator[None]:
         using, is_within = context["connection"].alias, context["connection"].in_atomic_block
         if outside.get(using) is is_within and not sql.startswith("BEGIN"):
             del outside[using]  # the statements that begin it are queries too
-            stack.enter_context(transaction.atomic(using=using))
-            stack.callback(transaction.set_rollback, True, using=using)
+            stack.enter_context(_undone(using))
         return execute(sql, params, many, context)
 
     with ExitStack() as stack, _around_queries(begin):

@@ -11,7 +11,7 @@ from django import forms
 from django.contrib.auth import get_permission_codename
 from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist, PermissionDenied
 from django.core.files.uploadedfile import UploadedFile
-from django.db import models, router
+from django.db import models
 from django.db.models import Model
 from django.dispatch import receiver
 from django.forms.utils import pretty_name
@@ -580,7 +580,7 @@ class DeclaredForm:
             return app.show(ctx, source, tool, given, obj, shown_text(tool, given), fixed)
 
         # Looking a row up locks it, as for the tool itself.
-        return show() if self._lookup is None else rolled_back(show, router.db_for_write(self._lookup.model))
+        return show() if self._lookup is None else rolled_back(show)
 
     def _rows_of(self, ctx: Context, keywords: Mapping[str, Any]) -> dict[str, Any]:
         """Return the rows that arguments refer to: the one to change, and those chosen in fields."""
@@ -593,7 +593,7 @@ class DeclaredForm:
                 return {**rows, self._lookup.name: obj}
             return rows if obj is None or obj.pk is None else {**rows, "": obj}
 
-        return look() if self._lookup is None else rolled_back(look, router.db_for_write(self._written))  # type: ignore[arg-type]
+        return rolled_back(look)
 
     def _database(self) -> AbstractContextManager[None]:
         return nullcontext() if self._written is None else in_database(self._written)

@@ -405,6 +405,14 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
+                    "read_only",
+                    models.BooleanField(
+                        default=False,
+                        help_text="The client may use only read-only tools, resources and prompts.",
+                        verbose_name="only tools that change nothing",
+                    ),
+                ),
+                (
                     "service_account",
                     models.ForeignKey(
                         blank=True,

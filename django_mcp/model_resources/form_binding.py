@@ -105,11 +105,9 @@ def fill(form: Any, given: Mapping[str, Any], most_bytes: int) -> None:
             value = _at_first(form, name, field)
             if value is None:
                 continue
-        if not _is_of_django(field.widget):
-            continue
         if isinstance(value, UploadedFile):
             form.files[key] = value
-        else:
+        elif _takes_values(field.widget) or not _is_readable(form, name, field):
             is_clearing = (
                 value is None and isinstance(field, forms.FileField) and form.get_initial_for_field(field, name)
             )
@@ -117,7 +115,7 @@ def fill(form: Any, given: Mapping[str, Any], most_bytes: int) -> None:
     for name, field in form.fields.items():
         field.show_hidden_initial = False  # there is no earlier page to compare with
         # A widget of another package may fail without its inputs, which changed_data asks of disabled fields too.
-        if _is_of_django(field.widget) or field.disabled or not _is_readable(form, name, field):
+        if _takes_values(field.widget) or field.disabled or not _is_readable(form, name, field):
             kind = getattr(field.widget, "input_type", None)
             field.widget = Given(field.widget)
             field.widget.input_type = kind  # rendering a form leaves passwords out
@@ -185,16 +183,20 @@ def _initial(field: Any, initial: Any) -> Any:
     return as_shown(field, initial)
 
 
-def _is_of_django(widget: forms.Widget) -> bool:
-    """Return False for a custom widget, which may convert values to something that its field expects."""
-    return type(widget).value_from_datadict.__module__.startswith("django.")
+def _takes_values(widget: forms.Widget) -> bool:
+    """Return False for a custom widget, which may convert values to something that its field expects.
+
+    One of several inputs makes the value of its field from them, and a call has that value.
+    """
+    is_of_django = type(widget).value_from_datadict.__module__.startswith("django.")
+    return is_of_django or isinstance(widget, forms.MultiWidget)
 
 
 def _is_readable(form: Any, name: str, field: forms.Field) -> bool:
-    """Return False if a custom widget requires inputs that the data lacks."""
+    """Return False if a custom widget requires inputs that the data lacks, whatever it raises then."""
     try:
         field.widget.value_from_datadict(form.data, form.files, form.add_prefix(name))
-    except LookupError:
+    except Exception:  # noqa: BLE001 - such as None.strip() or int(None)
         return False
     return True
 

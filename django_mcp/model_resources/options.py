@@ -76,7 +76,7 @@ class ModelResource:
         title: the plural for display; by default the model's ``verbose_name_plural``. Set it together with ``name`` to
             tell models with the same translated name apart.
         description: the description that models read; by default the docstring of the class.
-        icons: icons for display.
+        icons: icons of the tools and of the resource template, for display.
         max_page_size: maximum number of rows in one answer.
         max_output_chars: maximum number of characters in one answer.
         max_related: maximum number of rows shown of a set of related rows.

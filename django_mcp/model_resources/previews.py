@@ -11,13 +11,12 @@ from copy import deepcopy
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from django.db import models, router
+from django.db import models
 from django.db.models.expressions import DatabaseDefault
 from django.utils.text import capfirst
 
 from django_mcp.conf import settings
 from django_mcp.core.context import Context
-from django_mcp.core.database import rolled_back, tools_alias
 from django_mcp.core.redaction import HIDDEN, is_hidden
 from django_mcp.model_resources.access import RowAccess, find_row, linked, on_writer
 from django_mcp.model_resources.bound_resource import BoundResource, OutputField
@@ -380,10 +379,9 @@ def _delete(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> Row
 
 
 def _looking(bound: BoundResource, arguments: Mapping[str, str], look: Callable[[], Row]) -> Row:
-    """Run *look* and roll back its changes. On the default database its caller does that."""
-    alias = router.db_for_write(bound.model)
+    """Run *look*, whose changes the caller of a preview rolls back."""
     with readable(bound, arguments):
-        return look() if alias == tools_alias() else rolled_back(look, alias)
+        return look()
 
 
 def _row(bound: BoundResource, access: RowAccess, value: Any, columns: Iterable[OutputField]) -> Any:

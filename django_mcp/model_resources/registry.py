@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, TypeVar, overload
+from weakref import WeakKeyDictionary
 
 from django.core.exceptions import ImproperlyConfigured
 from django.db import models
@@ -123,6 +124,10 @@ def _take_models(server: MCPServer) -> None:
             server.model_resources[model] = BoundResource(type(bound.resource)(model, server), is_taken=True)
 
 
+_logged: WeakKeyDictionary[MCPServer, set[str]] = WeakKeyDictionary()
+"""The errors of declarations that were logged: an endpoint is built again by each later registration."""
+
+
 def build(server: MCPServer) -> None:
     """Rebuild the tools and resources of all models of an endpoint, since each may link to others.
 
@@ -139,9 +144,13 @@ def build(server: MCPServer) -> None:
     for bound in server.model_resources.values():
         bound.problems = problems(bound)
     made = _made_without_clashes(server)
+    known = _logged.setdefault(server, set())
     for bound in server.model_resources.values():
         for problem in bound.problems or ():
-            logger.error("%s %s (%s)", problem.msg, problem.hint, problem.id)
+            words = f"{problem.msg} {problem.hint} ({problem.id})"
+            if words not in known:
+                known.add(words)
+                logger.error("%s", words)
     for primitive in chain(*made.values(), connector_tools(server)):
         primitive.is_generated = True
         server.add(primitive)

@@ -251,8 +251,7 @@ def entry(bound: BoundResource, obj: Any, access: RowAccess) -> dict[str, Any]:
     name = f"{bound.name}-{getattr(obj, bound.lookup.attname)}"
     made: dict[str, Any] = {"uri": bound.uri_of(obj), "name": name, "title": title_of(bound, obj, access)}
     made["mimeType"] = "application/json"
-    if bound.resource.icons:
-        made["icons"] = [icon.to_wire() for icon in bound.resource.icons]
+    # Without the icons, which are those of the template: each of hundreds of entries would repeat them.
     modified = getattr(obj, bound.resource.modified_field) if bound.resource.modified_field else None
     if modified is not None:
         made["annotations"] = {"lastModified": _moment(modified)}

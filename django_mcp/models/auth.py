@@ -59,6 +59,11 @@ class ClientPolicy(Stored):
         default=None,
         help_text=_("Tools that the client may use, as endpoint.tool. Empty: no limit."),
     )
+    read_only = models.BooleanField(
+        _("only tools that change nothing"),
+        default=False,
+        help_text=_("The client may use only read-only tools, resources and prompts."),
+    )
     service_account = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         models.SET_NULL,  # what else the policy decides stays

@@ -173,6 +173,8 @@ def connect_reloading() -> None:
 
 
 def _notify_reloaded(**_: Any) -> None:
+    if not apps.is_installed("django_mcp"):
+        return  # runserver empties the registry of apps if one fails to start, and waits for a correction
     try:
         for server in servers():
             for kind in KINDS:

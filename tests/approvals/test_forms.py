@@ -1,10 +1,12 @@
 """Forms as tools of which calls have to be approved: what was shown is what runs, for that row alone."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django import forms
+from django.db import connections
 from django.http import HttpRequest
 
 from django_mcp import Context, MCPServer, ModelResource, Principal, form_tool, register, tool
@@ -201,3 +203,40 @@ def test_a_call_is_approved_for_the_rows_that_it_chose_and_not_for_those_that_ar
         assert ran == ["ran"]
     finally:
         Tag.objects.all().delete()
+
+
+@pytest.fixture
+def audit(open_database: None, tmp_path: Path) -> Iterator[str]:
+    """A second database, with a table of notes."""
+    alias = "audit_of_forms"
+    settings = {**connections.settings["default"], "ENGINE": "django.db.backends.sqlite3", "OPTIONS": {}}
+    connections.settings[alias] = {**settings, "NAME": tmp_path / "notes.sqlite3", "ATOMIC_REQUESTS": False}
+    with connections[alias].cursor() as cursor:
+        cursor.execute("CREATE TABLE note (words text)")
+    yield alias
+    connections[alias].close()
+    del connections[alias]
+    del connections.settings[alias]
+
+
+@pytest.mark.parametrize("lookup", [None, "pk"])
+def test_what_a_form_writes_to_another_database_is_rolled_back_until_it_runs(
+    server: MCPServer, people: People, authors: list[Author], audit: str, lookup: str | None
+) -> None:
+    class Noted(Name):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            with connections[audit].cursor() as cursor:
+                cursor.execute("INSERT INTO note VALUES ('seen')")
+
+    def notes() -> int:
+        with connections[audit].cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM note")
+            return int(cursor.fetchone()[0])
+
+    options: dict[str, Any] = {} if lookup is None else {"lookup": lookup, "queryset": lambda ctx: Author.objects.all()}
+    form_tool(Noted, server=server, name="rename", permission=None, policy="ask", **options)
+    before = notes()
+    given = {"name": "new"} if lookup is None else {"pk": authors[0].pk, "name": "new"}
+    assert kind_of(serve(server, people["ann"], "rename", given)) == "approval_required"
+    assert notes() == before

@@ -1,6 +1,7 @@
 """The resource server: which tokens open an endpoint. Numbers in brackets are rows of the list of attacks."""
 
 import asyncio
+import dataclasses
 import datetime
 import logging
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from oauthlib.common import Request as OAuthlibRequest
 
 from django_mcp import AllowAny, Context, InvalidToken, MCPServer, OAuth2Authentication, Principal, tool
 from django_mcp.auth.base import RequestHead
-from django_mcp.auth.oauth import is_for
+from django_mcp.auth.oauth import is_for, renewed
 from django_mcp.auth.protected_resource import canonical, resource_of
 from django_mcp.auth.toolkit import get_access_token_model, oauth2_settings
 from django_mcp.models import ClientPolicy
@@ -299,6 +300,28 @@ def test_a_clients_scopes_are_cut_to_those_it_may_have(
     token = make_token(scope="travel:write")
     assert OAuth2Authentication().authenticate(head(token), server).scopes == {"travel:read"}
     assert signed_in(token).call("look").text == "seen"
+
+
+def test_a_client_may_be_limited_to_tools_that_change_nothing(
+    server: MCPServer, make_token: Make, signed_in: Make, application: Any
+) -> None:
+    tool(server=server, name="reserve")(lambda: "booked")
+    tool(server=server, name="peek", read_only=True)(lambda: "seen")
+    client, policy = signed_in(make_token()), ClientPolicy.objects.create(client_id=application.client_id)
+    assert client.call("reserve").text == "booked"
+    policy.read_only = True
+    policy.save()
+    assert "reserve" not in {each["name"] for each in client.list("tools/list")}
+    assert client.call("peek").text == "seen"
+    assert client.call("reserve").json["error"]["message"] == "Unknown tool: 'reserve'."
+    principal = OAuth2Authentication().authenticate(head(make_token()), server)
+    assert principal.read_only
+    current = renewed(dataclasses.replace(principal, read_only=False), server)
+    assert current is not None
+    assert current.read_only
+    assert OAuth2Authentication().find_ended([principal], server) == []
+    ClientPolicy.objects.update(read_only=False)  # without a signal
+    assert OAuth2Authentication().find_ended([principal], server) == [principal]
 
 
 def test_an_application_that_acts_for_itself_is_the_chosen_user_and_nobody_else(

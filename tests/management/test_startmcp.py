@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -386,3 +387,27 @@ def test_models_of_earlier_versions_are_left_out() -> None:
     assert "# HistoricalCase is left out: it holds the history of another model." in source
     assert "class CaseResource" in source
     assert "HistoricalCaseResource" not in source
+
+
+def test_only_the_models_that_are_named_are_written_also_of_other_apps(site: Site) -> None:
+    site.append("library/models.py", MODELS)
+    site.run("manage.py", "startmcp", "library", "--models", "Shelf", "auth.Group")
+    source = (site.path / "library" / "mcp.py").read_text()
+    assert fields_of(source) == {"ShelfResource": ["label"], "GroupResource": ["name"]}
+    assert "from django.contrib.auth.models import Group" in source
+    assert "Book" not in source
+    site.migrate(PEOPLE)
+    site.run("manage.py", "check", "--fail-level", "WARNING")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("Nosuch", "There is no model 'Nosuch'; write app_label.Model. travel has "),
+        ("auth.Nosuch", "There is no model 'auth.Nosuch'; write app_label.Model. auth has Group, Permission, User."),
+        ("nosuch.Book", "There is no model 'nosuch.Book'; write app_label.Model."),
+    ],
+)
+def test_a_model_that_is_not_there_is_refused_and_nothing_is_written(name: str, words: str) -> None:
+    with pytest.raises(CommandError, match=re.escape(words)):
+        call_command("startmcp", "travel", "--models", name)

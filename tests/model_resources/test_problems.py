@@ -488,3 +488,10 @@ def test_all_tools_that_cannot_be_offered_are_told_of_at_once(server: MCPServer)
     assert "library.Book" in str(refused.value)
     assert "pay" in str(refused.value)
     assert "library.Author" in str(refused.value)
+
+
+def test_an_error_of_a_declaration_is_logged_once(server: MCPServer, caplog: pytest.LogCaptureFixture) -> None:
+    register(Tag, type("Tags", (ModelResource,), {"fields": ["nosuch"]}), server=server)
+    register(Author, type("Authors", (ModelResource,), {"fields": ["name"]}), server=server)
+    register(Book, type("Books", (ModelResource,), {"fields": ["title"]}), server=server)
+    assert len([record for record in caplog.records if "'nosuch'" in record.getMessage()]) == 1

@@ -275,19 +275,24 @@ def test_the_schema_says_what_there_is_and_nothing_of_what_is_not_declared(
     assert "internal" not in json.dumps(schema)
 
 
-def test_rows_are_listed_with_their_titles_icons_and_dates(library: list[Book], reader: Callable[..., Reader]) -> None:
+def test_rows_are_listed_with_their_titles_and_dates(library: list[Book], reader: Callable[..., Reader]) -> None:
+    """The icon of all of them is told once, with their template and their tools."""
     full(library[0])
-    listed = {entry["uri"]: entry for entry in reader("ann").list("resources/list")}
+    ann = reader("ann")
+    listed = {entry["uri"]: entry for entry in ann.list("resources/list")}
 
     assert listed["library://book/salt"] == {
         "uri": "library://book/salt",
         "name": "book-salt",
         "title": "Salt",
         "mimeType": "application/json",
-        "icons": [{"src": "https://library.example.com/book.png", "mimeType": "image/png"}],
         "annotations": {"lastModified": "2026-01-02T03:04:05.000678+00:00"},
     }
     assert "annotations" not in listed["library://book/tides"]
+    icons = [{"src": "https://library.example.com/book.png", "mimeType": "image/png"}]
+    templates = {entry["uriTemplate"]: entry for entry in ann.list("resources/templates/list")}
+    tools = {entry["name"]: entry for entry in ann.list("tools/list")}
+    assert templates["library://book/{slug}{?format}"]["icons"] == tools["get_book"]["icons"] == icons
 
 
 def test_lookup_values_are_completed(library: list[Book], reader: Callable[..., Reader]) -> None:

@@ -14,7 +14,8 @@ from pathlib import Path
 from urllib.request import Request, urlopen
 
 import pytest
-from django.db import OperationalError
+from django.apps import apps
+from django.db import OperationalError, connections
 from django.utils.autoreload import BaseReloader, autoreload_started
 
 from django_mcp import MCPServer
@@ -133,3 +134,10 @@ def test_a_database_without_tables_is_no_reason_not_to_serve(
     with caplog.at_level(logging.WARNING, "django_mcp"):
         publish._notify_reloaded()
     assert "no such table" in caplog.text
+
+
+def test_a_site_that_cannot_start_says_why_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``runserver`` empties the registry of apps then, and waits for a change."""
+    monkeypatch.setattr(apps, "app_configs", {})
+    monkeypatch.setattr(connections, "close_all", lambda: None)
+    publish._notify_reloaded()

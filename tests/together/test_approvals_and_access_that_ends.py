@@ -110,6 +110,11 @@ ENDS: dict[str, tuple[str, Callable[[Waiting], object], str]] = {
     "the key is revoked": ("key", lambda waiting: revoke_key(waiting.key), "The access of the caller was revoked."),
     "the key is deleted": ("key", lambda waiting: waiting.key.delete(), "The access of the caller was revoked."),
     "the key is limited": ("key", limit_key, "The API key was limited to tools that change nothing."),
+    "the client is limited": (
+        "oauth",
+        lambda _waiting: ClientPolicy.objects.create(client_id="robot", read_only=True),
+        "The client was limited to tools that change nothing.",
+    ),
     "the user is deactivated": ("key", deactivate, "The user was deactivated."),
     "the user is deleted": ("oauth", lambda waiting: waiting.ann.delete(), "The user was deleted."),
     "the tool is blocked": ("key", decide_about_pay("block"), "The policy of the tool was changed."),
@@ -195,6 +200,11 @@ SILENT: dict[str, tuple[str, Callable[[Waiting], object], str]] = {
         "oauth",
         lambda _waiting: ClientPolicy.objects.bulk_create([ClientPolicy(client_id="robot", blocked=True)]),
         "The client was blocked.",
+    ),
+    "what the client may use": (
+        "oauth",
+        lambda _waiting: ClientPolicy.objects.bulk_create([ClientPolicy(client_id="robot", read_only=True)]),
+        "The tool or its policy was changed.",
     ),
     "the key": (
         "key",

@@ -297,6 +297,22 @@ def test_policies_are_deleted_as_the_page_showed_them(browser: Browser, button: 
     assert not ClientPolicy.objects.exists()
 
 
+def test_who_opens_more_tools_to_a_client_is_asked_first() -> None:
+    row = ClientPolicy.objects.create(client_id=CLIENT, read_only=True)
+    browser = Browser()
+    browser.force_login(User.objects.create_superuser("owner"))
+    page = f"{POLICIES}{row.pk}/change/"
+    shown = re.search(r'name="shown" value="([^"]*)"', browser.get(page).content.decode())
+    sent = {"shown": html.unescape(shown[1])} if shown else {}
+    answer = words(browser.post(page, sent).content.decode())
+    assert "It may use only tools that change nothing, and could use others." in answer
+    row.refresh_from_db()
+    assert row.read_only
+    browser.post(page, {**sent, "loosens": "on"})
+    row.refresh_from_db()
+    assert not row.read_only
+
+
 def test_who_may_only_view_the_policy_of_a_client_reads_what_it_decides() -> None:
     row = ClientPolicy.objects.create(client_id=CLIENT, blocked=True, scopes=["travel:read"])
     viewer = User.objects.create_user("viewer", is_staff=True)
@@ -304,7 +320,8 @@ def test_who_may_only_view_the_policy_of_a_client_reads_what_it_decides() -> Non
     browser = Browser()
     browser.force_login(viewer)
     page = words(browser.get(f"{POLICIES}{row.pk}/change/").content.decode())
-    assert "Access: blocked Scopes: travel:read Service account: –" in page
+    assert "Access: blocked Only tools that change nothing:" in page
+    assert "Scopes: travel:read Service account: –" in page
     assert "The permission “Can change client policy” is needed to change it." in page
 
 

@@ -123,10 +123,13 @@ def _is_text(field: Any) -> bool:
 WIDTH = 110
 
 
-def source_of(app: AppConfig) -> str:
-    """Return the source of ``mcp.py``. Models require Django's view permission, as in the admin."""
-    own = [model for model in app.get_models() if not model._meta.proxy and safe_fields(model)]  # noqa: SLF001
-    reasons = {model: why for model in own if (why := _why_not(model))}
+def source_of(app: AppConfig, chosen: Sequence[type[models.Model]] = ()) -> str:
+    """Return the source of ``mcp.py``. Models require Django's view permission, as in the admin.
+
+    *chosen* are the models to write, also of other apps. Default: those of the app.
+    """
+    own = chosen or [model for model in app.get_models() if not model._meta.proxy and safe_fields(model)]  # noqa: SLF001
+    reasons = {model: why for model in own if (why := _why_not(model, is_chosen=bool(chosen)))}
     shown = [model for model in own if model not in reasons]
     names = dict(_names(shown))
     parts = [_head(app, shown), *(_resource(model, names.get(model)) for model in shown), _tool(app, shown)]
@@ -135,10 +138,14 @@ def source_of(app: AppConfig) -> str:
     return "\n\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 
-def _why_not(model: type[models.Model]) -> str | None:
+def _why_not(model: type[models.Model], *, is_chosen: bool) -> str | None:
     """Return why a model cannot be registered, or does not belong to the app's own, or None."""
     if is_composite(model._meta.pk):  # noqa: SLF001 - Django's documented API
         return "its primary key is composite, so no single value identifies a row"
+    if not safe_fields(model):
+        return "it has no fields that can be shown without a look at them"
+    if is_chosen:
+        return None
     packages = {base.__module__.partition(".")[0] for base in model.__mro__}
     return "it holds the history of another model" if packages & HISTORY else None
 
@@ -253,6 +260,22 @@ def _one(model: type[models.Model]) -> str:
     return "".join(character for character in str(model._meta.verbose_name) if character not in '{}"\\')  # noqa: SLF001 - likewise
 
 
+def _model(app: AppConfig, name: str) -> type[models.Model]:
+    """Return a model by ``app_label.Model``, or by the name alone if it is one of *app*.
+
+    Raises:
+        CommandError: there is none.
+    """
+    label, _, model = name.rpartition(".")
+    try:
+        return apps.get_model(label or app.label, model)
+    except LookupError:
+        config = apps.app_configs.get(label or app.label)
+        known = sorted(found.__name__ for found in config.get_models()) if config else []
+        more = f" {config.label} has {', '.join(known) or 'no models'}." if config else ""
+        raise CommandError(f"There is no model {name!r}; write app_label.Model.{more}") from None
+
+
 class Command(BaseCommand):
     """See ``help``."""
 
@@ -260,10 +283,23 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("app", metavar="APP", help="label of an installed app, as for makemigrations")
+        parser.add_argument(
+            "--models",
+            metavar="MODEL",
+            nargs="+",
+            default=[],
+            help="write only these models, such as Book, or auth.Group of another app. Default: all models of the app",
+        )
 
     def handle(self, *_: Any, **options: Any) -> None:
         """Write the file and print the next steps."""
         app = self._app(options["app"])
+        chosen = [_model(app, name) for name in dict.fromkeys(options["models"])]
+        names = [model.__name__ for model in chosen]
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise CommandError(
+                f"Several models are called {twice.pop()}; write one of them, and add the other by hand."
+            )
         path = Path(app.path) / "mcp.py"
         if {"site-packages", "dist-packages"} & set(path.parts):
             raise CommandError(
@@ -274,7 +310,7 @@ class Command(BaseCommand):
             raise CommandError(f"The package {path.with_suffix('')} already exists and is loaded instead of an mcp.py.")
         try:
             with path.open("x", encoding="utf-8") as file:
-                file.write(source_of(app))
+                file.write(source_of(app, chosen))
         except FileExistsError:
             raise CommandError(f"{path} already exists; nothing was written.") from None
         except OSError as error:

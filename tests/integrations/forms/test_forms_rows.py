@@ -295,3 +295,53 @@ def test_a_field_that_is_left_out_is_not_looked_for_in_its_inputs(
     review.refresh_from_db()
     assert (review.text, review.stars) == ("Wet.", stars)
     assert history(review) == [("ann", CHANGE, "Changed Text.")] * 2
+
+
+FILE = {"filename": "a.txt", "content": "d29yZHM="}
+
+
+class DateParts(forms.MultiWidget):
+    """Three inputs for one date."""
+
+    def __init__(self) -> None:
+        super().__init__({"year": forms.NumberInput, "month": forms.NumberInput, "day": forms.NumberInput})
+
+    def decompress(self, value: Any) -> list[Any]:
+        return [value.year, value.month, value.day] if value else [None] * 3
+
+    def value_from_datadict(self, data: Any, files: Any, name: str) -> Any:
+        return "-".join(f"{int(part):02}" for part in super().value_from_datadict(data, files, name))
+
+
+class LazyDateParts(DateParts):
+    def value_from_datadict(self, data: Any, files: Any, name: str) -> Any:
+        return "-".join(map(str, forms.MultiWidget.value_from_datadict(self, data, files, name)))
+
+
+class Trimmed(forms.TextInput):
+    def value_from_datadict(self, data: Any, files: Any, name: str) -> Any:
+        return data.get(name).strip(" .")
+
+
+class Scanned(forms.ClearableFileInput):
+    def value_from_datadict(self, data: Any, files: Any, name: str) -> Any:
+        return super().value_from_datadict(data, files, name)
+
+
+def test_widgets_of_the_site_that_need_inputs_of_a_page_take_arguments_all_the_same(
+    server: MCPServer, ann: Reader
+) -> None:
+    class Parts(forms.Form):
+        day = forms.DateField(widget=DateParts)
+        until = forms.DateField(widget=LazyDateParts, required=False)
+        note = forms.CharField(widget=Trimmed, required=False)
+        file = forms.FileField(widget=Scanned, required=False)
+
+        def save(self) -> str:
+            return repr([str(value) for value in self.cleaned_data.values()])
+
+    form_tool(Parts, name="parts", server=server)
+    full = {"day": "2026-05-01", "until": "2026-05-02", "note": "so.", "file": FILE}
+    assert ann.call("parts", **full).text == repr(["2026-05-01", "2026-05-02", "so", "a.txt"])
+    assert ann.call("parts", day="2026-05-01").text == repr(["2026-05-01", "None", "", "None"])
+    assert "Argument 'day'" in ann.problem("parts", day="2026-05-41")
