@@ -379,7 +379,6 @@ def _delete(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> Row
 
 
 def _looking(bound: BoundResource, arguments: Mapping[str, str], look: Callable[[], Row]) -> Row:
-    """Run *look*, whose changes the caller of a preview rolls back."""
     with readable(bound, arguments):
         return look()
 
