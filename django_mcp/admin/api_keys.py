@@ -88,7 +88,7 @@ class NewKeyForm(_ModelForm):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.fields["endpoints"].initial = [each.name for each in servers() if takes_keys(each)][:1]
+        self.fields["endpoints"].initial = [server.name for server in servers() if takes_keys(server)][:1]
 
     def clean(self) -> dict[str, Any]:
         """Add the errors that ``create_key`` would raise."""
@@ -251,7 +251,7 @@ class APIKeyAdmin(DecisionAdmin, UserChoiceAdmin, StoppingAdmin):
     def response_add(self, request: HttpRequest, obj: APIKey, post_url_continue: str | None = None) -> HttpResponse:  # noqa: ARG002
         """Return the page with the key directly: a redirect would have to store the key."""
         request.current_app = self.admin_site.name
-        opened = [each for each in servers() if each.name in obj.endpoints]
+        opened = [endpoint for endpoint in servers() if endpoint.name in obj.endpoints]
         context = {
             **self.admin_site.each_context(request),
             "title": _("Your new API key"),
@@ -260,8 +260,8 @@ class APIKeyAdmin(DecisionAdmin, UserChoiceAdmin, StoppingAdmin):
             "person": self.person(obj),
             "key": obj.shown_once,  # type: ignore[attr-defined]
             "scope_words": self.scope_words(obj),
-            "addresses": [(_url(request, each), takes_keys(each)) for each in opened],
-            "clients": [each for server in opened if takes_keys(server) for each in _clients(request, server, obj)],
+            "addresses": [(_url(request, endpoint), takes_keys(endpoint)) for endpoint in opened],
+            "clients": [client for server in opened if takes_keys(server) for client in _clients(request, server, obj)],
         }
         answer = TemplateResponse(request, "admin/django_mcp/apikey/shown_once.html", context)
         answer.headers["Cache-Control"] = "no-store, private"

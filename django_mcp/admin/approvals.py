@@ -172,7 +172,7 @@ class Card:
     @cached_property
     def description(self) -> str:
         """Description of the tool in the language of the page; empty if the tool was removed."""
-        server = next((each for each in servers() if each.name == self.row.server), None)
+        server = next((endpoint for endpoint in servers() if endpoint.name == self.row.server), None)
         tool = None if server is None else server.tools.get(self.row.tool)
         return "" if tool is None else visible(str(tool.definition.get("description", "")))
 
@@ -205,7 +205,7 @@ class Card:
 
     @cached_property
     def not_shown(self) -> list[str]:
-        return [line(each) for each in not_shown(self.row)]
+        return [line(name) for name in not_shown(self.row)]
 
     @cached_property
     def preview(self) -> Preview:
@@ -216,7 +216,7 @@ class Card:
         """Return the arguments that an auto-approval rule can require; those not sent have defaults."""
         sent = self.row.arguments if isinstance(self.row.arguments, dict) else {}
         return [
-            (each, line(each), shown_value(sent[each]) if each in sent else None) for each in self.row.parts if each
+            (part, line(part), shown_value(sent[part]) if part in sent else None) for part in self.row.parts if part
         ]
 
     @cached_property
@@ -236,8 +236,8 @@ class Card:
 def cards(rows: Iterable[Approval], user: Any) -> list[Card]:
     """Return a card for each row, with at most three queries."""
     rows = list(rows)
-    nameless = [each for each in rows if each.user is None or each.principal_kind == "api_key"]
-    names = names_of((each.principal_kind, each.principal_id) for each in nameless)
+    nameless = [waiting for waiting in rows if waiting.user is None or waiting.principal_kind == "api_key"]
+    names = names_of((waiting.principal_kind, waiting.principal_id) for waiting in nameless)
     clients = client_names(row.client_id for row in rows)
     return [
         Card(
@@ -264,7 +264,7 @@ def note_shown(shown: Iterable[Card], user: Any) -> None:
     known = set(events.filter(approval__in=keys).values_list("approval_id", flat=True))
     now = timezone.now()
     made = [{"approval_id": key, "kind": ApprovalEvent.Kind.SHOWN, "at": now, "by": user} for key in keys]
-    ApprovalEvent.objects.bulk_create(ApprovalEvent(**each) for each in made if each["approval_id"] not in known)
+    ApprovalEvent.objects.bulk_create(ApprovalEvent(**event) for event in made if event["approval_id"] not in known)
 
 
 APPROVE_ACTION, APPROVE_MORE, DENY_ACTION = "approve", "approve_more", "deny"
@@ -299,7 +299,7 @@ class DecisionForm(forms.Form):
         super().__init__(*args, **options)
         names = self.fields["names"]
         assert isinstance(names, forms.MultipleChoiceField)  # noqa: S101
-        names.choices = [(each, each) for each in row.parts if each]
+        names.choices = [(part, part) for part in row.parts if part]
 
     def clean(self) -> dict[str, Any]:
         """Require a number of further calls, or that they are unlimited, and a period."""
@@ -425,8 +425,8 @@ class ApprovalList(OwnFiltersList):
     def get_results(self, request: HttpRequest) -> None:
         """Add the names of callers."""
         super().get_results(request)
-        for each in cards(self.result_list, request.user):
-            each.row.person = each.person  # type: ignore[attr-defined]
+        for card in cards(self.result_list, request.user):
+            card.row.person = card.person  # type: ignore[attr-defined]
 
     def cards(self, user: Any) -> tuple[list[Card], int]:
         rows = list(self.waiting.select_related("user", "task")[: MOST + 1])
@@ -726,7 +726,7 @@ class RequesterView(LoginRequiredMixin, View):
             "is_waiting": is_waiting,
             "is_notified": is_waiting and found.notices.filter(delivered__isnull=False).exists(),
             "refresh_seconds": REFRESH_SECONDS,
-            "endpoint_title": next((title_of(each) for each in servers() if each.name == endpoint), endpoint),
+            "endpoint_title": next((title_of(server) for server in servers() if server.name == endpoint), endpoint),
         }
         return page(request, "approvals/requester.html", context)
 

@@ -250,7 +250,7 @@ class DecisionForm(_ModelForm):
             shown = dict(json.loads(given.get("shown") or ""))
         except (TypeError, ValueError):
             shown = self.before if self.instance.pk is None else {}
-        for name in [each for each in self.decided if each in self.fields]:
+        for name in [decided for decided in self.decided if decided in self.fields]:
             value = given.get(name)
             wanted = _plain(value.pk if isinstance(value, Model) else value)
             if name in shown and _same(wanted, shown[name]):
@@ -294,7 +294,7 @@ class DecisionAdmin(_ModelAdmin):
 def user_lookups(field: str = "user") -> tuple[str, ...]:
     """Return the lookups for a search by username and e-mail address of a row's user."""
     model = get_user_model()
-    columns = {each.name for each in model._meta.concrete_fields}  # noqa: SLF001 - Django's documented API
+    columns = {field.name for field in model._meta.concrete_fields}  # noqa: SLF001 - Django's documented API
     names = dict.fromkeys((model.USERNAME_FIELD, model.get_email_field_name()))
     return tuple(f"{field}__{name}" for name in names if name in columns)
 
@@ -305,8 +305,11 @@ Choices = list[tuple[str, str]]
 def endpoint_choices() -> Choices:
     """Return all endpoints with their paths."""
     return [
-        (each.name, f"{each.name} ({path_of(each)})" + ("" if takes_keys(each) else _(" – does not accept API keys")))
-        for each in servers()
+        (
+            server.name,
+            f"{server.name} ({path_of(server)})" + ("" if takes_keys(server) else _(" – does not accept API keys")),
+        )
+        for server in servers()
     ]
 
 
@@ -513,7 +516,7 @@ def what_ends(*wanted: Q, **of: Any) -> list[str]:
     live = Approval.objects.filter(*wanted, **of, expires__gt=now)
     rules = AutoApprovalRule.objects.filter(*wanted, **of, revoked=None, expires__gt=now).exclude(remaining=0)
     tasks = Task.objects.filter(*wanted, **of, status__in=UNFINISHED).count()
-    waiting, unused = (live.filter(state=each).count() for each in (Approval.State.PENDING, Approval.State.APPROVED))
+    waiting, unused = (live.filter(state=state).count() for state in (Approval.State.PENDING, Approval.State.APPROVED))
     active = rules.count()
     found = [
         (tasks, ngettext("%d task is cancelled.", "%d tasks are cancelled.", tasks)),

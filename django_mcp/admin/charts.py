@@ -85,7 +85,7 @@ def stacked_bars(
         layers: from bottom to top.
         shown: writes a number.
     """
-    levels = whole_ticks(max(sum(each) for each in zip(*(layer.values for layer in layers), strict=True)))
+    levels = whole_ticks(max(sum(column) for column in zip(*(layer.values for layer in layers), strict=True)))
     top = levels[-1]
     # Percentages inside of the inner picture are of what the gutter leaves.
     place = {"x": _percent(GUTTER), "width": _percent(1 - GUTTER), "class_": "mcp-data"}
@@ -111,7 +111,7 @@ def stacked_bars(
 def whole_ticks(greatest: int, most: int = 5) -> list[int]:
     """Return at most ``most + 1`` round numbers from 0 to *greatest* or the next one above."""
     steps = (factor * 10**power for power in count() for factor in (1, 2, 5))
-    step = next(each for each in steps if each * most >= greatest)
+    step = next(width for width in steps if width * most >= greatest)
     return list(range(0, max(greatest, 1) + step, step))
 
 
@@ -143,13 +143,13 @@ def _areas(layers: Sequence[Layer], at: int, width: float, top: float) -> Iterat
 
 
 def _marks(bins: Sequence[Bin]) -> Iterator[SafeString]:
-    for at, each in enumerate(bins):
-        if each.mark:
+    for at, bin_ in enumerate(bins):
+        if bin_.mark:
             middle = (at + 0.5) / len(bins)
             yield tag("line", x1=_percent(middle), x2=_percent(middle), y1=FLOOR, y2=FLOOR + 4, class_="mcp-rule")
             # At the right edge a centred label would be cut off.
             anchor, x = ("end", 1.0) if middle > 1 - EDGE else ("middle", middle)
-            yield tag("text", each.mark, x=_percent(x), y=HEIGHT - 4, text_anchor=anchor, class_="mcp-tick")
+            yield tag("text", bin_.mark, x=_percent(x), y=HEIGHT - 4, text_anchor=anchor, class_="mcp-tick")
 
 
 def swatch(kind: str) -> SafeString:

@@ -121,12 +121,12 @@ def over_time(found: Activity, seconds: int, log: Log) -> Chart:
         stacked_bars("requests", _("Requests"), description, bins, layers, count),
         [
             (
-                swatch(each.kind),
-                each.name,
-                count(total.groups[each.kind]),
-                log.filtered(outcome=GROUPS[each.kind].value),
+                swatch(layer_.kind),
+                layer_.name,
+                count(total.groups[layer_.kind]),
+                log.filtered(outcome=GROUPS[layer_.kind].value),
             )
-            for each in layers
+            for layer_ in layers
         ],
         [_("From"), *(layer.name for layer in layers)],
         [
@@ -243,13 +243,13 @@ def clients(found: Activity, log: Log) -> Table:
         versions[name] |= {version} - {""}
         protocols[name] += requests
     ranked = sorted(protocols.items(), key=lambda each: (-each[1].total(), each[0]))
-    total = sum(each.total() for each in protocols.values()) or 1
+    total = sum(protocol.total() for protocol in protocols.values()) or 1
     rows = [
         (
             (one_line(name, MAX_NAME) or _("unnamed"), log.filtered(client_name=name) if name else ""),
             [
                 (one_line(", ".join(sorted(versions[name])), MAX_NAME), ""),
-                (", ".join(sorted(one_line(each, MAX_NAME) or _("unknown") for each in requests)), ""),
+                (", ".join(sorted(one_line(name, MAX_NAME) or _("unknown") for name in requests)), ""),
                 (count(requests.total()), log.filtered(client_name=name) if name else ""),
                 (share(requests.total() / total), ""),
             ],
@@ -313,9 +313,9 @@ class OverviewAdmin(ReadOnlyAdmin):
         if not self.has_view_permission(request):
             raise PermissionDenied
         request.current_app = self.admin_site.name
-        period = next((each for each in PERIODS if each.name == request.GET.get("period")), USUAL)
+        period = next((choice for choice in PERIODS if choice.name == request.GET.get("period")), USUAL)
         server = request.GET.get("endpoint", "")
-        server = server if server in {each.name for each in servers()} else ""
+        server = server if server in {endpoint.name for endpoint in servers()} else ""
         found, counted_at = _kept(period, server)
         log = Log(address_in(self.admin_site, "requestlog_changelist"), found.edges[0], server)
         context = {
@@ -324,7 +324,7 @@ class OverviewAdmin(ReadOnlyAdmin):
             "opts": self.opts,
             "media": self.media,
             "counted_at": counted_at,
-            "period_choices": [(each.words, _query(each, server), each is period) for each in PERIODS],
+            "period_choices": [(choice.words, _query(choice, server), choice is period) for choice in PERIODS],
             "endpoints": _endpoints(period, server),
             "log_address": log.filtered(),
             "has_requests": bool(found.total.calls),
@@ -333,7 +333,7 @@ class OverviewAdmin(ReadOnlyAdmin):
         if found.total.calls:
             tables = [failing(found, log), slow(found, log), clients(found, log)]
             context["chart"] = over_time(found, period.seconds, log)
-            context["tables"] = [each for each in tables if each.rows]
+            context["tables"] = [table for table in tables if table.rows]
         return TemplateResponse(request, "admin/django_mcp/overview.html", context)
 
     def _pending(self, request: HttpRequest, found: Activity, log: Log) -> dict[str, Any]:
@@ -390,6 +390,6 @@ def _query(period: Period, server: str) -> str:
 
 def _endpoints(period: Period, chosen: str) -> list[tuple[str, str, bool]]:
     """Return the endpoints to choose from; none if there is one."""
-    names = [each.name for each in servers()]
+    names = [server.name for server in servers()]
     every = (_("all"), _query(period, ""), not chosen)
     return [every, *((name, _query(period, name), name == chosen) for name in names)] if len(names) > 1 else []

@@ -134,14 +134,14 @@ def preview_of(value: Any) -> Preview:
 def _changes(value: Mapping[str, Any], verb: str, changes: list[Any]) -> Preview:
     title = f"{VERBS.get(verb, line(verb))} {line(value.get('object', ''))}"
     columns = tuple(
-        name for name in ("before", "after") if any(isinstance(each, dict) and name in each for each in changes)
+        name for name in ("before", "after") if any(isinstance(change, dict) and name in change for change in changes)
     )
     also = value.get("also", [])
     return Preview(
         "changes",
         capfirst(title.strip()),
         line(value.get("uri") or "", 500),
-        tuple(_change(each) for each in changes),
+        tuple(_change(change) for change in changes),
         tuple(_also(also if isinstance(also, list) else [])),
         also is None,
         columns,
@@ -165,12 +165,12 @@ def _side(value: Any, *, is_exact: bool) -> SafeString:
 
 
 def _also(entries: list[Any]) -> Iterator[SafeString]:
-    for each in entries:
-        match each:
+    for entry in entries:
+        match entry:
             case {"what": what, "count": int() as count}:
                 yield format_html("{} {}", count, line(what))
             case _:
-                yield shown_value(each)
+                yield shown_value(entry)
 
 
 Caller = tuple[str, str]
@@ -206,7 +206,7 @@ def _user_of(caller: Caller) -> str | None:
 
 def client_names(client_ids: Iterable[str]) -> dict[str, str]:
     """Return the name of each OAuth client that registered with this site, by client id. One query at most."""
-    wanted = {each for each in client_ids if each}
+    wanted = {wanted_id for wanted_id in client_ids if wanted_id}
     if not wanted or not has_toolkit():
         return {}
     from django_mcp.auth.toolkit import get_application_model  # noqa: PLC0415 - where it is installed

@@ -43,7 +43,7 @@ def _arranged(request: HttpRequest, app: Any) -> Iterator[Any]:
     if app["app_label"] != APP:
         yield app
         return
-    entries = {each["object_name"]: _named(request, each) for each in app["models"]}
+    entries = {model["object_name"]: _named(request, model) for model in app["models"]}
     advanced = [entries.pop(name) for name in ADVANCED if name in entries]
     usual = [entries.pop(name) for name in ORDER if name in entries]
     if usual := [*usual, *entries.values()]:

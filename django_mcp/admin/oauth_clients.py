@@ -343,7 +343,7 @@ def holders(application: Any, users: Sequence[Any]) -> list[Holder]:
         .annotate(mcp_last_call=Subquery(calls.values("started_at")[:1]))
         .values_list("pk", "mcp_last_call")
     )
-    return [Holder(each, last.get(each.user.pk)) for each in accesses]
+    return [Holder(access, last.get(access.user.pk)) for access in accesses]
 
 
 def hosts_of(application: Any) -> list[str]:
@@ -409,7 +409,7 @@ def policy_words(application: Any, policy: ClientPolicy | None) -> list[str]:
 def _scope_words(scopes: Sequence[str] | None) -> str:
     if scopes is None:
         return _("Scopes: no limit.")
-    return _("Maximum scopes: %s.") % ("; ".join(each.text for each in consent.in_words(scopes)) or _("none"))
+    return _("Maximum scopes: %s.") % ("; ".join(scope.text for scope in consent.in_words(scopes)) or _("none"))
 
 
 def _tool_words(tools: Collection[tuple[str, str]] | None) -> str:
@@ -459,7 +459,7 @@ class OAuthClientAdmin(OwnPagesAdmin):
             "page_queries": page_queries(request, page),
             "number": get_application_model().objects.count() if choosing.is_narrowed else page.paginator.count,
             "sees_calls": self.sees_calls(request),
-            "rows": [(each, self.address_of(each.application.client_id)) for each in page],
+            "rows": [(row, self.address_of(row.application.client_id)) for row in page],
         }
         return self.page(request, "list", capfirst(str(self.opts.verbose_name_plural)), context)
 
@@ -505,7 +505,7 @@ class OAuthClientAdmin(OwnPagesAdmin):
             "limits": limits,
             "policy_address": self._policy_address(request, application, policy),
             "has_policy": policy is not None,
-            "holders": holders(application, [each["user"] for each in page]),
+            "holders": holders(application, [row["user"] for row in page]),
             "page": page,
             "page_queries": page_queries(request, page),
             "sees_calls": self.sees_calls(request),

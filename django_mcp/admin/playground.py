@@ -149,7 +149,7 @@ class Subject(NamedTuple):
                 names = resource.template.variables
                 optional = resource.template.optional
                 return _strings(
-                    [{**_words(described[each]), "name": each, "required": each not in optional} for each in names]
+                    [{**_words(described[name]), "name": name, "required": name not in optional} for name in names]
                 )
         return {}
 
@@ -166,14 +166,14 @@ class Subject(NamedTuple):
 
 
 def endpoints(user: Any) -> list[MCPServer]:
-    return [each for each in servers() if admits(each, user)]
+    return [server for server in servers() if admits(server, user)]
 
 
 def subjects(request: HttpRequest, server: MCPServer, kind: str) -> list[Subject]:
     """Return the subjects of a kind that the user may use, in the order of lists."""
     context = _looking(request, server)
-    found = (each for each in registry(server, kind).values() if right(context, each) is Right.USE)
-    return [Subject(kind, each.key, each) for each in found]
+    found = (primitive for primitive in registry(server, kind).values() if right(context, primitive) is Right.USE)
+    return [Subject(kind, primitive.key, primitive) for primitive in found]
 
 
 def subject(request: HttpRequest, server: MCPServer, kind: str, key: str) -> Subject:
@@ -213,8 +213,8 @@ def _looking(request: HttpRequest, server: MCPServer) -> Context:
 def _strings(arguments: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     return {
         "type": "object",
-        "properties": {each["name"]: {**_words(each), "type": "string"} for each in arguments},
-        "required": [each["name"] for each in arguments if each.get("required")],
+        "properties": {argument["name"]: {**_words(argument), "type": "string"} for argument in arguments},
+        "required": [argument["name"] for argument in arguments if argument.get("required")],
     }
 
 
@@ -228,7 +228,7 @@ def expanded(template: str, values: Mapping[str, Any]) -> str:
     def put(match: re.Match[str]) -> str:
         operator, names = match[1], match[2]
         if operator == "?":
-            given = {each: str(values[each]) for each in names.split(",") if each in values}
+            given = {name: str(values[name]) for name in names.split(",") if name in values}
             return f"?{urlencode(given, quote_via=quote)}" if given else ""
         return quote(str(values.get(names, "")), safe=_RESERVED if operator else "")
 
@@ -303,8 +303,8 @@ class Trial:
         data = self.request.POST
         signed = self._open(data.get("questions", ""))
         questions = questions_of(signing.loads(signed, salt=SALT, max_age=settings.ELICITATION_TTL))
-        answers = {each.key: each.answer(data) for each in questions}
-        self._secrets += [field.text for each in questions for field in each.form.fields if field.is_secret]
+        answers = {question.key: question.answer(data) for question in questions}
+        self._secrets += [field.text for question in questions for field in question.form.fields if field.is_secret]
         return {"inputResponses": answers, "requestState": self._open(data.get("state", ""))}
 
     def _read(self) -> dict[str, Any] | None:
@@ -361,7 +361,7 @@ class Trial:
     def _may_have_secrets(self, text: str, name: str = "") -> bool:
         """Return True if a text that could not be read may have a secret."""
         names = (*settings.REDACTED_ARGUMENTS, *_secret_names(self.subject.schema, self.subject.schema))
-        is_named = any(each.casefold() in f"{name} {text}".casefold() for each in names)
+        is_named = any(secret.casefold() in f"{name} {text}".casefold() for secret in names)
         return is_named or not self._is_shown({name: text})
 
     def _parsed(self, text: str) -> dict[str, Any] | None:
@@ -432,17 +432,17 @@ def _secret_names(schema: Any, root: Mapping[str, Any]) -> Iterator[str]:
         for name, described in properties.items() if isinstance(properties, Mapping) else ():
             if isinstance(described, Mapping) and is_secret((described,), root):
                 yield name
-    for each in schema.values() if isinstance(schema, Mapping) else schema if isinstance(schema, list) else ():
-        yield from _secret_names(each, root)
+    for part in schema.values() if isinstance(schema, Mapping) else schema if isinstance(schema, list) else ():
+        yield from _secret_names(part, root)
 
 
 def _without(value: Any, secrets: Sequence[str] | None) -> Any:
     """Return a result or error without secrets in its texts; None: it may have any."""
     match value:
         case dict():
-            return {key: _without(each, secrets) for key, each in value.items()}
+            return {key: _without(part, secrets) for key, part in value.items()}
         case list():
-            return [_without(each, secrets) for each in value]
+            return [_without(part, secrets) for part in value]
         case str():
             return HIDDEN if secrets is None else without(value, secrets)
     return value
@@ -503,14 +503,14 @@ class PlaygroundAdmin(ReadOnlyAdmin):
             "endpoints": found,
             "server": server,
             "q": words,
-            "sections": [each for each in sections if each["entries"]],
+            "sections": [section for section in sections if section["entries"]],
             "read_url": self._url("call", endpoint=server.name, kind="uri") if server and _reads(server) else "",
         }
         return self._response(request, "choose", context)
 
     def _section(self, request: HttpRequest, server: MCPServer, kind: str, name: Any, words: str) -> dict[str, Any]:
-        entries = [each for each in subjects(request, server, kind) if _has(each, words)]
-        shown = [self._entry(request, server, each) for each in entries[:MAX_LISTED]]
+        entries = [entry for entry in subjects(request, server, kind) if _has(entry, words)]
+        shown = [self._entry(request, server, entry) for entry in entries[:MAX_LISTED]]
         return {"name": name, "entries": shown, "more": len(entries) - len(shown), "total": len(entries)}
 
     def _entry(self, request: HttpRequest, server: MCPServer, each: Subject) -> dict[str, Any]:
@@ -589,9 +589,13 @@ class PlaygroundAdmin(ReadOnlyAdmin):
         task = look_up(context, request.GET.get("task", ""))
         if task is None:
             raise Http404
-        questions = questions_of({each.key: each.request for each in store.questions(task)}) if not task.is_over else []
+        questions = (
+            questions_of({question.key: question.request for question in store.questions(task)})
+            if not task.is_over
+            else []
+        )
         if request.method == "POST":
-            take_answers(context, task.task_id, {each.key: each.answer(request.POST) for each in questions})
+            take_answers(context, task.task_id, {question.key: question.answer(request.POST) for question in questions})
             return HttpResponseRedirect(request.get_full_path())
         outcome = self._outcome_of(task, server)
         shown = {
@@ -631,9 +635,9 @@ class PlaygroundAdmin(ReadOnlyAdmin):
 
     def _server(self, request: HttpRequest, found: Iterable[MCPServer]) -> MCPServer:
         name = request.GET.get("endpoint", "")
-        for each in found:
-            if each.name == name:
-                return each
+        for entry in found:
+            if entry.name == name:
+                return entry
         raise Http404
 
     def _url(self, view: str, **query: str) -> str:

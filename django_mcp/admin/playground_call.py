@@ -119,7 +119,7 @@ def security_policy(csp: Mapping[str, Any]) -> str:
 
     def declared(name: str) -> str:
         # Anything else than an origin could add a directive.
-        return " ".join(each for each in csp.get(name, ()) if _ORIGIN.fullmatch(each))
+        return " ".join(source for source in csp.get(name, ()) if _ORIGIN.fullmatch(source))
 
     resources = declared("resourceDomains")
     return "; ".join(
@@ -185,10 +185,10 @@ class Shown:
 
         Text that repeats ``structuredContent`` is left out: that is shown as a table.
         """
-        found = [each for each in _dicts(self.fields.get("content")) if not self._repeats(each)] + [
-            {"type": "resource", "resource": each} for each in _dicts(self.fields.get("contents"))
+        found = [block for block in _dicts(self.fields.get("content")) if not self._repeats(block)] + [
+            {"type": "resource", "resource": content} for content in _dicts(self.fields.get("contents"))
         ]
-        return [self._block(each) for each in found[:MAX_BLOCKS]]
+        return [self._block(block) for block in found[:MAX_BLOCKS]]
 
     def _repeats(self, block: Mapping[str, Any]) -> bool:
         if "structuredContent" not in self.fields or self.is_error:
@@ -201,7 +201,7 @@ class Shown:
     @property
     def messages(self) -> list[tuple[str, Block]]:
         found = _dicts(self.fields.get("messages"))[:MAX_BLOCKS]
-        return [(str(each.get("role")), self._block(each.get("content"))) for each in found]
+        return [(str(message.get("role")), self._block(message.get("content"))) for message in found]
 
     @property
     def left_out(self) -> int:
@@ -264,21 +264,21 @@ def grid_of(value: Any) -> Grid | None:
     if not isinstance(value, Mapping | list) or not value:
         return None
     members = dict(value) if isinstance(value, Mapping) else {}
-    lists = [name for name, each in members.items() if _are_rows(each)]
+    lists = [name for name, member in members.items() if _are_rows(member)]
     rows: Any = members.pop(lists[0]) if len(lists) == 1 else value if _are_rows(value) else []
     if not rows and not members:
         return None
-    columns = list(dict.fromkeys(name for each in rows[:MAX_GRID_ROWS] for name in each))[:MAX_GRID_COLUMNS]
+    columns = list(dict.fromkeys(name for row in rows[:MAX_GRID_ROWS] for name in row))[:MAX_GRID_COLUMNS]
     return Grid(
-        [(visible(str(name)), _cell(each)) for name, each in members.items()],
+        [(visible(str(name)), _cell(member)) for name, member in members.items()],
         [visible(str(name)) for name in columns],
-        [[_cell(each[name]) if name in each else NONE for name in columns] for each in rows[:MAX_GRID_ROWS]],
+        [[_cell(row[name]) if name in row else NONE for name in columns] for row in rows[:MAX_GRID_ROWS]],
         max(0, len(rows) - MAX_GRID_ROWS),
     )
 
 
 def _are_rows(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(each, Mapping) for each in value)
+    return isinstance(value, list) and bool(value) and all(isinstance(row, Mapping) for row in value)
 
 
 def _cell(value: Any) -> SafeString:
@@ -303,7 +303,7 @@ def snippets(server: MCPServer, url: str, kind: str, params: Mapping[str, Any]) 
     """
     method = {"tool": "tools/call", "prompt": "prompts/get"}.get(kind, "resources/read")
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, ensure_ascii=False)
-    body = "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in body)
+    body = "".join(character if character.isprintable() else json.dumps(character)[1:-1] for character in body)
     curl = f"""curl {shlex.quote(url)} \\
   --header "Authorization: Bearer $MCP_KEY" \\
   --header "Content-Type: application/json" \\
@@ -372,7 +372,7 @@ def _words_of(block: Mapping[str, Any]) -> Block:
 
 
 def _dicts(value: Any) -> list[Any]:
-    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
+    return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else []
 
 
 def text_of(text: str) -> SafeString:

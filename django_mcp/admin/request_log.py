@@ -36,7 +36,7 @@ from django_mcp.models import APIKey, Approval, OAuthClient, Playground, Request
 
 CHUNK = 2000
 """Rows that are read, and sent, at once."""
-COLUMNS = tuple(each.attname for each in RequestLog._meta.concrete_fields)  # noqa: SLF001 - Django's documented API
+COLUMNS = tuple(field.attname for field in RequestLog._meta.concrete_fields)  # noqa: SLF001 - Django's documented API
 _SEPARATORS = ";|\\t\\r\\n\\v\\f\\x1c-\\x1f\\x85\\u2028\\u2029"
 """Characters at which spreadsheets may end a cell. Quotes around a cell do not help if they split at semicolons."""
 _SKIPPED = rf"[\s\"'`{_SEPARATORS}]"
@@ -90,7 +90,7 @@ def _csv(rows: Iterable[tuple[Any, ...]]) -> Generator[str, None, None]:
     yield str(writer.writerow(COLUMNS))
     outcome, words = COLUMNS.index("outcome"), dict(RequestLog.Outcome.choices)
     named = ([*row[:outcome], words.get(row[outcome], row[outcome]), *row[outcome + 1 :]] for row in rows)
-    for lines in _in_chunks(writer.writerow([_cell(each) for each in row]) for row in named):
+    for lines in _in_chunks(writer.writerow([_cell(cell) for cell in row]) for row in named):
         yield "".join(lines)
 
 
@@ -181,7 +181,7 @@ class EndpointFilter(_ByColumn):
     parameter_name = column = "server"
 
     def choices_now(self, request: HttpRequest) -> Iterable[tuple[str, str]]:  # noqa: ARG002
-        return [(each.name, each.name) for each in every_server()]
+        return [(endpoint.name, endpoint.name) for endpoint in every_server()]
 
 
 class MethodFilter(_ByColumn):
@@ -191,7 +191,7 @@ class MethodFilter(_ByColumn):
     parameter_name = column = "method"
 
     def choices_now(self, request: HttpRequest) -> Iterable[tuple[str, str]]:  # noqa: ARG002
-        return [(each, each) for each in METHODS]
+        return [(method, method) for method in METHODS]
 
 
 class ToolFilter(_ByColumn):
@@ -328,7 +328,7 @@ class PeriodFilter(admin.ListFilter):
     @property
     def words(self) -> str:
         """The chosen span; empty without one."""
-        ends = [_shown(each) for each in (self.since, self.until)]
+        ends = [_shown(end) for end in (self.since, self.until)]
         if all(ends):
             return " – ".join(ends)
         return _("since %s") % ends[0] if ends[0] else _("until %s") % ends[1] if ends[1] else ""
@@ -369,11 +369,9 @@ def _recent(request: HttpRequest, column: str) -> list[Any]:
     """Return values of the newest rows, the newest first; they are read once for a page."""
     rows: list[dict[str, Any]] | None = getattr(request, "_recent_calls", None)
     if rows is None:
-        rows = [
-            dict(each) for each in RequestLog.objects.order_by("-started_at").values("client_name", "user")[:RECENT]
-        ]
+        rows = [dict(row) for row in RequestLog.objects.order_by("-started_at").values("client_name", "user")[:RECENT]]
         request._recent_calls = rows  # type: ignore[attr-defined]  # noqa: SLF001 - of this page alone
-    return list(dict.fromkeys(each[column] for each in rows))
+    return list(dict.fromkeys(row[column] for row in rows))
 
 
 class Filter(NamedTuple):
@@ -430,9 +428,9 @@ class LogList(OwnFiltersList):
         for spec in self.filter_specs:
             choices = list(spec.choices(self))
             chosen = getattr(spec, "words", "") or next(
-                (str(each["display"]) for each in choices[1:] if each["selected"]), ""
+                (str(choice["display"]) for choice in choices[1:] if choice["selected"]), ""
             )
-            parameters = [each for each in spec.expected_parameters() if each]
+            parameters = [parameter for parameter in spec.expected_parameters() if parameter]
             found.append(Filter(spec, chosen, self.get_query_string(remove=parameters), choices))
         return found
 
@@ -455,10 +453,10 @@ class LogList(OwnFiltersList):
     def kept_parameters(self) -> list[tuple[str, str]]:
         """Return the parameters that a form with another period keeps."""
         return [
-            (name, each)
+            (name, value)
             for name, values in self.filter_params.items()
             if name not in {"period", "since", "until"}
-            for each in values
+            for value in values
         ]
 
     def other_order(self) -> str:
@@ -655,7 +653,7 @@ class RequestLogAdmin(ReadOnlyAdmin):
 
     def _targets(self, row: RequestLog) -> Iterator[tuple[str, str, type[Model], Any]]:
         """Yield a label, a name, a model and a key."""
-        server = next((each for each in every_server() if each.name == row.server), None)
+        server = next((endpoint for endpoint in every_server() if endpoint.name == row.server), None)
         if server is not None and row.method == "tools/call" and row.name in server.tools:
             yield _("Tool"), row.name, Tools, f"{row.server}.{row.name}"
         if row.approval:

@@ -172,8 +172,8 @@ class Field:
             self.ticked = sent
             return bool(sent)
         known = {key for key, _words in self._keys()}
-        self.ticked = [each for each in sent if each in known]
-        values = [json.loads(each) for each in self.ticked]
+        self.ticked = [value for value in sent if value in known]
+        values = [json.loads(text) for text in self.ticked]
         if self.kind == "choices":
             return values if values or self.required else ABSENT
         return values[0] if values else ABSENT
@@ -195,14 +195,14 @@ class Field:
             case "choice":
                 self.ticked = [json.dumps(value)]
             case "choices":
-                self.ticked = [json.dumps(each) for each in value] if isinstance(value, list) else []
+                self.ticked = [json.dumps(entry) for entry in value] if isinstance(value, list) else []
             case "lines" if isinstance(value, list):
                 self.text = "\n".join(self._texts(value))
             case _:
                 self.text = self._text(value)
 
     def _texts(self, values: list[Any]) -> list[str]:
-        return [each if isinstance(each, str) else json.dumps(each, ensure_ascii=False) for each in values]
+        return [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in values]
 
     def _text(self, value: Any) -> str:
         if self.kind == "choice":
@@ -241,7 +241,7 @@ def _scalar(text: str, schema: Schema) -> Any:
 def _types(schema: Schema) -> frozenset[str] | None:
     """Return the types of a scalar schema, or None for other schemas."""
     types: list[Any] = [each for part in alternatives(schema, schema) if (each := part.get("type")) != "null"]
-    return frozenset(types) if types and all(isinstance(each, str) and each in SCALARS for each in types) else None
+    return frozenset(types) if types and all(isinstance(name, str) and name in SCALARS for name in types) else None
 
 
 def _number(value: Any, otherwise: float) -> float:
@@ -270,8 +270,8 @@ class SchemaForm:
         properties, required = whole.get("properties"), whole.get("required")
         required = required if isinstance(required, list) else []
         self.fields = [
-            Field(name, each, root, required=name in required, prefix=prefix, one_line=one_line)
-            for name, each in (properties if isinstance(properties, Mapping) else {}).items()
+            Field(name, schema, root, required=name in required, prefix=prefix, one_line=one_line)
+            for name, schema in (properties if isinstance(properties, Mapping) else {}).items()
         ]
 
     def read(self, data: QueryDict) -> dict[str, Any] | None:
@@ -295,7 +295,7 @@ class SchemaForm:
                 field.fill(values[field.name])
 
     def fill_defaults(self) -> None:
-        self.fill({each.name: each.schema["default"] for each in self.fields if "default" in each.schema})
+        self.fill({field.name: field.schema["default"] for field in self.fields if "default" in field.schema})
 
     def forget(self, is_secret: Callable[[Field], bool]) -> None:
         for field in filter(is_secret, self.fields):

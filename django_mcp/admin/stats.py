@@ -221,9 +221,9 @@ class Activity:
     def total(self) -> Tally:
         """Return the calls of all bins."""
         found = Tally()
-        for each in self.bins:
-            found.groups += each.groups
-            found.durations += each.durations
+        for bin_ in self.bins:
+            found.groups += bin_.groups
+            found.durations += bin_.durations
         return found
 
 

@@ -102,14 +102,14 @@ class TaskAdmin(StoppableAdmin):
     @admin.display(description=gettext_lazy("arguments"))
     def arguments(self, row: Task) -> SafeString:
         """Return the arguments without secrets."""
-        server = next((each for each in every_server() if each.name == row.server), None)
+        server = next((endpoint for endpoint in every_server() if endpoint.name == row.server), None)
         tool = None if server is None else server.tools.get(row.tool)
         given = row.request["params"].get("arguments") or {}
         return as_json(redacted(tool, given, longest=None, whole=None))
 
     @admin.display(description=gettext_lazy("pending input"))
     def asked(self, row: Task) -> SafeString | str:
-        questions = {each.key: each.request for each in store.questions(row)}
+        questions = {question.key: question.request for question in store.questions(row)}
         return as_json(questions) if questions and not row.is_over else NOTHING
 
     @admin.display(description=gettext_lazy("outcome"))

@@ -76,7 +76,7 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Diffe
 def _text(value: Any) -> list[str]:
     if value is None:
         return []
-    return [visible(each) for each in as_words(value).split("\n")]
+    return [visible(text_line) for text_line in as_words(value).split("\n")]
 
 
 def _rows(before: Sequence[str], now: Sequence[str]) -> list[Row]:
@@ -186,7 +186,7 @@ def _short(file: str) -> str:
 def _models_of(tool: Tool) -> Sequence[type[Model]]:
     owner = getattr(inspect.unwrap(tool.read.call), "owner", None) if tool.is_generated else None
     models = getattr(owner, "models", [getattr(owner, "model", None)])
-    return [each for each in models if isinstance(each, type) and issubclass(each, Model)]
+    return [model for model in models if isinstance(model, type) and issubclass(model, Model)]
 
 
 DAYS = 30
@@ -220,11 +220,11 @@ class ToolRow:
 
     @property
     def own(self) -> ToolPolicy | None:
-        return next((each for each in self.rows if each.group_id is None and not each.client_id), None)
+        return next((row for row in self.rows if row.group_id is None and not row.client_id), None)
 
     @property
     def overrides(self) -> list[ToolPolicy]:
-        return [each for each in self.rows if each is not self.own]
+        return [row for row in self.rows if row is not self.own]
 
     @property
     def limited(self) -> list[str]:
@@ -235,7 +235,7 @@ class ToolRow:
     @property
     def state(self) -> str:
         """Return a digest of the policies, to notice that they have changed since a page showed them."""
-        rows = sorted((str(each.group_id), each.client_id, each.decision) for each in self.rows)
+        rows = sorted((str(row.group_id), row.client_id, row.decision) for row in self.rows)
         return hashlib.sha256(json.dumps([rows, self.limited]).encode()).hexdigest()[:32]
 
     @cached_property
@@ -388,8 +388,8 @@ def decided_words(row: ToolPolicy) -> str:
 def lines(*, with_calls: bool) -> list[ToolRow]:
     """Return all tools, in the order of endpoints and lists. Stores snapshots of new tools."""
     served = list(servers())
-    known = {(each.server, each.tool): each for each in ToolSnapshot.objects.defer("definition")}
-    digests = {which: each.digest for which, each in known.items()}
+    known = {(snapshot.server, snapshot.tool): snapshot for snapshot in ToolSnapshot.objects.defer("definition")}
+    digests = {which: snapshot.digest for which, snapshot in known.items()}
     tool_policies.remember(served, digests)
     rows: dict[tuple[str, str], list[ToolPolicy]] = defaultdict(list)
     for row in ToolPolicy.objects.select_related("group", "changed_by").order_by("group__name", "client_id"):
@@ -419,7 +419,7 @@ def left_over() -> list[tuple[ToolPolicy, str]]:
 def find(key: str, *, with_calls: bool) -> ToolRow | None:
     """Return one tool with its approved definition, or None."""
     server_name, _dot, tool_key = key.partition(".")
-    server = next((each for each in servers() if each.name == server_name), None)
+    server = next((endpoint for endpoint in servers() if endpoint.name == server_name), None)
     tool = None if server is None else server.tools.get(tool_key)
     if server is None or tool is None or tool not in tool_policies.tools_of(server):
         return None

@@ -95,8 +95,8 @@ class ToolFilterForm:
 
     def __init__(self, given: QueryDict, *, with_calls: bool) -> None:
         self.query = given.get("q", "").strip()
-        orders = [(each, words) for each, (words, _key) in ORDERS.items() if with_calls or each == "name"]
-        names = [(each.name, each.name) for each in servers()]
+        orders = [(order, words) for order, (words, _key) in ORDERS.items() if with_calls or order == "name"]
+        names = [(server.name, server.name) for server in servers()]
         self.selects = [
             _select(given, "endpoint", _("Endpoint"), names, _("all")),
             _select(given, "decision", _("Decision"), _search_words(OF_DECISION), _("all")),
@@ -107,20 +107,20 @@ class ToolFilterForm:
 
     @property
     def is_narrowed(self) -> bool:
-        return bool(self.query) or any(each.chosen for each in self.selects)
+        return bool(self.query) or any(select.chosen for select in self.selects)
 
     def apply(self, lines: Sequence[ToolRow]) -> list[ToolRow]:
         """Return the matching tools in the chosen order."""
-        endpoint, decision, hint, changed, order = (each.chosen for each in self.selects)
+        endpoint, decision, hint, changed, order = (select.chosen for select in self.selects)
         words = self.query.casefold().split()
         found = [
-            each
-            for each in lines
-            if (not endpoint or each.server.name == endpoint)
-            and (not decision or OF_DECISION[decision][1](each))
-            and (not hint or OF_HINT[hint][1](each))
-            and (not changed or each.is_changed)
-            and _has(each, words)
+            line
+            for line in lines
+            if (not endpoint or line.server.name == endpoint)
+            and (not decision or OF_DECISION[decision][1](line))
+            and (not hint or OF_HINT[hint][1](line))
+            and (not changed or line.is_changed)
+            and _has(line, words)
         ]
         return sorted(found, key=ORDERS[order][1]) if order else found
 
@@ -129,7 +129,7 @@ def _has(line: ToolRow, words: Sequence[str]) -> bool:
     if not words:
         return True
     text = f"{line.key} {line.title} {line.description} {line.source}".casefold()
-    return all(each in text for each in words)
+    return all(word in text for word in words)
 
 
 def _search_words(tests: Mapping[str, tuple[Any, Test]]) -> list[Choice]:
@@ -327,8 +327,10 @@ def loosened(
         if not line.may_destroy or not (own[line.key] or limits):
             continue
         rows = {(row.group_id, row.client_id): row.decision for row in line.rows}
-        then = {**rows, **{each.whom: each.decision for each in own[line.key]}}
-        groups = {row.group_id: row.group for row in line.rows} | {each.whom[0]: each.group for each in own[line.key]}
+        then = {**rows, **{change.whom: change.decision for change in own[line.key]}}
+        groups = {row.group_id: row.group for row in line.rows} | {
+            change.whom[0]: change.group for change in own[line.key]
+        }
         clients = {client_id for _group, client_id in then} | {"", *(limits or ())}
         before, after = _policies(line, rows, limited_now), _policies(line, then, limited_then)
         found: list[tuple[frozenset[Any], str]] = []
@@ -337,7 +339,7 @@ def loosened(
                 continue
             caller = Principal(kind="oauth", id="", user=AnonymousUser(), client_id=client_id or None)
             names = {str(pk) for pk in of}
-            was, becomes = (each.of(line.tool, caller, names).decision for each in (before, after))
+            was, becomes = (policies.of(line.tool, caller, names).decision for policies in (before, after))
             if becomes < was:
                 found.append((of, client_id))
                 who = _callers_words(sorted((groups[pk] for pk in of), key=str), client_id)
@@ -452,8 +454,15 @@ class ToolPolicyActions:
         if len(done) > 1:
             words = ngettext("%d policy changed.", "%d policies changed.", len(done)) % len(done)
         state = [
-            (each.change.server, each.change.tool, each.before, each.change.decision, each.version, *each.change.whom)
-            for each in done
+            (
+                change.change.server,
+                change.change.tool,
+                change.before,
+                change.change.decision,
+                change.version,
+                *change.change.whom,
+            )
+            for change in done
         ]
         self._tell(undo_button(self._request, words, self._admin.address("tools_changelist"), state))
 
@@ -574,12 +583,12 @@ class ToolsAdmin(OwnPagesAdmin):
             "page": page,
             "page_queries": page_queries(request, page),
             "number": len(every),
-            "changed": sum(each.is_changed for each in every),
+            "changed": sum(line.is_changed for line in every),
             "days": DAYS,
             "sees_calls": sees_calls,
             "decisions": ToolPolicy.Decision.choices,
-            "rows": [(each, self.address_of(each.key)) for each in page],
-            "left_over": [(each, whom(each), decided_words(each), problem) for each, problem in unmatched],
+            "rows": [(line, self.address_of(line.key)) for line in page],
+            "left_over": [(policy, whom(policy), decided_words(policy), problem) for policy, problem in unmatched],
         }
         return self.page(request, "list", capfirst(str(self.opts.verbose_name_plural)), context)
 
@@ -593,8 +602,8 @@ class ToolsAdmin(OwnPagesAdmin):
         return self._set_general(request, _wanted(request.POST, every), every)
 
     def _set_general(self, request: HttpRequest, changes: Sequence[Change], every: Sequence[ToolRow]) -> HttpResponse:
-        shown = [(f"{SEEN}{each.key}", each.seen) for each in changes]
-        fields = [*((f"{POLICY}{each.key}", each.decision) for each in changes), *shown]
+        shown = [(f"{SEEN}{change.key}", change.seen) for change in changes]
+        fields = [*((f"{POLICY}{change.key}", change.decision) for change in changes), *shown]
         return self._set(request, changes, every, fields)
 
     def _undo(self, request: HttpRequest, token: str, every: Sequence[ToolRow]) -> HttpResponse:
@@ -615,7 +624,7 @@ class ToolsAdmin(OwnPagesAdmin):
     ) -> HttpResponse:
         """Remove a policy, given as primary key and the decision that the page showed."""
         pk, _colon, seen = shown.partition(":")
-        row = next((each for each in rows if str(each.pk) == pk), None)
+        row = next((policy for policy in rows if str(policy.pk) == pk), None)
         if row is None:
             self.message_user(request, _("This policy no longer exists."), messages.WARNING)
             return HttpResponseRedirect(request.get_full_path())
@@ -734,7 +743,7 @@ class ToolsAdmin(OwnPagesAdmin):
 
 def _wanted(given: QueryDict, every: Iterable[ToolRow]) -> list[Change]:
     """Return the changes that a form asks for: those of the ticked tools, or those of the selects."""
-    rows = {each.key: each for each in every}
+    rows = {line.key: line for line in every}
     action = given.get("action", "")
     if action:
         chosen = [(key, action) for key in given.getlist("_selected_action")]

@@ -112,7 +112,7 @@ def _bound(api: NinjaAPI) -> Any:
     """
     own: Any = copy.copy(api)
     own._bound_routers_cache = None  # noqa: SLF001 - there is no public API for operations
-    known = [each for _, router, *_ in own._router_registrations for each in within(router)]  # noqa: SLF001
+    known = [known_router for _, router, *_ in own._router_registrations for known_router in within(router)]  # noqa: SLF001
     before = [(router, router._frozen) for router in known]  # noqa: SLF001
     try:
         return own._get_bound_routers()  # noqa: SLF001
@@ -134,9 +134,9 @@ def callbacks(operation: Operation, auth: Callable[[Any], Any] | None) -> list[C
     Callbacks that read a credential are replaced by *auth*, or dropped if there are others; all others are kept.
     """
     kept: list[Callable[[Any], Any]] = []
-    for each in operation.auth_callbacks:
-        if not _wants_credential(each):
-            kept.append(each)
+    for callback in operation.auth_callbacks:
+        if not _wants_credential(callback):
+            kept.append(callback)
         elif auth is not None and auth not in kept:
             kept.append(auth)
     return kept if kept or not operation.auth_callbacks else None
@@ -169,15 +169,17 @@ def places(operation: Operation, headers: Mapping[str, str], label: str) -> list
     described = _Description(operation.api, "")
     parameters = described.operation_parameters(operation)
     body = described.request_body(operation)
-    for each in parameters:
-        name, kind = each["name"].lower().replace("_", "-"), each["in"]
-        if each["required"] and (kind == "cookie" or (kind == "header" and name not in headers)):
+    for parameter in parameters:
+        name, kind = parameter["name"].lower().replace("_", "-"), parameter["in"]
+        if parameter["required"] and (kind == "cookie" or (kind == "header" and name not in headers)):
             msg = (
                 f"{label}: requires the {kind} {name!r}, which MCP clients do not send. Give it a "
                 "default, exclude the operation, or set headers={…} to send with every request."
             )
             raise ImproperlyConfigured(msg)
-    parameters = [{**each, "required": each["required"] or each["in"] == "path"} for each in parameters]
+    parameters = [
+        {**parameter, "required": parameter["required"] or parameter["in"] == "path"} for parameter in parameters
+    ]
     found = list(parameter_places(parameters, described.document()))
     if body:
         (content,) = body["content"].values()
@@ -229,12 +231,12 @@ def _is_taken(model: Any, name: str, schema: Any, value: Any) -> bool:
 
 
 def _is_form(operation: Operation) -> bool:
-    return any(issubclass(each, FormModel | FileModel) for each in operation.models)
+    return any(issubclass(model, FormModel | FileModel) for model in operation.models)
 
 
 def _body_name(operation: Operation) -> str | None:
     """Return the parameter that is the whole body, if there is one."""
-    models = [] if _is_form(operation) else [each for each in operation.models if issubclass(each, BodyModel)]
+    models = [] if _is_form(operation) else [kind for kind in operation.models if issubclass(kind, BodyModel)]
     names = [field.alias or name for model in models for name, field in model.model_fields.items()]
     return names[0] if len(names) == 1 else None
 
@@ -345,8 +347,8 @@ class Endpoint:
         if media_type(response) != JSON:
             return []
         match from_json(response.content):
-            case {"detail": [*details]} if all(isinstance(each, dict) and "loc" in each for each in details):
-                return sentences([self._detail(each, given) for each in details], given, self.arguments.schema)
+            case {"detail": [*details]} if all(isinstance(detail, dict) and "loc" in detail for detail in details):
+                return sentences([self._detail(detail, given) for detail in details], given, self.arguments.schema)
         return []
 
     def _detail(self, detail: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -401,15 +403,15 @@ def ninja_tools(
     """
     sent = {name.lower().replace("_", "-"): value for name, value in (headers or {}).items()}
     chosen = _chosen(source, api, include, exclude, with_tags)
-    for each in chosen:
-        _guard(each, auth)
-    labels = [f"ninja_tools: {each.label}" for each in chosen]
+    for published in chosen:
+        _guard(published, auth)
+    labels = [f"ninja_tools: {published.label}" for published in chosen]
     arguments = [
-        OperationArguments(places(each.operation, sent, label), label)
-        for each, label in zip(chosen, labels, strict=True)
+        OperationArguments(places(published.operation, sent, label), label)
+        for published, label in zip(chosen, labels, strict=True)
     ]
     pairs = list(zip(chosen, arguments, strict=True))
-    register_at(server, lambda _: (_tool(each, taken, sent, tags, options) for each, taken in pairs))
+    register_at(server, lambda _: (_tool(published, taken, sent, tags, options) for published, taken in pairs))
 
 
 def _tool(
@@ -444,7 +446,7 @@ def _guard(published: Published, auth: Callable[[Any], Any] | None) -> None:
     operation = published.operation
     asked = callbacks(operation, auth)
     if asked is None:
-        guards = ", ".join(type(each).__name__ for each in operation.auth_callbacks)
+        guards = ", ".join(type(callback).__name__ for callback in operation.auth_callbacks)
         msg = (
             f"ninja_tools: {published.label} requires {guards}, but a tool has no such credential. Set "
             "auth=ninja.security.django_auth to admit every authenticated user, or auth= to a function of the request."
@@ -462,14 +464,14 @@ def _chosen(
 ) -> list[Published]:
     every = list(_operations(source, api))
     for option, given, known in (
-        ("include", include, {name for each in every for name in _names(each)}),
-        ("exclude", exclude, {name for each in every for name in _names(each)}),
-        ("with_tags", with_tags, {tag for each in every for tag in each.operation.tags or ()}),
+        ("include", include, {name for published in every for name in _names(published)}),
+        ("exclude", exclude, {name for published in every for name in _names(published)}),
+        ("with_tags", with_tags, {tag for published in every for tag in published.operation.tags or ()}),
     ):
         if unknown := set(given or ()) - known:
             msg = f"ninja_tools: unknown {option}: {', '.join(sorted(unknown))}; known: {', '.join(sorted(known))}."
             raise ImproperlyConfigured(msg)
-    return [each for each in every if _is_chosen(each, include, exclude, with_tags)]
+    return [published for published in every if _is_chosen(published, include, exclude, with_tags)]
 
 
 def _is_chosen(
@@ -491,7 +493,7 @@ def _operations(source: NinjaAPI | Router, api: NinjaAPI | None) -> Iterator[Pub
             yield from operations(source)
         case Router(), NinjaAPI():
             routers = list(within(source))
-            found = [each for each in operations(api) if each.router in routers]
+            found = [operation for operation in operations(api) if operation.router in routers]
             if not found:
                 msg = f"ninja_tools: the router has no operations in {api.title!r}, or is not part of it."
                 raise ImproperlyConfigured(msg)

@@ -46,7 +46,7 @@ class Document:
             within: components that contain it. A recursive reference is reduced to its type.
         """
         if isinstance(given, list):
-            return [self.schema(each, "", within) for each in given]
+            return [self.schema(part, "", within) for part in given]
         if not isinstance(given, dict):
             return given
         if isinstance(reference := given.get("$ref"), str):
@@ -73,8 +73,8 @@ class Document:
 
     def _keyword(self, key: str, value: Any, within: tuple[str, ...]) -> Any:
         if key in {"properties", "patternProperties"}:
-            shown = {name: each for name, each in value.items() if not each.get(self.hidden)}
-            return {name: self.schema(each, name, within) for name, each in shown.items()}
+            shown = {name: part for name, part in value.items() if not part.get(self.hidden)}
+            return {name: self.schema(part, name, within) for name, part in shown.items()}
         return value if key in {"const", "default", "enum", "examples"} else self.schema(value, "", within)
 
 
@@ -104,21 +104,21 @@ def _plain(word: Any) -> str:
 
 def words_of(*notes: Any) -> Any:
     """Join the non-empty *notes* to one text, lazy if one of them is; None if there are none."""
-    words = [each for each in notes if each]
+    words = [note for note in notes if note]
     return joined(*words) if len(words) > 1 else next(iter(words), None)
 
 
 def output_schema(responses: Mapping[Any, Any], document: Document) -> Schema | None:
     """Return the schema of structured content, or None unless there is exactly one success response, of JSON."""
-    successes = [each for status, each in responses.items() if str(status).startswith("2")]
-    content = [each.get("content", {}).get(JSON, {}).get("schema") for each in successes]
+    successes = [response for status, response in responses.items() if str(status).startswith("2")]
+    content = [success.get("content", {}).get(JSON, {}).get("schema") for success in successes]
     return None if len(content) != 1 or not content[0] else document.schema(content[0])
 
 
 def without_required(schema: Any) -> Any:
     """Remove ``required`` from a schema at all levels."""
     if isinstance(schema, list):
-        return [without_required(each) for each in schema]
+        return [without_required(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     kept = {key: value for key, value in schema.items() if key != "required" or not isinstance(value, list)}
@@ -152,13 +152,13 @@ def parameter_places(
     parameters: Sequence[Mapping[str, Any]], document: Document, sources: Collection[str] = ("path", "query")
 ) -> Iterator[Place]:
     """Yield the places of an operation's parameters."""
-    for each in parameters:
-        if each["in"] in sources:
-            schema = document.schema(each.get("schema", {"type": "string"}), each["name"])
-            if words := each.get("description"):
+    for parameter in parameters:
+        if parameter["in"] in sources:
+            schema = document.schema(parameter.get("schema", {"type": "string"}), parameter["name"])
+            if words := parameter.get("description"):
                 schema = {**schema, "description": plain_text(words)}
-            joined = schema.get("type") == "array" and each.get("explode") is False
-            yield Place(each["in"], each["name"], schema, bool(each.get("required")), joined=joined)
+            joined = schema.get("type") == "array" and parameter.get("explode") is False
+            yield Place(parameter["in"], parameter["name"], schema, bool(parameter.get("required")), joined=joined)
 
 
 def body_places(schema: Schema, document: Document, *, required: bool, name: str | None = None) -> list[Place]:
@@ -172,13 +172,13 @@ def body_places(schema: Schema, document: Document, *, required: bool, name: str
         name = name or ("items" if shown.get("type") == "array" else "body")
         return [Place("whole", name, shown, required)]
     needed = shown.get("required", ())
-    return [Place("body", each, inner, each in needed, _is_file(inner)) for each, inner in shown["properties"].items()]
+    return [Place("body", name, inner, name in needed, _is_file(inner)) for name, inner in shown["properties"].items()]
 
 
 def _is_file(schema: Schema) -> bool:
     inner = schema.get("items", schema)
     kinds = inner.get("anyOf", [inner]) if isinstance(inner, dict) else []
-    return any(each.get("properties") is FILE_SCHEMA["properties"] for each in kinds)
+    return any(kind.get("properties") is FILE_SCHEMA["properties"] for kind in kinds)
 
 
 @dataclass
@@ -205,7 +205,7 @@ class OperationArguments(Arguments):
         for place in places:
             self.places[self._free(place, label)] = place
         needed = {"path", "whole"}  # no request can be made without them
-        self._needed = [name for name, each in self.places.items() if each.required and each.source in needed]
+        self._needed = [name for name, known in self.places.items() if known.required and known.source in needed]
         named = [Parameter(name, Any, EMPTY if name in self._needed else LEFT_OUT, None) for name in self.places]
         super().__init__(named, label)
         self.schema = {
@@ -258,7 +258,7 @@ class OperationArguments(Arguments):
                 sent.body = value
             elif place.is_file and value is not None:
                 sent.files[place.name] = (
-                    [file_argument(argument, each) for each in value]
+                    [file_argument(argument, entry) for entry in value]
                     if isinstance(value, list)
                     else file_argument(argument, value)
                 )
@@ -296,5 +296,5 @@ def _named(place: Place, argument: str) -> Schema:
 def as_text(value: Any) -> Any:
     """Return a form value. Unlike browsers, False is sent, as text."""
     if isinstance(value, list):
-        return [as_text(each) for each in value]
+        return [as_text(entry) for entry in value]
     return value if isinstance(value, str) or value is None else json.dumps(value)

@@ -81,8 +81,8 @@ def accepted(ctx: Context, done: Any, source: FormSource | FormSetSource, form: 
     if isinstance(done, models.Model):
         words = f"The {done._meta.verbose_name} was {verb}."  # noqa: SLF001 - Django's documented API
         return _told(words, _row(ctx, done, filled[0], source))
-    if isinstance(done, list) and any(isinstance(each, models.Model) for each in done):
-        rows = [_row(ctx, obj, each, source) for obj, each in zip(done, filled, strict=False)]
+    if isinstance(done, list) and any(isinstance(entry, models.Model) for entry in done):
+        rows = [_row(ctx, obj, form, source) for obj, form in zip(done, filled, strict=False)]
         options = done[0]._meta  # noqa: SLF001 - Django's documented API
         words = f"1 {options.verbose_name} was" if len(done) == 1 else f"{len(done)} {options.verbose_name_plural} were"
         return _told(f"{words} {verb}.", {"rows": [row for row in rows if row is not None]})
@@ -360,7 +360,7 @@ class DeclaredForm:
         self.tool = FormTool(call, self, server, **options)
         self.tool.waives_permission = self._written is not None and permission is None
         self.tool.rows_of = self._rows_of
-        self.tool.is_interactive = any(callable(each) for each in (handle, result, form_kwargs, instance, queryset))
+        self.tool.is_interactive = any(callable(option) for option in (handle, result, form_kwargs, instance, queryset))
         self.tools = [self.tool]
         self._app = self._app_of(app)
         if self._app is not None:
@@ -451,7 +451,7 @@ class DeclaredForm:
     def page_schema(self, server: Any) -> dict[str, Any]:
         """Return the JSON Schema of the arguments that fill in the page: those of the tool, which are optional."""
         schema = self.schema(server)
-        shown = {name: each for name, each in schema["properties"].items() if not _is_secret_or_file(each)}
+        shown = {name: part for name, part in schema["properties"].items() if not _is_secret_or_file(part)}
         required = {} if self._lookup is None else {"required": [self._lookup.name]}
         return {"type": "object", "properties": shown, "additionalProperties": False, **required}
 
@@ -503,8 +503,8 @@ class DeclaredForm:
             done = self._handle(ctx, form)
             if self._written is not None:
                 written: list[Any] = self._source.forms(form) if self._is_saved else []
-                for each in written:
-                    commit_sets(each.instance)
+                for name in written:
+                    commit_sets(name.instance)
                 check_at_once(self._written)
                 self._note(ctx, obj, form, done, change=is_change)
             if self._result is not None:
@@ -519,12 +519,12 @@ class DeclaredForm:
         if self.tool.read_only:
             return
         if self._is_set:
-            saved = [each for each in self._source.forms(form) if not _is_new(each)]
+            saved = [row_form for row_form in self._source.forms(form) if not _is_new(row_form)]
             if obj is not None and saved:
                 note(ctx, obj, CHANGED, formset=form)
             added: list[Any] = saved if obj is None else []
-            for each in added:
-                note(ctx, each.instance, ADDED, each)
+            for row in added:
+                note(ctx, row.instance, ADDED, row)
         elif change and (self._saves or done is form.instance):
             note(ctx, form.instance, CHANGED, form)
         elif not change and not _is_new(form):

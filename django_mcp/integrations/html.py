@@ -46,14 +46,14 @@ _ENDED_BY: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     "td": (_CELLS, frozenset({"tr", "table"})),
     "th": (_CELLS, frozenset({"tr", "table"})),
     "tr": (frozenset({"tr"}), _TABLE),
-    **{each: (frozenset({"tr", "thead", "tbody", "tfoot"}), _TABLE) for each in ("thead", "tbody", "tfoot")},
+    **{name: (frozenset({"tr", "thead", "tbody", "tfoot"}), _TABLE) for name in ("thead", "tbody", "tfoot")},
     **{
-        each: (frozenset({"p"}), frozenset({"table", "td", "th", "li", "div", "section", "blockquote"}))
-        for each in ("p", "div", "ul", "ol", "dl", "table", "pre", "blockquote", "form", "section", "article", "main")
+        name: (frozenset({"p"}), frozenset({"table", "td", "th", "li", "div", "section", "blockquote"}))
+        for name in ("p", "div", "ul", "ol", "dl", "table", "pre", "blockquote", "form", "section", "article", "main")
     },
     **{
-        each: (frozenset({"p"}), frozenset({"table", "td", "th", "li", "div", "section", "blockquote"}))
-        for each in ("h1", "h2", "h3", "h4", "h5", "h6", "header", "footer", "nav", "fieldset", "hr", "figure")
+        name: (frozenset({"p"}), frozenset({"table", "td", "th", "li", "div", "section", "blockquote"}))
+        for name in ("h1", "h2", "h3", "h4", "h5", "h6", "header", "footer", "nav", "fieldset", "hr", "figure")
     },
 }
 _LOOKED_BACK = 8
@@ -90,7 +90,7 @@ def read_page(html: str, base: str = "", site: str = "") -> Page:
     text = _markdown(soup, base, site, UNREADABLE | AROUND)
     if not text and _text(soup):
         text = _markdown(soup, base, site, UNREADABLE)
-    titles = [_text(each, frozenset()) for each in _outermost(soup, lambda tag: tag.name == "title")]
+    titles = [_text(title, frozenset()) for title in _outermost(soup, lambda tag: tag.name == "title")]
     if text and titles and titles[0] and not re.search(r"^# ", text, re.MULTILINE):
         text = f"# {titles[0]}\n\n{text}"
     return Page(text, list(_errors(soup)))
@@ -117,7 +117,7 @@ def _bounded(html: str) -> str:
 def _markdown(soup: Tag, base: str, site: str, left_out: frozenset[str]) -> str:
     converter = _Converter(base, site, left_out)
     main = list(_outermost(soup, lambda tag: tag.name in MAIN or tag.get("role") == "main", left_out))
-    text = "\n\n".join(filter(None, (converter.process_tag(each, {"main"}).strip() for each in main)))
+    text = "\n\n".join(filter(None, (converter.process_tag(part, {"main"}).strip() for part in main)))
     text = text or converter.process_tag(soup, set())
     lines = "\n".join(line.rstrip() for line in text.split("\n"))
     return re.sub(r"\n{3,}", "\n\n", lines).strip()
@@ -155,10 +155,10 @@ def _text(root: Tag, left_out: frozenset[str] = UNREADABLE) -> str:
 
 
 def _errors(soup: Tag) -> Iterator[str]:
-    for each in _outermost(soup, _is_errors, UNREADABLE):
-        field = re.sub(r"^id_|_error$", "", str(each.get("id", "")))
-        items = [item for item in each.children if isinstance(item, Tag) and item.name == "li"]
-        for text in filter(None, map(_text, items or [each])):
+    for element in _outermost(soup, _is_errors, UNREADABLE):
+        field = re.sub(r"^id_|_error$", "", str(element.get("id", "")))
+        items = [item for item in element.children if isinstance(item, Tag) and item.name == "li"]
+        for text in filter(None, map(_text, items or [element])):
             yield f"{field}: {text}" if field else text
 
 
@@ -182,10 +182,10 @@ class _Soup(BeautifulSoup):
             return None
         if name in _ENDED_BY:
             ended, around = _ENDED_BY[name]
-            for each in self.tagStack[: -_LOOKED_BACK - 1 : -1]:
-                if each.name in ended:
-                    self.handle_endtag(each.name)
-                if each.name in around:
+            for element in self.tagStack[: -_LOOKED_BACK - 1 : -1]:
+                if element.name in ended:
+                    self.handle_endtag(element.name)
+                if element.name in around:
                     break
         return super().handle_starttag(name, namespace, nsprefix, attrs, *args, **rest)
 
@@ -276,6 +276,6 @@ class _Converter(_Base):  # type: ignore[misc]
     def convert_tr(self, el: Any, text: str, parent_tags: Any) -> str:
         if "_inline" in parent_tags:
             return text
-        cells = [each.name for each in el.children if isinstance(each, Tag)]
+        cells = [child.name for child in el.children if isinstance(child, Tag)]
         is_head = cells and set(cells) == {"th"} and el.find_previous_sibling("tr") is None
         return f"|{text}\n" + (f"|{' --- |' * len(cells)}\n" if is_head else "")

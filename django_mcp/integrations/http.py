@@ -206,7 +206,7 @@ def form_errors(response: Any) -> list[str]:
         for name, errors in form.errors.items()
     ]
     sets = (value for value in context.values() if isinstance(value, BaseFormSet) and value.is_bound)
-    return lines + [str(error) for each in sets for error in each.non_form_errors()]
+    return lines + [str(error) for formset in sets for error in formset.non_form_errors()]
 
 
 def _forms(value: Any) -> list[BaseForm]:
@@ -218,13 +218,13 @@ def _lines(value: Any, where: str) -> Iterator[str]:
         case {"loc": [*steps], "msg": str(words)}:  # pydantic's format
             yield from _lines(words, written(step for step in steps if step not in _PLACES))
         case dict():
-            for key, each in value.items():
-                is_of_all = key in _OF_ALL or (key in _OF_ALL_AS_TEXT and not _is_words(each))
-                yield from _lines(each, where if is_of_all else f"{where}.{key}".strip("."))
-        case list() if any(isinstance(each, dict | list) for each in value):
-            for number, each in enumerate(value):
-                is_field = where and not (isinstance(each, dict) and "loc" in each)
-                yield from _lines(each, f"{where}[{number}]" if is_field else where)
+            for key, part in value.items():
+                is_of_all = key in _OF_ALL or (key in _OF_ALL_AS_TEXT and not _is_words(part))
+                yield from _lines(part, where if is_of_all else f"{where}.{key}".strip("."))
+        case list() if any(isinstance(part, dict | list) for part in value):
+            for number, part in enumerate(value):
+                is_field = where and not (isinstance(part, dict) and "loc" in part)
+                yield from _lines(part, f"{where}[{number}]" if is_field else where)
         case None | "" | [] | bool():
             return
         case _:
@@ -233,7 +233,7 @@ def _lines(value: Any, where: str) -> Iterator[str]:
 
 
 def _is_words(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    return isinstance(value, list) and all(isinstance(part, str) for part in value)
 
 
 JSON = "application/json"
@@ -401,7 +401,7 @@ def _texts(value: Any) -> list[str]:
     if plain is None:
         return []
     if isinstance(plain, list):
-        return [text for each in plain for text in _texts(each)]
+        return [text for entry in plain for text in _texts(entry)]
     if isinstance(plain, bool):
         return ["true" if plain else "false"]
     return [json.dumps(plain) if isinstance(plain, dict) else str(plain)]
@@ -443,7 +443,7 @@ def _multipart(fields: Iterable[tuple[str, str]], files: Files) -> tuple[str, by
 
 
 def _with_quoted_head(file: "UploadedFile[Any]") -> "UploadedFile[Any]":
-    name, content_type = (None if each is None else _quoted(each) for each in (file.name, file.content_type))
+    name, content_type = (None if text is None else _quoted(text) for text in (file.name, file.content_type))
     return UploadedFile(file.file, name, content_type, file.size)
 
 
@@ -631,9 +631,9 @@ def _middleware(given: Sequence[Any]) -> _Middleware:
 def _kept_out(request: HttpRequest, view: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     from django.contrib.auth.middleware import LoginRequiredMiddleware  # noqa: PLC0415 - needs settings
 
-    for each in map(import_string, settings.MIDDLEWARE):
-        if isinstance(each, type) and issubclass(each, LoginRequiredMiddleware):
-            return each(HttpResponse).process_view(request, view, args, keywords)  # type: ignore[arg-type]
+    for middleware in map(import_string, settings.MIDDLEWARE):
+        if isinstance(middleware, type) and issubclass(middleware, LoginRequiredMiddleware):
+            return middleware(HttpResponse).process_view(request, view, args, keywords)  # type: ignore[arg-type]
     return None
 
 
@@ -820,7 +820,7 @@ def _message_text(message: Any, request: HttpRequest) -> str:
 
 def _with_messages(request: HttpRequest, text: str) -> str:
     told = [_message_text(message.message, request) for message in get_messages(request)]
-    return "\n\n".join(filter(None, ["\n".join(each for each in told if each not in text), text]))
+    return "\n\n".join(filter(None, ["\n".join(message for message in told if message not in text), text]))
 
 
 # Reading

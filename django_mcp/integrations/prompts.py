@@ -48,7 +48,7 @@ class Messages:
 
     def embed(self, uri: str, variables: dict[str, Any]) -> str:
         """Add a resource's content and return its mark. ``{name}`` in *uri* becomes the percent-encoded variable."""
-        return self._marked([EmbeddedResource(each) for each in self._context.read(_expanded(uri, variables))])
+        return self._marked([EmbeddedResource(content) for content in self._context.read(_expanded(uri, variables))])
 
     def link(self, uri: str, variables: dict[str, Any]) -> str:
         return self._marked([link_here(self._context, _expanded(uri, variables))])
@@ -116,9 +116,9 @@ def prompt_template(
             that *arguments* does not name.
     """
     source = _Template(template, name or PurePosixPath(template).name.partition(".")[0])
-    for each in servers_of(server):
+    for endpoint in servers_of(server):
         checked = Arguments(source.parameters(arguments or {}), source.label)
-        each.add(Prompt(source, context_type=Context, arguments=checked, **options))
+        endpoint.add(Prompt(source, context_type=Context, arguments=checked, **options))
 
 
 class _Template:
@@ -157,7 +157,7 @@ class _Template:
             escapes = is_markup and template.backend.engine.autoescape
             return template.template.render(make_context(values, context.request, autoescape=escapes))
         if not is_markup:
-            values = {name: mark_safe(each) if isinstance(each, str) else each for name, each in values.items()}  # noqa: S308
+            values = {name: mark_safe(value) if isinstance(value, str) else value for name, value in values.items()}  # noqa: S308
         return template.render(values, context.request)
 
     def parameters(self, arguments: Mapping[str, Any]) -> list[Parameter]:

@@ -93,11 +93,13 @@ class Address:
         """Return the address of the last pattern of a chain of resolvers."""
         *above, last = chain
         assert isinstance(last, URLPattern)  # noqa: S101
-        inside = [each for each in above if isinstance(each, URLResolver) and each.namespace]
+        inside = [resolver_ for resolver_ in above if isinstance(resolver_, URLResolver) and resolver_.namespace]
         names = {last.name} if last.name else set[str]()
-        for each in reversed(inside):
-            names = {f"{outer}:{name}" for outer in {each.namespace, each.app_name} if outer for name in names}
-        namespaces = tuple(str(each.namespace) for each in inside)
+        for resolver_ in reversed(inside):
+            names = {
+                f"{outer}:{name}" for outer in {resolver_.namespace, resolver_.app_name} if outer for name in names
+            }
+        namespaces = tuple(str(resolver_.namespace) for resolver_ in inside)
         lookup = ":".join((*namespaces, last.name)) if last.name else None if namespaces else last.callback
         variables: dict[str, Any] = {}
         required = frozenset[str]()
@@ -107,7 +109,7 @@ class Address:
                 {_numbered(name, before): name for name in parameters}
                 for _, parameters in normalize(part.pattern.regex.pattern)
             ]
-            every = {name: own for each in possible for name, own in each.items()}
+            every = {name: own for variables in possible for name, own in variables.items()}
             variables |= {name: part.pattern.converters.get(own) for name, own in sorted(every.items())}
             required |= frozenset.intersection(*map(frozenset, possible))
         return cls(frozenset(names), namespaces, lookup, last.callback, variables, required)
@@ -125,11 +127,11 @@ def _numbered(name: str, before: int) -> str:
 
 def addresses(resolver: URLResolver, above: tuple[URLResolver, ...] = ()) -> Iterator[Address]:
     """Yield the addresses of all views below a resolver."""
-    for each in resolver.url_patterns:
-        if isinstance(each, URLResolver):
-            yield from addresses(each, (*above, each))
+    for pattern in resolver.url_patterns:
+        if isinstance(pattern, URLResolver):
+            yield from addresses(pattern, (*above, pattern))
         else:
-            yield Address.of((*above, each))
+            yield Address.of((*above, pattern))
 
 
 class Route:
@@ -148,7 +150,7 @@ class Route:
             self._lookup: Any = call
             self.addresses = list(addresses(self._own))
         else:
-            self.addresses = [each for each in addresses(get_resolver()) if _leads_to(each, view)]
+            self.addresses = [address for address in addresses(get_resolver()) if _leads_to(address, view)]
             self._lookup = self._looked_up(view)
         self._groups = self._named_groups(view)
 
@@ -161,12 +163,12 @@ class Route:
             raise ImproperlyConfigured(msg)
         if isinstance(view, str):
             return view
-        names = frozenset.intersection(*(each.names for each in self.addresses))
+        names = frozenset.intersection(*(address.names for address in self.addresses))
         if names:
             return min(names)
         if len(self.addresses) == 1 and self.addresses[0].lookup is not None:
             return self.addresses[0].lookup
-        known = ", ".join(sorted({name for each in self.addresses for name in each.names})) or "none has a name"
+        known = ", ".join(sorted({name for address in self.addresses for name in address.names})) or "none has a name"
         msg = f"Several URLs lead to {view!r}, or its only URL has no name. Pass one of the URL names: {known}."
         raise ImproperlyConfigured(msg)
 
@@ -175,7 +177,7 @@ class Route:
 
         Named groups must not be mixed with them: Django then ignores the unnamed ones.
         """
-        every = {name for each in self.addresses for name in each.variables}
+        every = {name for address in self.addresses for name in address.variables}
         unnamed = sorted(filter(is_unnamed, every), key=lambda name: int(name[1:]))
         if not unnamed:
             return {}
@@ -197,14 +199,15 @@ class Route:
         """The converters of the variable parts, by the names callers use."""
         return {
             self._groups.get(name, name): converter
-            for each in self.addresses
-            for name, converter in each.variables.items()
+            for address in self.addresses
+            for name, converter in address.variables.items()
         }
 
     def parameters(self) -> list[Parameter]:
         """Return a parameter for each variable."""
         required = {
-            self._groups.get(name, name) for name in frozenset.intersection(*(each.required for each in self.addresses))
+            self._groups.get(name, name)
+            for name in frozenset.intersection(*(address.required for address in self.addresses))
         }
         return [_parameter(name, converter, name in required) for name, converter in self.variables.items()]
 
@@ -235,7 +238,9 @@ class Route:
             except Resolver404:
                 return None
         found = request.resolver_match
-        return found if found is not None and any(found.func is each.callback for each in self.addresses) else None
+        return (
+            found if found is not None and any(found.func is address.callback for address in self.addresses) else None
+        )
 
 
 def fits_into_path(value: Any) -> bool:
@@ -250,15 +255,17 @@ def _arguments_of(view: Callable[..., Any], count: int) -> list[str]:
     """
     cls = getattr(view, "view_class", None)
     methods = [getattr(cls, name, None) for name in getattr(cls, "http_method_names", ())]
-    for call, bound in [(each, 1) for each in methods if each is not None] or [(view, 0)]:
+    for call, bound in [(method, 1) for method in methods if method is not None] or [(view, 0)]:
         try:
             parameters = [*inspect.signature(call).parameters.values()][bound + 1 :]
         except (TypeError, ValueError):  # not implemented in Python
             parameters = [inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)]
-        names = [each.name for each in parameters if each.kind <= inspect.Parameter.POSITIONAL_OR_KEYWORD][:count]
+        names = [
+            parameter.name for parameter in parameters if parameter.kind <= inspect.Parameter.POSITIONAL_OR_KEYWORD
+        ][:count]
         if len(names) == count:
             return names
-        if count == 1 and any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in parameters):
+        if count == 1 and any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in parameters):
             return ["value"]
     return []
 
@@ -343,8 +350,8 @@ class Published:
     def parameters(self) -> list[Parameter]:
         """Return the parameters: path variables first, then the declared arguments."""
         self._check()
-        variables = [self._declared(each.name, each) for each in self.route.parameters()]
-        names = {each.name for each in variables}
+        variables = [self._declared(parameter.name, parameter) for parameter in self.route.parameters()]
+        names = {variable.name for variable in variables}
         return [*variables, *(self._declared(name, None) for name in self.arguments if name not in names)]
 
     def _declared(self, name: str, variable: Parameter | None) -> Parameter:

@@ -75,7 +75,7 @@ class ElicitedForm:
         hidden = unreadable_fields(form, access)
         fields = {name: field for name, field in asked(form).items() if name not in hidden}
         found = {name: self._property(form, name, initial) for name in fields}
-        properties = {name: each for name, each in found.items() if each is not None}
+        properties = {name: part for name, part in found.items() if part is not None}
         schema: dict[str, Any] = {"type": "object", "properties": properties}
         required = [name for name in properties if fields[name].required]
         return {**schema, "required": required} if required else schema
@@ -87,7 +87,7 @@ class ElicitedForm:
             FormError: the answer is invalid.
         """
         answers = read_members({name: content.get(name) for name in self.schema["properties"]}, readers(self.schema))
-        given = {name: each for name, each in answers.items() if name not in self._kept or each not in (None, "")}
+        given = {name: answer for name, answer in answers.items() if name not in self._kept or answer not in (None, "")}
         form: Any = self._source.made(self._ctx, given, self._row)
         found = self._source.check(self._ctx, form, given, about=_about, of_call=False)
         if found:
@@ -119,7 +119,7 @@ class ElicitedForm:
         if found is None:
             return None
         found["title"] = str(form[name].label)
-        if words := [each for each in (field.help_text, *_words(field)) if each]:
+        if words := [note for note in (field.help_text, *_words(field)) if note]:
             found["description"] = str(plain_text(*words))
         default = _default(field, initial[name] if name in initial else initial_value(form, name), found)
         return found if default in (None, "", []) else {**found, "default": default}
@@ -180,7 +180,7 @@ def _default(field: Any, initial: Any, schema: Mapping[str, Any]) -> Any:
     if (options := options_of(schema)) is not None:
         prepared = field.prepare_value(initial)
         if schema["type"] == "array":
-            chosen = {str(each) for each in prepared}
+            chosen = {str(key) for key in prepared}
             return [option for option in options if option in chosen]
         return str(prepared) if str(prepared) in options else None
     if schema["type"] != "string":

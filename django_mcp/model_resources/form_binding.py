@@ -247,7 +247,7 @@ def written_by(form: Any) -> list[str]:
     """Return the model's own fields that a ``ModelForm`` writes."""
     options = form._meta  # noqa: SLF001 - of ModelForm
     model = options.model._meta  # noqa: SLF001 - Django's documented API
-    own = [each.name for each in (*model.concrete_fields, *model.many_to_many) if each.name in form.fields]
+    own = [field.name for field in (*model.concrete_fields, *model.many_to_many) if field.name in form.fields]
     return [
         name
         for name in own
@@ -340,11 +340,15 @@ def is_about_others(error: ValidationError, model: type[models.Model], names: Co
     if "unique_check" in params:
         return any(name not in names for name in params["unique_check"])
     if error.code == "unique_for_date":
-        return any(params[each] not in names for each in ("field", "date_field"))
-    options = [each._meta for each in (model, *model._meta.all_parents)]  # noqa: SLF001 - Django's documented API
-    constraints = [each for option in options for each in option.constraints]
-    plain = [each for each in constraints if each.violation_error_message == each.default_violation_error_message]
-    return error.messages[0] in {str(each.get_violation_error_message()) for each in plain}
+        return any(params[key] not in names for key in ("field", "date_field"))
+    options = [base._meta for base in (model, *model._meta.all_parents)]  # noqa: SLF001 - Django's documented API
+    constraints = [constraint for option in options for constraint in option.constraints]
+    plain = [
+        constraint
+        for constraint in constraints
+        if constraint.violation_error_message == constraint.default_violation_error_message
+    ]
+    return error.messages[0] in {str(constraint.get_violation_error_message()) for constraint in plain}
 
 
 def in_words(error: ValidationError, where: str = "") -> str:
@@ -374,7 +378,7 @@ def _hint(field: Any, error: ValidationError) -> str:
 
 def _offer(field: Any, value: str) -> str:
     every: Any = flatten_choices(getattr(field, "choices", ()))
-    choices = [(as_word(each), str(label)) for each, label in every if each not in (None, "")]
+    choices = [(as_word(value), str(label)) for value, label in every if value not in (None, "")]
     named = named_choices(value, choices, _MAX_NAMED)
     if not named:
         return ""
@@ -384,7 +388,8 @@ def _offer(field: Any, value: str) -> str:
 def plain(error: ValidationError) -> str:
     """Return an error's text without HTML, with the details that Wagtail's errors have for each part of a value."""
     words = " ".join(
-        html.unescape(strip_tags(each)) if hasattr(each, "__html__") else str(each) for each in error.messages
+        html.unescape(strip_tags(message)) if hasattr(message, "__html__") else str(message)
+        for message in error.messages
     )
     parts = getattr(error, "as_json_data", None)
     more = f" {json.dumps(parts(), cls=DjangoJSONEncoder)}" if callable(parts) else ""
@@ -468,7 +473,7 @@ class Choice(NamedTuple):
 
     def among(self, access: RowAccess, value: Any) -> dict[Any, Any]:
         """Return the visible rows that a value or a list of values identifies, by column value."""
-        keys = [address_in(self.column, each) for each in _each(value)[:MAX_VALUES]]
+        keys = [address_in(self.column, entry) for entry in _each(value)[:MAX_VALUES]]
         name = self.column.attname
         named = {f"{name}__in": [key for key in keys if key is not None]}
         return {getattr(row, name): row for row in visible(self.rules, self.rows.all(), access, **named)}
@@ -517,8 +522,8 @@ def _offer_rows(choice: Choice, access: RowAccess, field: Any, value: str) -> st
 
 
 def _title(bound: BoundResource, row: Any, access: RowAccess) -> str:
-    own = (each.path.field for each in bound.columns if each.path is not None and not each.path.hops)
-    text = next((each for each in own if isinstance(each, models.CharField)), None)
+    own = (column.path.field for column in bound.columns if column.path is not None and not column.path.hops)
+    text = next((column for column in own if isinstance(column, models.CharField)), None)
     if bound.resource.title_field or text is None:
         return title_of(bound, row, access)
     return str(getattr(row, text.attname)) or title_of(bound, row, access)
@@ -598,17 +603,17 @@ def narrow(
 
 def _is_key(value: Any) -> bool:
     if isinstance(value, list):
-        return 0 < len(value) <= MAX_VALUES and all(type(each) in (str, int) for each in value)
+        return 0 < len(value) <= MAX_VALUES and all(type(entry) in (str, int) for entry in value)
     return type(value) in (str, int) and value != ""
 
 
 def _keys(choice: Choice, value: Any, rows: Mapping[Any, Any]) -> tuple[Any, Any]:
     """Return the primary keys of the rows, or else the first value without a row."""
     keys: list[Any] = []
-    for each in _each(value):
-        row = rows.get(address_in(choice.column, each))
+    for entry in _each(value):
+        row = rows.get(address_in(choice.column, entry))
         if row is None:
-            return None, each
+            return None, entry
         keys.append(row.pk if type(row.pk) is int else str(row.pk))
     return (keys if isinstance(value, list) else keys[0]), None
 
@@ -621,7 +626,7 @@ def chosen(form: Any, given: Mapping[str, Any], access: RowAccess) -> dict[str, 
 
 
 def _each(value: Any) -> list[str | int]:
-    return [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str | int)]
+    return [entry for entry in (value if isinstance(value, list) else [value]) if isinstance(entry, str | int)]
 
 
 def keep_hidden(form: Any, obj: Any, given: Mapping[str, Any], access: RowAccess) -> None:
@@ -643,7 +648,7 @@ def keep_hidden(form: Any, obj: Any, given: Mapping[str, Any], access: RowAccess
 def without_hidden(form: Any, name: str) -> Any:
     """Return the cleaned value of a field, without the rows that ``keep_hidden`` adds."""
     value, hidden = form.cleaned_data[name], getattr(form.fields.get(name), "mcp_hidden", ())
-    return [each for each in value if getattr(each, "pk", each) not in hidden] if hidden else value
+    return [row for row in value if getattr(row, "pk", row) not in hidden] if hidden else value
 
 
 def is_kept_in_memory(field: Any) -> bool:
@@ -697,7 +702,7 @@ class FormArguments(Arguments):
         """
         if self._is_strict:
             nulls = [name for name, value in values.items() if value is None]
-            found = [each for name in nulls for each in self._misfit(name)]
+            found = [misfit for name in nulls for misfit in self._misfit(name)]
             if details := [*found, *misfits(dict(values), self.schema, self.schema)]:
                 raise ArgumentError(sentences(details, values, self.schema))
         return {"given": dict(values)}
@@ -774,7 +779,7 @@ class FormSource:
             for name in kept & schema["properties"].keys():
                 schema["properties"][name].pop("default", None)
         called = self.arguments(form)
-        schema["properties"] = {called[name]: each for name, each in schema["properties"].items()}
+        schema["properties"] = {called[name]: part for name, part in schema["properties"].items()}
         return schema
 
     def arguments(self, form: Any) -> dict[str, str]:
@@ -856,8 +861,8 @@ class FormSource:
         is_change = self.model is not None and not form.instance._state.adding  # noqa: SLF001 - Django's documented API
         mine = self.arguments(form)
         taken, rows = narrow(form, given, access)
-        for name, each in rows.items() if of_call else ():
-            require_same(ctx, mine[name], each)
+        for name, row in rows.items() if of_call else ():
+            require_same(ctx, mine[name], row)
         if is_change:
             keep(form, form.instance, given)
         fill(form, taken, self.most_bytes)
@@ -915,8 +920,8 @@ class CallersRows(QuerySet[Any]):
 def of_view(form_class: Any) -> Mapping[str, Any]:
     """Return the arguments that Django's ``FormMixin`` passes to every form, as far as the class takes them."""
     taken = inspect.signature(form_class).parameters.values()
-    takes_all = any(each.kind is each.VAR_KEYWORD for each in taken)
-    names = {each.name for each in taken}
+    takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken)
+    names = {parameter.name for parameter in taken}
     return {name: value for name, value in (("initial", {}), ("prefix", None)) if takes_all or name in names}
 
 
@@ -936,7 +941,7 @@ def _made(form_class: Callable[..., Any], options: Mapping[str, Any], usual: Col
     if not own:
         raise failed
     # Outside of the handler, in which Python words a second such error differently.
-    return _made(form_class, {name: each for name, each in options.items() if name not in own}, usual)
+    return _made(form_class, {name: option for name, option in options.items() if name not in own}, usual)
 
 
 def unbound(
@@ -1084,12 +1089,12 @@ class FormSetSource:
         elif len(items) > self._most:
             yield f"Argument {self.argument!r} must have at most {self._most} items, not {len(items)}."
         else:
-            for place, each in enumerate(items):
-                if not isinstance(each, dict):
-                    yield f"Argument {self._place(place)!r} must be an object, not {kind_name(each)}."
+            for place, item in enumerate(items):
+                if not isinstance(item, dict):
+                    yield f"Argument {self._place(place)!r} must be an object, not {kind_name(item)}."
 
     def _fits(self, items: Any) -> bool:
-        return isinstance(items, list) and len(items) <= self._most and all(isinstance(each, dict) for each in items)
+        return isinstance(items, list) and len(items) <= self._most and all(isinstance(item, dict) for item in items)
 
     def _own(self, form: Any, item: Mapping[str, Any]) -> dict[str, Any]:
         names = self.names(form)

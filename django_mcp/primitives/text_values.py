@@ -124,7 +124,7 @@ class TextValues:
 
 def readers(schema: Mapping[str, Any]) -> dict[str, TextValues]:
     """Return the readers of an object's properties that are not text, or have parts that are not."""
-    made = {name: TextValues((each,), schema) for name, each in schema["properties"].items()}
+    made = {name: TextValues((part,), schema) for name, part in schema["properties"].items()}
     return {name: reader for name, reader in made.items() if reader.is_of_interest}
 
 

@@ -67,5 +67,5 @@ def _unreachable(endpoint: Endpoint) -> Iterator[Any]:
     except ImproperlyConfigured:  # the URLconf cannot be imported; other checks report it
         return
     unknown = endpoint.operation.version_variable if endpoint.version is None else None
-    if not any(unknown not in each.required for each in known):
+    if not any(unknown not in address.required for address in known):
         yield known

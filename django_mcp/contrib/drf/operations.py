@@ -127,9 +127,9 @@ class Operation:
         named = inspect.signature(self.function).parameters
         kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
         return {
-            name: each
-            for name, each in named.items()
-            if each.kind not in kinds and name not in {"self", "request", "format", self.version_variable}
+            name: variable
+            for name, variable in named.items()
+            if variable.kind not in kinds and name not in {"self", "request", "format", self.version_variable}
         }
 
     @property
@@ -215,7 +215,7 @@ def _mapped(
 def _of_view(view: type[APIView], initkwargs: Mapping[str, Any], callback: Any) -> Iterator[Operation]:
     for method in METHODS:
         if hasattr(view, method) and method in view.http_method_names:
-            action = next((each for each in _ACTIONS.get(method, ()) if hasattr(view, each)), method)
+            action = next((name for name in _ACTIONS.get(method, ()) if hasattr(view, name)), method)
             about_one = action not in {"list", "create"}
             yield Operation(view, method.upper(), method, action, about_one, None, initkwargs, callback=callback)
 
@@ -240,22 +240,22 @@ def place(operation: Operation, values: Mapping[str, Any], version: str | None) 
         ImproperlyConfigured: no URL of the view has these variables.
     """
     known = addresses(operation, version)
-    longer = [each.variables.keys() - values.keys() for each in known if each.variables.keys() > values.keys()]
+    longer = [address.variables.keys() - values.keys() for address in known if address.variables.keys() > values.keys()]
     lacking = frozenset(min(longer, key=len, default=()))
-    fitting = [each for each in known if each.variables.keys() == values.keys()]
+    fitting = [address for address in known if address.variables.keys() == values.keys()]
     if not fitting and not lacking:
         with override(None):  # logs are in English
             raise ImproperlyConfigured(missing(operation, known))
-    for each in fitting:
+    for address in fitting:
         if not all(map(fits_into_path, values.values())):
             continue
         try:
-            path = reverse(each.lookup, kwargs=dict(values))
+            path = reverse(address.lookup, kwargs=dict(values))
             match = resolve(_plain(path))
         except (NoReverseMatch, Resolver404):
             continue
         # A value may produce a URL of another view, possibly an unpublished one.
-        if match.func is each.callback:
+        if match.func is address.callback:
             return path, match
     raise NoSuchURLError(frozenset() if fitting else lacking)
 
@@ -263,8 +263,8 @@ def place(operation: Operation, values: Mapping[str, Any], version: str | None) 
 def missing(operation: Operation, known: Sequence[Address]) -> str:
     """Return the error text for an operation that no URL leads to."""
     urls = [
-        _("with %(variables)s") % {"variables": ", ".join(sorted(each.variables)) or _("no variables")}
-        for each in known
+        _("with %(variables)s") % {"variables": ", ".join(sorted(address.variables)) or _("no variables")}
+        for address in known
     ]
     has = _("the URLconf has none (in a namespace a URL needs a name)")
     if urls:
@@ -283,23 +283,23 @@ def relatives(operation: Operation) -> list[str]:
         for view, known in _by_view(get_resolver(get_urlconf())).items()
         if view is not operation.view
         and (issubclass(view, operation.view) or issubclass(operation.view, view))
-        and any(_leads_to(each.callback, operation) and _is_named(each.variables) for each in known)
+        and any(_leads_to(address.callback, operation) and _is_named(address.variables) for address in known)
     )
 
 
 def addresses(operation: Operation, version: str | None) -> list[Address]:
     """Return the URLconf entries of an operation in order, limited to one version if they differ by namespace."""
     every = _by_view(get_resolver(get_urlconf())).get(operation.view, ())
-    known = [each for each in every if _leads_to(each.callback, operation) and _is_named(each.variables)]
+    known = [address for address in every if _leads_to(address.callback, operation) and _is_named(address.variables)]
     if operation.callback is not None:
         # One class may be at several URLs, with other permissions at each.
-        known = [each for each in known if each.callback is operation.callback] or [
-            each for each in known if getattr(each.callback, "initkwargs", None) == operation.initkwargs
+        known = [address for address in known if address.callback is operation.callback] or [
+            address for address in known if getattr(address.callback, "initkwargs", None) == operation.initkwargs
         ]
     scheme = operation.view.versioning_class
     if version is None or scheme is None or not issubclass(scheme, NamespaceVersioning):
         return known
-    return [each for each in known if version in each.namespaces]
+    return [address for address in known if version in address.namespaces]
 
 
 def _is_named(variables: Mapping[str, Any]) -> bool:
@@ -314,9 +314,9 @@ def _leads_to(callback: Any, operation: Operation) -> bool:
 @lru_cache(maxsize=8)
 def _by_view(resolver: URLResolver) -> Mapping[type, Sequence[Address]]:
     found: defaultdict[type, list[Address]] = defaultdict(list)
-    for each in views.addresses(resolver):
-        if each.lookup is not None and hasattr(each.callback, "cls"):
-            found[each.callback.cls].append(each)
+    for address in views.addresses(resolver):
+        if address.lookup is not None and hasattr(address.callback, "cls"):
+            found[address.callback.cls].append(address)
     return found
 
 

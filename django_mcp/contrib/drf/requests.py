@@ -141,8 +141,8 @@ def _pages(value: dict[str, Any], arguments: APIArguments) -> dict[str, Any]:
 def fitted(schema: Schema, value: Any) -> Any:
     """Return the parts of *value* that match a ``structural`` schema, or ``UNFIT`` if none does."""
     if "anyOf" in schema:
-        tried = (fitted(each, value) for each in schema["anyOf"])
-        value = next((each for each in tried if each is not UNFIT), UNFIT)
+        tried = (fitted(form, value) for form in schema["anyOf"])
+        value = next((candidate for candidate in tried if candidate is not UNFIT), UNFIT)
     if value is UNFIT or not _is_of_type(schema.get("type"), value):
         return UNFIT
     if ("enum" in schema and value not in schema["enum"]) or ("const" in schema and value != schema["const"]):
@@ -150,16 +150,16 @@ def fitted(schema: Schema, value: Any) -> Any:
     if isinstance(value, dict):
         return _fitted_members(schema, value)
     if isinstance(value, list) and isinstance(schema.get("items"), dict):
-        items = [fitted(schema["items"], each) for each in value]
-        return UNFIT if any(each is UNFIT for each in items) else items
+        items = [fitted(schema["items"], entry) for entry in value]
+        return UNFIT if any(item is UNFIT for item in items) else items
     return value
 
 
 def _fitted_members(schema: Schema, value: dict[str, Any]) -> Any:
     properties, others = schema.get("properties", {}), schema.get("additionalProperties")
     schemas = {name: properties.get(name, others if isinstance(others, dict) else {}) for name in value}
-    fitting = {name: fitted(schemas[name], each) for name, each in value.items()}
-    return {name: each for name, each in fitting.items() if each is not UNFIT}
+    fitting = {name: fitted(schemas[name], entry) for name, entry in value.items()}
+    return {name: entry for name, entry in fitting.items() if entry is not UNFIT}
 
 
 def _is_of_type(kind: Any, value: Any) -> bool:
@@ -168,7 +168,7 @@ def _is_of_type(kind: Any, value: Any) -> bool:
     kinds = [kind] if isinstance(kind, str) else kind
     if isinstance(value, bool):
         return "boolean" in kinds
-    return any(isinstance(value, _OF_JSON[each]) for each in kinds)
+    return any(isinstance(value, _OF_JSON[name]) for name in kinds)
 
 
 _DETAIL = "detail"
@@ -212,7 +212,7 @@ def _lines(body: Any, place: tuple[Any, ...], arguments: APIArguments, given: Ma
                 step = int(key) if is_number else key
                 at = place if _is_general(key, inner, place, arguments, given) else (*place, step)
                 yield from _lines(inner, at, arguments, given)
-        case list() if any(isinstance(each, dict | list) for each in body):
+        case list() if any(isinstance(entry, dict | list) for entry in body):
             for number, inner in enumerate(body):
                 item = None if place else _item(inner, arguments, given)
                 if item is None:
@@ -256,7 +256,7 @@ def _item(told: Any, arguments: APIArguments, given: Mapping[str, Any]) -> int |
     if isinstance(told.get("index"), int):
         return int(told["index"])
     named = {key: value for key, value in told.items() if key != "errors"}
-    found = (number for number, each in enumerate(items) if isinstance(each, dict) and named.items() <= each.items())
+    found = (number for number, entry in enumerate(items) if isinstance(entry, dict) and named.items() <= entry.items())
     return next(found, None) if named else None
 
 
@@ -546,8 +546,8 @@ class Endpoint:
 
     @cached_property
     def _content_type(self) -> str:
-        taken = [each.media_type for each in self._parsers]
-        return next((each for each in (JSON, MULTIPART, FORM) if each in taken), JSON)
+        taken = [parser.media_type for parser in self._parsers]
+        return next((media_type for media_type in (JSON, MULTIPART, FORM) if media_type in taken), JSON)
 
     @cached_property
     def _reads_data(self) -> bool:
@@ -556,13 +556,13 @@ class Endpoint:
         Other parsers may rename fields, and code without a serializer may expect the methods of a ``QueryDict``.
         """
         usual = {MULTIPART: MultiPartParser.parse, FORM: FormParser.parse}
-        parse = [type(each).parse for each in self._parsers if each.media_type in usual]
+        parse = [type(parser).parse for parser in self._parsers if parser.media_type in usual]
         return self.described.is_serialized and bool(parse) and {*parse} <= {*usual.values()}
 
 
 def _give_data(request: Any, body: Any, files: Mapping[str, Any]) -> None:
     """Let REST framework take this body in place of a form's, as it does where a middleware has read ``POST``."""
-    several = {name: each if isinstance(each, list) else [each] for name, each in files.items()}
+    several = {name: file if isinstance(file, list) else [file] for name, file in files.items()}
     request._post = _Data({**body, **files}) if isinstance(body, dict) else body  # noqa: SLF001
     request._files, request._read_started = MultiValueDict(several), True  # noqa: SLF001
     request.META["CONTENT_LENGTH"] = str(max(1, int(request.META["CONTENT_LENGTH"])))  # zero is no body
@@ -608,7 +608,7 @@ def _columns(serializer: Any, row: Any) -> Container[str]:
     """Return the fields of a serializer that show a column of the row by REST framework's own code."""
     if type(serializer).to_representation is not Serializer.to_representation or not isinstance(row, Model):
         return ()
-    columns = {each.name for each in row._meta.concrete_fields}  # noqa: SLF001 - Django's documented API
+    columns = {field.name for field in row._meta.concrete_fields}  # noqa: SLF001 - Django's documented API
     return {
         name
         for name, field in serializer.fields.items()
@@ -625,9 +625,11 @@ def as_form(body: Any, prefix: str = "") -> dict[str, Any]:
         name = f"{prefix}{key}"
         if isinstance(value, dict):
             found |= as_form(value, f"{name}.")
-        elif isinstance(value, list) and any(isinstance(each, dict) for each in value):
-            for number, each in enumerate(value):
-                found |= as_form(each, f"{name}[{number}]") if isinstance(each, dict) else {f"{name}[{number}]": each}
+        elif isinstance(value, list) and any(isinstance(entry, dict) for entry in value):
+            for number, entry in enumerate(value):
+                found |= (
+                    as_form(entry, f"{name}[{number}]") if isinstance(entry, dict) else {f"{name}[{number}]": entry}
+                )
         else:
             found[name] = "" if value is None else as_text(value)
     return found

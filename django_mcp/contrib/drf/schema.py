@@ -384,7 +384,7 @@ def _model_of_relation(field: Any) -> Any:
 @lru_cache(maxsize=256)
 def _kind(noted: Any) -> Any:
     """Return a schema class that applies the annotations of *noted*, then ``_ForTools``, then its base class."""
-    behind = next(each for each in noted.__mro__ if each.__module__ != "drf_spectacular.utils")
+    behind = next(base for base in noted.__mro__ if base.__module__ != "drf_spectacular.utils")
     if not issubclass(behind, AutoSchema | OtherSchema):
         behind = AutoSchema
     own = (behind,) if issubclass(behind, AutoSchema) else (AutoSchema, behind)
@@ -563,9 +563,9 @@ def structural(schema: Any) -> Schema:
     found: Schema = {}
     for key, value in without_required(schema).items():
         if key == "properties":
-            found[key] = {name: structural(each) for name, each in value.items()}
+            found[key] = {name: structural(part) for name, part in value.items()}
         elif key == "anyOf":
-            found[key] = [structural(each) for each in value]
+            found[key] = [structural(part) for part in value]
         elif key in CHECKED and (key != "additionalProperties" or isinstance(value, dict)):
             found[key] = structural(value) if isinstance(value, dict) else value
     return found
@@ -599,9 +599,9 @@ def rows_in(field: Any, value: Any) -> Any:
     match field:
         case ListSerializer() | ManyRelatedField() if isinstance(value, list):
             child = field.child if isinstance(field, ListSerializer) else field.child_relation
-            return [rows_in(child, each) for each in value]
+            return [rows_in(child, entry) for entry in value]
         case Serializer() if isinstance(value, dict) and not is_read_by_the_site(field):
-            return {name: rows_in(each, value[name]) for name, each in field.fields.items() if name in value}
+            return {name: rows_in(child, value[name]) for name, child in field.fields.items() if name in value}
         case RelatedField() | Serializer():
             try:
                 found = field.to_internal_value(value)
@@ -636,11 +636,11 @@ def with_files(field: Any, value: Any, argument: str) -> Any:
     match field, value:
         case Serializer(), dict() if not (field.parent and is_read_by_the_site(field)):
             own = field.fields
-            return {name: with_files(own.get(name), each, argument or name) for name, each in value.items()}
+            return {name: with_files(own.get(name), entry, argument or name) for name, entry in value.items()}
         case ListSerializer() | serializers.ListField(), list():
-            return [with_files(field.child, each, argument) for each in value]
+            return [with_files(field.child, entry, argument) for entry in value]
         case serializers.DictField(), dict():
-            return {name: with_files(field.child, each, argument) for name, each in value.items()}
+            return {name: with_files(field.child, entry, argument) for name, entry in value.items()}
         case serializers.FileField(), dict() if is_upload(field):
             return file_argument(argument, value)
     return value
@@ -662,7 +662,7 @@ def query_places(schema: Any, model: Any, filters: Collection[str] | None = None
     schema = _afresh(schema)
     too_many: list[str] = []
     with GENERATOR_STATS.silence():
-        found = {each["name"]: each for each in schema._get_parameters()}  # noqa: SLF001
+        found = {parameter["name"]: parameter for parameter in schema._get_parameters()}  # noqa: SLF001
         for backend in schema.get_filter_backends():
             for name, is_one_of_many in _left_out(schema, backend, model, filters):
                 found.pop(name, None)
@@ -677,18 +677,18 @@ def _left_out(schema: Any, backend: Any, model: Any, filters: Collection[str] | 
     extension: Any = OpenApiFilterExtension.get_match(backend())
     if extension is None or not hasattr(backend, "get_filterset_class"):
         return
-    view, every = schema.view, [each["name"] for each in extension.get_schema_operation_parameters(schema)]
+    view, every = schema.view, [parameter["name"] for parameter in extension.get_schema_operation_parameters(schema)]
     if wrong := [name for name in filters or () if name not in every]:
         msg = f"drf_tools: {type(view).__qualname__} has no filter {wrong[0]!r}; it has {', '.join(sorted(every))}."
         raise ImproperlyConfigured(msg)
     if filters is not None:
         yield from ((name, False) for name in every if name not in filters)
     elif filterset := backend().get_filterset_class(view, _rows(model)):
-        for name, each in filterset.base_filters.items():
+        for name, filter_ in filterset.base_filters.items():
             is_made = LOOKUP_SEP in name and name not in filterset.declared_filters
             if is_made and len(filterset.base_filters) > MANY_FILTERS:
                 yield from ((one, True) for one in every if one == name or one.startswith(f"{name}_"))
-            model, to = getattr(each.extra.get("queryset"), "model", None), each.extra.get("to_field_name")
+            model, to = getattr(filter_.extra.get("queryset"), "model", None), filter_.extra.get("to_field_name")
             if model and to and column_of(model, to) is None:  # this filter can never work
                 who = type(view).__qualname__
                 logger.warning("Filter %r of %s was left out: %s has no field %r.", name, who, model.__name__, to)
@@ -697,7 +697,7 @@ def _left_out(schema: Any, backend: Any, model: Any, filters: Collection[str] | 
 
 def _better_words(backend: Any, view: Any, model: Any) -> Iterator[tuple[str, str]]:
     if isinstance(backend, SearchFilter) and (fields := backend.get_search_fields(view, view.request)):
-        words = ", ".join(str(each).lstrip("^=@$").replace("__", " ").replace("_", " ") for each in fields)
+        words = ", ".join(str(field).lstrip("^=@$").replace("__", " ").replace("_", " ") for field in fields)
         yield backend.search_param, f"Search terms, matched against: {words}."
     elif isinstance(backend, OrderingFilter):
         fields = getattr(view, "ordering_fields", backend.ordering_fields)

@@ -141,7 +141,7 @@ def _words_of_handler(operation: Operation) -> str:
 
     Those of mixins describe mixins.
     """
-    owner = next((each for each in operation.view.__mro__ if operation.handler in vars(each)), operation.view)
+    owner = next((base for base in operation.view.__mro__ if operation.handler in vars(base)), operation.view)
     is_own = owner is operation.view or (operation.is_extra and not _is_installed(owner))
     return own_docstring(operation.function) if is_own and _is_sites(operation.function) else ""
 
@@ -357,7 +357,7 @@ class Described:
             return body
         serializer = self._body(self.view)
         is_plain = isinstance(body, list) and not isinstance(serializer, ListSerializer)
-        return [with_files(serializer, each, "") for each in body] if is_plain else with_files(serializer, body, "")
+        return [with_files(serializer, entry, "") for entry in body] if is_plain else with_files(serializer, body, "")
 
     def rows_in(self, view: Any, sent: Sent) -> dict[str, Any]:
         """Return the rows that a body refers to, by argument, as looked up by the view that serves the call."""
@@ -365,7 +365,7 @@ class Described:
         if arguments.whole is not None:
             is_plain = isinstance(sent.body, list) and not isinstance(body, ListSerializer)
             return {
-                arguments.whole: [rows_in(body, each) for each in sent.body] if is_plain else rows_in(body, sent.body)
+                arguments.whole: [rows_in(body, entry) for entry in sent.body] if is_plain else rows_in(body, sent.body)
             }
         return {
             name: rows_in(body.fields[place.name], sent.body[place.name])
@@ -400,16 +400,18 @@ class Described:
             return query
         schema, document = note_schema(self.schema, body, "request")
         places = body_places(schema, document, required=not isinstance(body, dict))
-        return [*query, *(replace(each, source="query") if self.operation.is_safe else each for each in places)]
+        return [*query, *(replace(place, source="query") if self.operation.is_safe else place for place in places)]
 
     def _read_arguments(self) -> APIArguments:
-        path = {each.name: each for each in self._variables()}
+        path = {variable.name: variable for variable in self._variables()}
         # Filters that repeat a URL variable are left out.
-        sent = [each for each in self.sent if each.source != "query" or each.name not in path]
-        sent = [replace(each, argument=self.told.arguments.get(each.name, "")) for each in sent]
+        sent = [place for place in self.sent if place.source != "query" or place.name not in path]
+        sent = [replace(place, argument=self.told.arguments.get(place.name, "")) for place in sent]
         made = APIArguments([*path.values(), *sent], self._label)
         if paginator := getattr(self.view, "paginator", None):
-            made.paging = frozenset(each["name"] for each in paginator.get_schema_operation_parameters(self.view))
+            made.paging = frozenset(
+                parameter["name"] for parameter in paginator.get_schema_operation_parameters(self.view)
+            )
         return made
 
     def _variables(self) -> Iterator[Place]:
@@ -417,11 +419,15 @@ class Described:
         operation, signature = self.operation, self.operation.parameters()
         is_known = operation.mapping is not None or not operation.is_extra
         lookup = [operation.lookup] if operation.lookup and is_known else []
-        optional = {name for name, each in signature.items() if each.default is not each.empty and name not in lookup}
+        optional = {
+            name
+            for name, parameter in signature.items()
+            if parameter.default is not parameter.empty and name not in lookup
+        }
         known = addresses(operation, self.told.version) if self.told.mounted else []
         if known:
-            names = [name for each in known for name in each.variables]
-            optional = {name for name in names if not all(name in each.required for each in known)}
+            names = [name for address in known for name in address.variables]
+            optional = {name for name in names if not all(name in address.required for address in known)}
         else:
             names = [*operation.variables, *lookup, *signature, *self.told.path_arguments]
         for name in dict.fromkeys(names):
@@ -466,8 +472,12 @@ class Described:
     @property
     def _is_paged(self) -> bool:
         paginator = getattr(self.view, "paginator", None)
-        sizes = [getattr(paginator, each) for each in ("page_size", "default_limit") if hasattr(paginator, each)]
-        return paginator is not None and (not sizes or any(each is not None for each in sizes))
+        sizes = [
+            getattr(paginator, attribute)
+            for attribute in ("page_size", "default_limit")
+            if hasattr(paginator, attribute)
+        ]
+        return paginator is not None and (not sizes or any(size is not None for size in sizes))
 
 
 def drf_tools(
@@ -540,10 +550,10 @@ def drf_tools(
     )
     wanted = [*(actions or ()), *exclude, *told.names, *told.request, *told.responses]
     described = [Described(operation, told) for operation in _chosen(source, wanted, actions, exclude)]
-    shown = [each for each in described if actions is not None or not each.schema.is_excluded()]
-    for each, tool in _named(shown, told):
-        needed = [*scopes, *(() if each.operation.is_safe else write_scopes)]
-        register_at(server, partial(_made, each, tool, {**options, "scopes": needed}))
+    shown = [one for one in described if actions is not None or not one.schema.is_excluded()]
+    for one, tool in _named(shown, told):
+        needed = [*scopes, *(() if one.operation.is_safe else write_scopes)]
+        register_at(server, partial(_made, one, tool, {**options, "scopes": needed}))
 
 
 def _made(described: Described, name: str, options: Mapping[str, Any], _server: Any) -> Iterator[APITool]:
@@ -561,22 +571,22 @@ def _chosen(
             "Register viewsets on a router before this call."
         )
         raise ImproperlyConfigured(msg)
-    known = dict.fromkeys(key for each in every for key in (each.action, each.handler))
-    if wrong := [each for each in dict.fromkeys(wanted) if each not in known]:
+    known = dict.fromkeys(key for operation in every for key in (operation.action, operation.handler))
+    if wrong := [key for key in dict.fromkeys(wanted) if key not in known]:
         msg = f"drf_tools({source!r}): unknown actions: {', '.join(wrong)}; known: {', '.join(known)}."
         raise ImproperlyConfigured(msg)
-    for each in every:
-        keys = {each.action, each.handler}
+    for operation in every:
+        keys = {operation.action, operation.handler}
         if (actions is None or keys & {*actions}) and not keys & {*exclude}:
-            yield each
+            yield operation
 
 
 def _named(described: Sequence[Described], told: Told) -> Iterator[tuple[Described, str]]:
     """Yield each operation with its tool name. Repeated names get the HTTP method as prefix."""
     seen: Counter[str] = Counter()
-    for each in described:
-        operation = each.operation
+    for one in described:
+        operation = one.operation
         name = told.names.get(operation.action) or told.names.get(operation.handler)
-        name = name or tool_name(operation, each.noun, each.schema)
+        name = name or tool_name(operation, one.noun, one.schema)
         seen[name] += 1
-        yield each, name if seen[name] == 1 else f"{operation.method.lower()}_{name}"
+        yield one, name if seen[name] == 1 else f"{operation.method.lower()}_{name}"
