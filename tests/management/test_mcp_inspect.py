@@ -147,6 +147,10 @@ def test_a_client_sees_what_its_policy_and_scopes_allow(
         found = entry(run(*ask).json, "find")
         assert found["hidden_because"] == ["not one of the tools allowed to the client 'acme'"]
         assert (found["decision"], found["listed"]) == ("block", False)
+        rows.update(read_only=True, tools=None)
+        why = "not one of the tools that change nothing, to which the client or its credential is limited"
+        assert why in entry(run(*ask).json, "write")["hidden_because"]
+        assert why not in entry(run(*ask).json, "find").get("hidden_because", [])
         rows.update(blocked=True)
         document = run(*ask).json
         assert document["endpoints"][0]["caller"]["refused_because"] == "the client 'acme' is blocked"

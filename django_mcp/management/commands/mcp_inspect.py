@@ -64,7 +64,7 @@ def _reasons(context: Context, primitive: Primitive) -> Iterator[str]:
     principal, user = context.principal, context.user
     limit = context.server.policies.limit_on(primitive, principal)
     if limit is READ_ONLY:
-        yield "not one of the tools that change nothing, to which the credential is limited"
+        yield "not one of the tools that change nothing, to which the client or its credential is limited"
     elif limit is not None:
         yield f"not one of the tools allowed to the client {principal.client_id!r}"
     if not covers(principal.scopes, primitive.scopes):
@@ -121,7 +121,9 @@ def with_client(server: MCPServer, principal: Principal, client_id: str, scopes:
     granted = frozenset(server.scopes if scopes is None else scopes)
     if policy is not None and policy.scopes is not None:
         granted = expanded(granted) & expanded(frozenset(policy.scopes))
-    return dataclasses.replace(principal, kind="oauth", scopes=granted, client_id=client_id, steps_up=True)
+    is_limited = policy is not None and policy.read_only
+    changes: dict[str, Any] = {"scopes": granted, "client_id": client_id, "read_only": is_limited}
+    return dataclasses.replace(principal, kind="oauth", steps_up=True, **changes)
 
 
 KINDS = ("tools", "resources", "templates", "prompts")
