@@ -553,6 +553,14 @@ def test_blocking_keeps_the_rest_of_the_policy(site: Site, owner: Browser) -> No
     assert limit_of("conf-public") == {(site.alpha.name, "look_up")}
 
 
+def test_the_questions_about_a_client_count_no_users_where_there_are_none(site: Site, owner: Browser) -> None:
+    block = f"{LIST}conf-public/block/"
+    assert "users" not in words(content(owner, block)).replace("Users can", "")
+    assert "0 users" not in words(content(owner, TAKE_BACK))
+    ClientPolicy.objects.create(client_id="conf-public", blocked=True)
+    assert "users" not in words(content(owner, block))
+
+
 def test_limits_are_set_on_the_page_and_keep_what_was_decided_meanwhile(site: Site, owner: Browser) -> None:
     look_up = f"{site.alpha.name}.look_up"
     assert "Limit tools" in content(owner, PAGE)

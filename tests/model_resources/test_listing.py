@@ -53,9 +53,11 @@ def test_a_row_without_a_title_field_is_called_by_its_key(server, reader, books)
     assert [entry["title"] for entry in listed(reader())] == [str(book.pk) for book in books]
 
 
-def test_icons_are_those_of_the_declaration(server, reader, books):
+def test_the_icons_of_the_declaration_are_not_repeated_in_each_row(server, reader, books):
     offer(server, Book, fields=["title"], icons=[Icon("https://example.com/book.png", sizes=["48x48"])])
-    assert listed(reader())[0]["icons"] == [{"src": "https://example.com/book.png", "sizes": ["48x48"]}]
+    assert not any("icons" in row for row in listed(reader()))
+    template, *_ = reader().list("resources/templates/list")
+    assert template["icons"] == [{"src": "https://example.com/book.png", "sizes": ["48x48"]}]
 
 
 @pytest.mark.parametrize("is_aware", [True, False])
