@@ -23,7 +23,7 @@ from django_mcp.models import Approval, RequestLog
 from django_mcp.protocol.errors import TooManyRequests
 from django_mcp.protocol.meta import APP_HTML, APPS, APPS_SETTINGS, IDEMPOTENCY_KEY
 from tests.admin.test_tools import TOOLS, send, shown_by, words
-from tests.model_resources.library.models import Book, Novel
+from tests.model_resources.library.models import Book, Volume
 from tests.settings import TEMPLATES
 from tests.tasks.clients import knows_tasks
 from tests.together.pair_site import ByHeaders, Deed, Site, current, tenant
@@ -286,7 +286,7 @@ class Redirects(Feature):
             assert f"A page of {attempt.title}" in attempt.text
 
 
-class NovelResource(ModelResource):
+class VolumeResource(ModelResource):
     fields = writable_fields = search_fields = ["title"]
     tools = ["search"]
     actions = ["update"]
@@ -297,16 +297,16 @@ class Proxies(Feature):
     """The rows have another class too."""
 
     def prepare(self, site: Site) -> None:
-        site.model = Novel
-        site.resources.append((Novel, NovelResource))
+        site.model = Volume
+        site.resources.append((Volume, VolumeResource))
 
     def offer(self, site: Site, server: MCPServer) -> Deed:
-        return Deed("update_novel", "pk", has_options=False)
+        return Deed("update_volume", "pk", has_options=False)
 
     def holds(self, site: Site, deed: Deed) -> None:
         site.attempt(deed).succeed()
-        novels = {*re.findall(r"'pk': (\d+)", site.read("search_novels"))}
-        assert novels == {str(site.books[name].pk) for name in site.visible}
+        volumes = {*re.findall(r"'pk': (\d+)", site.read("search_volumes"))}
+        assert volumes == {str(site.books[name].pk) for name in site.visible}
 
 
 class Languages(Feature):

@@ -100,7 +100,7 @@ class Book(models.Model):
         return int(self.price * 100)
 
 
-class Novel(Book):
+class Volume(Book):
     """The same rows as books under another class."""
 
     class Meta:

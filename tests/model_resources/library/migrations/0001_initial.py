@@ -305,7 +305,7 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
-            name="Novel",
+            name="Volume",
             fields=[],
             options={"proxy": True, "indexes": [], "constraints": []},
             bases=("library.book",),
