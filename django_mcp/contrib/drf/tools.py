@@ -133,7 +133,9 @@ def description(operation: Operation, view: Any, noun: Noun, schema: Any) -> str
         first = f"{first.removesuffix('.')} ({own.replace('_', ' ')})."
     if operation.action not in {*SENTENCES, *METHODS}:
         first = title or f"{own_name(operation, noun).replace('_', ' ').capitalize()}."
-    return "\n\n".join(filter(None, [first, sections.get("", "")])) or operation.view.__name__
+    if not first and not sections.get(""):
+        return f"Send a {operation.method} request to {_snake(operation.view.__name__).replace('_', ' ')}."
+    return "\n\n".join(filter(None, [first, sections.get("", "")]))
 
 
 def _words_of_handler(operation: Operation) -> str:

@@ -98,7 +98,7 @@ class TestDescriptions:
         words = {each["name"]: each["description"] for each in ann.list("tools/list")}
         assert words["list_books"] == "List books."
         assert words["list_trash"] == "List books (trash)."
-        assert words["post_trash"] == "Trash", "not the docstring of a mixin"
+        assert words["post_trash"] == "Send a POST request to trash.", "not the docstring of a mixin"
 
 
 class Bodies(viewsets.GenericViewSet):
