@@ -3,10 +3,12 @@
 import time
 from collections.abc import Callable
 from typing import Any, TextIO
+from urllib.parse import urlsplit
 
 from django.core.management.base import CommandError, CommandParser
 
 from django_mcp.auth.base import AllowAny, authenticators
+from django_mcp.auth.protected_resource import path_of
 from django_mcp.core.permissions import admits
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer, servers
@@ -22,6 +24,12 @@ def find_server(name: str) -> MCPServer:
     if name not in found:
         raise CommandError(f"There is no endpoint {name!r}; --server takes one of {', '.join(sorted(found))}.")
     return found[name]
+
+
+def endpoint_at(site: str, server: MCPServer) -> str:
+    """Return the URL of an endpoint of the site at this address, which may be that of the endpoint already."""
+    site, path = site.rstrip("/"), path_of(server)
+    return site if urlsplit(site).path.endswith(path) else site + path
 
 
 def find_user(name: str, option: str = "--user") -> Any:

@@ -15,6 +15,7 @@ from django.urls import get_resolver
 
 from django_mcp import MCPServer
 from django_mcp.client.configuration import CLIENTS
+from django_mcp.management.commands.mcp_doctor import find_url
 
 Run = Callable[..., Any]
 URL = "https://shop.example/shop/mcp"
@@ -162,3 +163,10 @@ def test_what_cannot_be_is_said(run: Run, arguments: tuple[str, ...], words: str
 def test_a_site_that_has_not_said_its_address_is_asked_for_it(run: Run) -> None:
     with override_settings(DJANGO_MCP={"AUTHENTICATION": []}), pytest.raises(CommandError, match="pass --url"):
         run("mcp_config", "cursor", "--server", "shop")
+
+
+@pytest.mark.parametrize("site", ["https://other.example", "https://other.example/", "https://other.example/shop/mcp"])
+def test_the_doctor_takes_the_address_of_the_site_as_well(shop: MCPServer, site: str) -> None:
+    assert find_url(None, site, shop) == "https://other.example/shop/mcp"
+    assert find_url("https://other.example/at/a/proxy", None, shop) == "https://other.example/at/a/proxy"
+    assert find_url(None, None, shop) == URL

@@ -13,10 +13,10 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django_mcp.auth.api_keys import takes_keys
 from django_mcp.auth.base import AllowAny, authenticators
 from django_mcp.auth.oauth import OAuth2Authentication
-from django_mcp.auth.protected_resource import path_of, url_of
+from django_mcp.auth.protected_resource import url_of
 from django_mcp.client.configuration import CLIENTS, Target, Unsupported, name_for
 from django_mcp.core.server import MCPServer
-from django_mcp.management.base import caller_of, find_server
+from django_mcp.management.base import caller_of, endpoint_at, find_server
 
 
 class Command(BaseCommand):
@@ -126,8 +126,7 @@ def _url(server: MCPServer, given: str | None) -> str:
     parts = urlsplit(given)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise CommandError(f"--url {given!r} is not a URL such as https://site.example.")
-    path = path_of(server)
-    return given.rstrip("/") if parts.path.rstrip("/").endswith(path) else given.rstrip("/") + path
+    return endpoint_at(given, server)
 
 
 def _command(server: MCPServer, user: str | None) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from django_mcp.core.server import MCPServer
 from django_mcp.doctor.diagnose import run
 from django_mcp.doctor.http import Visit, Web
 from django_mcp.doctor.messages import Checked, Severity, marks_for, shown, summary
-from django_mcp.management.base import find_server, find_user
+from django_mcp.management.base import endpoint_at, find_server, find_user
 from django_mcp.models import APIKey
 
 
@@ -31,7 +31,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """Add options."""
         parser.add_argument("url", nargs="?", metavar="URL", help="URL of the endpoint (default: from BASE_URL)")
-        parser.add_argument("--url", dest="address", metavar="URL", help="the same, as mcp_config takes it")
+        parser.add_argument("--url", dest="address", metavar="URL", help="the site's address, as mcp_config takes it")
         parser.add_argument("--server", default="default", help="name of the endpoint (default: 'default')")
         caller = parser.add_mutually_exclusive_group()
         caller.add_argument("--key", help="API key or access token for calls")
@@ -43,7 +43,7 @@ class Command(BaseCommand):
     def handle(self, *_: Any, **options: Any) -> None:
         """Run all checks. Exits with 1 if one found an error."""
         server = find_server(options["server"])
-        url = find_url(options["url"] or options["address"], server)
+        url = find_url(options["url"], options["address"], server)
         if not options["timeout"] > 0:
             raise CommandError("--timeout must be a positive number of seconds.")
         visit = Visit(Web(url, options["timeout"], insecure=options["insecure"]), server, path_of(server))
@@ -68,10 +68,10 @@ class Command(BaseCommand):
             raise SystemExit(1)
 
 
-def find_url(given: str | None, server: MCPServer) -> str:
-    """Return the endpoint's URL: the given one, or that of ``BASE_URL``."""
+def find_url(given: str | None, site: str | None, server: MCPServer) -> str:
+    """Return the endpoint's URL: the given one, that at the given site, or that of ``BASE_URL``."""
     try:
-        url = given or base_url() + path_of(server)
+        url = given or (base_url() + path_of(server) if site is None else endpoint_at(site, server))
     except ImproperlyConfigured:
         raise CommandError(
             "Pass the URL of the endpoint: mcp_doctor https://travel.example.com/mcp, or set DJANGO_MCP['BASE_URL']."
