@@ -193,7 +193,7 @@ def test_a_site_that_names_no_scopes_has_even_those_in_chinese(site: Site) -> No
 def test_what_cannot_be_agreed_to_is_said_in_chinese(site: Site) -> None:
     answer = site.ask(redirect_uri="https://evil.example.com/")
     assert answer.status_code == 400
-    assert "无效的授权请求" in Texts(answer.content.decode()).found
+    assert "无法连接此应用" in Texts(answer.content.decode()).found
 
 
 def test_the_page_of_applications_with_access_is_in_chinese(site: Site) -> None:
