@@ -4,6 +4,13 @@ Annotations such as ``@extend_schema`` come first, then the site's own schema cl
 arguments are validated, so a field of unknown type accepts any JSON, where drf-spectacular would say string.
 """
 
+try:
+    import drf_spectacular  # noqa: F401 - a site with an API need not have it
+except ModuleNotFoundError as error:
+    msg = "drf_tools describes APIs with drf-spectacular: pip install 'django-mcp-toolkit[drf]'"
+    raise ImportError(msg) from error
+
+
 import copy
 import inspect
 import logging
