@@ -237,14 +237,8 @@ def test_the_urlconf_is_not_read_where_a_view_is_declared(server: MCPServer, ann
 
 
 def test_a_site_with_an_api_and_without_the_extra_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-<<<<<<< HEAD
     monkeypatch.setitem(sys.modules, "drf_spectacular.drainage", None)
     for name in [name for name in sys.modules if name.startswith(drf.__name__)]:
         monkeypatch.delitem(sys.modules, name)
-=======
-    monkeypatch.setitem(sys.modules, "drf_spectacular", None)
-    for module in ("", ".tools", ".schema"):
-        monkeypatch.delitem(sys.modules, f"{drf.__name__}{module}")
->>>>>>> part-shops
     with pytest.raises(ImportError, match=re.escape("pip install 'django-mcp-toolkit[drf]'")):
         importlib.import_module(drf.__name__)
