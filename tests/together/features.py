@@ -169,7 +169,7 @@ class Undo(Feature):
         page = send(browser, TOOLS, {f"policy:test.{deed.tool}": "block"})
         assert "nknown tool" in site.attempt(deed).finish().text
         page = send(browser, TOOLS, {"undo": undo_of(page)}, shown={})
-        if "Loosen policies?" in page:
+        if "Allow more than now?" in page:
             page = yes(browser, TOOLS, page)
         assert stored() == before
         site.attempt(deed).succeed()
