@@ -481,6 +481,12 @@ class BoundResource:
             self._rules[model] = rules_at(self.server, model)
         return self._rules[model]
 
+    def guards_key(self, relation: Any) -> bool:
+        """Return True for a relation whose key is hidden with its row, since rules hold for the rows of its table."""
+        if not relation.is_relation or getattr(relation.remote_field, "parent_link", False):
+            return False
+        return self.rules_of(relation.related_model).exist
+
     @property
     def relatives(self) -> "tuple[Relative, ...]":
         """Registered parents, children and proxied classes that hide rows, which this declaration leaves out as well.

@@ -120,7 +120,7 @@ def with_relations(
     ours: set[str] = set()
     columns = list(columns)
     unread: list[str] = []
-    for prefix, relation, path in _relations(columns):
+    for prefix, relation, path in _relations(columns, bound):
         names = _unread(prefix, relation, columns, bound)
         if not _is_own((*path.hops, path.field)[0]):  # handled by load_sets
             continue
@@ -233,7 +233,7 @@ def without_weight(rows: QuerySet[Any], columns: Iterable[OutputField], bound: B
     return rows.defer(*heavy) if heavy else rows
 
 
-def _relations(columns: Iterable[OutputField]) -> Iterable[tuple[str, Any, Path]]:
+def _relations(columns: Iterable[OutputField], bound: BoundResource) -> Iterable[tuple[str, Any, Path]]:
     """Return the relations to load, each once, parents before children."""
     seen: dict[str, tuple[str, Any, Path]] = {}
     for column in columns:
@@ -241,7 +241,7 @@ def _relations(columns: Iterable[OutputField]) -> Iterable[tuple[str, Any, Path]
             continue
         for prefix, relation in column.path.prefixes:
             is_key = relation is column.path.field and not isinstance(column, LinkColumn | SetColumn)
-            if not is_key:
+            if not is_key or bound.guards_key(relation):
                 seen.setdefault(prefix, (prefix, relation, column.path))
     return sorted(seen.values(), key=lambda each: each[0].count(LOOKUP_SEP))
 
@@ -277,7 +277,7 @@ def load_sets(objects: Sequence[Any], columns: Iterable[OutputField], bound: Bou
     Their managers are bypassed: the database joins the rows, with two queries per set.
     """
     columns = list(columns)
-    relations = [entry for entry in _relations(columns) if not _is_own((*entry[2].hops, entry[2].field)[0])]
+    relations = [entry for entry in _relations(columns, bound) if not _is_own((*entry[2].hops, entry[2].field)[0])]
     for prefix, relation, _path in relations:
         if not _is_set(relation) or not objects:
             continue

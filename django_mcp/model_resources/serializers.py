@@ -100,11 +100,10 @@ class ValueColumn(OutputField):
 
     def value(self, obj: Any, showing: SerializerContext) -> Any:
         """Return the value. A long text is cut, with a reference to the rest."""
-        found = value_at(obj, self.path.hops, showing)
-        if found is None:
+        found, end = value_at(obj, self.path.hops, showing), self.path.field
+        if found is None or (showing.bound.guards_key(end) and value_at(found, (end,), showing) is None):
             return None
-        value = column_value(self.path.field, getattr(found, self.path.field.attname))
-        text = value
+        value = text = column_value(end, getattr(found, end.attname))
         if is_foreign_json(self.path.value_field) and value is not None and not showing.in_full:
             text = to_json(value).decode()  # such as a whole page of Wagtail's, which is too long for a list
         if isinstance(text, str) and len(text) > showing.most_characters:

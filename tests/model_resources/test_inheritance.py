@@ -98,6 +98,27 @@ def test_a_row_that_one_class_hides_is_hidden_behind_relations_to_all_others(
     assert shown["known"]["readers__name"] == ["known"]
 
 
+@pytest.mark.parametrize("declared", [Shown, ShownOneByOne])
+@pytest.mark.parametrize("registered", CLASSES)
+def test_nor_is_its_key_shown_where_a_relation_to_another_class_is(
+    server: MCPServer, reader: Callable[..., Reader], rows: Any, people: Any, registered: str, declared: Any
+) -> None:
+    class Keys(ModelResource):
+        fields = ("title", *CLASSES)
+        list_fields = fields
+        view_permission = None
+
+    people["ann"].user_permissions.set(Permission.objects.filter(codename__startswith="view_"))
+    register(CLASSES[registered], declared, server=server)
+    register(Column, Keys, server=server)
+    shown = {row["title"]: row for row in reader("ann").data("search_columns")["rows"]}
+    others = [name for name in CLASSES if name != registered]
+    assert [shown["secret"][name] for name in CLASSES] == [None] * 4
+    assert [shown["known"][name] for name in others] == [rows["known"].pk] * 3
+    one = reader("ann").data("get_column", pk=shown["secret"]["pk"])
+    assert [one[name] for name in CLASSES] == [None] * 4
+
+
 @pytest.mark.parametrize("registered", ["person", "chief"])
 def test_a_hidden_row_of_another_class_is_not_found_sorted_or_counted(
     server: MCPServer,
