@@ -9,7 +9,7 @@ from django import forms
 
 from django_mcp import Context, MCPServer, ModelResource, form_tool, register
 from tests.model_resources.conftest import Reader
-from tests.model_resources.library.models import Author, Book, Copy, Shelf, Tag
+from tests.model_resources.library.models import Author, Book, Copy, Sign, Tag
 
 
 class BookForm(forms.ModelForm):
@@ -310,23 +310,23 @@ def test_a_field_that_asks_its_widget_is_written(
 def test_a_translated_text_is_written_in_the_form_in_which_it_is_read(
     server: MCPServer, reader: Callable[..., Reader], people: Any, is_of_site: bool
 ) -> None:
-    class Shelves(ModelResource):
+    class Signs(ModelResource):
         fields = ("name",)
         actions = ("create", "update")
         writable_fields = () if is_of_site else ("name",)
-        form = forms.modelform_factory(Shelf, fields=["name"]) if is_of_site else None
+        form = forms.modelform_factory(Sign, fields=["name"]) if is_of_site else None
 
-    register(Shelf, Shelves, server=server)
+    register(Sign, Signs, server=server)
     root = reader("root")
-    made = root.data("create_shelf", name='{"de": "Meer", "en": "Sea"}')
+    made = root.data("create_sign", name='{"de": "Meer", "en": "Sea"}')
     assert made["name"] == '{"de": "Meer", "en": "Sea"}'
-    changed = root.data("update_shelf", pk=made["pk"], name=made["name"].replace("Sea", "Ocean"))
+    changed = root.data("update_sign", pk=made["pk"], name=made["name"].replace("Sea", "Ocean"))
     assert changed["name"] == '{"de": "Meer", "en": "Ocean"}'
-    assert root.data("update_shelf", pk=made["pk"], name="Both")["name"] == "Both"
-    assert str(Shelf.objects.get().name) == "Both"
+    assert root.data("update_sign", pk=made["pk"], name="Both")["name"] == "Both"
+    assert str(Sign.objects.get().name) == "Both"
     (schema,) = {
         tool["inputSchema"]["properties"]["name"]["type"]
         for tool in root.list("tools/list")
-        if tool["name"] in {"create_shelf", "update_shelf"}
+        if tool["name"] in {"create_sign", "update_sign"}
     }
     assert schema == "string"

@@ -473,8 +473,8 @@ class WordsField(models.TextField):  # type: ignore[type-arg]
         return super().formfield(**{"form_class": WordsFormField, **options})
 
 
-class Shelf(models.Model):
-    """A shelf, whose name is translated."""
+class Sign(models.Model):
+    """A sign in several languages."""
 
     name = WordsField()
 

@@ -7,7 +7,7 @@ class Migration(migrations.Migration):
     dependencies = (("library", "0001_initial"),)
     operations = (
         migrations.CreateModel(
-            name="Shelf",
+            name="Sign",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("name", tests.model_resources.library.models.WordsField()),
