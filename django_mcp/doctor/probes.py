@@ -366,6 +366,8 @@ def find_row(visit: Visit) -> Session | None:
 SLOW_SECONDS = 2.0
 POLLED = 0.8
 """Part of ``POLL_INTERVAL`` that a notification takes at least, right after the server has polled."""
+SOON = 0.1
+"""Part of ``POLL_INTERVAL`` below which a notification has surely come through the channel layer."""
 SETTLE_SECONDS = 0.5
 """Wait after opening a stream, when the server reads the event log anyway, which would look like a notification."""
 
@@ -382,17 +384,23 @@ def deployment(visit: Visit) -> str:
 def bell(visit: Visit) -> str:
     """End this run's session from this process, and measure how soon the server ends its stream.
 
-    A slow result is measured again: a server that is busy may be slow once.
+    A slow result is measured again: a busy server may be slow once. So is one in between, since a server that polls seems
+    fast if this process is slow. Two of three results decide.
     """
     if visit.session is None or visit.row is None or not visit.holds_streams:
         return "not measured, because there is no stream or session"
     took, polled = ring(visit), POLLED * settings.POLL_INTERVAL
     if shared_layer() is None or layer_is_away():  # which has a check of its own
         return f"a stream received an event of this process after {took * 1000:.0f} ms, by polling"
-    if took >= polled:
+    slow = int(took >= polled)
+    for _ in range(2):
+        if took < SOON * settings.POLL_INTERVAL or slow > 1:
+            break
         greet(visit)
-        if (took := ring(visit)) >= polled:
-            visit.found("bell.slow", seconds=f"{took:.1f}")
+        took = ring(visit)
+        slow += took >= polled
+    if slow > 1:
+        visit.found("bell.slow", seconds=f"{took:.1f}")
     return f"a stream received an event of this process after {took * 1000:.0f} ms"
 
 
