@@ -384,7 +384,7 @@ def deployment(visit: Visit) -> str:
 def bell(visit: Visit) -> str:
     """End this run's session from this process, and measure how soon the server ends its stream.
 
-    A slow result is measured again: a busy server may be slow once. So is one in between, since a server that polls seems
+    Slow results are measured again: a busy server may be slow once. So are those in between: a server that polls seems
     fast if this process is slow. Two of three results decide.
     """
     if visit.session is None or visit.row is None or not visit.holds_streams:
