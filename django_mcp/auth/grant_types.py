@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class GrantType(NamedTuple):
-    """What distinguishes a grant type.
+    """A grant type, and who may use it.
 
     Attributes:
         stored: the application's ``authorization_grant_type`` that it requires.

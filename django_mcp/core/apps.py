@@ -55,7 +55,7 @@ _CAPITAL = re.compile("[A-Z]")
 _VIEW = re.compile(r"<!--mcp-->(.*)<!--/mcp-->", re.DOTALL)
 _WHOLE = re.compile(r"\{%-?\s*extends\b|<html\b", re.IGNORECASE)
 _ROOTED = re.compile(r"""(?:[=(,]\s*(?:["']|&[#\w]+;)?|@import\s+(?:["']|&[#\w]+;))\s*/""", re.IGNORECASE)
-"""What HTML with an address from the root has, with little else: parsing takes much longer than looking."""
+"""Matches HTML that may contain an address from the root. Only such HTML is parsed, which takes much longer."""
 _ATTRIBUTE = re.compile(r"""[\s"'/](?P<name>[^\s"'<>/=]+)\s*=\s*(?P<value>"[^"]*"|'[^']*'|[^\s"'>][^\s>]*)""")
 _CSS_ADDRESS = re.compile(
     r"""(?P<start>\burl\(\s*|@import\s+(?=["']))(?P<url>"[^"]*"|'[^']*'|[^"')\s]+)""", re.IGNORECASE

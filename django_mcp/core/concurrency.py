@@ -541,7 +541,7 @@ def detached(coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
     try:
         task = asyncio.get_running_loop().create_task(coroutine)
     except BaseException:
-        coroutine.close()  # nobody else would, and Python warns of coroutines that never began
+        coroutine.close()  # Python warns of coroutines that never began
         raise
     _detached.add(task)
     task.add_done_callback(_detached.discard)

@@ -224,7 +224,7 @@ class _Text(HTMLParser):
 
 
 _RICH = re.compile(r"\s*<(?:p|div|h[1-6]|ul|ol|table|blockquote|section|article|figure)\b[^<]*>.*>\s*", re.DOTALL)
-"""What editors of rich text save."""
+"""Matches the elements that editors of rich text save."""
 
 
 def readable(value: str, media: str | None = None) -> str:

@@ -56,7 +56,7 @@ class ElicitedForm:
         self._ctx, self._label = ctx, f"{label} {form_class.__name__}"
         kwargs = None if form_kwargs is None else lambda _: form_kwargs
         self._source = FormSource(form_class, kwargs, MAX_BYTES, self._label, changes=False)
-        # The tool's own row, which is neither locked while somebody answers nor read again.
+        # The tool's own row. It is not locked until the answer comes, and not read again.
         self._row = (form_kwargs or {}).get("instance")
         self._kept: set[str] = set()
 

@@ -308,7 +308,7 @@ MIDDLEWARE = {
 
 
 def check_approvals_app() -> Iterator[CheckMessage]:
-    """Check that somebody can agree to the scope of ``APPROVALS_APP``."""
+    """Check that users can grant the scope of ``APPROVALS_APP``."""
     if settings.APPROVALS_APP and not uses_oauth():
         yield Warning(
             _("DJANGO_MCP['APPROVALS_APP'] is on, but no endpoint accepts OAuth tokens, so nobody can use the app."),

@@ -12,7 +12,7 @@ from django.db.models.signals import post_save
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy
 
-from django_mcp import Context, MCPServer, ModelResource, Principal, form_tool, tool, view_tool
+from django_mcp import Context, MCPServer, ModelResource, Principal, ToolError, form_tool, tool, view_tool
 from django_mcp.approvals.decisions import approve, deny
 from django_mcp.approvals.tool_policies import decide
 from django_mcp.audit.recorder import Recorder
@@ -562,3 +562,35 @@ class Crashes(Feature):
 def fail(instance: Any, **_: Any) -> None:
     if isinstance(instance, Book) and instance.title.startswith("Fail"):
         raise LookupError
+
+
+class ExceptionHandlers(Feature):
+    """The site says what callers read of its own exceptions."""
+
+    is_slow = True
+
+    def prepare(self, site: Site) -> None:
+        site.settings.DJANGO_MCP = {**site.settings.DJANGO_MCP, "EXCEPTION_HANDLER": f"{__name__}.of_the_library"}
+        post_save.connect(close, dispatch_uid="closed")
+        site.undo.append(lambda: post_save.disconnect(close, dispatch_uid="closed"))
+
+    def holds(self, site: Site, deed: Deed) -> None:
+        if deed.title:
+            refused = site.attempt(deed)
+            refused.title = refused.title.replace("Title", "Shut")
+            refused.finish()
+            assert "Closed on Sundays." in refused.text
+        site.attempt(deed).succeed()
+
+
+class Closed(Exception):
+    """An exception of the site's services."""
+
+
+def close(instance: Any, **_: Any) -> None:
+    if isinstance(instance, Book) and instance.title.startswith("Shut"):
+        raise Closed("Closed on Sundays.")
+
+
+def of_the_library(error: Exception, ctx: Any) -> ToolError | None:
+    return ToolError(str(error)) if isinstance(error, Closed) else None
