@@ -403,7 +403,7 @@ def test_a_call_is_approved_where_the_table_of_the_admins_history_was_dropped(
     approver: Browser, row: Approval, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = {"seen": seen(approver, row), "decision": "approve"}
-    monkeypatch.setattr(LogEntry._meta, "db_table", "dropped_log")
+    monkeypatch.setattr(LogEntry._meta, "db_table", "dropped_history")
     assert approver.post(f"{LIST}{row.pk}/decide/", given).status_code == 302
     assert state(row) == "approved"
 

@@ -264,10 +264,11 @@ def test_titles_of_rows_to_choose_from_take_no_query_of_each_row(
         with CaptureQueriesContext(connection) as queries:
             _, shown = ask(Pick, {})
             refused = MCPClient(people["ann"], server=server).call("pick", {"author": 9999})
-        counts.append(len(queries))
+        # Not those of the session: how often it looks for an answer depends on the time that one takes.
+        counts.append(sum("library_" in query["sql"] for query in queries.captured_queries))
         assert {each["title"] for each in shown["properties"]["author"]["oneOf"]} == {"HARBOUR HOUSE"}
         assert "(HARBOUR HOUSE)" in refused.text
-    assert counts[0] == counts[1]
+    assert counts[0] == counts[1] > 0
 
 
 def test_a_form_gets_what_the_tool_gives_it(ask: Callable[..., Any], authors: Mapping[str, Author]) -> None:
