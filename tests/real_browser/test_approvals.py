@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from playwright.sync_api import APIResponse, BrowserContext, Locator, Page, Route, expect
+from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
 from playwright.sync_api import TimeoutError as GoneError
 
 from tests.faults.conftest import until
@@ -91,14 +91,15 @@ def test_a_decision_is_confirmed_though_the_page_learns_of_it_before_the_answer(
     page, client = at_list("cleo"), WithPages(site[0])
     client.begin(amount=amount, to=TO)
     page.goto(client.url)
-    held: list[tuple[Route, APIResponse]] = []
-    page.route("**/decide/", lambda route: held.append((route, route.fetch())))
+
+    def answer_late(route: Route) -> None:
+        with page.expect_response(lambda answer: answer.url.endswith("/waiting/") and answer.status == 200):
+            decided = route.fetch()  # the page asks again as soon as the decision is saved
+        route.fulfill(response=decided)
+
+    page.route("**/decide/", answer_late)
     page.locator("[data-mcp-live]:not([data-settling])").wait_for()
     card(page, amount).get_by_role("button", name="Approve", exact=True).click(no_wait_after=True)
-    with page.expect_response(lambda answer: bool(held) and answer.url.endswith("/waiting/") and answer.status == 200):
-        pass  # the page asks again, after the decision
-    ((route, answer),) = held
-    route.fulfill(response=answer)
     expect(page.locator(".messagelist")).to_contain_text("You approved the call of pay")
     assert client.end() == f"Paid {amount} to {TO}."
 
