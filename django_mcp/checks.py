@@ -69,10 +69,11 @@ def check_values() -> list[CheckMessage]:
         if not _is_throttle(path):
             names = {"key": "THROTTLE_CLASS", "wanted": _("the path of a subclass of RateThrottle"), "value": path}
             found.append(Error(_(conf.WRONG) % names, id="django_mcp.E003"))
-        handler = conf.settings.EXCEPTION_HANDLER
-        if handler is not None and not _is_function(handler):
-            names = {"key": "EXCEPTION_HANDLER", "wanted": _("the path of a function"), "value": handler}
-            found.append(Error(_(conf.WRONG) % names, id="django_mcp.E003"))
+        for key in ("EXCEPTION_HANDLER", "TENANT"):
+            path = getattr(conf.settings, key)
+            if path is not None and not _is_function(path):
+                names = {"key": key, "wanted": _("the path of a function"), "value": path}
+                found.append(Error(_(conf.WRONG) % names, id="django_mcp.E003"))
         found += [
             Error(
                 _("%(origin)r in DJANGO_MCP['ALLOWED_ORIGINS'] is not an origin.") % {"origin": origin},

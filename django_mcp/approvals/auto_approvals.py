@@ -34,7 +34,6 @@ def make(approval: Approval, by: Any, names: Iterable[str], calls: int | None, s
         ValueError: a name is not an argument of the call. Ignoring it would approve more than was meant.
     """
     now, names = timezone.now(), list(names)
-    bound = [*names, *([""] if "" in approval.parts else [])]  # a row that no argument names must be the same
     if strange := [name for name in names if name not in approval.parts]:
         msg = f"not arguments of this call: {', '.join(strange)}"
         raise ValueError(msg)
@@ -46,7 +45,7 @@ def make(approval: Approval, by: Any, names: Iterable[str], calls: int | None, s
         client_id=approval.client_id,
         user=approval.user,
         arguments={name: approval.arguments.get(name) for name in names},
-        pattern={name: approval.parts[name] for name in bound},
+        pattern={name: approval.parts[name] for name in ["", *names]},  # always the same tenant and row
         version=approval.version,
         remaining=calls,
         created=now,

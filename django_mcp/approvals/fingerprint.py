@@ -25,7 +25,6 @@ from django_mcp.approvals.previews import ENDS_THE_CALL
 from django_mcp.approvals.tool_policies import known
 from django_mcp.core.context import Context
 from django_mcp.core.policies import Rule
-from django_mcp.core.request import host_of
 from django_mcp.primitives.tool import Tool
 
 SALT = "django_mcp.approvals"
@@ -48,9 +47,9 @@ def digest(context: Context, tool: Tool, keywords: Mapping[str, Any], rows: Mode
     address other rows.
     """
     principal = context.principal
-    # With the account's key, as a username may be reassigned; with the host, which may identify a tenant.
+    # With the account's key, as a username may be reassigned.
     caller = [principal.kind, principal.id, principal.client_id or "", str(getattr(context.user, "pk", None))]
-    where = [host_of(context.request.META), "" if _given(tool, keywords) is None else get_language()]
+    where = [*context.addressed_to, "" if _given(tool, keywords) is None else get_language()]
     return _keyed([context.server.name, tool.key, *caller, *where, canonical(context, tool, keywords, rows)])
 
 
@@ -62,8 +61,13 @@ def _given(tool: Tool, keywords: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def parts(context: Context, tool: Tool, keywords: Mapping[str, Any], rows: ModelArgument) -> dict[str, str]:
-    """Return the digest of each argument, for auto-approval rules."""
-    return {name: _keyed([name, value]) for name, value in canonical(context, tool, keywords, rows).items()}
+    """Return the digest of each argument, for auto-approval rules, and under "" of what no argument names.
+
+    That is the tenant, and the row of a tool whose row is not an argument.
+    """
+    found = canonical(context, tool, keywords, rows)
+    found[""] = [context.addressed_to, found.get("")]
+    return {name: _keyed([name, value]) for name, value in found.items()}
 
 
 def addressed(context: Context, tool: Tool, keywords: Mapping[str, Any]) -> ModelArgument:

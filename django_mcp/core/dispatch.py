@@ -33,6 +33,7 @@ from django_mcp.core.failures import (
 )
 from django_mcp.core.permissions import find_rule, is_for_everybody, known_of, look_for, may_use
 from django_mcp.core.policies import ApprovalGrant, Decision, Rule, policy_cache
+from django_mcp.core.request import tenant_of
 from django_mcp.core.resources import MAX_SHORT, matches, read, run
 from django_mcp.core.server import MCPServer, ModelArgument
 from django_mcp.primitives.base import Primitive, ToolError, spoken
@@ -748,6 +749,8 @@ async def dispatch(
 
 
 async def _answer(context: Context, extended: bool, begin: Callable[[], Awaitable[None]] | None) -> Result:
+    if (path := settings.TENANT) is not None:
+        await _find_tenant(context, path)  # before begin, which reads what is kept for it
     if begin is not None:
         await begin()
     if context.server.refresh is not None:
@@ -770,6 +773,13 @@ async def _answer(context: Context, extended: bool, begin: Callable[[], Awaitabl
             raise request_failure(ended_by(context, error), context) from None
     finally:
         AROUND_JOBS.reset(token)
+
+
+async def _find_tenant(context: Context, path: str) -> None:
+    try:
+        context.tenant = await context.site_runner.sync(lambda: tenant_of(context.request, path))
+    except BaseException as error:  # noqa: BLE001 - request_failure decides
+        raise request_failure(ended_by(context, error), context) from None
 
 
 def _in_language(language: str, around: Callable[[Callable[[], Any]], Any] | None, job: Callable[[], Any]) -> Any:

@@ -27,7 +27,6 @@ from django_mcp.core.deadline import (
     limit_statements,
     stopped_at_queries,
 )
-from django_mcp.core.request import host_of
 from django_mcp.primitives.base import ToolError
 from django_mcp.primitives.output import OutputTooLarge
 from django_mcp.primitives.tool import Tool
@@ -86,8 +85,8 @@ LONGEST_KEY = 255
 def repeat_of(context: "RequestContext", tool: Tool, arguments: Mapping[str, Any]) -> IdempotencyRecord | None:
     """Return the idempotency record of a call, or None if it has no key or may safely run again.
 
-    A key is scoped to caller, endpoint, host and tool. Anonymous callers share their keys: a repeated call does not run
-    again, but does not get the first one's result.
+    A key is scoped to caller, endpoint, tenant and tool. Anonymous callers share their keys: a repeated call does not
+    run again, but does not get the first one's result.
 
     Raises:
         ToolError, InvalidParams: invalid key.
@@ -98,8 +97,7 @@ def repeat_of(context: "RequestContext", tool: Tool, arguments: Mapping[str, Any
     if key is None:
         return None
     principal = context.principal
-    host = host_of(context.request.META)
-    call = _digest([context.server.name, host, principal.kind, principal.id, tool.name, key])
+    call = _digest([context.server.name, *context.addressed_to, principal.kind, principal.id, tool.name, key])
     return context.channel.idempotency(call, _digest(arguments), is_shared=principal.is_anonymous)
 
 

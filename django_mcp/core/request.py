@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from django.conf import settings as django_settings
 from django.core.signals import setting_changed
+from django.utils.module_loading import import_string
 from django.utils.translation import get_language_from_request
 
 from django_mcp.conf import settings
@@ -117,6 +118,14 @@ def without_credentials(request: Any) -> Any:
     return found
 
 
+def tenant_of(request: Any, path: str) -> str:
+    """Return what the function of ``DJANGO_MCP["TENANT"]`` returns for a request."""
+    found = import_string(path)(request)
+    if not isinstance(found, str):
+        raise TypeError(f"{path} must return the name of a tenant as text, not {found!r}.")
+    return found
+
+
 def set_user(request: Any, user: Any) -> None:
     """Set the user of a Django request, as ``AuthenticationMiddleware`` does."""
 
@@ -176,6 +185,7 @@ class RequestContext:
         is_large: the parameters are too large to validate on the event loop.
         relay: the tool of tool search that the call came through; method and params are those of the named tool. None
             for a direct call.
+        tenant: what ``DJANGO_MCP["TENANT"]`` returned for the request; "" without it.
         spend: uses up the client's single-use ``requestState`` before the run; returns False if it was already used.
     """
 
@@ -199,6 +209,7 @@ class RequestContext:
         "runner",
         "server",
         "spend",
+        "tenant",
         "transaction",
     )
 
@@ -234,6 +245,7 @@ class RequestContext:
         self.relay: Any = None
         self.is_large = False
         self.spend: Callable[[], bool] | None = None
+        self.tenant = ""
         self._seen: Counter[str] | None = None
 
     @property
@@ -283,6 +295,11 @@ class RequestContext:
             set_user(request, self.user)  # never that of a session cookie
             self._request, self._given = request, dict(vars(request))
         return self._request
+
+    @property
+    def addressed_to(self) -> list[str]:
+        """Host, path and tenant of the request; what is kept of a call holds where they are the same."""
+        return [host_of(self.request.META), self.request.path, self.tenant]
 
     @property
     def set_on_request(self) -> dict[str, Any]:

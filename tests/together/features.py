@@ -330,7 +330,8 @@ class Tenants(Feature):
     """Around each call the site chooses the tenant, by a header."""
 
     def prepare(self, site: Site) -> None:
-        site.settings.DJANGO_MCP = {**site.settings.DJANGO_MCP, "CALL_CONTEXT_MANAGERS": [within_tenant]}
+        given = {"CALL_CONTEXT_MANAGERS": [within_tenant], "TENANT": f"{__name__}.chosen_tenant"}
+        site.settings.DJANGO_MCP = {**site.settings.DJANGO_MCP, **given}
         site.narrow.append(lambda user: Q(shelf=tenant.get()))
         site.visible.discard("far")
 
@@ -340,6 +341,10 @@ class Tenants(Feature):
         assert {name for _, name in site.seen} == {"a"}
         assert not site.attempt(deed, of="far").finish().done
         site.attempt(deed, of="far", x_tenant="b").succeed()
+
+
+def chosen_tenant(request: HttpRequest) -> str:
+    return tenant.get()
 
 
 @contextmanager

@@ -20,7 +20,6 @@ from django_mcp.core.context import ASKING, Context
 from django_mcp.core.dispatch import can_interact, dispatch
 from django_mcp.core.elicitation import Dialogue, InputRequired
 from django_mcp.core.policies import policy_cache
-from django_mcp.core.request import host_of
 from django_mcp.core.server import MCPServer
 from django_mcp.core.tool_search import called_tool
 from django_mcp.models import Task
@@ -150,7 +149,7 @@ def unseal(state: Any, context: Context) -> Dialogue:
 def _binding(context: Context, params: Mapping[str, Any]) -> str:
     principal = context.principal
     params = {key: value for key, value in params.items() if key not in {"_meta", "inputResponses", "requestState"}}
-    caller = [host_of(context.request.META), principal.kind, principal.id]
+    caller = [*context.addressed_to, principal.kind, principal.id]
     parts = [context.server.name, *caller, context.method, params]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
