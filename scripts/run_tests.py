@@ -50,7 +50,7 @@ def everything(given: list[str], environment: Mapping[str, str]) -> int:
             # .ci/run leaves to the night what NIGHTLY of tests/lanes.py and the mark name.
             which = f"{mark} and not nightly" if is_rest else mark
             files = [each for each in files_with(mark) if not (is_rest and each.startswith("tests/benchmarks/"))]
-            options = ["-m", which, *shared(), *(given or files)]
+            options = ["-m", which, *shared(1), *(given or files)]  # as they wait for the server
             failed |= pytest(options, {**environment, "TEST_ON": mark}) not in {0, NOTHING_CHOSEN}
     if not is_rest:  # .ci/run leaves them to the night, but for what is in tests/behaviour/matrix.py
         print("On SQLite: every edge and version besides the first", flush=True)

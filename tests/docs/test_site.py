@@ -23,17 +23,20 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return where
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", django_mcp.__all__)
 def test_the_reference_has_every_public_name(built: Path, name: str) -> None:
     assert f'id="django_mcp.{name}"' in (built / "reference.html").read_text() or name == "__version__"
 
 
+@pytest.mark.nightly
 def test_every_page_is_there_with_its_pictures(built: Path) -> None:
     pages = [each.relative_to(ROOT / "docs").with_suffix(".html") for each in (ROOT / "docs").rglob("*.md")]
     assert [str(each) for each in pages if not (built / each).is_file()] == []
     assert (built / "images" / "request-path.svg").is_file()
 
 
+@pytest.mark.nightly
 def test_what_is_no_page_is_linked_to_where_it_is_published(built: Path) -> None:
     link = "https://github.com/django-mcp/django-mcp-toolkit/blob/main/demo_project/travel/reports.py"
     assert link in (built / "tasks.html").read_text()

@@ -1,6 +1,7 @@
 """Paging stays right whatever is added, deleted and changed between two pages."""
 
 import datetime
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
@@ -98,8 +99,8 @@ Tried = Callable[..., Callable[[Callable[..., None]], None]]
 
 @pytest.fixture
 def tried(request: pytest.FixtureRequest) -> Tried:
-    """Runs a function with values of strategies: ``make test`` has a look, ``make test-all`` many."""
-    is_fast = request.config.getoption("fast")
+    """Runs a function with values of strategies: ``make test`` and ``.ci/run`` have a look, ``make test-all`` many."""
+    is_fast = request.config.getoption("fast") or "FAST_LANE_RUN" in os.environ
 
     def make(*strategies: Any, thorough: int = 12) -> Callable[[Callable[..., None]], None]:
         examples = 2 if is_fast else thorough

@@ -11,6 +11,7 @@ from playwright.sync_api import TimeoutError as GoneError
 
 from tests.faults.conftest import until
 from tests.faults.wire import text
+from tests.lanes import at_night
 from tests.real_browser.callers import KINDS, Declared, Kind, OldPlain, Plain, WithPages, WithTasks
 from tests.real_browser.conftest import LIST, PATIENCE, SOON, Site
 
@@ -105,7 +106,7 @@ def test_a_decision_is_confirmed_though_the_page_learns_of_it_before_the_answer(
 
 
 @on_one_database
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [Plain, WithPages, *map(at_night, sorted({*KINDS} - {Plain, WithPages}, key=str))])
 def test_a_call_that_is_refused_hears_why(site: Site, at_list: Open, amount: int, kind: type[Kind]) -> None:
     client = kind(site[0])
     client.begin(amount=amount, to=TO)

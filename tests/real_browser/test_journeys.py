@@ -220,7 +220,7 @@ def test_buttons_copy_what_stands_above_them(agency: Agency, page: Page, has_cli
     "screen",
     [
         (1280, "light"),
-        (800, "light"),
+        at_night((800, "light")),
         (631, "light"),
         (390, "dark"),
         at_night((1280, "dark")),

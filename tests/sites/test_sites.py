@@ -26,7 +26,7 @@ ON_SQLITE = (
 )
 ON_POSTGRESQL = ("persistent", "pool")
 NEEDS = {each: [pytest.mark.needs("DATABASE_URL")] for each in ON_POSTGRESQL}
-EACH_TIME = ("atomic_requests", "languages", "middleware", "pool", "script_name", "uuid_users")
+EACH_TIME = ("atomic_requests", "middleware", "pool", "uuid_users")
 """Those that are visited for each change, not only at night: with most that is unlike other sites."""
 SITES = [
     pytest.param(each, marks=NEEDS.get(each, [])) if each in EACH_TIME else at_night(each, *NEEDS.get(each, []))

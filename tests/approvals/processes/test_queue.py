@@ -12,10 +12,11 @@ from tests.approvals.processes.deciding import REASON, approved, prepare, refuse
 from tests.conformance.databases import postgresql, sqlite
 from tests.faults.conftest import until
 from tests.faults.reading import read
+from tests.lanes import at_night
 from tests.tasks.workers.conftest import IN_REDIS, forget
 from tests.tasks.workers.processes import Site, site
 
-IN_DATABASE = ["db-sqlite", pytest.param("db-postgresql", marks=pytest.mark.needs("DATABASE_URL"))]
+IN_DATABASE = [at_night("db-sqlite"), pytest.param("db-postgresql", marks=pytest.mark.needs("DATABASE_URL"))]
 EVERY = [*IN_DATABASE, *IN_REDIS]
 """Where queues are, and for queues in the database which one that is."""
 LEASE = 2.0

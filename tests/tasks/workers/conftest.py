@@ -8,6 +8,7 @@ import redis
 
 from tests.conformance.databases import postgresql, sqlite
 from tests.faults.conftest import closed_connections, label
+from tests.lanes import at_night
 from tests.tasks.workers.processes import Site, site
 
 __all__ = ["closed_connections", "label"]
@@ -38,7 +39,8 @@ def postgresql_queue(queue: Site) -> Site:
     return queue
 
 
-IN_REDIS = [pytest.param(engine, marks=pytest.mark.needs("REDIS_URL")) for engine in ("rq", "celery")]
+NEEDS_REDIS = pytest.mark.needs("REDIS_URL")
+IN_REDIS = [at_night("rq", NEEDS_REDIS), pytest.param("celery", marks=NEEDS_REDIS)]
 
 
 @pytest.fixture(scope="session", params=IN_REDIS)

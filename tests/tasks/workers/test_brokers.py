@@ -8,6 +8,7 @@ from tests.conformance.databases import sqlite
 from tests.faults.conftest import service, until
 from tests.faults.gate import Gate
 from tests.faults.wire import text
+from tests.lanes import at_night
 from tests.tasks.workers.conftest import forget
 from tests.tasks.workers.processes import Site, site
 
@@ -62,7 +63,7 @@ def test_a_task_lives_longer_than_a_lease(broker: Site, label: str) -> None:
 
 
 @pytest.mark.needs("REDIS_URL")
-@pytest.mark.parametrize("engine", ["rq", "celery"])
+@pytest.mark.parametrize("engine", [at_night("rq"), "celery"])
 def test_a_task_that_cannot_be_put_into_its_queue_has_failed(
     engine: str, tmp_path_factory: pytest.TempPathFactory, label: str
 ) -> None:
