@@ -1,6 +1,7 @@
 """The ``DJANGO_MCP`` setting, and the system checks of what stands in it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -181,14 +182,32 @@ def test_an_endpoint_with_authentication_of_its_own_needs_none_in_the_settings(
     assert messages == []
 
 
-def test_another_distribution_over_ours_is_found_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    installed = {"django_mcp": ["django-mcp", checks.OURS, "django-mcp-framework"]}
-    monkeypatch.setattr(checks, "packages_distributions", lambda: installed)
+def install(name: str, folder: Path, files: Mapping[str, str]) -> None:
+    """Put what a distribution tells of itself into a folder."""
+    own = folder / f"{name.replace('-', '_')}-1.0.dist-info"
+    own.mkdir()
+    for file, text in {"METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n", **files}.items():
+        (own / file).write_text(text)
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder in which distributions are found."""
+    monkeypatch.syspath_prepend(tmp_path)
+    checks.installing.cache_clear()
+    yield tmp_path
+    checks.installing.cache_clear()
+
+
+def test_another_distribution_over_ours_is_found_with_the_way_out(installed: Path) -> None:
+    install("django-mcp", installed, {"RECORD": "django_mcp/__init__.py,sha256=x,1\ndjango_mcp/apps.py,,\n"})
+    install("django-mcp-framework", installed, {"top_level.txt": "django_mcp\ntests\n"})
+    install("django-mcp-server", installed, {"RECORD": "mcp_server/__init__.py,,\ntests/django_mcp/__init__.py,,\n"})
     finding = found()["django_mcp.W001"]
     assert finding.msg.startswith("django-mcp, django-mcp-framework installs")
     assert "pip uninstall django-mcp django-mcp-framework" in finding.hint
 
 
-def test_our_distribution_alone_is_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "packages_distributions", lambda: {"django_mcp": [checks.OURS, checks.OURS]})
+def test_our_distribution_alone_is_no_finding(installed: Path) -> None:
+    install(checks.OURS, installed, {"RECORD": "django_mcp/__init__.py,,\n"})
     assert "django_mcp.W001" not in found()
