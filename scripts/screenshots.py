@@ -308,7 +308,7 @@ def _approval(model: Any, user: Any, tool: str, arguments: Any, preview: Any, ag
         user=user,
         client={"name": "Claude", "version": "1.8.2"},
         arguments=arguments,
-        parts={name: f"{number}{name}" for name in arguments},
+        parts={name: f"{number}{name}" for name in ("", *arguments)},
         digest=f"{number:064}",
         version=version(server.tools[tool], rule),
         preview=preview,

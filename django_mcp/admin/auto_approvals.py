@@ -92,9 +92,9 @@ class AutoApprovalRuleAdmin(LookingAdmin, StoppableAdmin):
     @admin.display(description=gettext_lazy("same arguments"))
     def must_be(self, row: AutoApprovalRule) -> SafeString | str:
         """Return the arguments that must be the same, with their values."""
-        if not row.pattern:
+        if not (names := [name for name in row.pattern if name]):
             return _("any arguments")
-        pairs = ((line(name), _given(row, name)) for name in row.pattern)
+        pairs = ((line(name), _given(row, name)) for name in names)
         return format_html_join("", '<div class="mcp-pair"><b>{}</b> {}</div>', pairs)
 
     @admin.display(description=gettext_lazy("calls left"), ordering="remaining")

@@ -54,7 +54,7 @@ def unsaved(user: User | None, number: int, **fields: Any) -> Approval:
         "user": user,
         "client": {"name": "The Desk", "version": "2"},
         "arguments": {"amount": 5, "to": "the-landlord"},
-        "parts": {"amount": "a" * 64, "to": "b" * 64, "note": "c" * 64},
+        "parts": {"": "e" * 64, "amount": "a" * 64, "to": "b" * 64, "note": "c" * 64},
         "digest": f"{number:064}",
         "version": "v",
         "created": now,
@@ -227,7 +227,7 @@ def test_what_clients_and_tools_say_cannot_dress_up(approver: Browser, ada: User
         client={"name": EVIL},
         client_id=EVIL,
         arguments={EVIL: EVIL},
-        parts={EVIL: "d"},
+        parts={"": "e", EVIL: "d"},
         preview=preview,
         principal_kind=EVIL[:32],
     )
@@ -434,7 +434,7 @@ def test_further_calls_are_approved_with_the_arguments_that_were_ticked(approver
     assert "and similar calls" in said
     made = AutoApprovalRule.objects.get()
     assert (made.remaining, made.arguments) == (3, {"to": "the-landlord"})
-    assert made.pattern == {"to": "b" * 64}
+    assert made.pattern == {"": "e" * 64, "to": "b" * 64}
     assert made.expires - made.created == datetime.timedelta(minutes=15)
     assert state(row) == "approved"
 
@@ -442,7 +442,8 @@ def test_further_calls_are_approved_with_the_arguments_that_were_ticked(approver
 def test_any_number_of_further_calls_may_be_approved_for_an_hour(approver: Browser, row: Approval) -> None:
     decide(approver, row, "approve_more", calls="", unlimited="on", seconds="3600")
     made = AutoApprovalRule.objects.get()
-    assert (made.remaining, made.pattern) == (None, {})
+    assert (made.remaining, made.pattern) == (None, {"": "e" * 64})
+    assert "any arguments" in words(page(approver, STANDING))
     assert made.expires - made.created == datetime.timedelta(hours=1)
 
 
