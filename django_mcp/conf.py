@@ -5,7 +5,8 @@ Options of a single endpoint are arguments of ``MCPServer``.
 
 import difflib
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from types import NoneType, UnionType
+from typing import Any, Literal, NamedTuple, Union, cast, get_args, get_origin
 
 from django.apps import apps
 from django.conf import settings as django_settings
@@ -107,7 +108,7 @@ class Settings(NamedTuple):
     """Seconds between polls of a task, as suggested to clients."""
     MAX_TASKS_PER_CALLER: int = 20
     """Unfinished tasks per caller and endpoint."""
-    REQUIRE_APPROVAL_FOR: str | None = "destructive"
+    REQUIRE_APPROVAL_FOR: Literal["destructive", "writes"] | None = "destructive"
     """Tools that require approval unless a policy says otherwise: ``"destructive"``, ``"writes"`` (all that are not
     read-only), or None."""
     APPROVAL_REQUEST_TTL: int = 24 * 60 * 60
@@ -196,19 +197,6 @@ def with_own_scopes(values: Settings) -> Settings:
 
 
 MAY_BE_ZERO = {"REFRESH_TOKEN_GRACE_TTL", "TOOL_SEARCH_THRESHOLD"}
-MAY_BE_NONE = {
-    "OAUTH_PATH",
-    "REGISTRATION_RATE",
-    "REQUIRE_APPROVAL_FOR",
-    "MAX_QUEUED_CALLS",
-    "MAX_OUTPUT_CHARS",
-    "MAX_BINARY_BYTES",
-    "REQUEST_LOG_DAYS",
-    "APPROVAL_LOG_DAYS",
-}
-NUMBERS = {"TOOL_TIMEOUT"}
-"""Keys with a number as value although the default is None."""
-
 KEYS = Settings._fields
 
 
@@ -251,32 +239,35 @@ def problems() -> list[Wrong]:
     if not isinstance(whole, Mapping):
         return [Wrong("", gettext_noop("a dict"), whole)]
     found = []
-    for name, default in Settings._field_defaults.items():
-        value = given().get(name, default)
-        if value is None and (default is None or name in MAY_BE_NONE):
-            continue
-        right, wanted = _is_right(value, default, name)
-        if not right:
+    for name, annotation in Settings.__annotations__.items():
+        value = given().get(name, Settings._field_defaults[name])
+        if wanted := _wanted(name, annotation, value):
             found.append(Wrong(name, wanted, value))
     return found
 
 
-def _is_right(value: Any, default: Any, name: str) -> tuple[bool, str]:  # noqa: PLR0911 - one for each kind
-    if name == "REQUIRE_APPROVAL_FOR":
-        return value in ("destructive", "writes"), gettext_noop('"destructive", "writes" or None')
-    if isinstance(default, Mapping):
-        return isinstance(value, Mapping), gettext_noop("a dict")
-    if isinstance(default, tuple):
-        return isinstance(value, list | tuple), gettext_noop("a list")
-    if isinstance(default, bool):
-        return isinstance(value, bool), gettext_noop("True or False")
-    if isinstance(default, int):
-        least = 0 if name in MAY_BE_ZERO else 1
-        wanted = gettext_noop("a positive integer") if least else gettext_noop("0 or a positive integer")
-        return type(value) is int and value >= least, wanted
-    if isinstance(default, float) or name in NUMBERS:
-        return type(value) in {int, float} and value > 0, gettext_noop("a positive number")
-    return isinstance(value, str), gettext_noop("a string")
+def _wanted(name: str, annotation: Any, value: Any) -> str | None:  # noqa: PLR0911 - one for each kind
+    """Return what a value must be, if it is something else."""
+    if isinstance(annotation, UnionType) or get_origin(annotation) is Union:
+        annotation = next(kind for kind in get_args(annotation) if kind is not NoneType)
+        if value is None:
+            return None
+    kind = get_origin(annotation) or annotation
+    if kind is Literal:
+        return None if value in get_args(annotation) else gettext_noop('"destructive", "writes" or None')
+    if kind is bool:
+        return None if isinstance(value, bool) else gettext_noop("True or False")
+    if kind is int:
+        if name in MAY_BE_ZERO:
+            return None if type(value) is int and value >= 0 else gettext_noop("0 or a positive integer")
+        return None if type(value) is int and value > 0 else gettext_noop("a positive integer")
+    if kind is float:
+        return None if type(value) in {int, float} and value > 0 else gettext_noop("a positive number")
+    if kind is tuple:
+        return None if isinstance(value, list | tuple) else gettext_noop("a list")
+    if kind is Mapping:
+        return None if isinstance(value, Mapping) else gettext_noop("a dict")
+    return None if isinstance(value, str) else gettext_noop("a string")
 
 
 def misspelt() -> dict[str, str | None]:

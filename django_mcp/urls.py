@@ -9,8 +9,7 @@ from typing import Any
 from django.apps import apps
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from django.urls import ResolverMatch, URLPattern, URLResolver, get_script_prefix, include, path, re_path
-from django.urls.resolvers import RoutePattern
+from django.urls import URLPattern, URLResolver, include, path, re_path
 
 from django_mcp.auth.base import authenticators
 from django_mcp.auth.oauth import OAuth2Authentication
@@ -26,7 +25,7 @@ APP_NAME = "django_mcp"
 
 def build_urlpatterns() -> list[URLPattern | URLResolver]:
     """Return the patterns of all endpoints, their approval pages and, if needed, the authorization server."""
-    patterns: list[URLPattern | URLResolver] = [Endpoints(_endpoint_patterns())]
+    patterns: list[URLPattern | URLResolver] = [path("", include((_endpoint_patterns(), APP_NAME)))]
     if apps.is_installed("django.contrib.admin"):  # approvals are decided there
         patterns.append(path("", include((_approval_patterns(), "django_mcp_approvals"))))
     takes_oauth = any(
@@ -37,35 +36,6 @@ def build_urlpatterns() -> list[URLPattern | URLResolver]:
     if takes_oauth and apps.is_installed("oauth2_provider"):  # if it is not, a system check says so
         patterns += _oauth_patterns()
     return patterns
-
-
-class Endpoints(URLResolver):
-    """``include((patterns, "django_mcp"))`` for a small, fixed set of URLs.
-
-    Matches are cached: resolving a URL takes a tenth as long as a call.
-    """
-
-    def __init__(self, patterns: list[URLPattern]) -> None:
-        super().__init__(RoutePattern("", is_endpoint=False), patterns, app_name=APP_NAME, namespace=APP_NAME)
-        self._found: dict[tuple[str, str], ResolverMatch] = {}
-
-    def resolve(self, path: str) -> ResolverMatch:
-        """Return the cached match of *path*.
-
-        Django makes a match of its own for each request from it; only the captured values are shared.
-
-        Raises:
-            Resolver404: no pattern matches.
-        """
-        key = path, get_script_prefix()  # paths of metadata may contain it
-        found = self._found.get(key)
-        if found is None:
-            found = super().resolve(path)
-            if found.args or found.kwargs:
-                return found
-            self._found[key] = found
-        found.captured_kwargs = {}  # type: ignore[attr-defined] # new, because the site's code may change it
-        return found
 
 
 def _endpoint_patterns() -> list[URLPattern]:

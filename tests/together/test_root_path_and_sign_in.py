@@ -22,7 +22,7 @@ from django_mcp.tasks.principal_snapshot import restored, saved
 from django_mcp.transports.asgi import MCPApplication
 from django_mcp.transports.resource_metadata import metadata_patterns
 from django_mcp.transports.view import mcp_view
-from django_mcp.urls import Endpoints
+from django_mcp.urls import APP_NAME
 from tests.auth.conftest import BASE
 from tests.clients import Answer, exchange
 
@@ -47,7 +47,7 @@ def ask(request: pytest.FixtureRequest, server: MCPServer) -> Iterator[Ask]:
     """Sends a request below a path; the URLconf is that of ``django_mcp.urls``."""
     module = ModuleType("tests.urlconf_below_a_path")
     view = re_path(rf"^{server.path}/?$", mcp_view(server), name=server.name)
-    vars(module)["urlpatterns"] = [Endpoints([view, *metadata_patterns()])]
+    vars(module)["urlpatterns"] = [path("", include(([view, *metadata_patterns()], APP_NAME)))]
     sys.modules[module.__name__] = module
 
     def send(below: str, verb: str, path: str, token: str = "", body: bytes = b"") -> Answer:
