@@ -91,6 +91,7 @@ class Exchange:
         self.failure: BaseException | None = None
         self._taken = 0
         self._read: list[Received] = []
+        self._position = 0
 
     @property
     def is_stream(self) -> bool:
@@ -99,9 +100,10 @@ class Exchange:
     @property
     def events(self) -> list[Received]:
         """Those that came so far."""
-        *whole, rest = BLANK_LINE.split(self.body)
-        assert not (self.ended and rest), f"the stream breaks off: {rest!r}"
-        self._read += [Received.read(block) for block in whole[len(self._read) :]]
+        while end := BLANK_LINE.search(self.body, self._position):
+            self._read.append(Received.read(self.body[self._position : end.start()]))
+            self._position = end.end()
+        assert not self.ended or self._position == len(self.body), f"the stream breaks off: {self.body[-100:]!r}"
         return self._read
 
     def wait(self, condition: Callable[[], T], what: str) -> T:
