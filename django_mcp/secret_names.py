@@ -19,20 +19,24 @@ ARGUMENTS = (*EVERYWHERE, "salt", "card", "cookie")
 """Names of arguments to redact. A field called ``card`` or ``cookie`` is mostly a relation or a consent."""
 QUESTIONS = EVERYWHERE
 """Names that a form must not ask a person for (2026-07-28, Elicitation: passwords, keys, payment credentials)."""
+LINKS = tuple(
+    f"{kind}{link}_{what}"
+    for kinds, whats in (
+        (("recovery", "backup", "access", "verification", "confirmation", "invite", "invitation"), ()),
+        (("activation", "security", "reset", "login"), ()),
+        (("share", "sharing", "shared", "magic", "unsubscribe"), ("slug", "uuid", "uid", "id", "path")),
+        (("webhook", "hook", "payload", "callback"), ()),
+    )
+    for kind in kinds
+    for link in ("", "_link")
+    for what in ("code", "answer", "question", "link", "url", "hint", *whats)
+)
+"""Names of what lets in whoever has it, such as ``share_link_slug``. In a model ``ShareLink`` it is called ``slug``."""
 GENERATED = (
     *FIELDS,
     *("passw", "cookie", "nonce", "webhook", "encrypted", "pw", "signature", "auth", "session", "hotp", "mfa", "csrf"),
     "seed",
-    *(
-        f"{kind}_{what}"
-        for kind in ("recovery", "backup", "access", "verification", "confirmation", "invite", "invitation")
-        for what in ("code", "answer", "question", "link", "url", "hint")
-    ),
-    *(
-        f"{kind}_{what}"
-        for kind in ("activation", "security", "reset", "login")
-        for what in ("code", "answer", "question", "link", "url", "hint")
-    ),
+    *LINKS,
 )
 """Names of model fields that ``startmcp`` leaves out, which asks nobody."""
 

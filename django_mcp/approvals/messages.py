@@ -10,10 +10,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings as site
-from django.core.exceptions import SuspiciousOperation
 from django.http import HttpRequest
 from django.shortcuts import resolve_url
-from django.urls import NoReverseMatch, Resolver404, get_script_prefix, resolve, reverse, set_script_prefix
+from django.urls import get_script_prefix, resolve, reverse, set_script_prefix
 from django.utils import timezone, translation
 
 from django_mcp.conf import settings
@@ -36,7 +35,7 @@ def page_url(approval: Approval, request: HttpRequest | None = None) -> str:
     """
     try:
         return _absolute(page_path(approval, request), request)
-    except (NoReverseMatch, AttributeError, SuspiciousOperation):  # no admin, no ROOT_URLCONF, a host that is not ours
+    except Exception:  # noqa: BLE001 - no admin, no ROOT_URLCONF, a host that is not ours, patterns without reverse
         return ""
 
 
@@ -63,7 +62,7 @@ def requester_url(approval: Approval, request: HttpRequest | None = None) -> str
             _check_login_page()
             path = reverse(REQUESTER_PAGE, kwargs={"endpoint": approval.server, "approval_id": approval.public_id})
         return _absolute(path, request)
-    except (NoReverseMatch, Resolver404):
+    except Exception:  # noqa: BLE001 - likewise
         return url
 
 

@@ -9,7 +9,7 @@ from django.db.models.signals import post_delete, post_save, pre_delete
 from django.utils.translation import gettext as _
 
 from django_mcp.conf import settings
-from django_mcp.core import dispatch
+from django_mcp.core import database, dispatch
 from django_mcp.core.signals import access_ended
 from django_mcp.models import APIKey, ClientPolicy, ToolPolicy
 from django_mcp.protocol.jsonrpc import Result
@@ -37,7 +37,8 @@ def connect() -> None:
 def _withdraw(why: str, *wanted: Q, **of: Any) -> None:
     from django_mcp.approvals.approval_requests import withdraw  # noqa: PLC0415 - most sites ask for no approvals
 
-    withdraw(why, *wanted, **of)
+    with database.unless_unmigrated():
+        withdraw(why, *wanted, **of)
 
 
 def _on_access_ended(kind: str, id: str, **_more: Any) -> None:  # noqa: A002 - as ``Principal`` has it

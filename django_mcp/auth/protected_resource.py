@@ -8,7 +8,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
-from django.urls import NoReverseMatch, Resolver404, get_script_prefix, get_urlconf, resolve, reverse
+from django.urls import Resolver404, get_script_prefix, get_urlconf, resolve, reverse
 from django.utils.encoding import iri_to_uri
 from django.utils.translation import get_language
 
@@ -89,7 +89,7 @@ def path_of(server: MCPServer) -> str:
         pass
     try:
         return reverse(name)
-    except NoReverseMatch:
+    except Exception:  # noqa: BLE001 - Django cannot reverse every pattern of a site, and then none
         return own
 
 
@@ -104,7 +104,7 @@ def metadata_url_of(server: MCPServer) -> str:
     """Return the URL of protected resource metadata (RFC 9728, section 3)."""
     try:
         return base_url() + reverse(f"django_mcp:{server.name}-metadata")
-    except NoReverseMatch:
+    except Exception:  # noqa: BLE001 - likewise
         return f"{base_url()}/{WELL_KNOWN}{path_of(server)}"
 
 

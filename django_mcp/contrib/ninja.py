@@ -13,7 +13,7 @@ from urllib.parse import quote
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpResponse
-from django.urls import NoReverseMatch, get_script_prefix
+from django.urls import get_script_prefix
 from django.urls.resolvers import RoutePattern
 from ninja import NinjaAPI, Router
 from ninja.compatibility.files import FIX_MIDDLEWARE_PATH, fix_request_files_middleware
@@ -308,7 +308,7 @@ class Endpoint:
         published = self.published
         try:
             root = published.operation.api.get_root_path({})
-        except NoReverseMatch:  # the API is not in the URLconf
+        except Exception:  # noqa: BLE001 - the API is not in the URLconf, or Django cannot reverse the site's patterns
             root = get_script_prefix()
         route = str(published.route)
         plain = _VARIABLE.sub(lambda found: str(values[found[1]]), route)

@@ -547,6 +547,25 @@ def retry_conflicts(write: Callable[P, T]) -> Callable[P, T]:
     return repeated
 
 
+@contextmanager
+def unless_unmigrated() -> Iterator[None]:
+    """Leave the block if it asks for a table or column that is not there, silently: before ``migrate``, or during it.
+
+    For signal receivers, which must not make the site's own change fail, and for what they do after the commit. Open
+    transactions stay usable.
+    """
+    try:
+        with ExitStack() as stack:
+            for connection in connections.all(initialized_only=True):
+                # PostgreSQL ends a transaction in which a statement failed, unless there is a savepoint.
+                if connection.in_atomic_block and not connection.needs_rollback:
+                    stack.enter_context(transaction.atomic(connection.alias))
+            yield
+    except Error as error:
+        if not is_unmigrated(error):
+            raise
+
+
 def is_unmigrated(error: BaseException) -> bool:
     """Return True if a table or column is missing, so that ``migrate`` must be run."""
     code, sqlite = _codes(error)

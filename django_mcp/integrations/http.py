@@ -38,7 +38,15 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotFound
 from django.http.multipartparser import MultiPartParserError
 from django.http.response import HttpResponseBase
 from django.shortcuts import resolve_url
-from django.urls import NoReverseMatch, Resolver404, get_script_prefix, resolve, set_script_prefix
+from django.urls import (
+    NoReverseMatch,
+    Resolver404,
+    ResolverMatch,
+    get_script_prefix,
+    resolve,
+    reverse,
+    set_script_prefix,
+)
 from django.utils import timezone, translation
 from django.utils.crypto import get_random_string, salted_hmac
 from django.utils.http import parse_header_parameters
@@ -368,6 +376,36 @@ def _caller(ctx: Context) -> str:
     return salted_hmac("django_mcp.integrations.requests", who, algorithm="sha256").hexdigest()[:32]
 
 
+def reverse_url(lookup: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> str:
+    """Return Django's ``reverse``, whatever converters and patterns of the site raise.
+
+    Raises:
+        NoReverseMatch: there is no such URL.
+    """
+    try:
+        return reverse(lookup, args=args, kwargs=dict(kwargs or {}))
+    except NoReverseMatch:
+        raise
+    except Exception as error:
+        logger.warning("The URL of %r cannot be reversed", lookup, exc_info=True)
+        raise NoReverseMatch(str(error)) from error
+
+
+def resolve_path(path: str) -> ResolverMatch:
+    """Return Django's ``resolve``, whatever converters of the site raise.
+
+    Raises:
+        Resolver404: no URL matches.
+    """
+    try:
+        return resolve(path)
+    except Resolver404:
+        raise
+    except Exception as error:
+        logger.warning("The path %r cannot be resolved", path, exc_info=True)
+        raise Resolver404({"path": path}) from error
+
+
 def _completed(request: SiteRequest, ctx: Context) -> HttpRequest:
     made: Any = request
     own = vars(request).keys() | _OF_BODY
@@ -377,7 +415,7 @@ def _completed(request: SiteRequest, ctx: Context) -> HttpRequest:
     made._dont_enforce_csrf_checks = True  # noqa: SLF001 - not authenticated by a browser's cookie
     made.LANGUAGE_CODE = translation.get_language()
     try:
-        made.resolver_match = resolve(request.path_info)
+        made.resolver_match = resolve_path(request.path_info)
     except Resolver404:
         made.resolver_match = None
     for name, value in ctx.set_on_request.items():  # by context managers, in place of the site's middleware
@@ -692,14 +730,15 @@ def require_no_login(url: str, request: Any) -> None:
 
 def _is_login(parts: SplitResult, request: HttpRequest) -> bool:
     """Return True if a URL is ``LOGIN_URL``, or leads to a ``LoginView`` of this site."""
-    with script_prefix(request), suppress(NoReverseMatch):  # the site may have no login page
+    # The site may have no login page, or patterns that Django cannot reverse.
+    with script_prefix(request), suppress(Exception):
         login = _split(urljoin(request.build_absolute_uri(), resolve_url(settings.LOGIN_URL)))
         if (parts.netloc, parts.path) == (login.netloc, login.path):
             return True
     if parts.netloc != request.get_host():
         return False
     try:
-        view = resolve(parts.path.removeprefix(request.META.get("SCRIPT_NAME", ""))).func
+        view = resolve_path(parts.path.removeprefix(request.META.get("SCRIPT_NAME", ""))).func
     except Resolver404:
         return False
     from django.contrib.auth.views import LoginView  # noqa: PLC0415 - imports forms and models

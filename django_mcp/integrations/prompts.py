@@ -22,6 +22,7 @@ from django_mcp.core.context import Context
 from django_mcp.core.decorators import servers_of
 from django_mcp.core.resources import link_here
 from django_mcp.core.server import Where
+from django_mcp.primitives.base import is_text
 from django_mcp.primitives.function import EMPTY, Parameter, read_docstring
 from django_mcp.primitives.prompt import Prompt
 from django_mcp.primitives.schema import Arguments
@@ -174,7 +175,7 @@ class _Template:
 
     def _parameter(self, name: str, said: Any) -> Parameter:
         if isinstance(said, str | Promise):
-            words: Any = said or self._described.get(name)
+            words: Any = said if is_text(said) else self._described.get(name)
             return Parameter(name, str, EMPTY, words)
         parameter = Parameter(name, said, EMPTY, self._described.get(name))
         # A default in the annotation's Field takes precedence.

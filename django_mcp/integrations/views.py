@@ -1,11 +1,15 @@
 """``view_tool``: Django views as tools, addressed through the URLconf."""
 
 import inspect
+import logging
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 from typing import Annotated, Any
+from urllib.parse import quote, unquote
 from uuid import UUID
 
 from django.core.exceptions import ImproperlyConfigured
@@ -21,11 +25,11 @@ from django.urls import (
     URLResolver,
     get_resolver,
     get_script_prefix,
-    reverse,
 )
 from django.urls import path as url_path
 from django.urls.converters import IntConverter, PathConverter, SlugConverter, StringConverter, UUIDConverter
 from django.urls.resolvers import RegexPattern
+from django.utils.http import RFC3986_SUBDELIMS, escape_leading_slashes
 from django.utils.regex_helper import normalize
 from django.utils.text import camel_case_to_spaces
 from pydantic import Field, TypeAdapter, WithJsonSchema
@@ -42,6 +46,8 @@ from django_mcp.integrations.http import (
     WITHOUT_BODY,
     Call,
     request_options,
+    resolve_path,
+    reverse_url,
     run_view,
     script_prefix,
     site_request,
@@ -53,6 +59,8 @@ from django_mcp.primitives.output import ToolResult
 from django_mcp.primitives.schema import ArgumentError, json_schema, with_one_type
 from django_mcp.primitives.tool import Tool
 from django_mcp.primitives.validation_errors import shown
+
+logger = logging.getLogger("django_mcp")
 
 _ANNOTATIONS: Mapping[type, Any] = {
     IntConverter: Annotated[int, Field(ge=0)],
@@ -79,6 +87,7 @@ class Address:
         variables: converters of the variable parts; None for a group of a regular expression. Unnamed groups are called
             ``_0``, ``_1`` and so on.
         required: variables without which no URL matches.
+        chain: the pattern, after the resolvers that include it.
     """
 
     names: frozenset[str]
@@ -87,10 +96,15 @@ class Address:
     callback: Callable[..., Any]
     variables: Mapping[str, Any]
     required: frozenset[str]
+    chain: Sequence[URLPattern | URLResolver] = field(repr=False)
 
     @classmethod
     def of(cls, chain: Sequence[URLPattern | URLResolver]) -> "Address":
-        """Return the address of the last pattern of a chain of resolvers."""
+        """Return the address of the last pattern of a chain of resolvers.
+
+        Raises:
+            ValueError: Django cannot reverse one of the patterns, such as one with flags.
+        """
         *above, last = chain
         assert isinstance(last, URLPattern)  # noqa: S101
         inside = [resolver_ for resolver_ in above if isinstance(resolver_, URLResolver) and resolver_.namespace]
@@ -112,7 +126,36 @@ class Address:
             every = {name: own for variables in possible for name, own in variables.items()}
             variables |= {name: part.pattern.converters.get(own) for name, own in sorted(every.items())}
             required |= frozenset.intersection(*map(frozenset, possible))
-        return cls(frozenset(names), namespaces, lookup, last.callback, variables, required)
+        return cls(frozenset(names), namespaces, lookup, last.callback, variables, required, chain)
+
+    def find(self, values: Mapping[str, Any]) -> tuple[str, ResolverMatch] | None:
+        """Return the percent-encoded path with these values, and its resolver match; None if no URL matches them.
+
+        Django's ``reverse`` fails for all URLs of a name, or of the site, if it cannot read one of them: it joins the
+        patterns of a URL to one expression, which may name a group twice.
+        """
+        for path in self._paths(values):
+            with suppress(Resolver404):
+                match = resolve_path("/" + unquote(path).removeprefix(get_script_prefix()))
+                # A value may produce a URL of another view, possibly an unpublished one.
+                if match.func is self.callback:
+                    return path, match
+        return None
+
+    def _paths(self, values: Mapping[str, Any]) -> Iterator[str]:
+        with suppress(NoReverseMatch):
+            yield reverse_url(self.lookup, kwargs=values)
+        texts = {}
+        for name, value in values.items():
+            try:
+                converter = self.variables.get(name)
+                texts[name] = str(value) if converter is None else converter.to_url(value)
+            except Exception:  # noqa: BLE001 - reverse_url has logged it
+                return
+        for parts in product(*(normalize(part.pattern.regex.pattern) for part in self.chain)):
+            if {name for _, names in parts for name in names} == values.keys():
+                path = get_script_prefix() + "".join(text % texts for text, _ in parts)
+                yield escape_leading_slashes(quote(path, safe=f"{RFC3986_SUBDELIMS}/~:@"))
 
 
 def is_unnamed(variable: str) -> bool:
@@ -131,7 +174,9 @@ def addresses(resolver: URLResolver, above: tuple[URLResolver, ...] = ()) -> Ite
         if isinstance(pattern, URLResolver):
             yield from addresses(pattern, (*above, pattern))
         else:
-            yield Address.of((*above, pattern))
+            # Django cannot reverse it, and its reverse() then fails for the whole site.
+            with suppress(ValueError):
+                yield Address.of((*above, pattern))
 
 
 class Route:
@@ -225,10 +270,16 @@ class Route:
             if self._own is not None:
                 return get_script_prefix() + self._own.reverse(self._lookup, **given)
             if self._groups:
-                return reverse(self._lookup, args=[given[name] for name in self._groups.values() if name in given])
-            return reverse(self._lookup, kwargs=given)
+                return reverse_url(self._lookup, [given[name] for name in self._groups.values() if name in given])
+            return reverse_url(self._lookup, kwargs=given)
         except NoReverseMatch:
-            raise ArgumentError([nothing_with(values)]) from None
+            found = None if self._own or self._groups else next(filter(None, self._found(given)), None)
+        if found is None:
+            raise ArgumentError([nothing_with(values)])
+        return found[0]
+
+    def _found(self, given: Mapping[str, Any]) -> Iterator[tuple[str, ResolverMatch] | None]:
+        return (address.find(given) for address in self.addresses)
 
     def match(self, request: HttpRequest) -> ResolverMatch | None:
         """Resolve the path of a request; None if another view precedes this one there."""
@@ -296,6 +347,8 @@ def _as_url(name: str, converter: Any, value: Any) -> Any:
             return converter.to_python(str(value))
     except ValueError:
         pass
+    except Exception:
+        logger.warning("A converter of the URL variable %r failed", name, exc_info=True)
     raise ArgumentError([nothing_with({name: value})])
 
 

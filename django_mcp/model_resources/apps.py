@@ -325,7 +325,7 @@ class _Viewer:
     def fields(self, columns: Sequence[OutputField], rows: Sequence[Mapping[str, Any]]) -> Iterator[Shown]:
         """Yield the columns that the rows have. The title of a linked row is not repeated."""
         links = [column for column in columns if isinstance(column, LinkColumn)]
-        titles = {f"{column.name}{LOOKUP_SEP}{column.target.resource.title_field}": column.name for column in links}
+        titles = {f"{column.name}{LOOKUP_SEP}{column.target.title_field}": column.name for column in links}
         sources = {name: title for title, name in titles.items()}
         lookup = self.bound.lookup_name
         names = {field if isinstance(field, str) else field.__name__ for field in self.bound.resource.fields}
@@ -400,7 +400,7 @@ def _file(value: Any) -> Value:
 def _table(viewer: _Viewer, result: Mapping[str, Any]) -> dict[str, Any]:
     bound, rows = viewer.bound, result["rows"]
     fields = list(viewer.fields(bound.list_columns, rows))
-    title = bound.resource.title_field
+    title = bound.title_field
     head = next((field for field in fields if field.name == title), None) or next(
         (field for field in fields if field.name == bound.lookup_name), None
     )
@@ -534,7 +534,7 @@ def _filter_value(viewer: _Viewer, each: Filter, value: Any) -> str:
 
 def _card(viewer: _Viewer, row: Mapping[str, Any]) -> dict[str, Any]:
     bound = viewer.bound
-    title, lookup = bound.resource.title_field, bound.lookup_name
+    title, lookup = bound.title_field, bound.lookup_name
     fields = [(field, field.read(row.get(field.name))) for field in viewer.fields(bound.columns, [row])]
     shown = [(field, value) for field, value in fields if value.kind and field.name != title]
     return {

@@ -407,6 +407,7 @@ class BoundResource:
         singular, titles: the singular and plural for display; may be lazy translations.
         base: URI of the resource that lists rows.
         add_titles: ``queryset.titled``, which needs this module.
+        title_field: name of the field whose value is the title: the declared one or the first short text, if any.
         title_column: the field whose value is the title, if it is not a column of the model.
         columns, list_columns: the fields of a single row and of each row in a list.
         contents: fields with resources of their own.
@@ -433,6 +434,7 @@ class BoundResource:
         self._rules: dict[Any, TableRules] = {}
         self._relatives: tuple[Relative, ...] | None = None
         self.annotations: Mapping[str, Annotation] = {}
+        self.title_field: str | None = None
         self.title_column: OutputField | None = None
         self.add_titles: Callable[[Any, Any, Any], Any] | None = None
         self.columns: tuple[OutputField, ...] = ()

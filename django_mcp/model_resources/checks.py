@@ -353,7 +353,7 @@ def _undeclared(bound: BoundResource) -> Iterator[Error]:
     # A link shows the title and the key of its row.
     for column in bound.columns:
         if isinstance(column, LinkColumn | SetColumn) and column.target is not None:
-            names = (column.target.resource.title_field, column.target.lookup_name)
+            names = (column.target.title_field, column.target.lookup_name)
             shown |= {f"{column.name}{LOOKUP_SEP}{name}" for name in names if name}
     for attribute, source in dict.fromkeys((attribute, source) for attribute, source, _path in _compared(bound)):
         if source not in shown and source not in resource.filter_only_fields:

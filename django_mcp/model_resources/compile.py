@@ -77,7 +77,8 @@ def compile_declaration(bound: BoundResource) -> None:
         bound.list_columns = tuple(column for column in bound.columns if not isinstance(column, SetColumn))
     else:
         bound.list_columns = tuple(by_name[name] for name in _declared(listed, by_name, bound.lookup_name))
-    title = by_name.get(resource.title_field or "")
+    bound.title_field = resource.title_field or _first_text(bound)
+    title = by_name.get(bound.title_field or "")
     is_own = title is None or (title.path is not None and not title.path.hops and title.name not in bound.annotations)
     bound.title_column, bound.add_titles = None if is_own else title, titled
     bound.search_fields = [_search_field(bound, search_field) for search_field in resource.search_fields]
@@ -85,6 +86,16 @@ def compile_declaration(bound: BoundResource) -> None:
     bound.sortings = _sortings(bound)
     bound.measures = dict(_measures(bound))
     bound.dimensions = {path: _dimension(bound, path) for path in resource.group_by_fields}
+
+
+def _first_text(bound: BoundResource) -> str | None:
+    """Return the name of the first short text in ``fields``, the title of a row unless another field is declared."""
+    for column in bound.columns:
+        field = None if column.path is None or column.path.hops else column.path.field
+        is_text = isinstance(field, models.CharField) and not field.choices
+        if is_text and column.name not in bound.annotations:
+            return column.name
+    return None
 
 
 def _annotation(bound: BoundResource, name: str, declared: Any) -> Annotation:

@@ -30,7 +30,6 @@ from django_mcp.core.request import require_same
 from django_mcp.model_resources.access import RowAccess, linked, locked, locked_again, on_writer
 from django_mcp.model_resources.arguments import finding_hint
 from django_mcp.model_resources.bound_resource import (
-    BoundResource,
     TableRules,
     address_in,
     is_composite,
@@ -356,9 +355,12 @@ def in_words(error: ValidationError, where: str = "") -> str:
     return about_argument([where], words) if where else words
 
 
+_REQUIRED = "This field is required."
+"""Django's words, for which arguments have better ones. In another language, the form's own stay."""
+
+
 def _of_field(field: Any, error: ValidationError, where: str, *, is_given: bool, about: About = about_argument) -> str:
-    is_plain = error.code == "required" and error.message == forms.Field.default_error_messages["required"]
-    if is_plain and not is_given:
+    if not is_given and error.code == "required" and plain(error) == _REQUIRED:
         return missing_argument([where])
     return f"{about([where], plain(error))}{_hint(field, error)}"
 
@@ -498,7 +500,7 @@ class Choice(NamedTuple):
 
         def label(row: Any) -> str:
             if row.pk in declared:
-                return _title(*declared[row.pk], access)
+                return title_of(*declared[row.pk], access)
             # Of a model of which only multi-table children are registered, this row is none of those.
             return str(row.pk) if self.rules.declarations else usual(row)
 
@@ -519,14 +521,6 @@ def _offer_rows(choice: Choice, access: RowAccess, field: Any, value: str) -> st
     offer = f" {'Choose one of:' if is_whole else 'The nearest are:'} {', '.join(shown)}." if shown else ""
     search = finding_hint(access.ctx.server.model_resources.get(choice.rows.model), access)
     return offer + search
-
-
-def _title(bound: BoundResource, row: Any, access: RowAccess) -> str:
-    own = (column.path.field for column in bound.columns if column.path is not None and not column.path.hops)
-    text = next((column for column in own if isinstance(column, models.CharField)), None)
-    if bound.resource.title_field or text is None:
-        return title_of(bound, row, access)
-    return str(getattr(row, text.attname)) or title_of(bound, row, access)
 
 
 def visible(rules: TableRules, every: "QuerySet[Any]", access: RowAccess, **named: Any) -> list[Any]:

@@ -35,7 +35,7 @@ class ModelResource:
         list_fields: the fields of each row in a list; by default all ``fields`` except sets of rows.
         lookup_field: the unique field that identifies a row in its URI and in arguments.
         title_field: the field, one of ``fields``, whose value is a row's title in links and lists: a column, a path, an
-            annotation or a method.
+            annotation or a method. Default: the first short text in ``fields``, without choices; otherwise the key.
         modified_field: the date or datetime field that holds the time of a row's last change.
         search_fields: paths to search, with the prefixes of the admin: ``"^path"`` matches the beginning, ``"=path"``
             the whole value, ``"@path"`` uses full-text search on PostgreSQL. A ``SearchVectorField`` is supported too.

@@ -178,7 +178,7 @@ def _unread(prefix: str, relation: Any, columns: Sequence[OutputField], bound: B
     if any(isinstance(column, FunctionColumn) for column in bound.columns):
         return []
     read = {column.path.source for column in columns if column.path}
-    titles = set() if target is None or not target.is_sound else {target.lookup.name, target.resource.title_field}
+    titles = set() if target is None or not target.is_sound else {target.lookup.name, target.title_field}
     return [
         column.name
         for column in relation.related_model._meta.concrete_fields  # noqa: SLF001 - Django's documented API
@@ -221,7 +221,7 @@ def _alone(rows: QuerySet[Any]) -> QuerySet[Any]:
 def without_weight(rows: QuerySet[Any], columns: Iterable[OutputField], bound: BoundResource) -> QuerySet[Any]:
     """Return *rows* with long columns deferred that *columns* do not show."""
     shown = {column.path.source for column in columns if column.path}
-    shown |= {bound.lookup.name, bound.resource.title_field, bound.resource.modified_field}
+    shown |= {bound.lookup.name, bound.title_field, bound.resource.modified_field}
     if bound.checks_each_row or any(isinstance(column, FunctionColumn) for column in bound.columns):
         return rows  # the site's code may use any column
     heavy = [

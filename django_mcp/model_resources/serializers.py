@@ -282,8 +282,11 @@ TITLED = "mcp_titled"
 
 
 def title_of(bound: BoundResource, obj: Any, access: RowAccess) -> str:
-    """Return a row's title, from ``title_field``; not ``str(obj)``, which could reveal undeclared fields."""
-    column, name = bound.title_column, bound.resource.title_field
+    """Return a row's title, the only rule for it: ``title_field``, the first short text in ``fields``, or the key.
+
+    Not ``str(obj)``, which could reveal undeclared fields.
+    """
+    column, name = bound.title_column, bound.title_field
     if column is not None:
         if column.path is not None and not hasattr(obj, TITLED):
             rows = access.get_queryset(bound).using(obj._state.db).filter(pk=obj.pk)  # noqa: SLF001
@@ -297,7 +300,7 @@ def title_of(bound: BoundResource, obj: Any, access: RowAccess) -> str:
 
 def to_markdown(bound: BoundResource, row: dict[str, Any]) -> str:
     """Return a heading, a list item per value, and a section per multi-line text."""
-    title = row.get(bound.resource.title_field or "") or row[bound.lookup_name]
+    title = row.get(bound.title_field or "") or row[bound.lookup_name]
     lines, sections = [f"# {_line(title)}", ""], []
     for name, value in row.items():
         heading = name.replace("__", " ").replace("_", " ")

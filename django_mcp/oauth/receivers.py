@@ -12,6 +12,7 @@ from django.dispatch import receiver
 from django.utils.translation import gettext as _
 
 from django_mcp.auth.oauth import KINDS
+from django_mcp.core import database
 from django_mcp.models import ClientPolicy, Task
 from django_mcp.pubsub.publish import end_access, renew_streams
 from django_mcp.tasks.store import UNFINISHED
@@ -38,9 +39,10 @@ def end_access_of_application(instance: Any, **_more: Any) -> None:
     """End the streams and tasks of a client that is deleted, as long as its tokens say whose they are."""
     from django_mcp.approvals.approval_requests import withdraw  # noqa: PLC0415 - imported on first use
 
-    for kind, key in set(_with_tokens(instance.client_id)).union(_with_tasks(instance.client_id)):
-        end_access(kind, key)
-    withdraw(_("The client was deleted."), client_id=instance.client_id)
+    with database.unless_unmigrated():
+        for kind, key in set(_with_tokens(instance.client_id)).union(_with_tasks(instance.client_id)):
+            end_access(kind, key)
+        withdraw(_("The client was deleted."), client_id=instance.client_id)
 
 
 def _with_tokens(client_id: str) -> Iterator[tuple[str, str]]:

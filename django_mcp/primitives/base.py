@@ -5,7 +5,7 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from django.core.exceptions import ImproperlyConfigured
 from django.utils import translation
@@ -115,6 +115,11 @@ def is_translated(value: Any) -> bool:
         case list() | tuple() | set() | frozenset():
             return any(map(is_translated, value))
     return isinstance(value, Promise)
+
+
+def is_text(value: Any) -> TypeGuard[str]:
+    """Return True if *value* is a text that is not empty, or a lazy translation, which is not evaluated."""
+    return isinstance(value, Promise) or bool(value)
 
 
 def lazy_text(value: Any) -> str:
@@ -241,7 +246,7 @@ class Primitive:
         self.key = self.name
         if unknown:
             check_options(self.label, unknown, *(base.__init__ for base in type(self).__mro__))  # type: ignore[misc]
-        self.description = _cleaned(description) if description else self.function.description
+        self.description = _cleaned(description) if is_text(description) else self.function.description
         self.permissions = self._read_permissions(permission)
         self.groups = frozenset(self._listed("groups", groups))
         self.scopes = frozenset(self._listed("scopes", scopes))
@@ -259,7 +264,7 @@ class Primitive:
         self.definition: dict[str, Any] = {"name": self.name}
         if title is not None:
             self.definition["title"] = title
-        if self.description:
+        if is_text(self.description):
             self.definition["description"] = self.description
         if icons:
             self.definition["icons"] = [icon.to_wire() for icon in icons]

@@ -17,6 +17,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from pydantic_core import PydanticSerializationError, SchemaValidator, ValidationError
 from typing_extensions import TypedDict  # pydantic wants this one below Python 3.12
 
+from django_mcp.primitives.base import is_text
 from django_mcp.primitives.compatibility import Schema, portable
 from django_mcp.primitives.function import EMPTY, Parameter, is_rows, leaves, replaced
 from django_mcp.primitives.markers import with_uploads
@@ -214,7 +215,7 @@ def _result_adapter(returns: Any) -> TypeAdapter[Any]:
 
 def _field(parameter: Parameter) -> Any:
     annotation = replaced(with_uploads(parameter.annotation), _in_zone)
-    if parameter.description and not any(field.description for field in parameter.fields):
+    if is_text(parameter.description) and not any(is_text(field.description) for field in parameter.fields):
         annotation = Annotated[annotation, Field(description=parameter.description)]
     elif datetime.datetime in leaves(parameter.annotation) and not parameter.fields:
         words = f"Time zone if no offset is given: {timezone.get_default_timezone_name()}."

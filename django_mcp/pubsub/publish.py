@@ -61,7 +61,13 @@ def end_streams(kind: str, id: str) -> None:  # noqa: A002
         kind: ``Principal.kind``.
         id: ``Principal.id``.
     """
-    event_store.append([(revocation_topic(kind, id), REVOKED)])
+    _append([(revocation_topic(kind, id), REVOKED)])
+
+
+def _append(entries: Sequence[tuple[str, str]]) -> None:
+    """Store events, unless there is no table for them yet, in which case there is no stream either."""
+    with database.unless_unmigrated():
+        event_store.append(entries)
 
 
 def end_access(kind: str, id: str) -> None:  # noqa: A002
@@ -132,7 +138,7 @@ def _on_resource_updated(sender: MCPServer, uri: str, **_: Any) -> None:
 
 @receiver(rows_changed, dispatch_uid="django_mcp.live.changes")
 def _on_rows_changed(changes: Iterable[Change], **_: Any) -> None:
-    write = partial(event_store.append, [(topic(change.server), json.dumps(_message(change))) for change in changes])
+    write = partial(_append, [(topic(change.server), json.dumps(_message(change))) for change in changes])
     if on_event_loop():
         _in_background(write)
     else:
@@ -151,7 +157,7 @@ def publish(messages: Sequence[tuple[str, Any]]) -> None:
     """Store messages after commit, on an event loop in a worker thread."""
     if not database.has_database() or not messages:
         return
-    write = partial(event_store.append, [(under, json.dumps(message)) for under, message in messages])
+    write = partial(_append, [(under, json.dumps(message)) for under, message in messages])
     if on_event_loop():
         _in_background(lambda: database.on_commit(write, database.tools_alias()))
     else:
@@ -361,7 +367,9 @@ def _changed_having(instance: Any) -> None:
 def _users(*wanted: models.Q, **more: Any) -> list[Any]:
     """Return primary keys, at most ``MAX_USERS + 1``."""
     rows = get_user_model()._base_manager.filter(*wanted, **more).order_by()  # noqa: SLF001 - Django's documented API
-    return list(rows.values_list("pk", flat=True).distinct()[: MAX_USERS + 1])
+    with database.unless_unmigrated():
+        return list(rows.values_list("pk", flat=True).distinct()[: MAX_USERS + 1])
+    return []
 
 
 def _changed_of(pks: Iterable[Any]) -> None:

@@ -28,7 +28,7 @@ def cancel_of_user(user: Any) -> None:
 
 def _cancel(tasks: Any) -> None:
     unfinished: Iterable[Task] = tasks.filter(status__in=store.UNFINISHED)
-    with database.atomic():
+    with database.unless_unmigrated(), database.atomic():
         for task in unfinished:
             store.cancel(task)
 

@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 from django.test import Client as Browser
 from django.test import override_settings
-from django.urls import clear_url_caches
+from django.urls import clear_url_caches, re_path
 
 from django_mcp import AllowAny, MCPServer, OAuth2Authentication, tool
+from django_mcp.approvals.messages import page_url
+from django_mcp.auth.protected_resource import metadata_url_of
+from django_mcp.models import Approval
 from django_mcp.transports import resource_metadata as module
 from tests.auth.conftest import BASE
 
@@ -52,6 +55,15 @@ def test_each_endpoint_has_its_document(browser: Browser) -> None:
         "scopes_supported": ["travel:read"],
     }
     assert browser.get(f"{WELL_KNOWN}/second/mcp").json()["scopes_supported"] == ["travel:read", "travel:write"]
+
+
+def test_a_pattern_that_django_cannot_reverse_hides_no_document(browser: Browser, endpoints: list[MCPServer]) -> None:
+    urlconf: Any = types.ModuleType("tests.auth.urlconf_with_flags")
+    urlconf.urlpatterns = [re_path("(?i)^others/$", lambda request: None), *module.metadata_patterns()]
+    with override_settings(ROOT_URLCONF=urlconf):
+        assert metadata_url_of(endpoints[1]) == f"{BASE}{WELL_KNOWN}/second/mcp"
+        assert browser.get(f"{WELL_KNOWN}/second/mcp").json()["resource"] == f"{BASE}/second/mcp"
+        assert page_url(Approval(pk=1)) == ""
 
 
 def test_the_resource_is_spelt_as_the_client_spelt_it(browser: Browser) -> None:

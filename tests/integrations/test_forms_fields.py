@@ -545,6 +545,9 @@ def test_errors_are_in_the_language_of_whoever_calls(shop: Callable[..., Shop]) 
     params = {"name": "shop", "arguments": {"it": "x"}}
     answer = made.client.request("tools/call", params, headers={"accept-language": "de"})
     assert answer.text == "Argument 'it': Bitte eine ganze Zahl eingeben."
+    missing = {"name": "shop", "arguments": {}}
+    answer = made.client.request("tools/call", missing, headers={"accept-language": "de"})
+    assert answer.text == "Argument 'it': Dieses Feld ist zwingend erforderlich."
 
 
 def test_very_many_choices_are_not_named_and_the_nearest_are_when_one_is_wrong(shop: Callable[..., Shop]) -> None:

@@ -10,9 +10,10 @@ from django.core.exceptions import ImproperlyConfigured
 from django.http import Http404
 from django.template.loader import render_to_string
 from django.test import override_settings
+from django.utils.functional import lazy
 from pydantic import Field
 
-from django_mcp import Context, MCPServer, ResourceContents, prompt_template, resource
+from django_mcp import Context, MCPServer, ResourceContents, prompt_template, resource, tool, ui
 from tests.clients import Client
 
 PROCESSORS = [
@@ -329,3 +330,19 @@ def test_several_endpoints_may_have_the_same_template(make_server: Callable[...,
     servers = [make_server("one"), make_server("two")]
     prompt_template("plan.md", name="plan-it", server=servers, arguments={"city": ""})
     assert [list(each.prompts) for each in servers] == [["plan-it"], ["plan-it"]]
+
+
+def test_labels_are_not_read_before_they_are_listed(server: MCPServer, files: Files) -> None:
+    """A translation fails before all apps are loaded, and would be in the language of the start."""
+
+    def fail() -> str:
+        raise RuntimeError("too early")
+
+    files({"plan.md": "Plan.", "trip.html": "A trip."})
+    label: Any = lazy(fail, str)()
+    labels: dict[str, Any] = {"title": label, "description": label, "server": server}
+    prompt_template("plan.md", arguments={"city": label, "day": Annotated[str, Field(description=label)]}, **labels)
+    ui("ui://trip", template="trip.html", meta={"note": label}, **labels)
+    tool(name="book", **labels)(lambda: "Booked.")
+    resource("text://terms", **labels)(lambda: "Terms.")
+    assert [*server.prompts, *server.tools] == ["plan", "book"]

@@ -2,7 +2,7 @@
 
 import json
 import types
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import pytest
 from django.contrib.auth.models import Group
@@ -10,7 +10,7 @@ from django.core.checks import run_checks
 from django.core.exceptions import ImproperlyConfigured
 from django.test import Client as Browser
 from django.test import override_settings
-from django.urls import path, re_path
+from django.urls import include, path, re_path, register_converter
 from pydantic import Field
 
 from django_mcp import MCPServer, view_tool
@@ -277,3 +277,41 @@ def test_a_tool_follows_the_urlconf_of_a_test(site: MCPServer, visitor: Visitor)
         assert visitor.data("board")["path"] == "/new-board/"
     assert visitor.list("tools/list")[0]["description"] == "The board in the hall."
     assert visitor.data("board")["lines"] == ["LH 1"]
+
+
+class Halls:
+    """Halls by name, in a converter that fails for others."""
+
+    regex = "[^/]+"
+    numbers: ClassVar = {"north": 1}
+
+    def to_python(self, value: str) -> int:
+        return self.numbers[value]
+
+    def to_url(self, value: int) -> str:
+        return next(name for name, number in self.numbers.items() if number == value)
+
+
+register_converter(Halls, "test_views_hall")
+
+
+def test_a_pattern_that_django_cannot_reverse_stops_no_other(
+    site: MCPServer, visitor: Visitor, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A group that is named twice, flags, and converters that fail."""
+    copies = [re_path("^copies/(?P<number>[^/]+)/$", views_site.echo, name="flight")]
+    urls: Any = types.ModuleType("tests.integrations.unreversible_urlconf")
+    urls.urlpatterns = [
+        re_path(rf"^{site.path}/?$", mcp_view(site)),
+        re_path("(?i)^others/$", views_site.echo),
+        re_path("^flights/(?P<number>[^/]+)/$", views_site.echo, name="flight"),
+        re_path("^flights/(?P<number>[^/]+)/", include(copies)),
+        path("halls/<test_views_hall:hall>/", views_site.echo, name="hall"),
+    ]
+    with override_settings(ROOT_URLCONF=urls):
+        view_tool("flight", server=site)
+        view_tool("hall", server=site)
+        assert visitor.data("flight", number="a b")["path"] == "/flights/a b/"
+        assert visitor.data("hall", hall="north")["variables"] == {"hall": "1"}
+        assert visitor.problem("hall", hall="south").startswith("No object found with hall")
+    assert "KeyError" in caplog.text

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from django.apps import apps
+from django.contrib.auth import get_user_model
 from django.contrib.contenttypes.fields import GenericForeignKey
 from django.contrib.contenttypes.models import ContentType
 from django.core.management import CommandError, call_command
@@ -260,6 +261,10 @@ PRIVATE = (
         "internalNote",
         "admin_note",
         "comment_internal",
+        "payload_url",
+        "callback_url",
+        "share_slug",
+        "magic_link_path",
     ),
 )
 PUBLIC = (
@@ -269,9 +274,9 @@ PUBLIC = (
 )
 
 
-def model_with(fields: dict[str, Any]) -> Any:
+def model_with(fields: dict[str, Any], name: str = "Person") -> Any:
     meta = type("Meta", (), {"app_label": "library"})
-    return type("Person", (models.Model,), {"__module__": __name__, "Meta": meta, **fields})
+    return type(name, (models.Model,), {"__module__": __name__, "Meta": meta, **fields})
 
 
 @pytest.mark.parametrize("name", PRIVATE)
@@ -280,6 +285,26 @@ def test_a_private_field_is_left_out(name: str) -> None:
         person = model_with({"city": models.TextField(), name: models.CharField(max_length=9)})
         assert safe_fields(person) == ["city"]
         assert left_out(person) == [name]
+
+
+@pytest.mark.parametrize(
+    ("model", "name"), [("ShareLink", "slug"), ("Share", "uuid"), ("Invitation", "code"), ("Webhook", "url")]
+)
+def test_a_field_that_lets_in_whoever_has_it_is_left_out(model: str, name: str) -> None:
+    for kind, shown in ((model, ["title"]), ("Article", ["title", name])):
+        fields = {"title": models.TextField(), name: models.CharField(max_length=9)}
+        with isolate_apps("tests.model_resources.library"):
+            assert safe_fields(model_with(fields, kind)) == shown
+
+
+def test_it_says_how_to_limit_rows() -> None:
+    written = source_of(apps.get_app_config("library"))
+    with isolate_apps("tests.model_resources.library"):
+        owned = {"title": models.TextField(), "author": models.ForeignKey(get_user_model(), models.CASCADE)}
+        owned_source = source_of(apps.get_app_config("library"), [model_with(owned, "Article")])
+    assert "To limit them, override get_queryset(self, ctx)." in written
+    assert "super().get_queryset(ctx).filter(author=ctx.user)" in owned_source
+    assert "queryset=" in written
 
 
 @pytest.mark.parametrize("name", PUBLIC)

@@ -170,7 +170,7 @@ def test_rows_that_were_deleted_softly_are_gone(server: MCPServer, books: list[B
     assert ann.problem("fetch", id=f"library.draft:{gone.pk}") == no_record(f"library.draft:{gone.pk}")
 
 
-def test_a_row_is_identified_by_its_uuid_and_named_by_it_if_it_has_no_title(
+def test_a_row_is_identified_by_its_uuid_and_named_by_its_first_text(
     server: MCPServer, people: Mapping[str, User], reader: Make
 ) -> None:
     @register(Ticket, server=server)
@@ -179,7 +179,7 @@ def test_a_row_is_identified_by_its_uuid_and_named_by_it_if_it_has_no_title(
 
     ticket = Ticket.objects.create(holder="Ada")
     (result,) = reader("ann").data("search", query="ada")["results"]
-    assert (result["id"], result["title"]) == (f"library.ticket:{ticket.pk}", str(ticket.pk))
+    assert (result["id"], result["title"]) == (f"library.ticket:{ticket.pk}", "Ada")
     assert "Ada" in reader("ann").data("fetch", id=result["id"])["text"]
     assert reader("ann").problem("fetch", id="library.ticket:1") == no_record("library.ticket:1")
 

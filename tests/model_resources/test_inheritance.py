@@ -119,6 +119,39 @@ def test_nor_is_its_key_shown_where_a_relation_to_another_class_is(
     assert [one[name] for name in CLASSES] == [None] * 4
 
 
+@pytest.mark.parametrize("declared", [Shown, ShownOneByOne])
+@pytest.mark.parametrize("registered", CLASSES)
+def test_nor_is_its_key_shown_in_a_preview(
+    server: MCPServer, rows: Any, people: Any, registered: str, declared: Any
+) -> None:
+    """Of a change that replaces it, of one that leaves it, and of a deletion."""
+
+    class Keys(ModelResource):
+        fields = ("title", *CLASSES, "readers__name")
+        form = forms.modelform_factory(Column, fields=("title", *CLASSES, "readers"))
+        actions = ("create", "update", "delete")
+
+    register(CLASSES[registered], declared, server=server)
+    register(Column, Keys, server=server)
+    column, secret, known = Column.objects.get(title="secret"), rows["secret"].pk, rows["known"].pk
+    Person.objects.create(name="known later")
+    keys = dict.fromkeys(CLASSES, known)
+    root = people["root"]
+    changed = look(server, root, "update_column", pk=column.pk, **keys, readers=[known])["changes"]
+    assert {change["field"] for change in changed if change.get("hidden")} == {*CLASSES}
+    shown = [
+        changed,
+        look(server, root, "update_column", pk=column.pk, title="other")["changes"],
+        look(server, root, "delete_column", pk=column.pk)["changes"],
+        look(server, root, "create_column", title="new", **keys)["changes"],
+    ]
+    values = [change.get(side) for changes in shown for change in changes for side in ("before", "after")]
+    found = [entry for value in values for entry in (value if isinstance(value, list) else [value])]
+    assert known in found or f"family://{registered}/{known}" in str(found)
+    assert secret not in found
+    assert f"/{secret}'" not in str(found)
+
+
 @pytest.mark.parametrize("registered", ["person", "chief"])
 def test_a_hidden_row_of_another_class_is_not_found_sorted_or_counted(
     server: MCPServer,
@@ -224,7 +257,7 @@ def test_the_result_and_the_preview_of_a_form_leave_out_hidden_rows_that_stay_in
 
     column, known = Column.objects.get(title="known"), rows["known"].pk
     (change,) = look(server, people["root"], "update_column", pk=column.pk, readers=[known])["changes"]
-    assert change["after"] == [{"uri": f"family://person/{known}", "title": str(known)}]
+    assert change["after"] == [{"uri": f"family://person/{known}", "title": "known"}]
     assert reader().data("update_column", pk=column.pk, readers=[]) == {"pk": column.pk, "readers": []}
     assert [reader.name for reader in column.readers.all()] == ["secret"]
 

@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+from django import forms
 from django.contrib.auth.models import User
 from django.db import connection
 from django.db.models.functions import Upper
 from django.test.utils import CaptureQueriesContext
 
-from django_mcp import MCPServer, ModelResource, register
+from django_mcp import MCPServer, ModelResource, form_tool, register
 from tests.model_resources.conftest import Reader
 from tests.model_resources.library.models import Author, Book, Review
 from tests.model_resources.looking import look
@@ -108,3 +109,25 @@ def test_what_is_not_one_plain_value_is_no_title(server: MCPServer, db: None, ti
     )
     (problem,) = server.model_resources[Book].problems or ()
     assert "title_field" in problem.msg
+
+
+def test_without_a_title_field_the_first_text_names_a_row_everywhere(
+    server: MCPServer, reader: Callable[..., Reader], books: list[Book], people: Mapping[str, User]
+) -> None:
+    """Not a value with choices, which names no row."""
+    own = {"fields": ("pages", "binding", "title"), "delete_permission": None, "actions": ["delete"]}
+    register(Review, Reviews, server=server)
+    register(Author, Authors, server=server)
+    register(Book, type("Own", (Books,), {**own, "annotations": {}, "search_fields": ["title"]}), server=server)
+
+    @form_tool(server=server, handle=lambda ctx, form: None)
+    class ReadForm(forms.Form):
+        book = forms.ModelChoiceField(Book.objects.all())
+
+    client, key = reader(), books[0].pk
+    assert client.data("search_reviews")["rows"][0]["book"]["title"] == "Salt"
+    assert client.data("aggregate_reviews", by=["book"])["groups"][0]["book"]["title"] == "Salt"
+    assert "Salt" in [entry["title"] for entry in client.data("get_author", pk=books[0].author_id)["books"]]
+    assert client.data("search", query="salt")["results"][0]["title"] == "Salt"
+    assert look(server, people["root"], "delete_book", pk=key)["object"] == "Book Salt"
+    assert f"{key} (Salt)" in client.problem("read", book=0)

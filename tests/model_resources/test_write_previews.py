@@ -57,7 +57,7 @@ class TestChanging:
         shown = ann("update_book", slug="salt", title="Pepper", price="12.5", binding="cloth", published="2026-01-02")
         assert shown == {
             "verb": "update",
-            "object": "Book salt",
+            "object": "Book Salt",
             "uri": "library://book/salt",
             "changes": [
                 {"field": "title", "label": "Title", "before": "Salt", "after": "Pepper"},
@@ -188,7 +188,7 @@ class TestDeleting:
         Draft.objects.create(title="Gone", book=salt, deleted=True)
         assert ann("delete_book", slug="salt") == {
             "verb": "delete",
-            "object": "Book salt",
+            "object": "Book Salt",
             "uri": "library://book/salt",
             "changes": [
                 {"field": "title", "label": "Title", "before": "Salt"},

@@ -7,21 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
-from urllib.parse import unquote
 
 from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
-from django.urls import (
-    NoReverseMatch,
-    Resolver404,
-    URLResolver,
-    get_resolver,
-    get_script_prefix,
-    get_urlconf,
-    resolve,
-    reverse,
-)
+from django.urls import URLResolver, get_resolver, get_urlconf
 from django.utils.translation import gettext as _
 from django.utils.translation import override
 from rest_framework.request import Request
@@ -249,14 +239,8 @@ def place(operation: Operation, values: Mapping[str, Any], version: str | None) 
     for address in fitting:
         if not all(map(fits_into_path, values.values())):
             continue
-        try:
-            path = reverse(address.lookup, kwargs=dict(values))
-            match = resolve(_plain(path))
-        except (NoReverseMatch, Resolver404):
-            continue
-        # A value may produce a URL of another view, possibly an unpublished one.
-        if match.func is address.callback:
-            return path, match
+        if (found := address.find(values)) is not None:
+            return found
     raise NoSuchURLError(frozenset() if fitting else lacking)
 
 
@@ -318,7 +302,3 @@ def _by_view(resolver: URLResolver) -> Mapping[type, Sequence[Address]]:
         if address.lookup is not None and hasattr(address.callback, "cls"):
             found[address.callback.cls].append(address)
     return found
-
-
-def _plain(path: str) -> str:
-    return "/" + unquote(path).removeprefix(get_script_prefix())

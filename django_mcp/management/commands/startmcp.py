@@ -8,6 +8,7 @@ from textwrap import dedent
 from typing import Any
 
 from django.apps import AppConfig, apps
+from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import models
 from django.utils.text import capfirst
@@ -16,7 +17,7 @@ from django_mcp.auth.base import AllowAny, authenticators
 from django_mcp.core.server import server
 from django_mcp.model_resources.bound_resource import BoundResource, is_composite
 from django_mcp.model_resources.options import ModelResource
-from django_mcp.secret_names import GENERATED, match
+from django_mcp.secret_names import GENERATED, LINKS, ends_in, match
 
 MOST = 8
 """Limit of fields in an example."""
@@ -103,6 +104,7 @@ def _is_safe(field: Any) -> bool:
         and not isinstance(field, models.EmailField | models.FilePathField)
         and not field.primary_key
         and not any(map(_is_private, (field.name, str(field.verbose_name))))
+        and not ends_in(f"{field.model.__name__}_{field.name}", LINKS)
         and not any(ENCRYPTED.search(f"{base.__module__}.{base.__name__}") for base in type(field).__mro__)
     )
 
@@ -212,8 +214,22 @@ def _resource(model: type[models.Model], names: tuple[str, str] | None) -> str:
     lines += [
         f"    # Requires the permission {meta.app_label}.view_{meta.model_name}. To allow all callers:",
         "    # view_permission = None",
+        *_of_rows(model),
     ]
     return "\n".join(lines)
+
+
+def _of_rows(model: type[models.Model]) -> list[str]:
+    """Return the comment on row permissions, with the relation to a user that the model has, if any."""
+    relations = (field for field in model._meta.concrete_fields if field.related_model is get_user_model())  # noqa: SLF001
+    owner = next((field.name for field in relations), None)
+    if owner is None:
+        return ["    # Callers see all rows. To limit them, override get_queryset(self, ctx)."]
+    return [
+        "    # Callers see all rows. To limit them, for example to their own:",
+        "    # def get_queryset(self, ctx):",
+        f"    #     return super().get_queryset(ctx).filter({owner}=ctx.user)",
+    ]
 
 
 def _described(model: type[models.Model]) -> str:
@@ -248,7 +264,9 @@ def _tool(app: AppConfig, shown: Sequence[type[models.Model]]) -> str:
     meta = model._meta  # noqa: SLF001 - likewise
     permission = f"{meta.app_label}.view_{meta.model_name}"
     return dedent(f'''
-        # Without "permission", every caller may use it.
+        # Without "permission", every caller may use it. It counts all rows: get_queryset
+        # limits what a ModelResource offers, and queryset= what a form_tool changes, but a
+        # function makes its own query.
         @tool(read_only=True, permission="{permission}")
         def {tool_name(app)}() -> str:
             """Report how many rows of the model {model.__name__} there are."""

@@ -2,12 +2,13 @@
 
 from functools import partial
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
+from urllib.parse import unquote
 
 import pytest
 from django.contrib.auth.models import User
 from django.core.checks import run_checks
-from django.urls import path
+from django.urls import include, path, re_path, register_converter
 from django.views.decorators.cache import never_cache
 from rest_framework.generics import GenericAPIView, ListCreateAPIView, RetrieveUpdateAPIView
 from rest_framework.permissions import AllowAny, IsAdminUser
@@ -155,3 +156,63 @@ def test_a_variable_is_said_to_name_a_row_where_it_does(
         )
         assert described["greeting"]["username"]["description"] == "Username of the user."
         assert ann.data("greeting", username="ann")["greeted"] == User.objects.get(username="ann").pk
+
+
+class Event(APIView):
+    permission_classes = [AllowAny]
+
+    def get(self, request: Request, event: str) -> Response:
+        return Response({"path": request.path, "event": event})
+
+
+class CopiedEvent(Event):
+    pass
+
+
+class Halls:
+    """Halls by name, in a converter that fails for others."""
+
+    regex = "[^/]+"
+    numbers: ClassVar = {"north": 1}
+
+    def to_python(self, value: str) -> int:
+        return self.numbers[value]
+
+    def to_url(self, value: str) -> str:
+        return value if value in self.numbers else str(self.numbers[value])
+
+
+register_converter(Halls, "test_addresses_hall")
+
+
+def test_a_url_is_found_where_django_cannot_reverse_it(
+    server: MCPServer, ann: Reader, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    """Django joins the patterns of a URL to one expression, which may be none although each alone is."""
+    event, copied = Event.as_view(), CopiedEvent.as_view()
+    plain = re_path(r"^events/(?P<event>[^/]+)/$", event, name="event")
+    twice = re_path(
+        r"^events/(?P<event>[^/]+)/", include([re_path(r"^copies/(?P<event>[^/]+)/$", copied, name="event")])
+    )
+    in_any_case = re_path(r"(?i)^others/", include([re_path(r"^(?P<event>[^/]+)/$", copied, name="event")]))
+    cases: dict[str, tuple[list[Any], Any, str]] = {
+        "another URL of the name has a group twice": ([plain, twice], Event, "/events/a%20b/"),
+        "in the other order": ([twice, plain], Event, "/events/a%20b/"),
+        "its own URL has a group twice": ([plain, twice], CopiedEvent, "/events/a%20b/copies/a%20b/"),
+        "another URL has flags": ([in_any_case, plain], Event, "/events/a%20b/"),
+    }
+    for name, (urls, view, path_) in cases.items():
+        with subtests.test(name), registering(server), api_beside(urls, monkeypatch):
+            drf_tools(view, names={"get": "get_event"}, server=server)
+            assert not [found for found in run_checks() if found.id == "django_mcp.E028" and "'test'" in found.msg]
+            assert ann.data("get_event", event="a b") == {"path": unquote(path_), "event": "a b"}
+
+
+def test_a_converter_of_the_site_that_fails_finds_nothing(
+    server: MCPServer, ann: Reader, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with api_beside([path("halls/<test_addresses_hall:event>/", Event.as_view(), name="hall")], monkeypatch):
+        drf_tools(Event, names={"get": "get_hall"}, server=server)
+        assert ann.data("get_hall", event="north") == {"path": "/halls/north/", "event": 1}
+        assert ann.problem("get_hall", event="south").startswith("No object found with event")
+    assert "KeyError" in caplog.text

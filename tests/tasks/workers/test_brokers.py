@@ -30,6 +30,13 @@ def test_a_task_acts_once_asks_reports_and_ends(broker: Site, label: str) -> Non
     assert broker.journal().count(f"acted {label}") == 1
 
 
+def test_a_crash_is_printed_once_and_by_the_worker(broker: Site, label: str) -> None:
+    broker.client.over(broker.client.make("crash", label=label))
+    until(lambda: f"KeyError: '{label}'" in broker.hands[0].log(), "the worker has printed it")
+    printed = [process.log().count(f"KeyError: '{label}'") for process in (*broker.hands, *broker.servers)]
+    assert printed == [1, 0]
+
+
 @pytest.mark.parametrize("name", ["read", "sleep"])
 def test_a_cancelled_task_stops_in_its_worker(broker: Site, label: str, name: str) -> None:
     task = broker.client.make(name, label=label)

@@ -26,6 +26,13 @@ def test_a_task_outlives_the_server_that_took_it(queue: Site, label: str) -> Non
     assert queue.client.result(task) == f"read {label}"
 
 
+def test_a_crash_is_printed_once_and_by_the_worker(queue: Site, label: str) -> None:
+    queue.client.over(queue.client.make("crash", label=label))
+    until(lambda: f"KeyError: '{label}'" in queue.hands[0].log(), "the worker has printed it")
+    printed = [process.log().count(f"KeyError: '{label}'") for process in (*queue.hands, *queue.servers)]
+    assert printed == [1, 0]
+
+
 @pytest.mark.parametrize("name", ["read", "write_again"])
 def test_what_may_be_run_again_is_run_by_another_worker(queue: Site, label: str, name: str) -> None:
     task = queue.client.make(name, label=label)

@@ -94,6 +94,12 @@ async def sleep(label: str) -> str:
     return "nobody woke it"
 
 
+@tool(task="optional")
+def crash(label: str) -> str:
+    """Fail."""
+    raise KeyError(label)
+
+
 class Reply(BaseModel):
     """What a person says."""
 
