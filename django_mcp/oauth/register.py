@@ -99,7 +99,7 @@ def new_client_id(meta: Mapping[str, object]) -> str:
 _FAST = "sha256$"
 
 
-def stored_form(secret: str) -> str:
+def hash_secret(secret: str) -> str:
     """Return the form in which a generated secret is stored: a fast hash, which 256 random bits allow.
 
     A slow one would cost a fifth of a second at each use, which anyone can cause. The toolkit keeps the form as it is
@@ -108,7 +108,7 @@ def stored_form(secret: str) -> str:
     return _FAST + hashlib.sha256(secret.encode()).hexdigest()
 
 
-def is_fast(stored: str) -> bool:
+def is_fast_hash(stored: str) -> bool:
     return stored.startswith(_FAST)
 
 
@@ -129,7 +129,7 @@ query.
 """
 
 
-def redirect_ok(uri: object) -> bool:
+def is_allowed_redirect_uri(uri: object) -> bool:
     """Return True if a self-registered client may have a redirect URI.
 
     Allowed are https, http on loopback addresses (RFC 8252, section 7.3) and ``EXTRA_REDIRECT_URIS``.
@@ -182,7 +182,7 @@ def usable_redirects(uris: Iterable[object]) -> list[str]:
             return False
         return True
 
-    return list(dict.fromkeys(str(uri) for uri in uris if redirect_ok(uri) and usable(uri)))
+    return list(dict.fromkeys(str(uri) for uri in uris if is_allowed_redirect_uri(uri) and usable(uri)))
 
 
 class InvalidMetadata(Exception):
@@ -304,7 +304,7 @@ def register(metadata: Mapping[str, Any], meta: Mapping[str, object]) -> dict[st
     secret = "" if method == "none" else secrets.token_urlsafe(32)
     client = model(
         client_id=new_client_id(meta),
-        client_secret=stored_form(secret) if secret else "",
+        client_secret=hash_secret(secret) if secret else "",
         hash_client_secret=False,
         name=name,
         redirect_uris=" ".join(redirects),
