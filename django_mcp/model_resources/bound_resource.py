@@ -406,7 +406,7 @@ class BoundResource:
         name, plural: the words in names of tools.
         singular, titles: the singular and plural for display; may be lazy translations.
         base: URI of the resource that lists rows.
-        add_titles: ``queryset.titled``, which needs this module.
+        add_titles: ``queryset.add_titles``, which needs this module.
         title_column: the field whose value is the title, if it is not a column of the model.
         columns, list_columns: the fields of a single row and of each row in a list.
         contents: fields with resources of their own.
@@ -504,7 +504,7 @@ class BoundResource:
 
     def declared_rows(self, ctx: Context) -> models.QuerySet[Any]:
         """Return the rows of the declaration's ``get_queryset``, each once."""
-        return each_once(self.resource.get_queryset(ctx))
+        return without_duplicates(self.resource.get_queryset(ctx))
 
     @property
     def checks_each_row(self) -> bool:
@@ -569,7 +569,7 @@ def _display(name: str | None, verbose: Any, *, is_named: bool = False) -> Any:
     return name.replace("_", " ") if name and (is_named or not isinstance(verbose, Promise)) else verbose
 
 
-def each_once(rows: models.QuerySet[Any]) -> models.QuerySet[Any]:
+def without_duplicates(rows: models.QuerySet[Any]) -> models.QuerySet[Any]:
     """Return *rows* without duplicates, as a queryset that can be filtered and ordered further.
 
     A site's ``get_queryset`` may contain duplicates (``filter(members__in=…)``), be sliced or combine querysets.

@@ -16,7 +16,7 @@ from django_mcp.model_resources.compile import compile_declaration, declared_nam
 from django_mcp.model_resources.options import ACTIONS, READ_TOOLS, ModelResource
 from django_mcp.model_resources.queryset import COUNT
 from django_mcp.model_resources.schema import has_default
-from django_mcp.model_resources.serializers import FunctionColumn, LinkColumn, SetColumn, ValueColumn
+from django_mcp.model_resources.serializers import FunctionField, RelatedLinkField, RelatedListField, ValueField
 from django_mcp.model_resources.tools import RESERVED, writing_problems
 from django_mcp.secret_names import FIELDS, match
 
@@ -286,7 +286,7 @@ def _plain_fields(bound: BoundResource) -> Iterator[Error]:
 
 
 def _is_title(column: Any) -> bool:
-    return isinstance(column, FunctionColumn) or (isinstance(column, ValueColumn) and not column.path.field.is_relation)
+    return isinstance(column, FunctionField) or (isinstance(column, ValueField) and not column.path.field.is_relation)
 
 
 def _groups(bound: BoundResource) -> Iterator[Error]:
@@ -352,7 +352,7 @@ def _undeclared(bound: BoundResource) -> Iterator[Error]:
     shown |= {"pk", bound.lookup_name, bound.options.pk.name}
     # A link shows the title and the key of its row.
     for column in bound.columns:
-        if isinstance(column, LinkColumn | SetColumn) and column.target is not None:
+        if isinstance(column, RelatedLinkField | RelatedListField) and column.target is not None:
             names = (column.target.resource.title_field, column.target.lookup_name)
             shown |= {f"{column.name}{LOOKUP_SEP}{name}" for name in names if name}
     for attribute, source in dict.fromkeys((attribute, source) for attribute, source, _path in _compared(bound)):

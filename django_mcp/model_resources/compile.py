@@ -41,7 +41,7 @@ from django_mcp.model_resources.bound_resource import (
     is_composite,
     read_path,
 )
-from django_mcp.model_resources.queryset import titled
+from django_mcp.model_resources.queryset import add_titles
 from django_mcp.model_resources.schema import (
     AnyDecimalField,
     is_array,
@@ -49,7 +49,7 @@ from django_mcp.model_resources.schema import (
     is_range,
     value_field,
 )
-from django_mcp.model_resources.serializers import ANY_TYPE, SetColumn, ValueColumn, column_of, function_column
+from django_mcp.model_resources.serializers import ANY_TYPE, RelatedListField, ValueField, function_field, output_field
 from django_mcp.primitives.field_schema import custom_type
 from django_mcp.primitives.function import own_docstring
 
@@ -74,12 +74,12 @@ def compile_declaration(bound: BoundResource) -> None:
     bound.columns = tuple(by_name.values())
     listed = resource.list_fields
     if listed is None:
-        bound.list_columns = tuple(column for column in bound.columns if not isinstance(column, SetColumn))
+        bound.list_columns = tuple(column for column in bound.columns if not isinstance(column, RelatedListField))
     else:
         bound.list_columns = tuple(by_name[name] for name in _declared(listed, by_name, bound.lookup_name))
     title = by_name.get(resource.title_field or "")
     is_own = title is None or (title.path is not None and not title.path.hops and title.name not in bound.annotations)
-    bound.title_column, bound.add_titles = None if is_own else title, titled
+    bound.title_column, bound.add_titles = None if is_own else title, add_titles
     bound.search_fields = [_search_field(bound, search_field) for search_field in resource.search_fields]
     bound.filters = [_filter(bound, path, lookup) for path, lookup in _pairs(bound, resource.filterset_fields)]
     bound.sortings = _sortings(bound)
@@ -205,7 +205,7 @@ def _column(bound: BoundResource, declared: str | Callable[..., Any]) -> OutputF
             example=example_path(declared, path.field.related_model),
             model=path.field.related_model._meta.label,  # noqa: SLF001
         )
-    return column_of(declared, path, target)
+    return output_field(declared, path, target)
 
 
 def _method(bound: BoundResource, name: Any) -> Any:
@@ -259,7 +259,7 @@ def _function(name: str, call: Callable[[Any], Any], written: Any) -> OutputFiel
     written = inspect.unwrap(getattr(written, "__func__", written))
     try:
         returns = typing.get_type_hints(written, include_extras=True).get("return") if callable(written) else None
-        return function_column(name, call, returns, (own_docstring(written) or None) if callable(written) else None)
+        return function_field(name, call, returns, (own_docstring(written) or None) if callable(written) else None)
     except (NameError, TypeError, PydanticUserError) as error:
         raise PathError(
             gettext_lazy("the return annotation of %(name)r has no JSON Schema: %(error)s"),
@@ -415,7 +415,7 @@ def _default_ordering(bound: BoundResource) -> Sequence[str]:
 
     A relation in it is not supported: it stands for the ordering of the related model.
     """
-    allowed = {column.name for column in bound.columns if isinstance(column, ValueColumn)}
+    allowed = {column.name for column in bound.columns if isinstance(column, ValueField)}
     allowed |= {"pk", bound.options.pk.name, bound.lookup_name, *bound.resource.filter_only_fields}
     declared: Sequence[Any] = bound.options.ordering or ()
     for entry in declared:

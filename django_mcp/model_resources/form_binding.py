@@ -27,7 +27,7 @@ from django.utils.text import camel_case_to_spaces, capfirst, slugify
 from django_mcp.core.context import Context
 from django_mcp.core.database import queries
 from django_mcp.core.request import require_same
-from django_mcp.model_resources.access import RowAccess, linked, locked, locked_again, on_writer
+from django_mcp.model_resources.access import RowAccess, get_for_update, m2m_pks, reload_for_update, using_write_db
 from django_mcp.model_resources.arguments import finding_hint
 from django_mcp.model_resources.bound_resource import (
     BoundResource,
@@ -39,12 +39,12 @@ from django_mcp.model_resources.bound_resource import (
 )
 from django_mcp.model_resources.form_schema import (
     NOTHING,
-    asked,
+    editable_fields,
     foreign_column,
     form_schema,
     initial_value,
     key_column,
-    read,
+    read_value,
 )
 from django_mcp.model_resources.schema import MAX_VALUES, form_value, json_type, named_choices, storable
 from django_mcp.model_resources.serializers import title_of
@@ -74,7 +74,7 @@ _MAX_COMPARED = 500
 _MAX_LABEL = 60
 
 
-def put(data: Data, key: str, value: Any) -> None:
+def set_form_data(data: Data, key: str, value: Any) -> None:
     """Set a JSON value as a browser would send it; a list becomes several values."""
     if isinstance(value, list):
         data.setlist(key, value)
@@ -82,7 +82,7 @@ def put(data: Data, key: str, value: Any) -> None:
         data[key] = value
 
 
-def fill(form: Any, given: Mapping[str, Any], most_bytes: int) -> None:
+def bind_values(form: Any, given: Mapping[str, Any], most_bytes: int) -> None:
     """Bind the values in *given* to a bound form that is not validated yet.
 
     Fields that are not given get their initial values, as on a page. Fields that must not change are already disabled.
@@ -92,7 +92,7 @@ def fill(form: Any, given: Mapping[str, Any], most_bytes: int) -> None:
         given: values by field name; null is an empty input.
         most_bytes: maximum size of a file.
     """
-    for name, field in asked(form).items():
+    for name, field in editable_fields(form).items():
         key = form.add_prefix(name)
         if (column := foreign_column(form, name)) is not None:
             if name in given:
@@ -117,7 +117,7 @@ def fill(form: Any, given: Mapping[str, Any], most_bytes: int) -> None:
         # A widget of another package may fail without its inputs, which changed_data asks of disabled fields too.
         if _takes_values(field.widget) or field.disabled or not _is_readable(form, name, field):
             kind = getattr(field.widget, "input_type", None)
-            field.widget = Given(field.widget)
+            field.widget = RawValueWidget(field.widget)
             field.widget.input_type = kind  # rendering a form leaves passwords out
 
 
@@ -126,7 +126,7 @@ def _at_first(form: Any, name: str, field: forms.Field) -> Any:
     initial, row = initial_value(form, name), getattr(form, "instance", None)
     for value in (initial, vars(row).get(name) if isinstance(row, models.Model) else None):
         if isinstance(value, DatabaseDefault):
-            fix(field, value)
+            fix_value(field, value)
             return None
     return None if initial is None or isinstance(field, forms.FileField) else _initial(field, initial)
 
@@ -136,7 +136,7 @@ def _read_by_column(field: Any, column: Any, given: Mapping[str, Any], initial: 
 
     Widgets of packages expect inputs that a call does not have.
     """
-    clean, field.widget = field.clean, Given(field.widget)
+    clean, field.widget = field.clean, RawValueWidget(field.widget)
     value, is_given = given.get(column.name), column.name in given
     field.has_changed = lambda *_: is_given  # Wagtail's fields compare values of their own
     if value is None and is_given and column.null:
@@ -146,9 +146,9 @@ def _read_by_column(field: Any, column: Any, given: Mapping[str, Any], initial: 
         storable(value)
         taken = initial if not is_given and initial is not None else form_value(column, field, value)
     except ValidationError as error:
-        refuse(field, error)
+        fail_with(field, error)
     except ValueError as error:
-        refuse(field, ValidationError(f"{error}.", code="kind"))
+        fail_with(field, ValidationError(f"{error}.", code="kind"))
     else:
         # CharField would make it text; nothing is an empty text, as from a page.
         is_value = isinstance(field, forms.CharField) and taken is not None and not isinstance(taken, str)
@@ -157,9 +157,9 @@ def _read_by_column(field: Any, column: Any, given: Mapping[str, Any], initial: 
 
 def _read(field: forms.Field, value: Any, most_bytes: int) -> Any:
     try:
-        return read(field, value, most_bytes)
+        return read_value(field, value, most_bytes)
     except ValidationError as error:
-        refuse(field, error)
+        fail_with(field, error)
         return None
 
 
@@ -168,7 +168,7 @@ def may_prefill(field: Any) -> bool:
     return not isinstance(field, forms.FileField) and getattr(field.widget, "input_type", None) != "password"
 
 
-def refuse(field: forms.Field, error: ValidationError) -> None:
+def fail_with(field: forms.Field, error: ValidationError) -> None:
     """Make a field fail with *error* for any input."""
 
     def clean(*_: Any) -> NoReturn:
@@ -180,7 +180,7 @@ def refuse(field: forms.Field, error: ValidationError) -> None:
 def _initial(field: Any, initial: Any) -> Any:
     if isinstance(field, forms.MultiValueField) and not isinstance(initial, list | tuple):
         return field.widget.decompress(initial)
-    return as_shown(field, initial)
+    return prepare_initial(field, initial)
 
 
 def _takes_values(widget: forms.Widget) -> bool:
@@ -201,7 +201,7 @@ def _is_readable(form: Any, name: str, field: forms.Field) -> bool:
     return True
 
 
-class Given(forms.Widget):
+class RawValueWidget(forms.Widget):
     """A widget that takes a value as it is, not spread over the inputs of a page.
 
     Args:
@@ -224,14 +224,14 @@ class Given(forms.Widget):
         return name not in data and not (files and name in files)
 
 
-def as_shown(asked: Any, value: Any) -> Any:
+def prepare_initial(asked: Any, value: Any) -> Any:
     """Return the initial value as a page shows it. A datetime stays unchanged, since its text has no offset."""
     return value if isinstance(asked, forms.DateTimeField) else asked.prepare_value(value)
 
 
-def keep(form: Any, obj: Any, given: Container[str]) -> None:
+def preserve_row_values(form: Any, obj: Any, given: Container[str]) -> None:
     """Keep the row's values of fields that are not given."""
-    for name in written_by(form):
+    for name in written_model_fields(form):
         if name in given:
             continue
         field = obj._meta.get_field(name)  # noqa: SLF001 - Django's documented API
@@ -240,10 +240,10 @@ def keep(form: Any, obj: Any, given: Container[str]) -> None:
         except ObjectDoesNotExist:  # its related row is gone, so the form cannot show it
             del form.fields[name]
             continue
-        fix(form.fields[name], value.all() if field.many_to_many else value)
+        fix_value(form.fields[name], value.all() if field.many_to_many else value)
 
 
-def written_by(form: Any) -> list[str]:
+def written_model_fields(form: Any) -> list[str]:
     """Return the model's own fields that a ``ModelForm`` writes."""
     options = form._meta  # noqa: SLF001 - of ModelForm
     model = options.model._meta  # noqa: SLF001 - Django's documented API
@@ -255,7 +255,7 @@ def written_by(form: Any) -> list[str]:
     ]
 
 
-def fix(asked: Any, value: Any) -> None:
+def fix_value(asked: Any, value: Any) -> None:
     """Make a field clean any input to *value*, which the form's ``clean`` then finds."""
     asked.required, asked.disabled = False, True
     asked.clean = lambda *_: value  # a FileField passes its initial value too
@@ -277,13 +277,13 @@ class InvalidForm(ArgumentError):
         self.form, self.unknown = form, unknown
 
 
-def cleaned(form: Any, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, ValidationError]]:
+def clean_fields(form: Any, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, ValidationError]]:
     """Return the values of given fields as their fields clean them, or else their errors. Files are left out.
 
     The form as a whole is not validated.
     """
     values, errors = {}, {}
-    for name, field in asked(form).items():
+    for name, field in editable_fields(form).items():
         if given.get(name) is not None and not isinstance(field, forms.FileField):
             try:
                 values[name] = field.clean(form[name].data)
@@ -292,7 +292,9 @@ def cleaned(form: Any, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[s
     return values, errors
 
 
-def unknown(given: Iterable[str], known: Iterable[str], *where: str, room: int = MOST) -> tuple[list[str], int]:
+def unknown_argument_errors(
+    given: Iterable[str], known: Iterable[str], *where: str, room: int = MOST
+) -> tuple[list[str], int]:
     """Return errors for the first unknown arguments, at most *room*, and how many more there are."""
     names = list(known)
     others = [name for name in given if name not in names]
@@ -300,7 +302,7 @@ def unknown(given: Iterable[str], known: Iterable[str], *where: str, room: int =
     return told, len(others) - len(told)
 
 
-RULE = (
+CONFLICT_MESSAGE = (
     "The values conflict with each other or with existing data: for example, a value must be unique, or a required "
     "value is missing. Change the values and retry."
 )
@@ -311,7 +313,7 @@ About = Callable[[Sequence[Any], str], str]
 """Returns the sentence about an argument, such as ``about_argument``."""
 
 
-def problems(
+def form_error_messages(
     form: Any, given: Container[str], arguments: Mapping[str, str], where: str = "", about: About = about_argument
 ) -> Iterator[str]:
     """Yield an error for each problem of a bound form, with its argument.
@@ -325,16 +327,16 @@ def problems(
     model = getattr(getattr(form, "_meta", None), "model", None)
     for name, errors in form.errors.as_data().items():
         for error in errors:
-            if model is not None and is_about_others(error, model, arguments):
-                yield RULE
+            if model is not None and names_hidden_fields(error, model, arguments):
+                yield CONFLICT_MESSAGE
             elif name in arguments:
                 argument = f"{where}.{arguments[name]}" if where else arguments[name]
                 yield _of_field(form.fields[name], error, argument, is_given=name in given, about=about)
             else:
-                yield in_words(error, where)
+                yield non_field_error_message(error, where)
 
 
-def is_about_others(error: ValidationError, model: type[models.Model], names: Container[str]) -> bool:
+def names_hidden_fields(error: ValidationError, model: type[models.Model], names: Container[str]) -> bool:
     """Return True if an error would name a constraint, or columns other than *names*."""
     params = error.params if isinstance(error.params, dict) else {}
     if "unique_check" in params:
@@ -351,8 +353,8 @@ def is_about_others(error: ValidationError, model: type[models.Model], names: Co
     return error.messages[0] in {str(constraint.get_violation_error_message()) for constraint in plain}
 
 
-def in_words(error: ValidationError, where: str = "") -> str:
-    words = plain(error)
+def non_field_error_message(error: ValidationError, where: str = "") -> str:
+    words = plain_message(error)
     return about_argument([where], words) if where else words
 
 
@@ -360,7 +362,7 @@ def _of_field(field: Any, error: ValidationError, where: str, *, is_given: bool,
     is_plain = error.code == "required" and error.message == forms.Field.default_error_messages["required"]
     if is_plain and not is_given:
         return missing_argument([where])
-    return f"{about([where], plain(error))}{_hint(field, error)}"
+    return f"{about([where], plain_message(error))}{_hint(field, error)}"
 
 
 def _hint(field: Any, error: ValidationError) -> str:
@@ -385,7 +387,7 @@ def _offer(field: Any, value: str) -> str:
     return f" {'Choose one of:' if len(named) == len(choices) else 'The choices include:'} {', '.join(named)}."
 
 
-def plain(error: ValidationError) -> str:
+def plain_message(error: ValidationError) -> str:
     """Return an error's text without HTML, with the details that Wagtail's errors have for each part of a value."""
     words = " ".join(
         html.unescape(strip_tags(message)) if hasattr(message, "__html__") else str(message)
@@ -396,7 +398,7 @@ def plain(error: ValidationError) -> str:
     return sentence(words.replace("\0", "\\0")) + shortened(more, 500)
 
 
-class Lookup:
+class RowLookup:
     """The argument that identifies the row to change.
 
     Args:
@@ -436,7 +438,7 @@ class Lookup:
             ToolError: it does not exist for the caller.
         """
         access, key = RowAccess(ctx), address_in(self.field, value) if isinstance(value, str | int) else None
-        obj = None if key is None else locked(self.model, lambda: self._look(access, key))
+        obj = None if key is None else get_for_update(self.model, lambda: self._look(access, key))
         if obj is None:
             hint = finding_hint(None if self._rows else ctx.server.model_resources.get(self.model), access)
             raise ToolError(f"No {self.called} with {self.name} {str(value)[:80]!r} found.{hint}")
@@ -447,12 +449,12 @@ class Lookup:
         if self._rows is None and bound is None:  # an endpoint that selects the tool without the model
             return None
         rows = access.get_queryset(bound) if bound is not None else self._rows(access.ctx)  # type: ignore[misc]
-        for obj in on_writer(rows).filter(**{self.field.attname: key})[:1]:
+        for obj in using_write_db(rows).filter(**{self.field.attname: key})[:1]:
             return obj if bound is None or access.can_view(bound, obj) else None
         return None
 
 
-class Choice(NamedTuple):
+class RowChoice(NamedTuple):
     """How a field chooses rows at an endpoint.
 
     Attributes:
@@ -467,22 +469,22 @@ class Choice(NamedTuple):
     is_declared: bool
 
     @property
-    def may_move(self) -> bool:
+    def may_identify_other_row(self) -> bool:
         """True if a value may later identify a different row."""
         return not self.column.primary_key
 
-    def among(self, access: RowAccess, value: Any) -> dict[Any, Any]:
+    def find_rows(self, access: RowAccess, value: Any) -> dict[Any, Any]:
         """Return the visible rows that a value or a list of values identifies, by column value."""
         keys = [address_in(self.column, entry) for entry in _each(value)[:MAX_VALUES]]
         name = self.column.attname
         named = {f"{name}__in": [key for key in keys if key is not None]}
-        return {getattr(row, name): row for row in visible(self.rules, self.rows.all(), access, **named)}
+        return {getattr(row, name): row for row in list_visible_rows(self.rules, self.rows.all(), access, **named)}
 
-    def offered(self, access: RowAccess) -> "QuerySet[Any]":
+    def offered_rows(self, access: RowAccess) -> "QuerySet[Any]":
         """Return the rows of the field that the caller may see, before ``RowAccess.can_view_row``."""
-        rows = on_writer(self.rows.all())
+        rows = using_write_db(self.rows.all())
         shown = access.visible_rows(self.rules) if self.rules.exist else None
-        return rows if shown is None else rows.filter(pk__in=on_writer(shown).order_by().values("pk"))
+        return rows if shown is None else rows.filter(pk__in=using_write_db(shown).order_by().values("pk"))
 
     def label(self, field: Any, access: RowAccess, rows: Iterable[Any]) -> Callable[[Any], str]:
         """Return the function for the label of a row, one of *rows*.
@@ -505,9 +507,9 @@ class Choice(NamedTuple):
         return label
 
 
-def _offer_rows(choice: Choice, access: RowAccess, field: Any, value: str) -> str:
+def _offer_rows(choice: RowChoice, access: RowAccess, field: Any, value: str) -> str:
     """Return sentences that name the keys and labels of rows, the nearest if there are many, and the search tool."""
-    offered = choice.offered(access)[: _MAX_COMPARED + 1]
+    offered = choice.offered_rows(access)[: _MAX_COMPARED + 1]
     rows = [row for row in offered if access.can_view_row(choice.rules, row)]
     label, column = choice.label(field, access, rows[:_MAX_COMPARED]), choice.column.attname
     named = [(shortened(str(label(row)), _MAX_LABEL), row) for row in rows[:_MAX_COMPARED]]
@@ -529,64 +531,64 @@ def _title(bound: BoundResource, row: Any, access: RowAccess) -> str:
     return str(getattr(row, text.attname)) or title_of(bound, row, access)
 
 
-def visible(rules: TableRules, every: "QuerySet[Any]", access: RowAccess, **named: Any) -> list[Any]:
+def list_visible_rows(rules: TableRules, every: "QuerySet[Any]", access: RowAccess, **named: Any) -> list[Any]:
     """Return the rows with the values *named* that the caller may see; those of *every* if the model has no rules."""
     rows = access.visible_rows(rules) if rules.exist else every
     if rows is None:
         rows = rules.model._default_manager.all()  # noqa: SLF001 - Django's documented API
-    return [row for row in on_writer(rows).order_by().filter(**named) if access.can_view_row(rules, row)]
+    return [row for row in using_write_db(rows).order_by().filter(**named) if access.can_view_row(rules, row)]
 
 
-def choices_of(form: Any, server: Any) -> dict[str, Choice]:
+def row_choices(form: Any, server: Any) -> dict[str, RowChoice]:
     """Return the choices of a form's fields, without fields that get their rows only in a call."""
     return {name: choice for name, field in form.fields.items() if (choice := _choice(field, server)) is not None}
 
 
-def _choice(field: Any, server: Any) -> Choice | None:
+def _choice(field: Any, server: Any) -> RowChoice | None:
     if not isinstance(field, forms.ModelChoiceField) or field.disabled or field.queryset is None:
         return None
     rules, own = rules_at(server, field.queryset.model), key_column(field)
     bound = rules.own
     is_declared = bound is not None and bound.is_sound and own.primary_key and not bound.lookup.primary_key
-    return Choice(bound.lookup if is_declared else own, rules, field.queryset, is_declared)  # type: ignore[union-attr]
+    return RowChoice(bound.lookup if is_declared else own, rules, field.queryset, is_declared)  # type: ignore[union-attr]
 
 
-def declared(choices: Mapping[str, Choice]) -> dict[str, Any]:
+def lookup_columns(choices: Mapping[str, RowChoice]) -> dict[str, Any]:
     return {name: choice.column for name, choice in choices.items() if choice.is_declared}
 
 
-def as_sent(choices: Mapping[str, Choice], given: Mapping[str, Any], access: RowAccess) -> dict[str, Any]:
+def with_primary_keys(choices: Mapping[str, RowChoice], given: Mapping[str, Any], access: RowAccess) -> dict[str, Any]:
     """Return *given* with primary keys in place of lookup values; values without a row are dropped."""
     sent = dict(given)
     for name, choice in choices.items():
         if choice.is_declared and name in given and _is_key(given[name]):
-            keys, lacking = _keys(choice, given[name], choice.among(access, given[name]))
+            keys, lacking = _keys(choice, given[name], choice.find_rows(access, given[name]))
             sent[name] = keys
             if lacking is not None:
                 del sent[name]
     return sent
 
 
-def narrow(
+def limit_choices(
     form: forms.BaseForm, given: Mapping[str, Any], access: RowAccess
 ) -> tuple[dict[str, Any], dict[str, set[Any]]]:
     """Restrict the choices of a form to rows that the caller may see.
 
     Returns:
-        *given* with primary keys in place of lookup values; and the rows that ``chosen`` returns, which include models
-        without access rules only in an approved call.
+        *given* with primary keys in place of lookup values; and the rows that ``resolve_choices`` returns, which
+        include models without access rules only in an approved call.
     """
     taken, found = dict(given), {}
-    for name, choice in choices_of(form, access.ctx.server).items():
-        is_bound = choice.may_move and access.ctx.grant is not None
+    for name, choice in row_choices(form, access.ctx.server).items():
+        is_bound = choice.may_identify_other_row and access.ctx.grant is not None
         if name not in given:
             continue
         field: Any = form.fields[name]
         field.mcp_offer = partial(_offer_rows, choice, access, copy(field))  # for the error, before it is narrowed
         if not choice.rules.exist and not is_bound:
             continue
-        rows = choice.among(access, given[name])
-        if choice.may_move:
+        rows = choice.find_rows(access, given[name])
+        if choice.may_identify_other_row:
             found[name] = set(rows.values())
         field.queryset = field.queryset.filter(pk__in=[row.pk for row in rows.values()])
         if choice.is_declared and _is_key(given[name]):
@@ -597,7 +599,7 @@ def narrow(
             field.mcp_given = given[name]
             if lacking is not None:
                 words = field.error_messages["invalid_choice"]
-                refuse(field, ValidationError(words, code="invalid_choice", params={"value": lacking}))
+                fail_with(field, ValidationError(words, code="invalid_choice", params={"value": lacking}))
     return taken, found
 
 
@@ -607,7 +609,7 @@ def _is_key(value: Any) -> bool:
     return type(value) in (str, int) and value != ""
 
 
-def _keys(choice: Choice, value: Any, rows: Mapping[Any, Any]) -> tuple[Any, Any]:
+def _keys(choice: RowChoice, value: Any, rows: Mapping[Any, Any]) -> tuple[Any, Any]:
     """Return the primary keys of the rows, or else the first value without a row."""
     keys: list[Any] = []
     for entry in _each(value):
@@ -618,55 +620,56 @@ def _keys(choice: Choice, value: Any, rows: Mapping[Any, Any]) -> tuple[Any, Any
     return (keys if isinstance(value, list) else keys[0]), None
 
 
-def chosen(form: Any, given: Mapping[str, Any], access: RowAccess) -> dict[str, set[Any]]:
+def resolve_choices(form: Any, given: Mapping[str, Any], access: RowAccess) -> dict[str, set[Any]]:
     """Return the chosen rows of fields whose values may later identify different rows."""
-    choices = choices_of(form, access.ctx.server).items()
-    found = {name: choice for name, choice in choices if name in given and choice.may_move}
-    return {name: set(choice.among(access, given[name]).values()) for name, choice in found.items()}
+    choices = row_choices(form, access.ctx.server).items()
+    found = {name: choice for name, choice in choices if name in given and choice.may_identify_other_row}
+    return {name: set(choice.find_rows(access, given[name]).values()) for name, choice in found.items()}
 
 
 def _each(value: Any) -> list[str | int]:
     return [entry for entry in (value if isinstance(value, list) else [value]) if isinstance(entry, str | int)]
 
 
-def keep_hidden(form: Any, obj: Any, given: Mapping[str, Any], access: RowAccess) -> None:
+def preserve_hidden_relations(form: Any, obj: Any, given: Mapping[str, Any], access: RowAccess) -> None:
     """Keep rows that the caller may not see in many-to-many sets that are replaced."""
-    for name in written_by(form):
+    for name in written_model_fields(form):
         field = obj._meta.get_field(name)  # noqa: SLF001 - Django's documented API
         rules = rules_at(access.ctx.server, field.related_model) if field.many_to_many else None
         if rules is None or not rules.exist or name not in given:
             continue
-        there = list(linked(obj, field))
-        seen = {row.pk for row in visible(rules, field.related_model._base_manager.all(), access, pk__in=there)}  # noqa: SLF001
+        there = list(m2m_pks(obj, field))
+        every = field.related_model._base_manager.all()  # noqa: SLF001 - Django's documented API
+        seen = {row.pk for row in list_visible_rows(rules, every, access, pk__in=there)}
         hidden: list[Any] = [key for key in there if key not in seen]
         form.fields[name].mcp_hidden = frozenset(hidden)
-        if is_kept_in_memory(field):  # it takes instances alone
+        if is_modelcluster_set(field):  # it takes instances alone
             hidden = list(field.related_model._base_manager.filter(pk__in=hidden))  # noqa: SLF001 - documented API
         form.cleaned_data[name] = [*form.cleaned_data[name], *hidden]
 
 
-def without_hidden(form: Any, name: str) -> Any:
-    """Return the cleaned value of a field, without the rows that ``keep_hidden`` adds."""
+def visible_value(form: Any, name: str) -> Any:
+    """Return the cleaned value of a field, without the rows that ``preserve_hidden_relations`` adds."""
     value, hidden = form.cleaned_data[name], getattr(form.fields.get(name), "mcp_hidden", ())
     return [row for row in value if getattr(row, "pk", row) not in hidden] if hidden else value
 
 
-def is_kept_in_memory(field: Any) -> bool:
+def is_modelcluster_set(field: Any) -> bool:
     """Return True for a set of django-modelcluster, whose rows are stored when the row that has them is saved."""
     return bool(getattr(field, "_need_commit_after_assignment", False))
 
 
-def assign_sets(form: Any) -> None:
+def assign_modelcluster_sets(form: Any) -> None:
     """Put such sets on a form's row, which is saved next, as modelcluster's ``ClusterForm`` does."""
     for field in form.instance._meta.get_fields():  # noqa: SLF001 - Django's documented API
-        if is_kept_in_memory(field) and field.name in form.cleaned_data:
+        if is_modelcluster_set(field) and field.name in form.cleaned_data:
             field.save_form_data(form.instance, form.cleaned_data[field.name])
 
 
-def commit_sets(obj: Any) -> None:
+def commit_modelcluster_sets(obj: Any) -> None:
     """Store such sets of a saved row, which ``save_m2m`` of a plain ``ModelForm`` leaves in memory."""
     for field in obj._meta.get_fields():  # noqa: SLF001 - Django's documented API
-        if is_kept_in_memory(field) and obj.pk is not None:
+        if is_modelcluster_set(field) and obj.pk is not None:
             getattr(obj, field.name).commit()
 
 
@@ -714,7 +717,7 @@ class FormArguments(Arguments):
             yield {"type": _NOT_NULL[kind], "loc": (name,), "input": None, "msg": ""}
 
 
-def with_lookup(schema: dict[str, Any], name: str, described: dict[str, Any]) -> dict[str, Any]:
+def add_lookup_argument(schema: dict[str, Any], name: str, described: dict[str, Any]) -> dict[str, Any]:
     """Add a required first argument that identifies the row."""
     return {
         **schema,
@@ -723,7 +726,7 @@ def with_lookup(schema: dict[str, Any], name: str, described: dict[str, Any]) ->
     }
 
 
-Filled = list[tuple[forms.BaseForm, Mapping[str, Any]]]
+FormValues = list[tuple[forms.BaseForm, Mapping[str, Any]]]
 
 
 class FormSource:
@@ -755,8 +758,8 @@ class FormSource:
     ) -> None:
         self._class, self._kwargs, self.most_bytes = form_class, form_kwargs, most_bytes
         self._label, self.changes, self._renamed, self._is_bare = label, changes, renamed, is_bare
-        self._choices: dict[Any, Mapping[str, Choice]] = {}
-        self._of_view = of_view(form_class)
+        self._choices: dict[Any, Mapping[str, RowChoice]] = {}
+        self._of_view = form_mixin_kwargs(form_class)
         self.model = getattr(getattr(form_class, "_meta", None), "model", None)
 
     def schema(self, server: Any) -> dict[str, Any]:
@@ -767,25 +770,27 @@ class FormSource:
             DatabaseError, InterfaceError: the database is not available.
         """
         if self._is_bare:
-            form = bare(self._class)
+            form = form_without_init(self._class)
         else:
             has_arguments = self._kwargs is not None
-            form = unbound(self._class, self._label, self._of_view, has_arguments=has_arguments, has_row=self.changes)
-        choices = self._choices[server] = choices_of(form, server)
-        schema = form_schema(form, asked(form), self.most_bytes, declared(choices))
+            form = unbound_form(
+                self._class, self._label, self._of_view, has_arguments=has_arguments, has_row=self.changes
+            )
+        choices = self._choices[server] = row_choices(form, server)
+        schema = form_schema(form, editable_fields(form), self.most_bytes, lookup_columns(choices))
         if self.changes and self.model is not None:
-            kept = set(written_by(form))
+            kept = set(written_model_fields(form))
             schema["required"] = [name for name in schema.get("required", ()) if name not in kept]
             for name in kept & schema["properties"].keys():
                 schema["properties"][name].pop("default", None)
-        called = self.arguments(form)
+        called = self.argument_names(form)
         schema["properties"] = {called[name]: part for name, part in schema["properties"].items()}
         return schema
 
-    def arguments(self, form: Any) -> dict[str, str]:
-        return {name: self._renamed.get(name, name) for name in asked(form)}
+    def argument_names(self, form: Any) -> dict[str, str]:
+        return {name: self._renamed.get(name, name) for name in editable_fields(form)}
 
-    def by_field(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def values_by_field(self, given: Mapping[str, Any]) -> dict[str, Any]:
         fields = {argument: name for name, argument in self._renamed.items()}
         return {fields.get(argument, argument): value for argument, value in given.items()}
 
@@ -796,33 +801,33 @@ class FormSource:
             InvalidForm: the arguments or the form are invalid.
             ToolError: the call was approved for other rows than those chosen now.
         """
-        form = self.made(ctx, self.by_field(given), obj)
-        wrong, more = unknown(given, self.arguments(form).values())
-        found = dict.fromkeys([*wrong, *self.check(ctx, form, self.by_field(given))])
+        form = self.make_form(ctx, self.values_by_field(given), obj)
+        wrong, more = unknown_argument_errors(given, self.argument_names(form).values())
+        found = dict.fromkeys([*wrong, *self.validate_form(ctx, form, self.values_by_field(given))])
         if found:
             raise InvalidForm(abridged([*found], more), form, abridged(wrong, more))
         return form
 
-    def prefilled(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> dict[str, Any]:
+    def prefill_values(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> dict[str, Any]:
         """Return the values of some fields by field name, to fill in a page. The form as a whole is not validated.
 
         Raises:
             ArgumentError: an argument is unknown, or its value is not one of the field.
         """
-        own = self.by_field(given)
-        form = self.made(ctx, own, obj)
-        mine = self.arguments(form)
-        names = [mine[name] for name, field in asked(form).items() if may_prefill(field)]
-        found, more = unknown(given, names)
-        taken, _ = narrow(form, own, RowAccess(ctx))
-        fill(form, taken, self.most_bytes)
-        values, errors = cleaned(form, own)
+        own = self.values_by_field(given)
+        form = self.make_form(ctx, own, obj)
+        mine = self.argument_names(form)
+        names = [mine[name] for name, field in editable_fields(form).items() if may_prefill(field)]
+        found, more = unknown_argument_errors(given, names)
+        taken, _ = limit_choices(form, own, RowAccess(ctx))
+        bind_values(form, taken, self.most_bytes)
+        values, errors = clean_fields(form, own)
         found += [_of_field(form.fields[name], error, mine[name], is_given=True) for name, error in errors.items()]
         if found:
             raise ArgumentError(abridged(found, more))
         return values
 
-    def made(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> forms.BaseForm:
+    def make_form(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> forms.BaseForm:
         """Return the form of a call, which is bound but not validated."""
         options: dict[str, Any] = {**deepcopy(self._of_view)}
 
@@ -830,21 +835,21 @@ class FormSource:
             options.update({} if self._kwargs is None else self._kwargs(ctx))
             return options.get("instance")
 
-        instance = locked_again(read) if obj is None else read()
+        instance = reload_for_update(read) if obj is None else read()
         if instance is None and options.get("instance") is not None:
             raise ToolError(NOTHING_TO_UPDATE)
         data: Data = Data()
         prefix = self._class.prefix if options.get("prefix") is None else options["prefix"]
-        sent = as_sent(self._choices_at(ctx.server), given, RowAccess(ctx))
+        sent = with_primary_keys(self._choices_at(ctx.server), given, RowAccess(ctx))
         for name, value in sent.items():  # some forms read the submitted data to create their fields
-            put(data, f"{prefix}-{name}" if prefix else name, value)
+            set_form_data(data, f"{prefix}-{name}" if prefix else name, value)
         if obj is not None:
             options["instance"] = obj
         with _asking_managers():
             form: forms.BaseForm = _made(partial(self._class, data=data, files=Data()), options, self._of_view)
         return form
 
-    def check(
+    def validate_form(
         self, ctx: Context, form: Any, given: Mapping[str, Any], *, about: About = about_argument, of_call: bool = True
     ) -> list[str]:
         """Fill in and validate a form that was made with the same values; return its errors.
@@ -859,37 +864,37 @@ class FormSource:
         """
         access = RowAccess(ctx)
         is_change = self.model is not None and not form.instance._state.adding  # noqa: SLF001 - Django's documented API
-        mine = self.arguments(form)
-        taken, rows = narrow(form, given, access)
+        mine = self.argument_names(form)
+        taken, rows = limit_choices(form, given, access)
         for name, row in rows.items() if of_call else ():
             require_same(ctx, mine[name], row)
         if is_change:
-            keep(form, form.instance, given)
-        fill(form, taken, self.most_bytes)
-        found = list(problems(form, given, mine, about=about))
+            preserve_row_values(form, form.instance, given)
+        bind_values(form, taken, self.most_bytes)
+        found = list(form_error_messages(form, given, mine, about=about))
         if is_change and not found:
-            keep_hidden(form, form.instance, given, access)
+            preserve_hidden_relations(form, form.instance, given, access)
         return found
 
-    def _choices_at(self, server: Any) -> Mapping[str, Choice]:
+    def _choices_at(self, server: Any) -> Mapping[str, RowChoice]:
         if server not in self._choices:
             self.schema(server)
         return self._choices[server]
 
-    def chosen(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> dict[str, Any]:
+    def resolve_choices(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> dict[str, Any]:
         """Return the chosen rows that may later be different ones for the same arguments."""
-        own = self.by_field(given)
-        form = self.made(ctx, own, obj)
-        called = self.arguments(form)
-        return {called[name]: rows for name, rows in chosen(form, own, RowAccess(ctx)).items()}
+        own = self.values_by_field(given)
+        form = self.make_form(ctx, own, obj)
+        called = self.argument_names(form)
+        return {called[name]: rows for name, rows in resolve_choices(form, own, RowAccess(ctx)).items()}
 
     def forms(self, form: Any) -> list[forms.BaseForm]:
         return [form]
 
-    def names(self, form: Any) -> list[str]:
-        return [*asked(form)]
+    def field_names(self, form: Any) -> list[str]:
+        return [*editable_fields(form)]
 
-    def filled(self, form: Any, given: Mapping[str, Any]) -> Filled:
+    def form_values(self, form: Any, given: Mapping[str, Any]) -> FormValues:
         return [(form, given)]
 
 
@@ -905,7 +910,7 @@ def _asking_managers() -> Iterator[None]:
         _ASKS_MANAGERS.reset(token)
 
 
-class CallersRows(QuerySet[Any]):
+class PerCallQuerySet(QuerySet[Any]):
     """Rows that a form class offers: those that the model's default manager returns when a call makes a form.
 
     A form class is made once, possibly in the call of one tenant, and must not keep that tenant's rows for the others.
@@ -917,7 +922,7 @@ class CallersRows(QuerySet[Any]):
         return self.model._default_manager.all() if _ASKS_MANAGERS.get() else super().all()  # noqa: SLF001
 
 
-def of_view(form_class: Any) -> Mapping[str, Any]:
+def form_mixin_kwargs(form_class: Any) -> Mapping[str, Any]:
     """Return the arguments that Django's ``FormMixin`` passes to every form, as far as the class takes them."""
     taken = inspect.signature(form_class).parameters.values()
     takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken)
@@ -944,7 +949,7 @@ def _made(form_class: Callable[..., Any], options: Mapping[str, Any], usual: Col
     return _made(form_class, {name: option for name, option in options.items() if name not in own}, usual)
 
 
-def unbound(
+def unbound_form(
     form_class: Any, label: str, given: Mapping[str, Any], *, has_arguments: bool, has_row: bool = False
 ) -> Any:
     """Return an unbound form to read fields from. A class that needs further arguments, or its row, is not called.
@@ -971,7 +976,7 @@ def unbound(
             if asked:
                 _leave_rows_open(form, form_class.base_fields)
             return form
-    return bare(form_class)
+    return form_without_init(form_class)
 
 
 def _takes_row(form_class: Any, given: Mapping[str, Any]) -> bool:
@@ -983,7 +988,7 @@ def _takes_row(form_class: Any, given: Mapping[str, Any]) -> bool:
     return True
 
 
-def bare(form_class: Any) -> Any:
+def form_without_init(form_class: Any) -> Any:
     """Return an unbound form without calling the ``__init__`` of its class, or making a row of its model.
 
     The latter calls the defaults of all columns, which may query the database or change rows.
@@ -1010,7 +1015,7 @@ def _same(value: Any) -> Any:
     return value
 
 
-def words_of(form_class: type) -> str:
+def form_verbose_name(form_class: type) -> str:
     """Return ``send invoice`` for ``SendInvoiceForm``."""
     return re.sub(r"(\s*\bform(\s?set)?)+$", "", camel_case_to_spaces(form_class.__name__)) or "form"
 
@@ -1044,7 +1049,7 @@ class FormSetSource:
         self.model = formset_class.fk.remote_field.model if self._is_inline else None
         self.argument = argument or _plural(formset_class)
         self._label = label
-        self._choices: dict[Any, Mapping[str, Choice]] = {}
+        self._choices: dict[Any, Mapping[str, RowChoice]] = {}
         self._least = formset_class.min_num if formset_class.validate_min else 0
         most = formset_class.max_num if formset_class.validate_max else formset_class.absolute_max
         self._most = min(most, MAX_VALUES)
@@ -1052,27 +1057,27 @@ class FormSetSource:
     def schema(self, server: Any) -> dict[str, Any]:
         """See ``FormSource.schema``."""
         prefix = {"prefix": f"{self._class.get_default_prefix()}-0"}
-        form = unbound(self._class.form, self._label, prefix, has_arguments=self._kwargs is not None)
+        form = unbound_form(self._class.form, self._label, prefix, has_arguments=self._kwargs is not None)
         self._class().add_fields(form, None)
-        choices = self._choices[server] = choices_of(form, server)
-        item = form_schema(form, self.names(form), self._most_bytes, declared(choices))
+        choices = self._choices[server] = row_choices(form, server)
+        item = form_schema(form, self.field_names(form), self._most_bytes, lookup_columns(choices))
         array = {"type": "array", "items": item, "minItems": self._least, "maxItems": self._most}
         schema: dict[str, Any] = {"type": "object", "properties": {self.argument: array}}
         return {**schema, "required": [self.argument], "additionalProperties": False}
 
-    def names(self, form: Any) -> list[str]:
+    def field_names(self, form: Any) -> list[str]:
         """Return the names of the fields of a bound form that callers set, without those that the set adds."""
         added = {DELETION_FIELD_NAME, ORDERING_FIELD_NAME}
         if issubclass(self._class, forms.BaseModelFormSet):
             added.add(self._class.model._meta.pk.name)  # noqa: SLF001 - Django's documented API
         if self._is_inline:
             added.add(self._class.fk.name)
-        return [name for name in asked(form) if name not in added or name in form.base_fields]
+        return [name for name in editable_fields(form) if name not in added or name in form.base_fields]
 
     def bind_form(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> Any:
         """See ``FormSource.bind_form``."""
         items: Any = given.get(self.argument)
-        found, more = unknown(given, [self.argument])
+        found, more = unknown_argument_errors(given, [self.argument])
         found += self._misfits(items, self.argument in given)
         if self._fits(items):
             formset = self._filled(ctx, items, obj)
@@ -1097,7 +1102,7 @@ class FormSetSource:
         return isinstance(items, list) and len(items) <= self._most and all(isinstance(item, dict) for item in items)
 
     def _own(self, form: Any, item: Mapping[str, Any]) -> dict[str, Any]:
-        names = self.names(form)
+        names = self.field_names(form)
         return {name: value for name, value in item.items() if name in names}
 
     def _place(self, place: int) -> str:
@@ -1109,8 +1114,8 @@ class FormSetSource:
         access, choices = RowAccess(ctx), self._choices_at(ctx.server)
         data: Data = Data({f"{prefix}-{name}": [count] for name, count in zip(_COUNTS, counts, strict=True)})
         for place, item in enumerate(items):
-            for name, value in as_sent(choices, item, access).items():
-                put(data, f"{prefix}-{place}-{name}", value)
+            for name, value in with_primary_keys(choices, item, access).items():
+                set_form_data(data, f"{prefix}-{place}-{name}", value)
         options: dict[str, Any] = {} if obj is None else {"instance": obj}
         if self._kwargs is not None:
             options["form_kwargs"] = dict(self._kwargs(ctx))
@@ -1123,9 +1128,9 @@ class FormSetSource:
             own = self._own(form, item)
             for name in item.keys() - own.keys():  # unknown keys must not reach fields of the formset
                 formset.data.pop(f"{formset.prefix}-{place}-{name}", None)
-            taken, rows = narrow(form, own, access)
+            taken, rows = limit_choices(form, own, access)
             chosen_rows.append(rows)
-            fill(form, taken, self._most_bytes)
+            bind_values(form, taken, self._most_bytes)
             form.empty_permitted = False
             # Save a given form even if it equals its initial values.
             form.has_changed = lambda: True
@@ -1139,36 +1144,36 @@ class FormSetSource:
         """Add the errors of the forms to *found*; return how many more there are."""
         others = 0
         for place, (form, item) in enumerate(zip(formset.forms, items, strict=True)):
-            names = {name: name for name in self.names(form)}
-            wrong, more = unknown(item, names, self._place(place), room=MOST - len(found))
-            found += [*wrong, *problems(form, item, names, self._place(place))]
+            names = {name: name for name in self.field_names(form)}
+            wrong, more = unknown_argument_errors(item, names, self._place(place), room=MOST - len(found))
+            found += [*wrong, *form_error_messages(form, item, names, self._place(place))]
             others += more
-        found += (in_words(error, self.argument) for error in formset.non_form_errors().as_data())
+        found += (non_field_error_message(error, self.argument) for error in formset.non_form_errors().as_data())
         return others
 
-    def _choices_at(self, server: Any) -> Mapping[str, Choice]:
+    def _choices_at(self, server: Any) -> Mapping[str, RowChoice]:
         if server not in self._choices:
             self.schema(server)
         return self._choices[server]
 
-    def chosen(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> dict[str, Any]:
-        """See ``FormSource.chosen``. *obj* is the parent row of an inline formset, or None."""
+    def resolve_choices(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> dict[str, Any]:
+        """See ``FormSource.resolve_choices``. *obj* is the parent row of an inline formset, or None."""
         items: Any = given.get(self.argument)
         if not self._fits(items):
             return {}
         forms_and_items = zip(self._made(ctx, items, obj).forms, items, strict=True)
-        found = [chosen(form, self._own(form, item), RowAccess(ctx)) for form, item in forms_and_items]
+        found = [resolve_choices(form, self._own(form, item), RowAccess(ctx)) for form, item in forms_and_items]
         return {self.argument: found} if any(found) else {}
 
     def forms(self, formset: Any) -> list[forms.BaseForm]:
         found: list[forms.BaseForm] = formset.forms
         return found
 
-    def filled(self, formset: Any, given: Mapping[str, Any]) -> Filled:
+    def form_values(self, formset: Any, given: Mapping[str, Any]) -> FormValues:
         return list(zip(self.forms(formset), given[self.argument], strict=False))
 
 
 def _plural(formset_class: Any) -> str:
     model = getattr(formset_class, "model", None)
-    words = model._meta.verbose_name_plural if model is not None else f"{words_of(formset_class.form)}s"  # noqa: SLF001
+    words = model._meta.verbose_name_plural if model is not None else f"{form_verbose_name(formset_class.form)}s"  # noqa: SLF001
     return slugify(words).replace("-", "_") or "items"

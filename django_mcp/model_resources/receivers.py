@@ -32,7 +32,7 @@ def _start(server: MCPServer) -> None:
     if _has_models(server):
         _build(server)
     else:
-        together(partial(settle, server, tool) for tool in server.tools.values())
+        together(partial(bind_model_arguments, server, tool) for tool in server.tools.values())
 
 
 def _build(server: MCPServer) -> None:
@@ -41,13 +41,13 @@ def _build(server: MCPServer) -> None:
     build(server)
 
 
-def settle(server: MCPServer, tool: Tool) -> None:
+def bind_model_arguments(server: MCPServer, tool: Tool) -> None:
     """Let *tool* take and return rows if its annotations ask for it; see ``arguments.settle``."""
     tool.bind()
     if tool.is_deferred or tool.read_preview is not None or server.model_resources:
         from django_mcp.model_resources import arguments  # noqa: PLC0415 - most tools take and give no rows
 
-        arguments.settle(server, tool)
+        arguments.bind_model_arguments(server, tool)
 
 
 def _elicited_form(*arguments: Any) -> Any:
@@ -70,4 +70,4 @@ def _build_late(sender: MCPServer, **_: Any) -> None:
 def _settle_late(sender: MCPServer, primitive: Primitive, **_: Any) -> None:
     # An endpoint that is being made has no models yet: _build_late settles its tools.
     if core_server.is_started and sender.is_made and isinstance(primitive, Tool):
-        settle(sender, primitive)
+        bind_model_arguments(sender, primitive)

@@ -13,7 +13,7 @@ from django.db import models
 from django_mcp.core import server as core_server
 from django_mcp.core.decorators import servers_of
 from django_mcp.core.server import MCPServer, Namespace, every_server, together
-from django_mcp.model_resources.arguments import settle
+from django_mcp.model_resources.arguments import bind_model_arguments
 from django_mcp.model_resources.bound_resource import BoundResource
 from django_mcp.model_resources.checks import name_taken, problems
 from django_mcp.model_resources.connector import connector_tools, require_models
@@ -154,7 +154,7 @@ def build(server: MCPServer) -> None:
     for primitive in chain(*made.values(), connector_tools(server)):
         primitive.is_generated = True
         server.add(primitive)
-    together(partial(settle, server, tool) for tool in server.tools.values())
+    together(partial(bind_model_arguments, server, tool) for tool in server.tools.values())
     server.rows = list_rows if listed_models(server) else None
     for bound in made:
         connect(bound)

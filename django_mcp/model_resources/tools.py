@@ -20,9 +20,9 @@ from django_mcp.model_resources.bound_resource import BoundResource
 from django_mcp.model_resources.compile import field_problems
 from django_mcp.model_resources.form_binding import FormArguments
 from django_mcp.model_resources.options import ModelResource, Permitted
-from django_mcp.model_resources.pagination import COUNTED, Page, Sorting, count, read_page, show_row
+from django_mcp.model_resources.pagination import COUNTED, Page, Sorting, count_rows, read_page, show_row
 from django_mcp.model_resources.previews import preview_create, preview_delete, preview_update, rows_of
-from django_mcp.model_resources.queryset import COUNT, MAX_DIMENSIONS, aggregated, filtered, searched
+from django_mcp.model_resources.queryset import COUNT, MAX_DIMENSIONS, aggregate, apply_filters, apply_search
 from django_mcp.model_resources.schema import input_type
 from django_mcp.model_resources.serializers import row_schema
 from django_mcp.model_resources.writes import OUT_OF_RANGE, Writer, run_delete
@@ -146,14 +146,14 @@ def run_search(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> 
     question = [bound.options.label, {key: value for key, value in given.items() if key not in {"cursor", "limit"}}]
     sorting = Sorting(bound.sortings[given.get("order_by") or ""], access, bound)
     with readable_errors():
-        place = pagination.decode(ctx, question, given["cursor"]) if given.get("cursor") else None
+        place = pagination.decode_cursor(ctx, question, given["cursor"]) if given.get("cursor") else None
         rows = narrowed(bound, access, given)
         page = read_page(bound, access, rows, sorting, bound.list_columns, given["limit"], place)
         # Only the first page is counted.
-        total = count(bound, rows) if place is None and page.place else None
+        total = count_rows(bound, rows) if place is None and page.place else None
     if place is None and not page.place:
         total = len(page.rows)
-    cursor = pagination.encode(ctx, question, page.place) if page.place else None
+    cursor = pagination.encode_cursor(ctx, question, page.place) if page.place else None
     note = _note(page, total, is_first=place is None)
     return ToolResult({"rows": page.rows, "total": total, "next_cursor": cursor, "note": note})
 
@@ -168,8 +168,8 @@ def _note(page: Page, total: int | None, *, is_first: bool) -> str:
 
 
 def narrowed(bound: BoundResource, access: RowAccess, given: Mapping[str, Any]) -> Any:
-    rows = filtered(access.get_queryset(bound), given, access, bound)
-    return searched(rows, given["query"], access, bound) if given.get("query") else rows
+    rows = apply_filters(access.get_queryset(bound), given, access, bound)
+    return apply_search(rows, given["query"], access, bound) if given.get("query") else rows
 
 
 # Get
@@ -224,7 +224,7 @@ def run_aggregate(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) 
     access = RowAccess(ctx)
     measures, by = list(dict.fromkeys(given["measures"])), list(dict.fromkeys(given.get("by", ())))
     with readable_errors():
-        groups = aggregated(narrowed(bound, access, given), measures, by, MAX_GROUPS, access, bound)
+        groups = aggregate(narrowed(bound, access, given), measures, by, MAX_GROUPS, access, bound)
     shown = groups[:MAX_GROUPS]
     rest = " More groups were left out. Filter rows, or group by fewer fields." if len(groups) > len(shown) else ""
     return ToolResult({"groups": shown, "note": f"{len(shown)} group{'s' * (len(shown) != 1)}.{rest}"})
