@@ -67,7 +67,7 @@ from django_mcp.primitives.tool import Tool
 from django_mcp.primitives.validation_errors import missing_argument
 
 
-def accepted(ctx: Context, done: Any, source: FormSource | FormSetSource, form: Any, *, change: bool) -> Any:
+def success_result(ctx: Context, done: Any, source: FormSource | FormSetSource, form: Any, *, change: bool) -> Any:
     """Return the tool's result after a form was handled.
 
     Args:
@@ -99,12 +99,12 @@ def _row(ctx: Context, obj: Any, form: Any, source: FormSource | FormSetSource) 
     """Return a row as its ModelResource shows it (None if hidden from the caller), or its key and submitted values."""
     bound = ctx.server.model_resources.get(type(obj))
     if bound is None:
-        return {"pk": to_json_value(obj.pk), **given_values(form, source.field_names(form))}
+        return {"pk": to_json_value(obj.pk), **submitted_values(form, source.field_names(form))}
     access = RowAccess(ctx)
     return show_row(bound, access, access.get_queryset(bound).using(obj._state.db).filter(pk=obj.pk))  # noqa: SLF001
 
 
-def filled_in(
+def form_preview(
     ctx: Context, verb: str, name: str, filled: Sequence[tuple[forms.BaseForm, Mapping[str, Any]]]
 ) -> dict[str, Any]:
     """Return a preview of the submitted values with their labels.
@@ -127,8 +127,8 @@ def filled_in(
 
 
 def _with_titles(ctx: Context, form: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Return ``given_values`` with links in place of the keys of rows, as far as a ModelResource shows them."""
-    values = given_values(form, names)
+    """Return ``submitted_values`` with links in place of the keys of rows, as far as a ModelResource shows them."""
+    values = submitted_values(form, names)
     for name in values:
         value = visible_value(form, name)
         is_many = isinstance(value, models.QuerySet | list) and value and isinstance(value[0], models.Model)
@@ -151,7 +151,7 @@ def _links(ctx: Context, rows: Iterable[Any]) -> list[Any]:
     return links
 
 
-def given_values(form: Any, names: Iterable[str]) -> dict[str, Any]:
+def submitted_values(form: Any, names: Iterable[str]) -> dict[str, Any]:
     """Return the cleaned values of some fields, without passwords. Rows are represented by argument or key."""
     fields = {name: form.fields[name] for name in names}
     return {
@@ -509,7 +509,7 @@ class DeclaredForm:
                 self._note(ctx, obj, form, done, change=is_change)
             if self._result is not None:
                 return self._result(ctx, done)
-            return accepted(ctx, done, self._source, form, change=is_change)
+            return success_result(ctx, done, self._source, form, change=is_change)
 
     def _note(self, ctx: Context, obj: Any, form: Any, done: Any, *, change: bool) -> None:
         """Add what was saved to the admin's history.
@@ -537,12 +537,12 @@ class DeclaredForm:
             _, form = self._filled(ctx, given)
             filled = self._source.form_values(form, given)
             if self._written is None:
-                return filled_in(ctx, "submit", form_verbose_name(self.form_class), filled)
+                return form_preview(ctx, "submit", form_verbose_name(self.form_class), filled)
             options = self._written._meta  # noqa: SLF001 - Django's documented API
             if self._is_set or _is_new(form):
                 name = options.verbose_name_plural if self._is_set else options.verbose_name
-                return filled_in(ctx, "create", str(name), filled)
-            shown = filled_in(ctx, "update", f"{options.verbose_name} {form.instance.pk}", filled)
+                return form_preview(ctx, "create", str(name), filled)
+            shown = form_preview(ctx, "update", f"{options.verbose_name} {form.instance.pk}", filled)
             if (bound := ctx.server.model_resources.get(self._written)) is not None:
                 shown["changes"] = changes_of(bound, ctx, form, given, shown["changes"])
             return shown

@@ -133,7 +133,7 @@ class ServerError(Exception):
     """A view responded with a server error, or does not support the request. Logged, not shown to callers."""
 
 
-def refused(response: Any, body: bytes, request: Any) -> ToolError:
+def error_from_response(response: Any, body: bytes, request: Any) -> ToolError:
     """Return the error for a response with a status of 400 or more.
 
     Raises:
@@ -148,7 +148,7 @@ def refused(response: Any, body: bytes, request: Any) -> ToolError:
         raise ServerError(msg)
     words, told = (
         _WORDS.get(status, f"{response.reason_phrase}."),
-        readable(response, body, request.build_absolute_uri()),
+        error_text(response, body, request.build_absolute_uri()),
     )
     sentences = [told] if words.strip(".").lower() in told.lower() else [words, told]
     if wait := response.headers.get("Retry-After"):
@@ -156,7 +156,7 @@ def refused(response: Any, body: bytes, request: Any) -> ToolError:
     return ToolError(" ".join(filter(None, sentences)))
 
 
-def readable(response: Any, body: bytes, base: str = "") -> str:
+def error_text(response: Any, body: bytes, base: str = "") -> str:
     """Return the text of an error response, or "" if its body is not readable text.
 
     *base* is its URL, to which links are relative.
@@ -170,10 +170,10 @@ def readable(response: Any, body: bytes, base: str = "") -> str:
     elif "html" in kind:
         from django_mcp.integrations.html import read_page  # noqa: PLC0415 - imports Beautiful Soup
 
-        page = read_page(decoded(response, body), base, settings_of_package.BASE_URL or "")
+        page = read_page(decode_body(response, body), base, settings_of_package.BASE_URL or "")
         told = "\n".join(page.errors) or page.text.lstrip("# ")
     else:
-        told = decoded(response, body) if kind.startswith("text/") else ""
+        told = decode_body(response, body) if kind.startswith("text/") else ""
     return shortened(told, MAX_CHARACTERS)
 
 
@@ -187,7 +187,7 @@ def is_json(kind: str) -> bool:
     return kind == "application/json" or kind.endswith("+json")
 
 
-def decoded(response: Any, body: bytes) -> str:
+def decode_body(response: Any, body: bytes) -> str:
     """Decode a body with the response's charset, or as UTF-8 if the charset is unknown."""
     try:
         return body.decode(response.charset, "replace")
@@ -243,7 +243,7 @@ MULTIPART = "multipart/form-data"
 Files = Mapping[str, "UploadedFile[Any] | Sequence[UploadedFile[Any]]"]
 """Files by field name. A list sends several files of one field."""
 
-_OF_THE_CALL = (
+_COPIED_HEADERS = (
     "SERVER_NAME",
     "SERVER_PORT",
     "REMOTE_ADDR",
@@ -354,7 +354,7 @@ def site_request(ctx: Context, call: Call) -> HttpRequest:
 
 
 def _copied() -> Iterator[str]:
-    yield from _OF_THE_CALL
+    yield from _COPIED_HEADERS
     if settings.SECURE_PROXY_SSL_HEADER:
         yield settings.SECURE_PROXY_SSL_HEADER[0]
 
@@ -370,7 +370,7 @@ def _caller(ctx: Context) -> str:
 
 def _completed(request: SiteRequest, ctx: Context) -> HttpRequest:
     made: Any = request
-    own = vars(request).keys() | _OF_BODY
+    own = vars(request).keys() | _UNSHARED_ATTRIBUTES
     set_user(request, ctx.user)
     made.session = EmptySession()
     made._messages = Messages(request)  # noqa: SLF001 - where django.contrib.messages looks
@@ -386,7 +386,9 @@ def _completed(request: SiteRequest, ctx: Context) -> HttpRequest:
     return request
 
 
-_OF_BODY = frozenset({"_body", "_files", "_post", "_post_parse_error", "_upload_handlers", "auser", "scope", "user"})
+_UNSHARED_ATTRIBUTES = frozenset(
+    {"_body", "_files", "_post", "_post_parse_error", "_upload_handlers", "auser", "scope", "user"}
+)
 """Attributes of a request that are not for another one: its body, once read, and its caller."""
 
 
@@ -486,7 +488,7 @@ def run_view(
     return response  # type: ignore[no-any-return]
 
 
-def redecorated(outer: Any, replace: Callable[[Any], Any]) -> Any:
+def replace_decorated(outer: Any, replace: Callable[[Any], Any]) -> Any:
     """Return a copy of a decorated function with another one inside of the same decorators.
 
     A decorator is known if it holds what it decorates in a closure, as those of Django do, in a ``partial``, or in an
@@ -600,7 +602,7 @@ class _Middleware:
     def _innermost(self, request: HttpRequest) -> Any:
         serving: _Serving = request._mcp_serving  # type: ignore[attr-defined] # noqa: SLF001 - of this module
         view, args, keywords = serving.view, serving.args, serving.kwargs
-        for hook in (*self._of_view, _kept_out):
+        for hook in (*self._of_view, _check_login_required):
             if (response := hook(request, view, args, keywords)) is not None:
                 return response
         atomic: Any = self._handler.make_view_atomic(serving.called)
@@ -628,7 +630,7 @@ def _middleware(given: Sequence[Any]) -> _Middleware:
     return _Middleware(given)
 
 
-def _kept_out(request: HttpRequest, view: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+def _check_login_required(request: HttpRequest, view: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     from django.contrib.auth.middleware import LoginRequiredMiddleware  # noqa: PLC0415 - needs settings
 
     for middleware in map(import_string, settings.MIDDLEWARE):
@@ -662,7 +664,7 @@ _AS_GET = frozenset({HTTPStatus.MOVED_PERMANENTLY, HTTPStatus.FOUND, HTTPStatus.
 _AS_IT_WAS = frozenset({HTTPStatus.TEMPORARY_REDIRECT, HTTPStatus.PERMANENT_REDIRECT})
 
 
-def target(response: HttpResponseBase, request: HttpRequest) -> str | None:
+def redirect_url(response: HttpResponseBase, request: HttpRequest) -> str | None:
     """Return the absolute URL that a response redirects to, without fragment; None if it is no redirect."""
     if response.status_code not in _AS_GET | _AS_IT_WAS or not (location := response.headers.get("Location")):
         return None
@@ -708,7 +710,7 @@ def _is_login(parts: SplitResult, request: HttpRequest) -> bool:
     return isinstance(cls, type) and issubclass(cls, LoginView)
 
 
-def next_call(url: str, response: HttpResponseBase, request: HttpRequest) -> Call | None:
+def redirect_call(url: str, response: HttpResponseBase, request: HttpRequest) -> Call | None:
     """Return the GET request that follows a redirect to *url*; None if another site or method is required."""
     parts = _split(url)
     is_here = parts.scheme in {"http", "https"} and parts.netloc == request.get_host()
@@ -757,23 +759,23 @@ def tool_result(
         ServerError: a server error (5xx).
     """
     try:
-        if (url := target(response, request)) is not None:
+        if (url := redirect_url(response, request)) is not None:
             require_no_login(url, request)
-            call = next_call(url, response, request) if ctx is not None else None
+            call = redirect_call(url, response, request) if ctx is not None else None
             if ctx is None or call is None:
                 return ToolResult(text=_with_messages(request, f"Redirects to {url}"))
-            close(response)
+            close_response(response)
             return _after(request, ctx, call, partial(_follow, request, ctx, call, max_bytes, redirects))
         with script_prefix(request):
             body = _read(response, max_bytes)
             if response.status_code >= HTTPStatus.BAD_REQUEST:
-                raise refused(response, body, request)
+                raise error_from_response(response, body, request)
             return _shown(response, request, body)
     finally:
-        close(response)
+        close_response(response)
 
 
-def close(response: HttpResponseBase) -> None:
+def close_response(response: HttpResponseBase) -> None:
     """Close a response without sending ``request_finished``, which ``HttpResponse.close`` does.
 
     The request that carries the MCP call has not finished.
@@ -873,21 +875,21 @@ def _shown(response: Any, request: HttpRequest, body: bytes) -> ToolResult[Any]:
     if "html" in kind:
         return ToolResult(text=_with_messages(request, _page(response, request, body)))
     if kind.startswith("text/") or kind in _TEXTS or (kind.endswith("+xml") and not kind.startswith("image/")):
-        return ToolResult(text=_with_messages(request, decoded(response, body)))
+        return ToolResult(text=_with_messages(request, decode_body(response, body)))
     return ToolResult(text=_with_messages(request, "") or None, content=[_block(response, request, kind, body)])
 
 
 def _structured(response: Any, request: HttpRequest, body: bytes) -> ToolResult[Any]:
     value = from_json(body, allow_inf_nan=False)
     told = _with_messages(request, "")
-    text = f"{told}\n\n{decoded(response, body)}" if told else "null" if value is None else None
+    text = f"{told}\n\n{decode_body(response, body)}" if told else "null" if value is None else None
     return ToolResult(value, text=text)
 
 
 def _page(response: Any, request: HttpRequest, body: bytes) -> str:
     from django_mcp.integrations.html import read_page  # noqa: PLC0415 - imports Beautiful Soup
 
-    page = read_page(decoded(response, body), request.build_absolute_uri(), settings_of_package.BASE_URL or "")
+    page = read_page(decode_body(response, body), request.build_absolute_uri(), settings_of_package.BASE_URL or "")
     if request.method not in SAFE and (errors := form_errors(response) or page.errors):
         raise ToolError(_with_messages(request, "\n".join(["The form has errors.", *errors])))
     return page.text or "The page has no text."

@@ -218,7 +218,7 @@ class Route:
             ArgumentError: no URL matches these values.
         """
         if not all(map(fits_into_path, values.values())):
-            raise ArgumentError([nothing_with(values)])
+            raise ArgumentError([not_found_text(values)])
         variables = self.variables
         given = {name: _as_url(name, variables[name], value) for name, value in values.items()}
         try:
@@ -228,7 +228,7 @@ class Route:
                 return reverse(self._lookup, args=[given[name] for name in self._groups.values() if name in given])
             return reverse(self._lookup, kwargs=given)
         except NoReverseMatch:
-            raise ArgumentError([nothing_with(values)]) from None
+            raise ArgumentError([not_found_text(values)]) from None
 
     def match(self, request: HttpRequest) -> ResolverMatch | None:
         """Resolve the path of a request; None if another view precedes this one there."""
@@ -296,15 +296,15 @@ def _as_url(name: str, converter: Any, value: Any) -> Any:
             return converter.to_python(str(value))
     except ValueError:
         pass
-    raise ArgumentError([nothing_with({name: value})])
+    raise ArgumentError([not_found_text({name: value})])
 
 
-def nothing_with(values: Mapping[str, Any]) -> str:
+def not_found_text(values: Mapping[str, Any]) -> str:
     named = ", ".join(f"{name} {shown(value)}" for name, value in values.items())
     return f"No object found with {named}." if values else "Not found. Give an argument that identifies the object."
 
 
-class Published:
+class ViewDeclaration:
     """A view and the request options of its tool. See ``view_tool`` for the arguments."""
 
     def __init__(
@@ -404,9 +404,9 @@ class ViewTool(LateTool):
     """A view tool, completed when the URLconf is available."""
 
     def __init__(
-        self, published: Published, output: dict[str, Any] | None, *, description: str | None, **options: Any
+        self, declaration: ViewDeclaration, output: dict[str, Any] | None, *, description: str | None, **options: Any
     ) -> None:
-        self._published = published
+        self._declaration = declaration
         self._returns: Any = ToolResult if output is None else shaped({"type": "object"})
         self._options = {**options, "description": description}
         super().__init__(self._function([]), **self._options)
@@ -415,16 +415,18 @@ class ViewTool(LateTool):
             self._definition["outputSchema"] = self._output.schema
 
     def _function(self, parameters: Any, docstring: str = "") -> Any:
-        return function(self._published, self._options["name"], parameters, self._published, self._returns, docstring)
+        return function(
+            self._declaration, self._options["name"], parameters, self._declaration, self._returns, docstring
+        )
 
     def forget(self) -> None:
-        self._published.forget()
+        self._declaration.forget()
         super().forget()
 
     def made(self) -> Tool:
         """Return the complete tool."""
-        published = self._published
-        words = self._function(published.parameters(), published.words)
+        declaration = self._declaration
+        words = self._function(declaration.parameters(), declaration.words)
         return Tool(words, context_type=Context, **self._options)
 
 
@@ -488,12 +490,12 @@ def view_tool(
     if arguments is not None and not isinstance(arguments, Mapping):
         msg = f"{label}: arguments must map names to annotations, such as {{'day': str}}, not {arguments!r}."
         raise ImproperlyConfigured(msg)
-    published = Published(
+    declaration = ViewDeclaration(
         view, path, method.upper(), dict(arguments or {}), frozenset(query), content_type, follow, max_response_bytes
     )
     output = None if output_schema is None else _schema_of(output_schema)
-    options = request_options(published.method, options)
-    register_at(server, lambda _: [ViewTool(published, output, name=named, description=description, **options)])
+    options = request_options(declaration.method, options)
+    register_at(server, lambda _: [ViewTool(declaration, output, name=named, description=description, **options)])
 
 
 def _name(view: Any) -> str:
