@@ -31,19 +31,18 @@ from django_mcp.core.signatures import GIVEN, function
 from django_mcp.model_resources.access import RowAccess, reload_for_update
 from django_mcp.model_resources.bound_resource import rules_at
 from django_mcp.model_resources.form_app import FormApp
-from django_mcp.model_resources.form_binding import (
+from django_mcp.model_resources.form_choices import RowLookup, visible_value
+from django_mcp.model_resources.form_data import commit_modelcluster_sets
+from django_mcp.model_resources.form_errors import InvalidForm
+from django_mcp.model_resources.form_schema import editable_fields, foreign_column
+from django_mcp.model_resources.form_sources import (
     NOTHING_TO_UPDATE,
     FormArguments,
     FormSetSource,
     FormSource,
-    InvalidForm,
-    RowLookup,
     add_lookup_argument,
-    commit_modelcluster_sets,
     form_verbose_name,
-    visible_value,
 )
-from django_mcp.model_resources.form_schema import editable_fields, foreign_column
 from django_mcp.model_resources.options import ACTIONS, DEFAULT
 from django_mcp.model_resources.pagination import show_row
 from django_mcp.model_resources.previews import MAX_ROWS, changes_of, unless_secret

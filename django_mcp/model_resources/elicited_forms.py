@@ -18,7 +18,7 @@ from django_mcp.model_resources.form_app import (
     list_rows,
     unreadable_fields,
 )
-from django_mcp.model_resources.form_binding import FormSource, row_choices
+from django_mcp.model_resources.form_choices import row_choices
 from django_mcp.model_resources.form_schema import (
     NOTHING,
     editable_fields,
@@ -28,6 +28,7 @@ from django_mcp.model_resources.form_schema import (
     limit_notes,
     model_column,
 )
+from django_mcp.model_resources.form_sources import FormSource
 from django_mcp.primitives.base import FormError, ToolError
 from django_mcp.primitives.elicitation_schema import ALLOWED, options_of, refuse_secret, restricted, sentence
 from django_mcp.primitives.field_schema import DECIMAL_INPUT, field_type, plain_text

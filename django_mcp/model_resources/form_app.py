@@ -28,19 +28,11 @@ from django_mcp.core.policies import Decision
 from django_mcp.model_resources.access import RowAccess, using_write_db
 from django_mcp.model_resources.bound_resource import address_in, rules_at
 from django_mcp.model_resources.compile import own_fields
-from django_mcp.model_resources.form_binding import (
-    CONFLICT_MESSAGE,
-    FormSource,
-    InvalidForm,
-    RowChoice,
-    clean_fields,
-    lookup_columns,
-    names_hidden_fields,
-    plain_message,
-    row_choices,
-    written_model_fields,
-)
+from django_mcp.model_resources.form_choices import RowChoice, lookup_columns, row_choices
+from django_mcp.model_resources.form_data import clean_fields, written_model_fields
+from django_mcp.model_resources.form_errors import CONFLICT_MESSAGE, InvalidForm, names_hidden_fields, plain_message
 from django_mcp.model_resources.form_schema import NOTHING, editable_fields, form_schema, initial_value, key_column
+from django_mcp.model_resources.form_sources import FormSource
 from django_mcp.model_resources.previews import Fields
 from django_mcp.primitives.base import ToolError
 from django_mcp.primitives.field_schema import joined
@@ -240,7 +232,7 @@ def _raw(form: Any, own: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _errors(invalid: InvalidForm, form: Any, arguments: Mapping[str, str]) -> ErrorDict:
-    """Return the errors of a submission, as ``form_binding.problems`` words them."""
+    """Return the errors of a submission, as ``form_errors.form_error_messages`` words them."""
     model = getattr(getattr(form, "_meta", None), "model", None)
     found: dict[str, list[str]] = {}
     for sentence in invalid.unknown:

@@ -21,7 +21,7 @@ from django_mcp.core.redaction import HIDDEN, is_hidden
 from django_mcp.model_resources.access import RowAccess, find_row, m2m_pks, using_write_db
 from django_mcp.model_resources.bound_resource import BoundResource, OutputField
 from django_mcp.model_resources.compile import own_fields
-from django_mcp.model_resources.form_binding import visible_value
+from django_mcp.model_resources.form_choices import visible_value
 from django_mcp.model_resources.pagination import TEXT_IN_LISTS, whole_row, with_columns
 from django_mcp.model_resources.queryset import load_related_sets
 from django_mcp.model_resources.schema import column_value, is_json, to_json_value

@@ -18,7 +18,7 @@ from django_mcp.model_resources.access import RowAccess, find_row
 from django_mcp.model_resources.apps import app_for, view_context
 from django_mcp.model_resources.bound_resource import BoundResource
 from django_mcp.model_resources.compile import field_problems
-from django_mcp.model_resources.form_binding import FormArguments
+from django_mcp.model_resources.form_sources import FormArguments
 from django_mcp.model_resources.options import ModelResource, Permitted
 from django_mcp.model_resources.pagination import COUNTED, Page, Sorting, count_rows, read_page, show_row
 from django_mcp.model_resources.previews import preview_create, preview_delete, preview_update, rows_of

@@ -22,16 +22,9 @@ from django_mcp.core.request import require_same
 from django_mcp.model_resources.access import RowAccess, find_row, get_for_update, using_write_db
 from django_mcp.model_resources.bound_resource import BoundResource
 from django_mcp.model_resources.compile import written_arguments
-from django_mcp.model_resources.form_binding import (
-    CONFLICT_MESSAGE,
-    FormSource,
-    PerCallQuerySet,
-    add_lookup_argument,
-    assign_modelcluster_sets,
-    commit_modelcluster_sets,
-    names_hidden_fields,
-    plain_message,
-)
+from django_mcp.model_resources.form_data import assign_modelcluster_sets, commit_modelcluster_sets
+from django_mcp.model_resources.form_errors import CONFLICT_MESSAGE, names_hidden_fields, plain_message
+from django_mcp.model_resources.form_sources import FormSource, PerCallQuerySet, add_lookup_argument
 from django_mcp.model_resources.model_admin import AdminResource
 from django_mcp.model_resources.options import ModelResource, is_plain
 from django_mcp.model_resources.pagination import show_row

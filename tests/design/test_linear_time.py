@@ -35,7 +35,7 @@ NOT_FROM_CLIENTS = {
     "listing/rules.py": "addresses and versions of the site",
     "management/commands/startmcp.py": "models of the site",
     "model_resources/checks.py": "names of columns",
-    "model_resources/form_binding.py": "names of form classes",
+    "model_resources/form_sources.py": "names of form classes",
     "skills/skill.py": "files of the site",
 }
 """Modules whose patterns read nothing that a client sends, and what they read instead."""

@@ -8,7 +8,7 @@ import pytest
 from django.db import OperationalError, connection, connections
 
 from django_mcp import Context, MCPServer, ModelResource, register
-from django_mcp.model_resources.form_binding import CONFLICT_MESSAGE
+from django_mcp.model_resources.form_errors import CONFLICT_MESSAGE
 from tests.model_resources.conftest import Reader
 from tests.model_resources.library.models import Author, Book, Copy, RareCopy
 
