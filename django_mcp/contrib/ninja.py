@@ -42,20 +42,10 @@ from django_mcp.contrib.openapi import (
 from django_mcp.core.decorators import register_at
 from django_mcp.core.server import Where
 from django_mcp.core.signatures import GIVEN, function, shaped
-from django_mcp.integrations.http import (
-    FORM,
-    JSON,
-    MULTIPART,
-    SAFE,
-    Call,
-    close_response,
-    media_type,
-    replace_decorated,
-    request_options,
-    run_view,
-    site_request,
-    tool_result,
-)
+from django_mcp.integrations.handler import replace_decorated, run_view
+from django_mcp.integrations.requests import FORM, JSON, MULTIPART, SAFE, Call, request_options, site_request
+from django_mcp.integrations.responses import close_response, media_type
+from django_mcp.integrations.results import tool_result
 from django_mcp.integrations.views import fits_into_path, not_found_text
 from django_mcp.primitives.function import EMPTY, dotted_name
 from django_mcp.primitives.schema import ArgumentError

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
-from django_mcp.integrations.http import JSON
+from django_mcp.integrations.requests import JSON
 from django_mcp.model_resources.form_schema import FILE_SCHEMA, file_argument, file_note
 from django_mcp.primitives.compatibility import property_name
 from django_mcp.primitives.field_schema import joined, nullable, plain_text

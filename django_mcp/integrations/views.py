@@ -35,18 +35,17 @@ from django_mcp.core.decorators import register_at
 from django_mcp.core.late_tools import LateTool
 from django_mcp.core.server import Where, every_server
 from django_mcp.core.signatures import function, optional, shaped
-from django_mcp.integrations.http import (
+from django_mcp.integrations.handler import run_view
+from django_mcp.integrations.requests import (
     FORM,
-    MAX_RESPONSE_BYTES,
     METHODS,
     WITHOUT_BODY,
     Call,
     request_options,
-    run_view,
     script_prefix,
     site_request,
-    tool_result,
 )
+from django_mcp.integrations.results import MAX_RESPONSE_BYTES, tool_result
 from django_mcp.primitives.base import Primitive, check_options
 from django_mcp.primitives.function import EMPTY, Parameter, own_docstring
 from django_mcp.primitives.output import ToolResult

@@ -20,7 +20,7 @@ from django_mcp.auth.protected_resource import has_metadata, url_of
 from django_mcp.conf import settings
 from django_mcp.core.apps import App
 from django_mcp.core.server import MCPServer
-from django_mcp.integrations.http import METHODS, SAFE
+from django_mcp.integrations.requests import METHODS, SAFE
 from django_mcp.listing.documents import MAX_DESCRIPTION, MAX_TITLE, NAME, registry_name
 from django_mcp.primitives.base import spoken
 from django_mcp.primitives.compatibility import breaks, problems

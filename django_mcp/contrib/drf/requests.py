@@ -36,24 +36,11 @@ from django_mcp.contrib.drf.operations import NoSuchURLError, Operation, reverse
 from django_mcp.contrib.openapi import OMITTED, OperationArguments, RequestData, Schema, as_text
 from django_mcp.core.database import rolled_back
 from django_mcp.core.request import require_same
-from django_mcp.integrations.http import (
-    FORM,
-    JSON,
-    MULTIPART,
-    SAFE,
-    Call,
-    close_response,
-    error_text,
-    is_json,
-    media_type,
-    redirect_url,
-    replace_decorated,
-    require_no_login,
-    row_preview,
-    run_view,
-    site_request,
-    tool_result,
-)
+from django_mcp.integrations.handler import replace_decorated, run_view
+from django_mcp.integrations.redirects import redirect_url, require_no_login
+from django_mcp.integrations.requests import FORM, JSON, MULTIPART, SAFE, Call, row_preview, site_request
+from django_mcp.integrations.responses import close_response, error_text, is_json, media_type
+from django_mcp.integrations.results import tool_result
 from django_mcp.integrations.views import not_found_text
 from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.validation_errors import abridged, missing_argument, shortened, written

@@ -44,7 +44,7 @@ from django_mcp.core.decorators import register_at
 from django_mcp.core.late_tools import LateTool
 from django_mcp.core.server import Where
 from django_mcp.core.signatures import GIVEN, function, shaped
-from django_mcp.integrations.http import request_options
+from django_mcp.integrations.requests import request_options
 from django_mcp.primitives.base import untranslated
 from django_mcp.primitives.function import EMPTY, own_docstring
 from django_mcp.primitives.tool import Tool
