@@ -12,8 +12,9 @@ from django.db.models.functions import Cast
 
 from django_mcp.core.context import Context
 from django_mcp.core.permissions import covers
-from django_mcp.model_resources.bound_resource import BoundResource, Path, Relative, TableRules
+from django_mcp.model_resources.bound_resource import BoundResource, Relative, TableRules
 from django_mcp.model_resources.options import ACTIONS, is_plain
+from django_mcp.model_resources.paths import Path
 
 
 class RowAccess:

@@ -32,16 +32,9 @@ from django_mcp.core.apps import App, app_of
 from django_mcp.core.context import Context
 from django_mcp.core.permissions import Right, right
 from django_mcp.model_resources.access import RowAccess
-from django_mcp.model_resources.bound_resource import (
-    MAX_VALUES,
-    BoundResource,
-    Dimension,
-    Filter,
-    Measure,
-    OutputField,
-    Path,
-    rules_at,
-)
+from django_mcp.model_resources.bound_resource import BoundResource, Dimension, Measure, OutputField, rules_at
+from django_mcp.model_resources.filters import MAX_VALUES, Filter
+from django_mcp.model_resources.paths import Path
 from django_mcp.model_resources.queryset import COUNT
 from django_mcp.model_resources.schema import choices_of, json_type, labels_of, target_field, to_json_value
 from django_mcp.model_resources.serializers import (
@@ -522,7 +515,7 @@ FILTER_WORDS: Mapping[str, str] = {
     "month": gettext_noop("%(field)s, month: %(value)s"),
     "day": gettext_noop("%(field)s, day: %(value)s"),
 }
-"""Words of filters for people, by lookup. Those for models are ``bound_resource.WORDS``."""
+"""Words of filters for people, by lookup. Those for models are ``filters.LOOKUP_DESCRIPTIONS``."""
 
 
 def _filter_text(renderer: _TableRenderer, each: Filter, value: Any) -> str:

@@ -21,8 +21,9 @@ from django_mcp.core.permissions import is_blocked
 from django_mcp.core.request import require_same
 from django_mcp.core.server import MCPServer
 from django_mcp.model_resources.access import RowAccess, using_write_db
-from django_mcp.model_resources.bound_resource import BoundResource, address_in, is_composite, without_duplicates
+from django_mcp.model_resources.bound_resource import BoundResource, without_duplicates
 from django_mcp.model_resources.pagination import TEXT_IN_LISTS, show_row, whole_row, with_columns
+from django_mcp.model_resources.paths import address_in, is_composite
 from django_mcp.model_resources.queryset import load_related_sets
 from django_mcp.model_resources.schema import input_type
 from django_mcp.model_resources.serializers import SerializerContext, row_schema, serialize_row, title_of

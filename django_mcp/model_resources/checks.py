@@ -11,9 +11,10 @@ from django.utils.translation import gettext as _
 
 from django_mcp.core.server import every_server
 from django_mcp.model_resources.apps import is_app_option
-from django_mcp.model_resources.bound_resource import BoundResource, Path, PathError, is_composite, is_unique
+from django_mcp.model_resources.bound_resource import BoundResource
 from django_mcp.model_resources.compile import compile_declaration, declared_names
 from django_mcp.model_resources.options import ACTIONS, READ_TOOLS, ModelResource
+from django_mcp.model_resources.paths import Path, PathError, is_composite, is_unique
 from django_mcp.model_resources.queryset import COUNT
 from django_mcp.model_resources.schema import has_default
 from django_mcp.model_resources.serializers import FunctionField, RelatedLinkField, RelatedListField, ValueField

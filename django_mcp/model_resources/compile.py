@@ -18,29 +18,26 @@ from django.utils.translation import gettext_lazy
 from pydantic import PydanticUserError
 
 from django_mcp.model_resources.bound_resource import (
-    DATE_LOOKUPS,
-    EQUALITY_LOOKUPS,
-    FILTER_LOOKUPS,
     FUNCTIONS,
     PARTS,
-    RANGE_LOOKUPS,
-    SEARCH_LOOKUPS,
-    TEXT_LOOKUPS,
-    Annotation,
     BoundResource,
     Content,
     Dimension,
-    Filter,
-    Key,
     Measure,
+    OrderingKey,
     OutputField,
-    Path,
-    PathError,
-    SearchField,
-    example_path,
-    is_composite,
-    read_path,
 )
+from django_mcp.model_resources.filters import (
+    DATE_LOOKUPS,
+    EQUALITY_LOOKUPS,
+    FILTER_LOOKUPS,
+    RANGE_LOOKUPS,
+    SEARCH_LOOKUPS,
+    TEXT_LOOKUPS,
+    Filter,
+    SearchField,
+)
+from django_mcp.model_resources.paths import Annotation, Path, PathError, example_path, is_composite, read_path
 from django_mcp.model_resources.queryset import add_titles
 from django_mcp.model_resources.schema import (
     AnyDecimalField,
@@ -375,17 +372,17 @@ def _require_comparable(path: Path, lookup: str) -> None:
             )
 
 
-def _sortings(bound: BoundResource) -> dict[str, Sequence[Key]]:
+def _sortings(bound: BoundResource) -> dict[str, Sequence[OrderingKey]]:
     pk = read_path(bound.model, "pk")
     ordering = [_order_of(expression) for expression in bound.resource.ordering]
     own = [_key(bound, expression) for expression in ordering or _default_ordering(bound)]
     # The primary key follows the direction of the last key, so that one index serves both.
-    sortings: dict[str, Sequence[Key]] = {"": [*own, Key(pk, bool(own) and own[-1].is_descending)]}
+    sortings: dict[str, Sequence[OrderingKey]] = {"": [*own, OrderingKey(pk, bool(own) and own[-1].is_descending)]}
     for name in (*ordering, *bound.resource.ordering_fields):
         name = name.removeprefix("-")  # noqa: PLW2901 - both ways are offered
         for way in (name, f"-{name}"):
             key = _key(bound, way)
-            sortings[way] = [key, Key(pk, key.is_descending)]
+            sortings[way] = [key, OrderingKey(pk, key.is_descending)]
     return sortings
 
 
@@ -426,7 +423,7 @@ def _default_ordering(bound: BoundResource) -> Sequence[str]:
     return declared
 
 
-def _key(bound: BoundResource, declared: str) -> Key:
+def _key(bound: BoundResource, declared: str) -> OrderingKey:
     path = bound.path(declared.removeprefix("-"))
     if path.is_many or _is_no_plain_value(path.value_field):
         raise PathError(
@@ -434,7 +431,7 @@ def _key(bound: BoundResource, declared: str) -> Key:
             gettext_lazy("Use a column, or an annotation that is one value of each row, such as Count(%(declared)r)."),
             declared=declared.removeprefix("-"),
         )
-    return Key(path, declared.startswith("-"))
+    return OrderingKey(path, declared.startswith("-"))
 
 
 def _measures(bound: BoundResource) -> Iterator[tuple[str, Measure]]:

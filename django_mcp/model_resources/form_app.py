@@ -26,13 +26,14 @@ from django_mcp.core.context import Context
 from django_mcp.core.permissions import rule_for
 from django_mcp.core.policies import Decision
 from django_mcp.model_resources.access import RowAccess, using_write_db
-from django_mcp.model_resources.bound_resource import address_in, rules_at
+from django_mcp.model_resources.bound_resource import rules_at
 from django_mcp.model_resources.compile import own_fields
 from django_mcp.model_resources.form_choices import RowChoice, lookup_columns, row_choices
 from django_mcp.model_resources.form_data import clean_fields, written_model_fields
 from django_mcp.model_resources.form_errors import CONFLICT_MESSAGE, InvalidForm, names_hidden_fields, plain_message
 from django_mcp.model_resources.form_schema import NOTHING, editable_fields, form_schema, initial_value, key_column
 from django_mcp.model_resources.form_sources import FormSource
+from django_mcp.model_resources.paths import address_in
 from django_mcp.model_resources.previews import Fields
 from django_mcp.primitives.base import ToolError
 from django_mcp.primitives.field_schema import joined

@@ -14,17 +14,11 @@ from django.utils.text import capfirst
 from django_mcp.core.context import Context
 from django_mcp.model_resources.access import RowAccess, get_for_update, m2m_pks, using_write_db
 from django_mcp.model_resources.arguments import finding_hint
-from django_mcp.model_resources.bound_resource import (
-    BoundResource,
-    TableRules,
-    address_in,
-    is_composite,
-    is_unique,
-    rules_at,
-)
+from django_mcp.model_resources.bound_resource import BoundResource, TableRules, rules_at
 from django_mcp.model_resources.form_data import fail_with, is_modelcluster_set, written_model_fields
 from django_mcp.model_resources.form_errors import MAX_NAMED
 from django_mcp.model_resources.form_schema import key_column
+from django_mcp.model_resources.paths import address_in, is_composite, is_unique
 from django_mcp.model_resources.schema import MAX_VALUES, json_type
 from django_mcp.model_resources.serializers import title_of
 from django_mcp.primitives.base import ToolError

@@ -25,7 +25,7 @@ from pydantic_core import from_json, to_json
 
 from django_mcp.core.context import Context
 from django_mcp.model_resources.access import RowAccess, mask_hidden
-from django_mcp.model_resources.bound_resource import BoundResource, Key, OutputField
+from django_mcp.model_resources.bound_resource import BoundResource, OrderingKey, OutputField
 from django_mcp.model_resources.queryset import annotate, defer_long_columns, load_related_sets, select_and_prefetch
 from django_mcp.model_resources.schema import value_field
 from django_mcp.model_resources.serializers import SerializerContext, serialize_row
@@ -136,7 +136,7 @@ LETTERS = 480
 class Sorting:
     """A total order of rows; the last key is unique. Hidden related rows sort as null."""
 
-    def __init__(self, keys: Sequence[Key], access: RowAccess, bound: Any) -> None:
+    def __init__(self, keys: Sequence[OrderingKey], access: RowAccess, bound: Any) -> None:
         self._keys, self._access, self._bound = keys, access, bound
         self._ends = [key.path.end for key in keys]
         self._names: list[str] = []

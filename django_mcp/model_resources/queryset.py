@@ -13,16 +13,9 @@ from django.db.models.functions import Cast, RowNumber
 from django.utils.text import smart_split, unescape_string_literal
 
 from django_mcp.model_resources.access import RowAccess, mask_hidden, rows_with, visibility_q, visible_lookup_q
-from django_mcp.model_resources.bound_resource import (
-    FUNCTIONS,
-    PARTS,
-    BoundResource,
-    Dimension,
-    Measure,
-    OutputField,
-    Path,
-    SearchField,
-)
+from django_mcp.model_resources.bound_resource import FUNCTIONS, PARTS, BoundResource, Dimension, Measure, OutputField
+from django_mcp.model_resources.filters import SearchField
+from django_mcp.model_resources.paths import Path
 from django_mcp.model_resources.schema import as_decimal, is_json, to_json_value, value_field, with_places
 from django_mcp.model_resources.serializers import (
     TITLED,

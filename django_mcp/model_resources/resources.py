@@ -21,7 +21,7 @@ from django_mcp.core.server import MCPServer
 from django_mcp.core.signatures import function, one_of
 from django_mcp.model_resources import pagination
 from django_mcp.model_resources.access import RowAccess, find_row
-from django_mcp.model_resources.bound_resource import BoundResource, Content, Key, OutputField, read_path
+from django_mcp.model_resources.bound_resource import BoundResource, Content, OrderingKey, OutputField
 from django_mcp.model_resources.compile import declared_names
 from django_mcp.model_resources.options import Permitted
 from django_mcp.model_resources.pagination import (
@@ -33,6 +33,7 @@ from django_mcp.model_resources.pagination import (
     show_row,
     with_columns,
 )
+from django_mcp.model_resources.paths import read_path
 from django_mcp.model_resources.queryset import add_titles, defer_long_columns
 from django_mcp.model_resources.schema import choices_of, column_value, to_json_value, value_field
 from django_mcp.model_resources.serializers import RelatedListField, media_type, read_file, title_of, to_markdown
@@ -239,7 +240,7 @@ def _rows(bound: BoundResource, access: RowAccess, place: Any, room: int, before
     limit = room if most is None else min(room, most - before)
     if limit <= 0:
         return FetchedRows([], None)
-    sorting = Sorting([Key(read_path(bound.model, "pk"))], access, bound)
+    sorting = Sorting([OrderingKey(read_path(bound.model, "pk"))], access, bound)
     rows = add_titles(with_columns(bound, access, access.get_queryset(bound), []), bound, access)
     found = fetch_objects(bound, access, rows, sorting, limit, place)
     is_enough = most is not None and before + len(found.objects) >= most

@@ -13,7 +13,8 @@ from pydantic import TypeAdapter
 from pydantic_core import to_json, to_jsonable_python
 
 from django_mcp.model_resources.access import RowAccess
-from django_mcp.model_resources.bound_resource import LINK_SCHEMA, TITLE_CHARACTERS, BoundResource, OutputField, Path
+from django_mcp.model_resources.bound_resource import LINK_SCHEMA, TITLE_CHARACTERS, BoundResource, OutputField
+from django_mcp.model_resources.paths import Path
 from django_mcp.model_resources.schema import column_value, is_foreign_json, json_type, labels_in_words, to_json_value
 from django_mcp.primitives.base import ToolError
 from django_mcp.primitives.field_schema import nullable, plain_text

@@ -14,8 +14,8 @@ from django.test import override_settings
 
 from django_mcp import MCPServer, ModelResource, register, ui
 from django_mcp.model_resources.apps import FILTER_WORDS, readable_text, reader_of, value_of
-from django_mcp.model_resources.bound_resource import WORDS
 from django_mcp.model_resources.checks import found_problems
+from django_mcp.model_resources.filters import LOOKUP_DESCRIPTIONS
 from django_mcp.test import MCPClient
 from tests.model_resources.library.models import Author, Book, Publisher, Review
 
@@ -168,7 +168,7 @@ def test_filters_above_a_table_are_in_words_with_the_names_of_columns_and_rows(
 
 
 def test_every_filter_has_words_for_people() -> None:
-    assert FILTER_WORDS.keys() == WORDS.keys()
+    assert FILTER_WORDS.keys() == LOOKUP_DESCRIPTIONS.keys()
 
 
 @pytest.mark.usefixtures("library")

@@ -14,8 +14,9 @@ from django.utils.text import capfirst
 
 from django_mcp.auth.base import AllowAny, authenticators
 from django_mcp.core.server import server
-from django_mcp.model_resources.bound_resource import BoundResource, is_composite
+from django_mcp.model_resources.bound_resource import BoundResource
 from django_mcp.model_resources.options import ModelResource
+from django_mcp.model_resources.paths import is_composite
 from django_mcp.secret_names import GENERATED, match
 
 MOST = 8
