@@ -51,7 +51,7 @@ from django_mcp.oauth.grants import (
     skips_consent,
     why_not_a_resource,
 )
-from django_mcp.oauth.register import is_allowed_redirect_uri
+from django_mcp.oauth.redirect_uris import is_allowed_redirect_uri
 
 PARAMETERS = (
     "response_type",

@@ -121,7 +121,7 @@ def check_applications(databases: Sequence[str]) -> list[CheckMessage]:
 
 def _doubtful(databases: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     from django_mcp.auth.toolkit import get_application_model  # noqa: PLC0415
-    from django_mcp.oauth.register import is_allowed_redirect_uri  # noqa: PLC0415 - needs the toolkit
+    from django_mcp.oauth.redirect_uris import is_allowed_redirect_uri  # noqa: PLC0415 - needs the toolkit
 
     applications = get_application_model().objects.filter(registration_source="manual")
     if applications.db in databases:

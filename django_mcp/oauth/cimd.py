@@ -41,8 +41,14 @@ from django_mcp.core.failures import log_rate_limited
 from django_mcp.core.http_client import NoConnection, Resolver, proxy_for, send
 from django_mcp.core.throttling import make_throttle
 from django_mcp.oauth.cleanup import make_room, stale_documents
+from django_mcp.oauth.client_metadata import (
+    MAX_URIS,
+    InvalidMetadata,
+    read_client_name,
+    read_grant_types,
+    read_redirect_uris,
+)
 from django_mcp.oauth.consent import host_of
-from django_mcp.oauth.register import MOST, InvalidMetadata, grants_of, name_of, redirects_of
 from django_mcp.primitives.base import parse_rate
 
 _INSIDE_IPV4 = [
@@ -509,12 +515,12 @@ def normalised(document: Mapping[str, Any]) -> dict[str, Any]:
     offered = [document.get("token_endpoint_auth_method", "none"), *(methods if isinstance(methods, list) else ())]
     if "none" not in offered:
         raise _NoMethod("The document must offer the token_endpoint_auth_method none.")
-    if not (name := name_of(document)):
+    if not (name := read_client_name(document)):
         raise InvalidMetadata("A document must have a client_name.")
     return {
         "client_id": document.get("client_id"),
         "client_name": name,
-        "redirect_uris": redirects_of(document)[:MOST],
-        "grant_types": grants_of(document),
+        "redirect_uris": read_redirect_uris(document)[:MAX_URIS],
+        "grant_types": read_grant_types(document),
         "token_endpoint_auth_method": "none",
     }

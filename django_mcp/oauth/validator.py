@@ -40,7 +40,9 @@ from django_mcp.oauth import grants
 from django_mcp.oauth.cimd import is_withdrawn
 from django_mcp.oauth.consent import granted_scopes
 from django_mcp.oauth.grants import checksum_of, family_of
-from django_mcp.oauth.register import hash_secret, is_fast_hash, is_registered, seconds_to_wait
+from django_mcp.oauth.networks import seconds_to_wait
+from django_mcp.oauth.redirect_uris import is_registered
+from django_mcp.oauth.register import hash_secret, is_fast_hash
 from django_mcp.primitives.base import Rate
 from django_mcp.pubsub.publish import end_access, end_streams
 
