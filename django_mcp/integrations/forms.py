@@ -250,7 +250,7 @@ def form_tool(form_class: Any = None, /, *, server: Where = None, **options: Any
     """
 
     def register(made: F) -> F:
-        register_at(server, lambda each: DeclaredForm(made, getattr(each, "server", each), **options).tools)
+        register_at(server, lambda target: DeclaredForm(made, getattr(target, "server", target), **options).tools)
         return made
 
     return register if form_class is None else register(form_class)

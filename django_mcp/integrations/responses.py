@@ -49,11 +49,11 @@ def error_from_response(response: Any, body: bytes, request: Any) -> ToolError:
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.SERVICE_UNAVAILABLE:
         msg = f"{request.method} {request.path} returned status {status}: {body[:MAX_CHARACTERS]!r}"
         raise ServerError(msg)
-    words, told = (
+    words, detail = (
         _WORDS.get(status, f"{response.reason_phrase}."),
         error_text(response, body, request.build_absolute_uri()),
     )
-    sentences = [told] if words.strip(".").lower() in told.lower() else [words, told]
+    sentences = [detail] if words.strip(".").lower() in detail.lower() else [words, detail]
     if wait := response.headers.get("Retry-After"):
         sentences.append(f"Retry after {wait} seconds." if wait.isdecimal() else f"Retry after {wait}.")
     return ToolError(" ".join(filter(None, sentences)))
@@ -67,17 +67,17 @@ def error_text(response: Any, body: bytes, base: str = "") -> str:
     kind = media_type(response)
     if is_json(kind):
         try:
-            told = "\n".join(dict.fromkeys(_lines(from_json(body), "")))
+            text = "\n".join(dict.fromkeys(_lines(from_json(body), "")))
         except ValueError:
             return ""
     elif "html" in kind:
         from django_mcp.integrations.html import read_page  # noqa: PLC0415 - imports Beautiful Soup
 
         page = read_page(decode_body(response, body), base, settings_of_package.BASE_URL or "")
-        told = "\n".join(page.errors) or page.text.lstrip("# ")
+        text = "\n".join(page.errors) or page.text.lstrip("# ")
     else:
-        told = decode_body(response, body) if kind.startswith("text/") else ""
-    return shortened(told, MAX_CHARACTERS)
+        text = decode_body(response, body) if kind.startswith("text/") else ""
+    return shortened(text, MAX_CHARACTERS)
 
 
 def media_type(response: Any) -> str:

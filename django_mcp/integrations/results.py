@@ -99,9 +99,9 @@ def _after(request: HttpRequest, ctx: Context, call: Call, follow: Callable[[], 
         return in_transaction(follow) if connections[tools_alias()].in_atomic_block else follow()
     except Exception as error:  # noqa: BLE001 - the tool itself has succeeded
         logger.warning("%s of %s redirects to %s, which failed", request.method, ctx.params.get("name"), call.path)
-        told = f" {error}" if isinstance(error, ToolError) else ""
+        reason = f" {error}" if isinstance(error, ToolError) else ""
         return ToolResult(
-            text=_with_messages(request, f"Done. The page it redirects to, {call.path}, could not be shown.{told}")
+            text=_with_messages(request, f"Done. The page it redirects to, {call.path}, could not be shown.{reason}")
         )
 
 
@@ -115,8 +115,8 @@ def _message_text(message: Any, request: HttpRequest) -> str:
 
 
 def _with_messages(request: HttpRequest, text: str) -> str:
-    told = [_message_text(message.message, request) for message in get_messages(request)]
-    return "\n\n".join(filter(None, ["\n".join(message for message in told if message not in text), text]))
+    messages = [_message_text(message.message, request) for message in get_messages(request)]
+    return "\n\n".join(filter(None, ["\n".join(message for message in messages if message not in text), text]))
 
 
 def _read(response: Any, most: int) -> bytes:
@@ -169,8 +169,8 @@ def _shown(response: Any, request: HttpRequest, body: bytes) -> ToolResult[Any]:
 
 def _structured(response: Any, request: HttpRequest, body: bytes) -> ToolResult[Any]:
     value = from_json(body, allow_inf_nan=False)
-    told = _with_messages(request, "")
-    text = f"{told}\n\n{decode_body(response, body)}" if told else "null" if value is None else None
+    messages = _with_messages(request, "")
+    text = f"{messages}\n\n{decode_body(response, body)}" if messages else "null" if value is None else None
     return ToolResult(value, text=text)
 
 

@@ -471,17 +471,17 @@ def _search(renderer: _TableRenderer) -> dict[str, Any] | None:
     }
 
 
-def _select(each: Filter, given: Mapping[str, Any]) -> dict[str, Any] | None:
-    field = target_field(each.path.field)
-    choices = choices_of(field) if each.lookup == "exact" else []
-    if isinstance(field, models.BooleanField) and each.lookup == "exact":
+def _select(filter_: Filter, given: Mapping[str, Any]) -> dict[str, Any] | None:
+    field = target_field(filter_.path.field)
+    choices = choices_of(field) if filter_.lookup == "exact" else []
+    if isinstance(field, models.BooleanField) and filter_.lookup == "exact":
         choices = [(value, _yes_or_no(is_yes=value)) for value in (True, False)]
     if not 0 < len(choices) <= MAX_SELECT_CHOICES:
         return None
-    chosen = given.get(each.argument)
+    chosen = given.get(filter_.argument)
     return {
-        "name": each.argument,
-        "label": path_label(each.path),
+        "name": filter_.argument,
+        "label": path_label(filter_.path),
         "choices": [{"value": _json(value), "label": label, "chosen": value == chosen} for value, label in choices],
     }
 
@@ -518,25 +518,25 @@ FILTER_WORDS: Mapping[str, str] = {
 """Words of filters for people, by lookup. Those for models are ``filters.LOOKUP_DESCRIPTIONS``."""
 
 
-def _filter_text(renderer: _TableRenderer, each: Filter, value: Any) -> str:
-    words = FILTER_WORDS.get(each.lookup, f"%(field)s, {_words(each.lookup)}: %(value)s")
-    path = each.path
-    field = _label_of(path.hops) if each.leads_to_row else path_label(path)
-    return _(words) % {"field": field, "value": _filter_value(renderer, each, value)}
+def _filter_text(renderer: _TableRenderer, filter_: Filter, value: Any) -> str:
+    words = FILTER_WORDS.get(filter_.lookup, f"%(field)s, {_words(filter_.lookup)}: %(value)s")
+    path = filter_.path
+    field = _label_of(path.hops) if filter_.leads_to_row else path_label(path)
+    return _(words) % {"field": field, "value": _filter_value(renderer, filter_, value)}
 
 
-def _filter_value(renderer: _TableRenderer, each: Filter, value: Any) -> str:
-    if each.lookup == "isnull":
+def _filter_value(renderer: _TableRenderer, filter_: Filter, value: Any) -> str:
+    if filter_.lookup == "isnull":
         return _("empty") if value else _("not empty")
-    if each.lookup == "month":
+    if filter_.lookup == "month":
         return str(MONTHS.get(value, value))
-    if each.lookup == "date":
+    if filter_.lookup == "date":
         return value_of(value, {"type": "string", "format": "date"}).text
-    if each.lookup not in COMPARED:
+    if filter_.lookup not in COMPARED:
         return str(value)
-    read = reader_of(json_type(each.path.end), target_field(each.path.field))
-    values = value if each.lookup == "in" else [value]
-    titles = renderer.titles(each.path, values) if each.leads_to_row else {}
+    read = reader_of(json_type(filter_.path.end), target_field(filter_.path.field))
+    values = value if filter_.lookup == "in" else [value]
+    titles = renderer.titles(filter_.path, values) if filter_.leads_to_row else {}
     return ", ".join(titles.get(str(one)) or read(one).text for one in values)
 
 

@@ -47,8 +47,8 @@ def unknown_argument_errors(
     """Return errors for the first unknown arguments, at most *room*, and how many more there are."""
     names = list(known)
     others = [name for name in given if name not in names]
-    told = [unknown_argument([*where, name], names) for name in others[: max(room, 0)]]
-    return told, len(others) - len(told)
+    errors = [unknown_argument([*where, name], names) for name in others[: max(room, 0)]]
+    return errors, len(others) - len(errors)
 
 
 CONFLICT_MESSAGE = (

@@ -105,9 +105,9 @@ def read_file(value: Any, most_bytes: int = MAX_BYTES) -> SimpleUploadedFile:
         raise _wrong(f"its 'content': {error.message()}.") from None
     except (SuspiciousFileOperation, ValueError):
         raise _wrong("its 'filename' is not a valid file name.") from None
-    told = value.get("content_type")
-    is_type = isinstance(told, str) and _MEDIA_TYPE.fullmatch(told)
-    file.content_type = told if is_type else mimetypes.guess_type(str(file.name))[0] or "application/octet-stream"
+    media_type = value.get("content_type")
+    is_type = isinstance(media_type, str) and _MEDIA_TYPE.fullmatch(media_type)
+    file.content_type = media_type if is_type else mimetypes.guess_type(str(file.name))[0] or "application/octet-stream"
     return file
 
 
@@ -224,7 +224,7 @@ def _several(one: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 def _items(field: Any, value: Any) -> list[Any]:
-    return [read_value(field.base_field, entry) for entry in _several(lambda _, each: each)(field, value)]
+    return [read_value(field.base_field, entry) for entry in _several(lambda _, entry: entry)(field, value)]
 
 
 def _value_parts(field: Any, value: Any) -> list[Any]:

@@ -82,9 +82,9 @@ def encode_cursor(ctx: Context, question: object, place: Sequence[Any]) -> str:
         question: the query without its position, as JSON.
         place: the position, as JSON.
     """
-    said = to_json([_digest(ctx, question), place])
+    payload = to_json([_digest(ctx, question), place])
     # Padded, so that its length does not reveal how long a hidden value is.
-    return encrypt(said.ljust(-(-len(said) // _PADDED_TO) * _PADDED_TO))
+    return encrypt(payload.ljust(-(-len(payload) // _PADDED_TO) * _PADDED_TO))
 
 
 def decode_cursor(ctx: Context, question: object, cursor: str) -> list[Any]:
@@ -110,8 +110,8 @@ def invalid_cursor() -> InvalidParams:
 
 def _digest(ctx: Context, question: object) -> str:
     caller = ctx.principal
-    said = to_json([ctx.server.name, caller.kind, caller.id, question])
-    return hashlib.blake2s(said, digest_size=8).hexdigest()
+    payload = to_json([ctx.server.name, caller.kind, caller.id, question])
+    return hashlib.blake2s(payload, digest_size=8).hexdigest()
 
 
 def written(expression: Any, vendor: str) -> Any:
@@ -159,8 +159,8 @@ class Sorting:
     def _mark(self) -> int:
         """A checksum of the ordering. Cursors from before the site changed it are rejected."""
         ends = zip(self._keys, self._ends, strict=True)
-        said = [f"{key.path.column} {key.is_descending} {end.get_internal_type()}" for key, end in ends]
-        return zlib.crc32(",".join(said).encode())
+        parts = [f"{key.path.column} {key.is_descending} {end.get_internal_type()}" for key, end in ends]
+        return zlib.crc32(",".join(parts).encode())
 
     def sorted(self, rows: QuerySet[Any]) -> QuerySet[Any]:
         """Return *rows* in order, annotated with their positions."""

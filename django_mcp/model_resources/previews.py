@@ -233,21 +233,24 @@ def differences(
             yield fields.change(field, row, obj, is_given=name in given)
 
 
-def changes_of(bound: BoundResource, ctx: Context, form: Any, given: Container[str], told: list[Row]) -> list[Row]:
+def changes_of(
+    bound: BoundResource, ctx: Context, form: Any, given: Container[str], form_changes: list[Row]
+) -> list[Row]:
     """Return the changes that a form of ``form_tool`` makes to a row, as far as the caller may see its fields.
 
     Args:
         form: the valid form.
         given: names of the fields that the caller gave.
-        told: the form's own list of changes, for a row that the caller may not see and for fields that the model lacks.
+        form_changes: the form's own list of changes, for a row that the caller may not see and for fields that the
+            model lacks.
     """
     access = RowAccess(ctx)
     row = _found(bound, access, access.get_queryset(bound).filter(pk=form.instance.pk), _all_columns(bound, access))
     if row is None:
-        return told
+        return form_changes
     compared = _comparable(bound, form)
     changes = differences(bound, access, row, _stored(_stored_value(bound, row)), form, given)
-    return [*changes, *(change for change in told if change["field"] not in compared)]
+    return [*changes, *(change for change in form_changes if change["field"] not in compared)]
 
 
 def _all_columns(bound: BoundResource, access: RowAccess) -> list[OutputField]:

@@ -238,7 +238,7 @@ def _relations(columns: Iterable[OutputField], bound: BoundResource) -> Iterable
             is_key = relation is column.path.field and not isinstance(column, RelatedLinkField | RelatedListField)
             if not is_key or bound.guards_key(relation):
                 seen.setdefault(prefix, (prefix, relation, column.path))
-    return sorted(seen.values(), key=lambda each: each[0].count(LOOKUP_SEP))
+    return sorted(seen.values(), key=lambda relation: relation[0].count(LOOKUP_SEP))
 
 
 def _is_set(relation: Any) -> bool:

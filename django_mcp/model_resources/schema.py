@@ -406,12 +406,12 @@ def _parts(value: Any) -> Iterator[tuple[Any, int]]:
     """Yield all nested values with their depth, without recursion."""
     rest: list[tuple[Any, int]] = [(value, 0)]
     while rest:
-        each, depth = rest.pop()
-        yield each, depth
-        if isinstance(each, Mapping):
-            rest += ((part, depth + 1) for pair in each.items() for part in pair)
-        elif isinstance(each, list):
-            rest += ((part, depth + 1) for part in each)
+        entry, depth = rest.pop()
+        yield entry, depth
+        if isinstance(entry, Mapping):
+            rest += ((part, depth + 1) for pair in entry.items() for part in pair)
+        elif isinstance(entry, list):
+            rest += ((part, depth + 1) for part in entry)
 
 
 # Columns of other packages

@@ -138,16 +138,16 @@ def _without_consent(databases: Sequence[str]) -> Iterator[CheckMessage]:
         return
     for application in applications:
         skipping = [uri for uri in application.redirect_uris.split() if skips_consent(application, uri)]
-        told = {"name": application.name, "client_id": application.client_id, "uris": ", ".join(skipping)}
+        params = {"name": application.name, "client_id": application.client_id, "uris": ", ".join(skipping)}
         yield Warning(
             _("OAuth application %(name)r (%(client_id)s) has skip_authorization: its users are not asked at %(uris)s.")
-            % told
+            % params
             if skipping
             else _(
                 "OAuth application %(name)r (%(client_id)s) has skip_authorization, which is ignored: any program "
                 "could pose as it."
             )
-            % told,
+            % params,
             hint=_("Turn skip_authorization off, unless the application is your own and may have every scope."),
             id="django_mcp.W037",
         )

@@ -107,7 +107,7 @@ _resolver = Resolver(MAX_FETCHES)
 
 
 _INVALID, _UNSUPPORTED, _AWAY = "invalid", "unsupported", "away"
-"""How a document failed. The first two are said by the document, or by its absence."""
+"""How a document failed. The first two come from the document, or from its absence."""
 
 
 class InvalidDocument(CIMDError):  # type: ignore[misc]
@@ -154,7 +154,7 @@ class MetadataFetcher(SafeMetadataFetcher):  # type: ignore[misc]
             note_network(client_id, works=True)
             return normalised(document), age
         except (InvalidMetadata, CIMDError) as error:
-            # Nobody else is told why: the reason could reveal what this site can reach.
+            # The reason is only logged: it could reveal what this site can reach.
             logger.warning("The document of client %r cannot be used: %s", client_id[:LONGEST], error)
             if isinstance(error, Unreachable | InvalidDocument):
                 note_network(client_id, works=isinstance(error, InvalidDocument))

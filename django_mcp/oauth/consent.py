@@ -87,15 +87,15 @@ def granted_scopes(asked: Iterable[str], default: Iterable[str], limit: Iterable
 
 def describe_scopes(scopes: Iterable[str]) -> list[ScopeText]:
     """Describe scopes. Included scopes are listed below the scope, each once."""
-    names, known, told = in_order(scopes).split(), declared(), set[str]()
+    names, known, covered = in_order(scopes).split(), declared(), set[str]()
     lines = []
     for name in names:
-        if name not in told and not any(_is_above(other, name) for other in names):
+        if name not in covered and not any(_is_above(other, name) for other in names):
             below = [scope for scope in in_order(expanded(frozenset({name}))).split() if scope in known]
             lines.append(
-                ScopeText(name, _words(name), [_words(scope) for scope in below if scope not in {*told, name}])
+                ScopeText(name, _words(name), [_words(scope) for scope in below if scope not in {*covered, name}])
             )
-            told.update(below)
+            covered.update(below)
     return lines
 
 

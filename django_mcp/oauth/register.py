@@ -111,7 +111,7 @@ def register(metadata: Mapping[str, Any], meta: Mapping[str, object]) -> dict[st
         registration_source=model.RegistrationSource.DCR,
     )
     _save(client)
-    told = {
+    information = {
         "client_id": client.client_id,
         "client_id_issued_at": int(client.created.timestamp()),
         "client_name": name,
@@ -120,7 +120,7 @@ def register(metadata: Mapping[str, Any], meta: Mapping[str, object]) -> dict[st
         "response_types": ["code"],
         "token_endpoint_auth_method": method,
     }
-    return told if method == "none" else {**told, "client_secret": secret, "client_secret_expires_at": 0}
+    return information if method == "none" else {**information, "client_secret": secret, "client_secret_expires_at": 0}
 
 
 def _save(client: Any) -> None:
