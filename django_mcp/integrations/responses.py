@@ -13,6 +13,7 @@ from pydantic_core import from_json
 from django_mcp.conf import settings as settings_of_package
 from django_mcp.primitives.base import ToolError
 from django_mcp.primitives.validation_errors import shortened, written
+from django_mcp.protocol.json_schema import is_string_list
 
 MAX_CHARACTERS = 4000
 _WORDS = {
@@ -122,7 +123,7 @@ def _lines(value: Any, where: str) -> Iterator[str]:
             yield from _lines(words, written(step for step in steps if step not in _PLACES))
         case dict():
             for key, part in value.items():
-                is_of_all = key in _OF_ALL or (key in _OF_ALL_AS_TEXT and not _is_words(part))
+                is_of_all = key in _OF_ALL or (key in _OF_ALL_AS_TEXT and not is_string_list(part))
                 yield from _lines(part, where if is_of_all else f"{where}.{key}".strip("."))
         case list() if any(isinstance(part, dict | list) for part in value):
             for number, part in enumerate(value):
@@ -133,10 +134,6 @@ def _lines(value: Any, where: str) -> Iterator[str]:
         case _:
             words = " ".join(map(str, value)) if isinstance(value, list) else str(value)
             yield f"{where}: {words}" if where else words
-
-
-def _is_words(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(part, str) for part in value)
 
 
 def close_response(response: HttpResponseBase) -> None:

@@ -405,9 +405,7 @@ def _per_row(bound: BoundResource) -> Iterator[Error]:
 
 def check_required_columns() -> Iterator[CheckMessage]:
     """Warn about models whose rows need a column that no argument, default or ``save_model`` sets."""
-    for bound in (
-        exposure for server in every_server() for exposure in server.model_resources.values() if exposure.is_sound
-    ):
+    for bound in (bound for server in every_server() for bound in server.model_resources.values() if bound.is_sound):
         if names := _unset(bound):
             yield Warning(
                 _("%(resource)r: no argument of create_%(name)s and no default sets %(columns)s, needed by %(model)s.")

@@ -17,7 +17,7 @@ from django_mcp.model_resources.arguments import bind_model_arguments
 from django_mcp.model_resources.bound_resource import BoundResource
 from django_mcp.model_resources.checks import name_taken, problems
 from django_mcp.model_resources.connector import connector_tools, require_models
-from django_mcp.model_resources.notifications import connect
+from django_mcp.model_resources.notifications import connect_signals
 from django_mcp.model_resources.options import ModelResource
 from django_mcp.model_resources.resources import list_rows, listed_models, resources
 from django_mcp.model_resources.tools import read_tools, writing_tools
@@ -157,7 +157,7 @@ def build(server: MCPServer) -> None:
     together(partial(bind_model_arguments, server, tool) for tool in server.tools.values())
     server.rows = list_rows if listed_models(server) else None
     for bound in made:
-        connect(bound)
+        connect_signals(bound)
 
 
 def _made_without_clashes(server: MCPServer) -> dict[BoundResource, list[Primitive]]:

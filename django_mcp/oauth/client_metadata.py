@@ -1,11 +1,12 @@
 """Client metadata (RFC 7591, section 2), as sent at registration or published in a document."""
 
 from collections.abc import Mapping
-from typing import Any, TypeGuard
+from typing import Any
 
 from django_mcp.auth.grant_types import FOR_ALL
 from django_mcp.oauth.consent import clean_name
 from django_mcp.oauth.redirect_uris import usable_redirect_uris
+from django_mcp.protocol.json_schema import is_string_list
 
 MAX_URIS = 10
 """Maximum number of redirect URIs."""
@@ -32,7 +33,7 @@ def read_redirect_uris(metadata: Mapping[str, Any]) -> list[str]:
         InvalidMetadata: none is usable.
     """
     given = metadata.get("redirect_uris")
-    if not _are_strings(given):
+    if not is_string_list(given):
         raise InvalidMetadata("redirect_uris must be a list of strings.", "invalid_redirect_uri")
     if usable := usable_redirect_uris(given):
         return usable
@@ -50,7 +51,7 @@ def read_grant_types(metadata: Mapping[str, Any]) -> list[str]:
         InvalidMetadata: ``authorization_code`` is missing.
     """
     given = metadata.get("grant_types", FOR_ALL)
-    if not _are_strings(given):
+    if not is_string_list(given):
         raise InvalidMetadata("grant_types must be a list of strings.")
     if "authorization_code" not in given:
         raise InvalidMetadata("grant_types must include authorization_code. refresh_token is optional.")
@@ -67,10 +68,6 @@ def read_client_name(metadata: Mapping[str, Any]) -> str:
     if not isinstance(name, str):
         raise InvalidMetadata("client_name must be a string.")
     return clean_name(name, MAX_NAME)
-
-
-def _are_strings(value: Any) -> TypeGuard[list[str]]:
-    return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
 MAX_NAME = 255

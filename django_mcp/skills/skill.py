@@ -17,6 +17,8 @@ from urllib.parse import quote
 from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
 
+from django_mcp.protocol.json_schema import is_string_list
+
 FrontMatter = dict[str, Any]
 
 SKILL_FILE = "SKILL.md"
@@ -240,7 +242,11 @@ def _problems(found: FrontMatter, folder: str) -> Iterator[str]:
     if not isinstance(described, str) or not described.strip():
         yield f"needs a description: what the skill does, and when to use it; not {described!r}."
     for key in ("license", "compatibility", "allowed-tools"):
-        if key in found and not isinstance(found[key], str) and not (key == "allowed-tools" and _are_texts(found[key])):
+        if (
+            key in found
+            and not isinstance(found[key], str)
+            and not (key == "allowed-tools" and is_string_list(found[key]))
+        ):
             yield f"has a {key} that is not a string: {found[key]!r}."
     for key, most in LONGEST.items():
         if len(str(found.get(key, ""))) > most:
@@ -250,10 +256,6 @@ def _problems(found: FrontMatter, folder: str) -> Iterator[str]:
         yield "has metadata that is not a mapping, such as 'author: me' on an indented line."
     elif reserved := [key for key in metadata if key.startswith(RESERVED)]:
         yield f"has metadata {reserved[0]!r}; keys that begin with {RESERVED} are reserved for the protocol."
-
-
-def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
 def _error(where: Path, words: str) -> ImproperlyConfigured:
