@@ -194,7 +194,7 @@ class RowAccess:
 
 
 def _has_title_elsewhere(bound: BoundResource) -> bool:
-    return bound.title_column is not None and bound.title_column.path is not None
+    return bound.title_output_field is not None and bound.title_output_field.path is not None
 
 
 def _rows_as(relative: Relative, rows: models.QuerySet[Any], obj: Any) -> models.QuerySet[Any]:
@@ -220,7 +220,7 @@ def _is_outside(relative: Relative, obj: Any) -> bool:
 
 def find_row(bound: BoundResource, access: RowAccess, value: str) -> models.QuerySet[Any]:
     """Return a queryset with the row that *value* identifies, from ``get_queryset``."""
-    rows, found = access.get_queryset(bound), bound.address(value)
+    rows, found = access.get_queryset(bound), bound.lookup_value(value)
     return rows.none() if found is None else rows.filter(**{bound.lookup.attname: found})
 
 

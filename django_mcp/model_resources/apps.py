@@ -298,7 +298,7 @@ class _TableRenderer:
     def link(self, target: BoundResource, value: Any) -> DisplayValue:
         if value is None:
             return NOTHING
-        key = target.address(unquote(value["uri"].removeprefix(f"{target.base}/")))
+        key = target.lookup_value(unquote(value["uri"].removeprefix(f"{target.base}/")))
         return self.row(target, value["title"], to_json_value(key))
 
     def titles(self, path: Path, keys: Sequence[Any]) -> dict[str, str]:
@@ -345,14 +345,14 @@ class _TableRenderer:
 
     def _shown(self, column: OutputField, sources: Sequence[str]) -> DisplayColumn:
         field = None if column.path is None else target_field(column.path.field)
-        by = next((source for source in (column.name, *sources) if source in self.bound.sortings), "")
+        by = next((source for source in (column.name, *sources) if source in self.bound.orderings), "")
         order, arguments = self._order(by) if by else ("", "")
         is_number = _is_number(column.schema, field) and not isinstance(column, RelatedLinkField)
         return DisplayColumn(column.name, self._label(column), self.read(column), is_number, order, arguments)
 
     def _order(self, by: str) -> tuple[str, str]:
         asked = self.arguments.get("order_by")
-        if not asked and (keys := self.bound.sortings[""]):
+        if not asked and (keys := self.bound.orderings[""]):
             asked = f"{'-' * keys[0].is_descending}{keys[0].path.source}"
         order = {by: "ascending", f"-{by}": "descending"}.get(str(asked), "")
         return order, self.call(order_by=f"-{by}" if order == "ascending" else by)
@@ -407,7 +407,7 @@ def _file(value: Any) -> DisplayValue:
 
 def _table(renderer: _TableRenderer, result: Mapping[str, Any]) -> dict[str, Any]:
     bound, rows = renderer.bound, result["rows"]
-    fields = list(renderer.fields(bound.list_columns, rows))
+    fields = list(renderer.fields(bound.list_output_fields, rows))
     title = bound.resource.title_field
     head = next((field for field in fields if field.name == title), None) or next(
         (field for field in fields if field.name == bound.lookup_name), None
@@ -543,7 +543,7 @@ def _filter_value(renderer: _TableRenderer, filter_: Filter, value: Any) -> str:
 def _card(renderer: _TableRenderer, row: Mapping[str, Any]) -> dict[str, Any]:
     bound = renderer.bound
     title, lookup = bound.resource.title_field, bound.lookup_name
-    fields = [(field, field.read(row.get(field.name))) for field in renderer.fields(bound.columns, [row])]
+    fields = [(field, field.read(row.get(field.name))) for field in renderer.fields(bound.output_fields, [row])]
     shown = [(field, value) for field, value in fields if value.kind and field.name != title]
     return {
         "card": {

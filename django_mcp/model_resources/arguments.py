@@ -22,8 +22,8 @@ from django_mcp.core.request import require_same
 from django_mcp.core.server import MCPServer
 from django_mcp.model_resources.access import RowAccess, using_write_db
 from django_mcp.model_resources.bound_resource import BoundResource, without_duplicates
-from django_mcp.model_resources.pagination import TEXT_IN_LISTS, show_row, whole_row, with_columns
-from django_mcp.model_resources.paths import address_in, is_composite
+from django_mcp.model_resources.pagination import TEXT_IN_LISTS, show_row, whole_row, with_output_fields
+from django_mcp.model_resources.paths import is_composite, lookup_value
 from django_mcp.model_resources.queryset import load_related_sets
 from django_mcp.model_resources.schema import input_type
 from django_mcp.model_resources.serializers import SerializerContext, row_schema, serialize_row, title_of
@@ -180,7 +180,7 @@ class Argument:
                 words = f"must be the {self._of} of {with_article(self.one)}, not {shown(entry.value)}."
                 raise ToolError(about_argument([self.parameter.name], f"{words}{finding_hint(self._bound, access)}"))
         name = self._field.attname
-        keys = {value: address_in(self._field, value) for value in values}
+        keys = {value: lookup_value(self._field, value) for value in values}
         wanted = {key for key in keys.values() if key is not None}
         rows = self._visible(access).filter(**{f"{name}__in": wanted}) if wanted else ()
         found: dict[Any, Any] = {}
@@ -275,7 +275,7 @@ def _address_type(field: Any) -> Any:
         try:
             return handler(value)
         except ValidationError:
-            is_no_key = isinstance(value, str) and "\0" not in value and address_in(field, value) is None
+            is_no_key = isinstance(value, str) and "\0" not in value and lookup_value(field, value) is None
             if is_no_key or type(value) in {int, float}:
                 return _Misfit(value)
             raise
@@ -310,10 +310,10 @@ def is_shown(value: Any) -> bool:
         return any(is_shown(entry) for entry in value.values())
     if isinstance(value, ToolResult):
         return is_shown(value.structured)
-    return isinstance(value, Model) or gives_rows(value)
+    return isinstance(value, Model) or returns_rows(value)
 
 
-def gives_rows(value: Any) -> bool:
+def returns_rows(value: Any) -> bool:
     """Return True for a queryset of model instances, False for one of ``values()``."""
     return isinstance(value, QuerySet) and value._fields is None  # type: ignore[attr-defined]
 
@@ -348,7 +348,7 @@ class Results:
     def _value(self, value: Any) -> Any:
         if isinstance(value, Model):
             return self._one(value)
-        if gives_rows(value):
+        if returns_rows(value):
             return self._many(value.model, value)
         if isinstance(value, list | tuple) and is_shown(value):
             return self._many(type(value[0]), value) if isinstance(value[0], Model) else [*map(self._value, value)]
@@ -380,9 +380,9 @@ class Results:
         most = bound.resource.max_page_size
         keys = _keys(model, objects, max(most + 1, LOOKED_AT))
         rows = self._access.get_queryset(bound).filter(pk__in=keys)
-        found = using_write_db(with_columns(bound, self._access, rows, bound.list_columns)).order_by()
+        found = using_write_db(with_output_fields(bound, self._access, rows, bound.list_output_fields)).order_by()
         seen = {row.pk: row for row in found if self._access.can_view(bound, row)}
-        load_related_sets([*seen.values()], bound.list_columns, bound, self._access)
+        load_related_sets([*seen.values()], bound.list_output_fields, bound, self._access)
         shown = list(islice(self._rows(bound, [seen[key] for key in keys if key in seen]), most))
         if len(shown) < len(seen):
             search = search_tool(bound, self._access)
@@ -395,7 +395,7 @@ class Results:
         room = bound.resource.max_output_chars
         for at, obj in enumerate(objects):
             make = serialize_row if at else whole_row
-            row = make(bound, obj, bound.list_columns, context)
+            row = make(bound, obj, bound.list_output_fields, context)
             room -= len(to_json(row)) + 2
             if room < 0 and at:
                 return
@@ -414,7 +414,7 @@ def _keys(model: Any, objects: Any, most: int) -> list[Any]:
     return list(dict.fromkeys(obj.pk for obj in objects[:most] if obj.pk is not None))
 
 
-UNSAID = (EMPTY, Any, object, Model, ToolResult, *MAPPINGS, *COLLECTIONS)
+UNTYPED = (EMPTY, Any, object, Model, ToolResult, *MAPPINGS, *COLLECTIONS)
 """Return annotations that may or may not mean rows."""
 ANY_ROWS = {"type": "array", "items": {"type": "object"}}
 
@@ -494,7 +494,7 @@ def _is_unsaid(returns: Any) -> bool:
     origin, arguments = typing.get_origin(returns), typing.get_args(returns)
     if origin in (ToolResult, *MAPPINGS, *COLLECTIONS) or is_union(returns):
         return any(map(_is_unsaid, arguments))
-    return returns in UNSAID
+    return returns in UNTYPED
 
 
 def _with_rows(server: MCPServer, tool: Tool, arguments: dict[str, Argument]) -> Function:
@@ -524,9 +524,9 @@ def _returns(returns: Any, server: MCPServer, tool: Tool) -> Any:
         return Annotated[list[Any], WithJsonSchema(ANY_ROWS)]
     bound = registered_resource(kinds[0], server, f"{tool.label}: its result")
     if kinds[0] in _alone(returns):
-        schema: dict[str, Any] = row_schema(bound, bound.columns)
+        schema: dict[str, Any] = row_schema(bound, bound.output_fields)
     else:
-        schema = {"type": "array", "items": row_schema(bound, bound.list_columns)}
+        schema = {"type": "array", "items": row_schema(bound, bound.list_output_fields)}
     row: Any = Annotated[dict[str, Any] if schema["type"] == "object" else list[Any], WithJsonSchema(schema)]
     return row | None if _may_be_none(returns) else row
 

@@ -16,7 +16,7 @@ from django_mcp.core.context import Context
 from django_mcp.core.server import MCPServer
 from django_mcp.model_resources.filters import Filter, SearchField
 from django_mcp.model_resources.options import ModelResource, is_plain
-from django_mcp.model_resources.paths import Annotation, Path, address_in, field_noun, read_path
+from django_mcp.model_resources.paths import Annotation, Path, field_noun, lookup_value, read_path
 from django_mcp.model_resources.schema import json_type, value_field
 from django_mcp.primitives.base import ToolError, untranslated
 from django_mcp.primitives.compatibility import LARGEST
@@ -118,10 +118,10 @@ class BoundResource:
         singular, titles: the singular and plural for display; may be lazy translations.
         base: URI of the resource that lists rows.
         add_titles: ``queryset.add_titles``, which needs this module.
-        title_column: the field whose value is the title, if it is not a column of the model.
-        columns, list_columns: the fields of a single row and of each row in a list.
+        title_output_field: the field whose value is the title, if it is not a column of the model.
+        output_fields, list_output_fields: the fields of a single row and of each row in a list.
         contents: fields with resources of their own.
-        sortings: the orderings that callers may choose; ``""`` is the default.
+        orderings: those that callers may choose; ``""`` is the default.
         problems: errors of the declaration; None before it was checked.
         measures, dimensions: aggregates and the values to group them by.
     """
@@ -144,14 +144,14 @@ class BoundResource:
         self._rules: dict[Any, TableRules] = {}
         self._relatives: tuple[Relative, ...] | None = None
         self.annotations: Mapping[str, Annotation] = {}
-        self.title_column: OutputField | None = None
+        self.title_output_field: OutputField | None = None
         self.add_titles: Callable[[Any, Any, Any], Any] | None = None
-        self.columns: tuple[OutputField, ...] = ()
-        self.list_columns: tuple[OutputField, ...] = ()
+        self.output_fields: tuple[OutputField, ...] = ()
+        self.list_output_fields: tuple[OutputField, ...] = ()
         self.contents: Mapping[str, Content] = {}
         self.search_fields: Sequence[SearchField] = ()
         self.filters: Sequence[Filter] = ()
-        self.sortings: Mapping[str, Sequence[OrderingKey]] = {}
+        self.orderings: Mapping[str, Sequence[OrderingKey]] = {}
         self.measures: Mapping[str, Measure] = {}
         self.dimensions: Mapping[str, Dimension] = {}
 
@@ -270,9 +270,9 @@ class BoundResource:
     def uri_of(self, obj: Any) -> str:
         return f"{self.base}/{quote(str(getattr(obj, self.lookup.attname)), safe='')}"
 
-    def address(self, value: str) -> Any:
+    def lookup_value(self, value: str) -> Any:
         """Return *value* as a value of the lookup field, or None if invalid."""
-        return address_in(self.lookup, value)
+        return lookup_value(self.lookup, value)
 
 
 def _display(name: str | None, verbose: Any, *, is_named: bool = False) -> Any:

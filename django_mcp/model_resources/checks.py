@@ -232,7 +232,7 @@ def _shape(bound: BoundResource) -> Iterator[Error]:
             id="django_mcp.E025",
         )
     yield from _plain_fields(bound)
-    names = {column.name for column in bound.columns}
+    names = {column.name for column in bound.output_fields}
     for filter_ in bound.filters:
         if filter_.argument in RESERVED:
             text = _("%(resource)r: a filter cannot have the name %(argument)r, which is that of another argument.") % {
@@ -269,13 +269,13 @@ def _plain_fields(bound: BoundResource) -> Iterator[Error]:
     """Yield a title or time of a change that is not one value of the row."""
     resource = bound.resource
     # A method may show less than the column of the same name, so it does not count as shown.
-    own = {column.name: column.path.field for column in bound.columns if column.path and not column.path.hops}
+    own = {column.name: column.path.field for column in bound.output_fields if column.path and not column.path.hops}
     own = {name: field for name, field in own.items() if name not in bound.annotations}
     own[bound.lookup_name] = bound.lookup
     for attribute, kind in (("title_field", models.Field), ("modified_field", models.DateField)):
         name = getattr(resource, attribute)
         field = own.get(name)
-        if attribute == "title_field" and _is_title(bound.title_column):
+        if attribute == "title_field" and _is_title(bound.title_output_field):
             continue
         if name is not None and (not isinstance(field, kind) or field.is_relation or isinstance(field, _FILES)):
             what = _("date or datetime") if kind is models.DateField else _("plain value")
@@ -317,7 +317,7 @@ def _compared(bound: BoundResource) -> Iterator[tuple[str, str, Path]]:
         yield "search_fields", field.path.source, field.path
     for filter_ in bound.filters:
         yield "filterset_fields", filter_.declared, filter_.path
-    for keys in bound.sortings.values():
+    for keys in bound.orderings.values():
         for key in keys:
             yield "ordering", key.path.source, key.path
     for measure in bound.measures.values():
@@ -328,7 +328,7 @@ def _compared(bound: BoundResource) -> Iterator[tuple[str, str, Path]]:
 
 def _secrets(bound: BoundResource) -> Iterator[Error]:
     resource = bound.resource
-    shown = [("fields", column.name) for column in bound.columns]
+    shown = [("fields", column.name) for column in bound.output_fields]
     written = [("writable_fields", name) for name in resource.writable_fields]
     written += [("form", name) for name in getattr(resource.form, "base_fields", ())]
     paths = [(attribute, source) for attribute, source, _path in _compared(bound)]
@@ -349,10 +349,10 @@ def _secrets(bound: BoundResource) -> Iterator[Error]:
 def _undeclared(bound: BoundResource) -> Iterator[Error]:
     resource = bound.resource
     # A method may show less than the column of the same name.
-    shown = {column.name for column in bound.columns if column.path is not None}
+    shown = {column.name for column in bound.output_fields if column.path is not None}
     shown |= {"pk", bound.lookup_name, bound.options.pk.name}
     # A link shows the title and the key of its row.
-    for column in bound.columns:
+    for column in bound.output_fields:
         if isinstance(column, RelatedLinkField | RelatedListField) and column.target is not None:
             names = (column.target.resource.title_field, column.target.lookup_name)
             shown |= {f"{column.name}{LOOKUP_SEP}{name}" for name in names if name}

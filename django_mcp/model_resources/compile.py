@@ -68,18 +68,20 @@ def compile_declaration(bound: BoundResource) -> None:
     bound.contents = _contents(bound)
     columns = [_column(bound, field) for field in resource.fields]
     by_name = {column.name: column for column in columns if column.name != bound.lookup_name}
-    bound.columns = tuple(by_name.values())
+    bound.output_fields = tuple(by_name.values())
     listed = resource.list_fields
     if listed is None:
-        bound.list_columns = tuple(column for column in bound.columns if not isinstance(column, RelatedListField))
+        bound.list_output_fields = tuple(
+            column for column in bound.output_fields if not isinstance(column, RelatedListField)
+        )
     else:
-        bound.list_columns = tuple(by_name[name] for name in _declared(listed, by_name, bound.lookup_name))
+        bound.list_output_fields = tuple(by_name[name] for name in _declared(listed, by_name, bound.lookup_name))
     title = by_name.get(resource.title_field or "")
     is_own = title is None or (title.path is not None and not title.path.hops and title.name not in bound.annotations)
-    bound.title_column, bound.add_titles = None if is_own else title, add_titles
+    bound.title_output_field, bound.add_titles = None if is_own else title, add_titles
     bound.search_fields = [_search_field(bound, search_field) for search_field in resource.search_fields]
     bound.filters = [_filter(bound, path, lookup) for path, lookup in _pairs(bound, resource.filterset_fields)]
-    bound.sortings = _sortings(bound)
+    bound.orderings = _orderings(bound)
     bound.measures = dict(_measures(bound))
     bound.dimensions = {path: _dimension(bound, path) for path in resource.group_by_fields}
 
@@ -372,18 +374,18 @@ def _require_comparable(path: Path, lookup: str) -> None:
             )
 
 
-def _sortings(bound: BoundResource) -> dict[str, Sequence[OrderingKey]]:
+def _orderings(bound: BoundResource) -> dict[str, Sequence[OrderingKey]]:
     pk = read_path(bound.model, "pk")
     ordering = [_order_of(expression) for expression in bound.resource.ordering]
     own = [_key(bound, expression) for expression in ordering or _default_ordering(bound)]
     # The primary key follows the direction of the last key, so that one index serves both.
-    sortings: dict[str, Sequence[OrderingKey]] = {"": [*own, OrderingKey(pk, bool(own) and own[-1].is_descending)]}
+    orderings: dict[str, Sequence[OrderingKey]] = {"": [*own, OrderingKey(pk, bool(own) and own[-1].is_descending)]}
     for name in (*ordering, *bound.resource.ordering_fields):
         name = name.removeprefix("-")  # noqa: PLW2901 - both ways are offered
         for way in (name, f"-{name}"):
             key = _key(bound, way)
-            sortings[way] = [key, OrderingKey(pk, key.is_descending)]
-    return sortings
+            orderings[way] = [key, OrderingKey(pk, key.is_descending)]
+    return orderings
 
 
 def _order_of(declared: Any) -> str:
@@ -412,7 +414,7 @@ def _default_ordering(bound: BoundResource) -> Sequence[str]:
 
     A relation in it is not supported: it stands for the ordering of the related model.
     """
-    allowed = {column.name for column in bound.columns if isinstance(column, ValueField)}
+    allowed = {column.name for column in bound.output_fields if isinstance(column, ValueField)}
     allowed |= {"pk", bound.options.pk.name, bound.lookup_name, *bound.resource.filter_only_fields}
     declared: Sequence[Any] = bound.options.ordering or ()
     for entry in declared:

@@ -33,7 +33,7 @@ from django_mcp.model_resources.form_data import clean_fields, written_model_fie
 from django_mcp.model_resources.form_errors import CONFLICT_MESSAGE, InvalidForm, names_hidden_fields, plain_message
 from django_mcp.model_resources.form_schema import NOTHING, editable_fields, form_schema, initial_value, key_column
 from django_mcp.model_resources.form_sources import FormSource
-from django_mcp.model_resources.paths import address_in
+from django_mcp.model_resources.paths import lookup_value
 from django_mcp.model_resources.previews import Fields
 from django_mcp.primitives.base import ToolError
 from django_mcp.primitives.field_schema import joined
@@ -304,7 +304,7 @@ def _initial_keys(field: Any, key: Any, initial: Any) -> list[Any]:
     is_many = isinstance(field, forms.ModelMultipleChoiceField)
     first = list(initial) if is_many and initial is not None else [initial]
     wanted = [row.serializable_value(key.attname) if hasattr(row, "_meta") else row for row in first]
-    found = [address_in(key, value) for value in wanted if value not in field.empty_values]
+    found = [lookup_value(key, value) for value in wanted if value not in field.empty_values]
     return [address for address in found if address is not None]
 
 

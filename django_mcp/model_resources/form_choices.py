@@ -18,7 +18,7 @@ from django_mcp.model_resources.bound_resource import BoundResource, TableRules,
 from django_mcp.model_resources.form_data import fail_with, is_modelcluster_set, written_model_fields
 from django_mcp.model_resources.form_errors import MAX_NAMED
 from django_mcp.model_resources.form_schema import key_column
-from django_mcp.model_resources.paths import address_in, is_composite, is_unique
+from django_mcp.model_resources.paths import is_composite, is_unique, lookup_value
 from django_mcp.model_resources.schema import MAX_VALUES, json_type
 from django_mcp.model_resources.serializers import title_of
 from django_mcp.primitives.base import ToolError
@@ -69,7 +69,7 @@ class RowLookup:
         Raises:
             ToolError: it does not exist for the caller.
         """
-        access, key = RowAccess(ctx), address_in(self.field, value) if isinstance(value, str | int) else None
+        access, key = RowAccess(ctx), lookup_value(self.field, value) if isinstance(value, str | int) else None
         obj = None if key is None else get_for_update(self.model, lambda: self._look(access, key))
         if obj is None:
             hint = finding_hint(None if self._rows else ctx.server.model_resources.get(self.model), access)
@@ -107,7 +107,7 @@ class RowChoice(NamedTuple):
 
     def find_rows(self, access: RowAccess, value: Any) -> dict[Any, Any]:
         """Return the visible rows that a value or a list of values identifies, by column value."""
-        keys = [address_in(self.column, entry) for entry in _each(value)[:MAX_VALUES]]
+        keys = [lookup_value(self.column, entry) for entry in _each(value)[:MAX_VALUES]]
         name = self.column.attname
         named = {f"{name}__in": [key for key in keys if key is not None]}
         return {getattr(row, name): row for row in list_visible_rows(self.rules, self.rows.all(), access, **named)}
@@ -156,7 +156,7 @@ def _offer_rows(choice: RowChoice, access: RowAccess, field: Any, value: str) ->
 
 
 def _title(bound: BoundResource, row: Any, access: RowAccess) -> str:
-    own = (column.path.field for column in bound.columns if column.path is not None and not column.path.hops)
+    own = (column.path.field for column in bound.output_fields if column.path is not None and not column.path.hops)
     text = next((column for column in own if isinstance(column, models.CharField)), None)
     if bound.resource.title_field or text is None:
         return title_of(bound, row, access)
@@ -245,7 +245,7 @@ def _keys(choice: RowChoice, value: Any, rows: Mapping[Any, Any]) -> tuple[Any, 
     """Return the primary keys of the rows, or else the first value without a row."""
     keys: list[Any] = []
     for entry in _each(value):
-        row = rows.get(address_in(choice.column, entry))
+        row = rows.get(lookup_value(choice.column, entry))
         if row is None:
             return None, entry
         keys.append(row.pk if type(row.pk) is int else str(row.pk))

@@ -11,7 +11,7 @@ from django.db.models.expressions import DatabaseDefault
 from django.utils.datastructures import MultiValueDict
 
 from django_mcp.model_resources.form_schema import editable_fields, foreign_column, initial_value, read_value
-from django_mcp.model_resources.schema import form_value, storable
+from django_mcp.model_resources.schema import form_value, require_storable
 
 Data = MultiValueDict[str, Any]
 
@@ -85,7 +85,7 @@ def _read_by_column(field: Any, column: Any, given: Mapping[str, Any], initial: 
         field.required, field.clean = False, lambda *_: None
         return
     try:
-        storable(value)
+        require_storable(value)
         taken = initial if not is_given and initial is not None else form_value(column, field, value)
     except ValidationError as error:
         fail_with(field, error)

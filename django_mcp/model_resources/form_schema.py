@@ -36,7 +36,7 @@ from django_mcp.model_resources.schema import (
     is_foreign,
     json_type,
     moment,
-    storable,
+    require_storable,
     to_json_value,
     without_nul,
     written_value,
@@ -274,7 +274,7 @@ def _split_moment(field: Any, value: Any) -> Any:
 
 def _json(field: Any, value: Any) -> Any:
     try:
-        storable(value)
+        require_storable(value)
     except ValueError as error:
         raise ValidationError(f"{error}.", code="kind") from None
     return field.prepare_value(value)  # JSONField expects text

@@ -300,7 +300,7 @@ def read_page(
 ) -> Page:
     """Return at most *limit* visible rows after *place*."""
     context = SerializerContext(access, bound, TEXT_IN_LISTS)
-    found = fetch_objects(bound, access, with_columns(bound, access, rows, columns), sorting, limit, place)
+    found = fetch_objects(bound, access, with_output_fields(bound, access, rows, columns), sorting, limit, place)
     load_related_sets(found.objects, columns, bound, access)
     shown: list[dict[str, Any]] = []
     room = bound.resource.max_output_chars
@@ -346,15 +346,15 @@ def show_row(bound: BoundResource, access: RowAccess, rows: QuerySet[Any]) -> di
 
 def read_row(bound: BoundResource, access: RowAccess, rows: QuerySet[Any]) -> tuple[Any, dict[str, Any]] | None:
     """Return the first of *rows* as an object and as JSON, or None if the caller may not view it."""
-    for obj in with_columns(bound, access, rows, bound.columns)[:1]:
+    for obj in with_output_fields(bound, access, rows, bound.output_fields)[:1]:
         if access.can_view(bound, obj):
-            load_related_sets([obj], bound.columns, bound, access)
+            load_related_sets([obj], bound.output_fields, bound, access)
             context = SerializerContext(access, bound, TEXT_ALONE, in_full=True)
-            return obj, whole_row(bound, obj, bound.columns, context)
+            return obj, whole_row(bound, obj, bound.output_fields, context)
     return None
 
 
-def with_columns(
+def with_output_fields(
     bound: BoundResource, access: RowAccess, rows: QuerySet[Any], columns: Sequence[OutputField]
 ) -> QuerySet[Any]:
     """Return *rows* with all that *columns* need, except the sets that ``load_related_sets`` adds."""

@@ -181,7 +181,7 @@ def field_noun(field: Any) -> str:
     return "primary key" if field.primary_key else str(field.verbose_name)
 
 
-def address_in(field: Any, value: object) -> Any:
+def lookup_value(field: Any, value: object) -> Any:
     """Return *value* as a value of the column *field*, or None if invalid."""
     try:
         found = value_field(field).to_python(value)

@@ -22,7 +22,7 @@ from django_mcp.model_resources.access import RowAccess, find_row, m2m_pks, usin
 from django_mcp.model_resources.bound_resource import BoundResource, OutputField
 from django_mcp.model_resources.compile import own_fields
 from django_mcp.model_resources.form_choices import visible_value
-from django_mcp.model_resources.pagination import TEXT_IN_LISTS, whole_row, with_columns
+from django_mcp.model_resources.pagination import TEXT_IN_LISTS, whole_row, with_output_fields
 from django_mcp.model_resources.queryset import load_related_sets
 from django_mcp.model_resources.schema import column_value, is_json, to_json_value
 from django_mcp.model_resources.serializers import (
@@ -58,13 +58,13 @@ class Fields(NamedTuple):
     bound: BoundResource
     access: RowAccess
 
-    def columns(self, field: Any) -> list[OutputField]:
+    def output_fields(self, field: Any) -> list[OutputField]:
         """Return the columns that show a field or values of the rows it refers to."""
-        return [column for column in self.bound.columns if column.name == field.name or _is_behind(column, field)]
+        return [column for column in self.bound.output_fields if column.name == field.name or _is_behind(column, field)]
 
     def shows(self, field: Any) -> bool:
         """Return True if the caller may read a field or a value of the rows it refers to."""
-        return field == self.bound.lookup or bool(self.columns(field))
+        return field == self.bound.lookup or bool(self.output_fields(field))
 
     def change(self, field: Any, row: Any, obj: Any, *, is_given: bool) -> Row:
         """Return the change of a field that is not a set of rows.
@@ -85,7 +85,7 @@ class Fields(NamedTuple):
         given = {row.pk: row for row in rows}
         if is_new:
             return self._entry(field, None, self._listed(field, given), is_new=True) if given else None
-        if not any(isinstance(column, RelatedListField) for column in self.columns(field)):
+        if not any(isinstance(column, RelatedListField) for column in self.output_fields(field)):
             return self._entry(field, _NOT_SHOWN, self._listed(field, given), is_new=False)
         reached = self.reached(field)
         now = {row.pk: row for row in reached.filter(pk__in=m2m_pks(obj, field)) if self._sees(field, row)}
@@ -105,7 +105,7 @@ class Fields(NamedTuple):
         return {**entry, **{key: unless_secret(field.name, part) for key, part in shown.items()}}
 
     def _before(self, field: Any, row: Any) -> Any:
-        columns = self.columns(field)
+        columns = self.output_fields(field)
         if not columns:
             return column_value(field, getattr(row, field.attname)) if field == self.bound.lookup else _NOT_SHOWN
         context = SerializerContext(self.access, self.bound, MAX_TEXT * 1000)
@@ -126,7 +126,9 @@ class Fields(NamedTuple):
 
     def shown(self, field: Any, row: Any) -> Any:
         """Return the JSON of a related row."""
-        values = {column.name: value for column in self.columns(field) for value in self._part(field, column, row)}
+        values = {
+            column.name: value for column in self.output_fields(field) for value in self._part(field, column, row)
+        }
         if values:
             return _one(values)
         target = self.bound.on_server(field.related_model)
@@ -208,7 +210,7 @@ def _part_of(text: str, start: int, end: int) -> str:
 _WITHOUT_VALUE = (models.FileField, models.BinaryField)
 
 
-def differences(
+def field_changes(
     bound: BoundResource, access: RowAccess, row: Any, old: Mapping[str, Any], form: Any, given: Container[str]
 ) -> Iterator[Row]:
     """Yield the changes that a form makes to a row or, for a new row, all values that callers can give.
@@ -249,13 +251,13 @@ def changes_of(
     if row is None:
         return form_changes
     compared = _comparable(bound, form)
-    changes = differences(bound, access, row, _stored(_stored_value(bound, row)), form, given)
+    changes = field_changes(bound, access, row, _stored(_stored_value(bound, row)), form, given)
     return [*changes, *(change for change in form_changes if change["field"] not in compared)]
 
 
 def _all_columns(bound: BoundResource, access: RowAccess) -> list[OutputField]:
     fields = Fields(bound, access)
-    return [column for field in own_fields(bound).values() for column in fields.columns(field)]
+    return [column for field in own_fields(bound).values() for column in fields.output_fields(field)]
 
 
 def _comparable(bound: BoundResource, form: Any) -> dict[str, Any]:
@@ -310,7 +312,7 @@ def _create(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Row:
     obj = bound.model()
     old = _stored(obj)
     form = writer.bind_form(ctx, obj, values)
-    changes = differences(bound, RowAccess(ctx), None, old, form, writer.source.values_by_field(values))
+    changes = field_changes(bound, RowAccess(ctx), None, old, form, writer.source.values_by_field(values))
     return {"verb": "create", "object": capfirst(bound.one), "changes": [*changes]}
 
 
@@ -332,7 +334,7 @@ def _update(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Row:
     require_change_permission(bound, ctx, obj)
     old = _stored(obj)
     form = writer.bind_form(ctx, obj, values)
-    changes = differences(bound, access, row, old, form, writer.source.values_by_field(values))
+    changes = field_changes(bound, access, row, old, form, writer.source.values_by_field(values))
     return {"verb": "update", **_named(bound, access, row), "changes": [*changes]}
 
 
@@ -365,10 +367,10 @@ def preview_delete(bound: BoundResource, ctx: Context, given: Mapping[str, Any])
 
 def _delete(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> Row:
     access = RowAccess(ctx)
-    row = _row(bound, access, given[bound.lookup_name], bound.columns)
+    row = _row(bound, access, given[bound.lookup_name], bound.output_fields)
     obj = _stored_value(bound, row)
     require_delete_permission(bound, ctx, obj)
-    shown = whole_row(bound, row, bound.columns, SerializerContext(access, bound, TEXT_IN_LISTS))
+    shown = whole_row(bound, row, bound.output_fields, SerializerContext(access, bound, TEXT_IN_LISTS))
     changes = [
         {
             "field": column.name,
@@ -376,7 +378,7 @@ def _delete(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> Row
             "before": unless_secret(column.name, shown[column.name]),
             **({"computed": True} if isinstance(column, FunctionField) else {}),
         }
-        for column in bound.columns
+        for column in bound.output_fields
     ]
     return {"verb": "delete", **_named(bound, access, row), "changes": changes, "also": _also(bound, obj)}
 
@@ -400,7 +402,7 @@ def _row(bound: BoundResource, access: RowAccess, value: Any, columns: Iterable[
 
 def _found(bound: BoundResource, access: RowAccess, rows: models.QuerySet[Any], columns: Iterable[OutputField]) -> Any:
     shown = [*columns]
-    for row in with_columns(bound, access, using_write_db(rows), shown)[:1]:
+    for row in with_output_fields(bound, access, using_write_db(rows), shown)[:1]:
         if access.can_view(bound, row):
             load_related_sets([row], shown, bound, access)
             return row

@@ -145,10 +145,10 @@ def select_and_prefetch(
 
 def add_titles(rows: QuerySet[Any], bound: BoundResource, access: RowAccess) -> QuerySet[Any]:
     """Return *rows*, of which the titles are shown, with all that those need."""
-    if bound.title_column is None or bound.title_column.path is None:
+    if bound.title_output_field is None or bound.title_output_field.path is None:
         return rows
-    columns = [bound.title_column]
-    rows = annotate(rows, [bound.title_column.path.source], access, bound)
+    columns = [bound.title_output_field]
+    rows = annotate(rows, [bound.title_output_field.path.source], access, bound)
     found: QuerySet[Any] = select_and_prefetch(rows, columns, bound, access).annotate(**{TITLED: Value(1)})
     return found
 
@@ -160,17 +160,17 @@ def _as_titled(rows: QuerySet[Any], relation: Any, bound: BoundResource, access:
 
 def _needs_titles(relation: Any, bound: BoundResource) -> bool:
     target = bound.on_server(relation.related_model)
-    return target is not None and target.title_column is not None and target.title_column.path is not None
+    return target is not None and target.title_output_field is not None and target.title_output_field.path is not None
 
 
 def _unread(prefix: str, relation: Any, columns: Sequence[OutputField], bound: BoundResource) -> list[str]:
     """Return the columns of related rows to defer, since nothing shows them."""
     rules = bound.rules_of(relation.related_model)
     target = rules.own
-    is_method = target is not None and target.title_column is not None and target.title_column.path is None
+    is_method = target is not None and target.title_output_field is not None and target.title_output_field.path is None
     if rules.checks_each_row or is_method:
         return []  # a site's own code may look at anything
-    if any(isinstance(column, FunctionField) for column in bound.columns):
+    if any(isinstance(column, FunctionField) for column in bound.output_fields):
         return []
     read = {column.path.source for column in columns if column.path}
     titles = set() if target is None or not target.is_sound else {target.lookup.name, target.resource.title_field}
@@ -217,7 +217,7 @@ def defer_long_columns(rows: QuerySet[Any], columns: Iterable[OutputField], boun
     """Return *rows* with long columns deferred that *columns* do not show."""
     shown = {column.path.source for column in columns if column.path}
     shown |= {bound.lookup.name, bound.resource.title_field, bound.resource.modified_field}
-    if bound.checks_each_row or any(isinstance(column, FunctionField) for column in bound.columns):
+    if bound.checks_each_row or any(isinstance(column, FunctionField) for column in bound.output_fields):
         return rows  # the site's code may use any column
     heavy = [
         column.name

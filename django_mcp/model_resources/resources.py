@@ -31,7 +31,7 @@ from django_mcp.model_resources.pagination import (
     fetch_objects,
     read_page,
     show_row,
-    with_columns,
+    with_output_fields,
 )
 from django_mcp.model_resources.paths import read_path
 from django_mcp.model_resources.queryset import add_titles, defer_long_columns
@@ -116,10 +116,10 @@ def describe(bound: BoundResource, access: RowAccess) -> dict[str, Any]:
         "list": bound.base,
         "row": f"{bound.base}/{{{bound.lookup_name}}}",
         "lookup": bound.lookup_name,
-        "fields": [_column(bound, column, access) for column in bound.columns],
+        "fields": [_column(bound, column, access) for column in bound.output_fields],
         "searched": list(dict.fromkeys(field.path.source for field in bound.search_fields)),
         "filters": [{"name": filter_.argument, "schema": filter_.schema} for filter_ in bound.filters],
-        "ordering_fields": [way for way in bound.sortings if way],
+        "ordering_fields": [way for way in bound.orderings if way],
         "aggregates": ["count", *bound.measures] if resource.aggregates is not None else [],
         "group_by_fields": list(bound.dimensions),
         "actions": _actions(bound, access.ctx),
@@ -241,7 +241,7 @@ def _rows(bound: BoundResource, access: RowAccess, place: Any, room: int, before
     if limit <= 0:
         return FetchedRows([], None)
     sorting = Sorting([OrderingKey(read_path(bound.model, "pk"))], access, bound)
-    rows = add_titles(with_columns(bound, access, access.get_queryset(bound), []), bound, access)
+    rows = add_titles(with_output_fields(bound, access, access.get_queryset(bound), []), bound, access)
     found = fetch_objects(bound, access, rows, sorting, limit, place)
     is_enough = most is not None and before + len(found.objects) >= most
     return FetchedRows(found.objects, None if is_enough else found.place)
@@ -348,14 +348,14 @@ def _resource(
 
 def _list(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> dict[str, Any]:
     access, question = RowAccess(ctx), [bound.base]
-    sorting = Sorting(bound.sortings[""], access, bound)
+    sorting = Sorting(bound.orderings[""], access, bound)
     place = pagination.decode_cursor(ctx, question, given["cursor"]) if given.get("cursor") else None
     page = read_page(
         bound,
         access,
         access.get_queryset(bound),
         sorting,
-        bound.list_columns,
+        bound.list_output_fields,
         bound.resource.max_page_size,
         place,
     )
@@ -376,7 +376,7 @@ def _row(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> Any:
 def _exists(bound: BoundResource, ctx: Context, given: Sequence[Mapping[str, Any]]) -> list[bool]:
     """Return for each of *given* whether its row is visible, with one query."""
     access = RowAccess(ctx)
-    values = [bound.address(row[bound.lookup_name]) for row in given]
+    values = [bound.lookup_value(row[bound.lookup_name]) for row in given]
     name = bound.lookup.attname
     rows = access.get_queryset(bound).filter(**{f"{name}__in": {address for address in values if address is not None}})
     found = {getattr(obj, name) for obj in defer_long_columns(rows, [], bound) if access.can_view(bound, obj)}

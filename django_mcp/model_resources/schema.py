@@ -382,7 +382,7 @@ _NO_VALUE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError
 """Exceptions of columns of other packages for unexpected values."""
 
 
-def storable(value: Any) -> Any:
+def require_storable(value: Any) -> Any:
     """Return *value*, JSON that every database can store.
 
     Raises:

@@ -284,7 +284,7 @@ TITLED = "mcp_titled"
 
 def title_of(bound: BoundResource, obj: Any, access: RowAccess) -> str:
     """Return a row's title, from ``title_field``; not ``str(obj)``, which could reveal undeclared fields."""
-    column, name = bound.title_column, bound.resource.title_field
+    column, name = bound.title_output_field, bound.resource.title_field
     if column is not None:
         if column.path is not None and not hasattr(obj, TITLED):
             rows = access.get_queryset(bound).using(obj._state.db).filter(pk=obj.pk)  # noqa: SLF001

@@ -46,13 +46,13 @@ def read_tools(bound: BoundResource) -> Iterator[Tool]:
         words = "Returns one page of rows. To get the next page, pass next_cursor as cursor."
         if ways:
             words = f"Search by {' and '.join(ways)}. Returns rows that match all of them, one page at a time."
-        schema = _page_schema(row_schema(bound, bound.list_columns))
+        schema = _page_schema(row_schema(bound, bound.list_output_fields))
         title = phrase("Search {}", titles, lower=True)
         parameters = _search_parameters(bound)
         yield _read_tool(bound, "search", f"search_{bound.plural}", title, words, run_search, parameters, schema)
     if "get" in wanted:
         words = "Returns one row with all its fields."
-        title, schema = phrase("Get {}", bound.singular), row_schema(bound, bound.columns)
+        title, schema = phrase("Get {}", bound.singular), row_schema(bound, bound.output_fields)
         yield _read_tool(bound, "get", f"get_{bound.name}", title, words, run_get, get_parameters(bound), schema)
     if "aggregate" in wanted and bound.resource.aggregates is not None:
         words = _aggregate_description(bound)
@@ -97,7 +97,7 @@ def _read_tool(
 
 def _search_parameters(bound: BoundResource) -> list[Parameter]:
     parameters = [*_narrowing(bound)]
-    ways = [way for way in bound.sortings if way]
+    ways = [way for way in bound.orderings if way]
     if ways:
         words = "Field to sort by. Prefix with '-' for descending order."
         parameters.append(Parameter("order_by", optional(one_of(ways)), None, words))
@@ -144,11 +144,11 @@ def run_search(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> 
     """Return one page of the matching rows."""
     access = RowAccess(ctx)
     question = [bound.options.label, {key: value for key, value in given.items() if key not in {"cursor", "limit"}}]
-    sorting = Sorting(bound.sortings[given.get("order_by") or ""], access, bound)
+    sorting = Sorting(bound.orderings[given.get("order_by") or ""], access, bound)
     with readable_errors():
         place = pagination.decode_cursor(ctx, question, given["cursor"]) if given.get("cursor") else None
         rows = narrowed(bound, access, given)
-        page = read_page(bound, access, rows, sorting, bound.list_columns, given["limit"], place)
+        page = read_page(bound, access, rows, sorting, bound.list_output_fields, given["limit"], place)
         # Only the first page is counted.
         total = count_rows(bound, rows) if place is None and page.place else None
     if place is None and not page.place:
@@ -252,7 +252,7 @@ _DELETED = {
 def writing_tools(bound: BoundResource) -> Iterator[Tool]:
     """Yield the tools for the declared ``actions``."""
     verbs = bound.resource.actions
-    row = shaped(row_schema(bound, bound.columns))
+    row = shaped(row_schema(bound, bound.output_fields))
     if "create" in verbs:
         words = "Creates one row and returns it with all its fields."
         writer = Writer(bound, change=False)

@@ -180,7 +180,7 @@ def _sentence(name: str, error: Any, bound: BoundResource, arguments: Mapping[st
 
 def _of_another_field(name: str, code: Any, message: str, bound: BoundResource) -> str:
     """Return the error of a field that is not an argument, with its name only if the caller can read it."""
-    if name in {column.name for column in bound.columns if column.path is not None and not column.path.hops}:
+    if name in {column.name for column in bound.output_fields if column.path is not None and not column.path.hops}:
         return f"Field {name!r}, which this tool does not set: {message}"
     return NOT_SET if code in _LACKING else message
 
