@@ -278,12 +278,12 @@ class Endpoint:
         That is: by decorators of its view, by its authentication, or because arguments are invalid. Throttles count the
         call itself.
         """
-        asked = copy.copy(self.declaration.operation)
-        decorated = vars(asked).pop("run", None)  # with decorators of the site around that of the original
-        replace_run = partial(_in_place_of, self.declaration.operation, asked.run)
+        operation = copy.copy(self.declaration.operation)
+        decorated = vars(operation).pop("run", None)  # with decorators of the site around that of the original
+        replace_run = partial(_in_place_of, self.declaration.operation, operation.run)
         if decorated is not None and (run := replace_decorated(decorated, replace_run)) is not None:
-            vars(asked)["run"] = run
-        asked.throttle_objects, asked.stream_format = [], None
+            vars(operation)["run"] = run
+        operation.throttle_objects, operation.stream_format = [], None
 
         def nothing(*_: Any, **__: Any) -> HttpResponse:
             return HttpResponse()
@@ -291,8 +291,8 @@ class Endpoint:
         async def async_nothing(*_: Any, **__: Any) -> HttpResponse:
             return HttpResponse()
 
-        asked.view_func = async_nothing if asked.is_async else nothing
-        replace(self, declaration=replace(self.declaration, operation=asked))(ctx, keywords)
+        operation.view_func = async_nothing if operation.is_async else nothing
+        replace(self, declaration=replace(self.declaration, operation=operation))(ctx, keywords)
 
     def _place(self, values: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
         declaration = self.declaration
@@ -434,15 +434,15 @@ def _tool(
 
 def _guard(declaration: NinjaOperation, auth: Callable[[Any], Any] | None) -> None:
     operation = declaration.operation
-    asked = callbacks(operation, auth)
-    if asked is None:
+    auth_callbacks = callbacks(operation, auth)
+    if auth_callbacks is None:
         guards = ", ".join(type(callback).__name__ for callback in operation.auth_callbacks)
         msg = (
             f"ninja_tools: {declaration.label} requires {guards}, but a tool has no such credential. Set "
             "auth=ninja.security.django_auth to admit every authenticated user, or auth= to a function of the request."
         )
         raise ImproperlyConfigured(msg)
-    operation.auth_callbacks = asked
+    operation.auth_callbacks = auth_callbacks
 
 
 def _chosen(

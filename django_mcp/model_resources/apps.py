@@ -351,10 +351,10 @@ class _TableRenderer:
         return DisplayColumn(column.name, self._label(column), self.read(column), is_number, order, arguments)
 
     def _order(self, by: str) -> tuple[str, str]:
-        asked = self.arguments.get("order_by")
-        if not asked and (keys := self.bound.orderings[""]):
-            asked = f"{'-' * keys[0].is_descending}{keys[0].path.source}"
-        order = {by: "ascending", f"-{by}": "descending"}.get(str(asked), "")
+        order_by = self.arguments.get("order_by")
+        if not order_by and (keys := self.bound.orderings[""]):
+            order_by = f"{'-' * keys[0].is_descending}{keys[0].path.source}"
+        order = {by: "ascending", f"-{by}": "descending"}.get(str(order_by), "")
         return order, self.call(order_by=f"-{by}" if order == "ascending" else by)
 
     def _label(self, column: OutputField) -> str:

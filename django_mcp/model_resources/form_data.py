@@ -166,9 +166,9 @@ class RawValueWidget(forms.Widget):
         return name not in data and not (files and name in files)
 
 
-def prepare_initial(asked: Any, value: Any) -> Any:
+def prepare_initial(field: Any, value: Any) -> Any:
     """Return the initial value as a page shows it. A datetime stays unchanged, since its text has no offset."""
-    return value if isinstance(asked, forms.DateTimeField) else asked.prepare_value(value)
+    return value if isinstance(field, forms.DateTimeField) else field.prepare_value(value)
 
 
 def preserve_row_values(form: Any, obj: Any, given: Container[str]) -> None:
@@ -197,10 +197,10 @@ def written_model_fields(form: Any) -> list[str]:
     ]
 
 
-def fix_value(asked: Any, value: Any) -> None:
+def fix_value(field: Any, value: Any) -> None:
     """Make a field clean any input to *value*, which the form's ``clean`` then finds."""
-    asked.required, asked.disabled = False, True
-    asked.clean = lambda *_: value  # a FileField passes its initial value too
+    field.required, field.disabled = False, True
+    field.clean = lambda *_: value  # a FileField passes its initial value too
 
 
 def clean_fields(form: Any, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, ValidationError]]:

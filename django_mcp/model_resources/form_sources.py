@@ -351,7 +351,7 @@ def unbound_form(
         ImproperlyConfigured: it cannot be instantiated.
         DatabaseError, InterfaceError: the database is not available.
     """
-    with queries() as asked:
+    with queries() as executed:
         try:
             form = _made(form_class, deepcopy(given), given)
         except Error:
@@ -361,7 +361,7 @@ def unbound_form(
                 msg = f"{label}: the form cannot be created without arguments ({error!r}); pass them with form_kwargs."
                 raise ImproperlyConfigured(msg) from error
         else:
-            if asked:
+            if executed:
                 _leave_rows_open(form, form_class.base_fields)
             return form
     return form_without_init(form_class)

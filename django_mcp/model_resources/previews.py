@@ -231,7 +231,9 @@ def field_changes(
                     yield entry
             continue
         differs = name in new and _differ(field, old.get(name), new[name])
-        if _is_listed(fields, field, given, new.get(name), is_new=row is None, differs=differs, asked=form.fields):
+        if _is_listed(
+            fields, field, given, new.get(name), is_new=row is None, differs=differs, form_fields=form.fields
+        ):
             yield fields.change(field, row, obj, is_given=name in given)
 
 
@@ -269,14 +271,21 @@ def _comparable(bound: BoundResource, form: Any) -> dict[str, Any]:
 
 
 def _is_listed(
-    fields: Fields, field: Any, given: Container[str], value: Any, *, is_new: bool, differs: bool, asked: Container[str]
+    fields: Fields,
+    field: Any,
+    given: Container[str],
+    value: Any,
+    *,
+    is_new: bool,
+    differs: bool,
+    form_fields: Container[str],
 ) -> bool:
     is_shown = fields.shows(field)
     if field.name in given:
         # For a field that the caller may not read, "unchanged" would reveal its value.
         return is_new or differs or not is_shown
     has_value = not isinstance(value, DatabaseDefault) and value not in field.empty_values
-    return (is_new and field.name in asked and has_value) or (differs and is_shown)
+    return (is_new and field.name in form_fields and has_value) or (differs and is_shown)
 
 
 def _stored(obj: Any) -> dict[str, Any]:

@@ -474,17 +474,17 @@ def foreign_words(field: Any) -> str:
     return f"{kind} A list of blocks, each with type and value; types are {', '.join(map(str, blocks))}."
 
 
-def form_value(field: Any, asked: forms.Field, given: Any) -> Any:
-    """Return *given*, a value from JSON, as the form field *asked* of such a column accepts it.
+def form_value(field: Any, form_field: forms.Field, given: Any) -> Any:
+    """Return *given*, a value from JSON, as the form field *form_field* of such a column accepts it.
 
     Raises:
         ValidationError: it is not a valid value of the column.
     """
     value = _read(field, given)
-    if isinstance(asked, forms.CharField):
+    if isinstance(form_field, forms.CharField):
         return value if custom_type(field) is not None else _as_text(field, given)
     with _reading(field), suppress(ValidationError):  # the form reports these together with all other errors
-        asked.clean(value)
+        form_field.clean(value)
     return value
 
 

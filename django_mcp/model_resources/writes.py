@@ -247,24 +247,24 @@ def row_form(bound: BoundResource) -> Any:
     else:
         made = forms.modelform_factory(bound.model, made)
     made.base_fields = deepcopy(made.base_fields)  # declared fields are shared with the form's class
-    for asked in made.base_fields.values():
-        if hasattr(asked, "input_formats"):
-            asked.input_formats = ()
+    for form_field in made.base_fields.values():
+        if hasattr(form_field, "input_formats"):
+            form_field.input_formats = ()
     return made
 
 
 def _form_field(bound: BoundResource, field: Any, **options: Any) -> Any:
     """Return the form field of a column or set of rows. Texts are not stripped."""
     if not field.is_relation:
-        asked = field.formfield(**options)
-        if isinstance(asked, forms.CharField):
-            asked.strip = False
-        return asked
+        form_field = field.formfield(**options)
+        if isinstance(form_field, forms.CharField):
+            form_field.strip = False
+        return form_field
     target = bound.on_server(field.related_model)
-    asked = field.formfield(**_callers_rows(field), **options, to_field_name=None)
+    form_field = field.formfield(**_callers_rows(field), **options, to_field_name=None)
     words = format_lazy("no {} with {} '%(value)s' found.", target.options.verbose_name, target.lookup_name)  # type: ignore[union-attr]
-    asked.error_messages["invalid_choice"] = words
-    return asked
+    form_field.error_messages["invalid_choice"] = words
+    return form_field
 
 
 def _own_field(own: Any, field: Any, **options: Any) -> Any:
