@@ -171,9 +171,9 @@ def summaries() -> dict[Any, Summary]:
 
 
 def _in_order(found: dict[Any, Authorization], began: dict[Any, datetime.datetime]) -> list[Authorization]:
-    for key, access in found.items():
-        access.since = min(access.since, began.get(key, access.since))
-    return sorted(found.values(), key=lambda access: access.renewed, reverse=True)
+    for key, authorization in found.items():
+        authorization.since = min(authorization.since, began.get(key, authorization.since))
+    return sorted(found.values(), key=lambda authorization: authorization.renewed, reverse=True)
 
 
 def titles_of(resources: Iterable[str]) -> list[str]:
@@ -209,11 +209,11 @@ def revoke_all_access(application: Any) -> int:
     Args:
         application: primary key.
     """
-    access = get_access_token_model()
-    with transaction.atomic(using=router.db_for_write(access)):
+    token_model = get_access_token_model()
+    with transaction.atomic(using=router.db_for_write(token_model)):
         users: set[Any] = set()
         live = get_refresh_token_model().objects.filter(revoked=None)
-        for rows in (get_grant_model().objects, access.objects, live):
+        for rows in (get_grant_model().objects, token_model.objects, live):
             of_application = rows.filter(application=application, user__isnull=False).order_by()
             users.update(of_application.values_list("user", flat=True).distinct())
         _revoke(application=application)
@@ -248,7 +248,7 @@ class AccessView(LoginRequiredMixin, View):
     def get(self, request: HttpRequest) -> HttpResponse:
         """Show the list."""
         context = {
-            "applications": [authorization_context(access) for access in authorizations(request.user)],
+            "applications": [authorization_context(authorization) for authorization in authorizations(request.user)],
             "keys": [key_context(key) for key in live_keys(request.user)],
             "messages": messages.get_messages(request),
         }
@@ -268,19 +268,19 @@ class AccessView(LoginRequiredMixin, View):
         return HttpResponseRedirect(request.path)
 
 
-def authorization_context(access: Authorization) -> dict[str, Any]:
+def authorization_context(authorization: Authorization) -> dict[str, Any]:
     """Return the template context of an application."""
-    application = access.application
+    application = authorization.application
     uris = [uri for uri in application.redirect_uris.split() if uri]
     return {
         "id": application.pk,
         "name": name_of(application),
         "origin": consent.origin(application),
         "hosts": list(dict.fromkeys(consent.destination(uri).text for uri in uris)),
-        "endpoints": titles_of(access.resources),
-        "scopes": consent.describe_scopes(access.scopes),
-        "since": access.since,
-        "renewed": access.renewed,
+        "endpoints": titles_of(authorization.resources),
+        "scopes": consent.describe_scopes(authorization.scopes),
+        "since": authorization.since,
+        "renewed": authorization.renewed,
     }
 
 

@@ -333,7 +333,7 @@ class RefreshTokenMixin(OAuth2Validator):  # type: ignore[misc]
         if not self.concerns_mcp(request):
             return super().validate_refresh_token(refresh_token, client, request, *args, **kwargs)
         with transaction.atomic(using=router.db_for_write(get_refresh_token_model())):
-            row = self._hold(request)
+            row = self._locked_refresh_token(request)
             if row is not None and was_superseded(row, client):
                 if is_full(row):
                     return False
@@ -346,7 +346,7 @@ class RefreshTokenMixin(OAuth2Validator):  # type: ignore[misc]
         return valid and row is not None and row.user.is_active
 
     @staticmethod
-    def _hold(request: Any) -> Any:
+    def _locked_refresh_token(request: Any) -> Any:
         """Lock the token's row, which the toolkit reads again.
 
         If it were replaced in between, the toolkit would assume theft.
@@ -400,15 +400,15 @@ class RefreshTokenMixin(OAuth2Validator):  # type: ignore[misc]
 
     def _save_bearer_token(self, token: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
         if request.grant_type == "refresh_token" and self.concerns_mcp(request):
-            self._take_turns(request)
+            self._serialize_refreshes(request)
         return super()._save_bearer_token(token, request, *args, **kwargs)
 
-    def _take_turns(self, request: Any) -> None:
+    def _serialize_refreshes(self, request: Any) -> None:
         """Serialize requests with one refresh token: for all but the first it is superseded.
 
         Raises:
             InvalidGrantError: the login has too many tokens.
-            Reused: it was revoked meanwhile.
+            RefreshTokenReused: it was revoked meanwhile.
         """
         live = get_refresh_token_model().objects.filter(pk=grants.refresh_token_of(request).pk, revoked=None)
         if lock_rows(live):
