@@ -96,13 +96,13 @@ class Table:
         """Have the endpoint make a cursor for a place that nobody wants to page to."""
         from django_mcp.model_resources import pagination  # noqa: PLC0415 - Django is set up
 
-        make = pagination.encode
+        make = pagination.encode_cursor
 
         def elsewhere(ctx: Any, question: Any, _: Any) -> str:
             place, self.expected[case] = self._place(ctx, case)
             return make(ctx, question, place if case.method == CALL else [self.model._meta.label, place, 0])  # noqa: SLF001
 
-        with mock.patch.object(pagination, "encode", elsewhere):
+        with mock.patch.object(pagination, "encode_cursor", elsewhere):
             _, result = self.ask(Case(case.name, case.method, case.ask, endpoint=case.endpoint))
         self.cursors[case] = result.get("nextCursor") or result["structuredContent"]["next_cursor"]
 

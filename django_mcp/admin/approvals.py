@@ -53,7 +53,7 @@ from django_mcp.core.redaction import visible
 from django_mcp.core.server import servers
 from django_mcp.model_resources.writes import has_history
 from django_mcp.models import OVER, Approval, ApprovalEvent, Task
-from django_mcp.oauth.consent import page, protect, title_of
+from django_mcp.oauth.consent import add_security_headers, render_page, server_title
 
 State = Approval.State
 KINDS = {
@@ -697,7 +697,7 @@ class RequesterView(LoginRequiredMixin, View):
     http_method_names = ("get", "head", "options")
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        return protect(super().dispatch(request, *args, **kwargs))  # type: ignore[arg-type]
+        return add_security_headers(super().dispatch(request, *args, **kwargs))  # type: ignore[arg-type]
 
     def get(self, request: HttpRequest, endpoint: str, approval_id: str) -> HttpResponse:
         """Show the call.
@@ -726,9 +726,9 @@ class RequesterView(LoginRequiredMixin, View):
             "is_waiting": is_waiting,
             "is_notified": is_waiting and found.notices.filter(delivered__isnull=False).exists(),
             "refresh_seconds": REFRESH_SECONDS,
-            "endpoint_title": next((title_of(server) for server in servers() if server.name == endpoint), endpoint),
+            "endpoint_title": next((server_title(server) for server in servers() if server.name == endpoint), endpoint),
         }
-        return page(request, "approvals/requester.html", context)
+        return render_page(request, "approvals/requester.html", context)
 
 
 def may_open_admin(request: HttpRequest) -> bool:

@@ -44,18 +44,18 @@ from django_mcp.core.principal import display_name
 from django_mcp.models import ClientPolicy, OAuthClient, RequestLog
 from django_mcp.oauth import consent
 from django_mcp.oauth.connected_apps import (
-    Access,
+    Authorization,
     Summary,
-    accesses_of,
+    active_endpoint_tokens,
     acts_for_itself,
-    held_at_endpoints,
+    authorizations_of,
     logins_began,
     name_of,
-    people,
+    revoke_access,
+    revoke_all_access,
     summaries,
-    take_back,
-    take_back_all,
     titles_of,
+    users_of,
 )
 
 
@@ -65,25 +65,25 @@ class ClientActions:
     def __init__(self, model_admin: Any, request: HttpRequest, application: Any) -> None:
         self._admin, self._request, self._application = model_admin, request, application
 
-    def take_back(self, key: str) -> None:
+    def revoke(self, key: str) -> None:
         """Revoke the access on behalf of the user with this primary key, given as a string."""
         user = _user(key)
         if user is None:
             self._tell(_("This user no longer exists."), messages.WARNING)
             return
         if acts_for_itself(self._application):
-            self.take_back_all()
+            self.revoke_all()
             return
         with database.atomic():
-            take_back(user, self._application.pk)
+            revoke_access(user, self._application.pk)
             self._note(_("Access of %s revoked.") % user.get_username())
         told = {"application": name_of(self._application), "user": user.get_username()}
         self._tell(_("Access of client %(application)s on behalf of %(user)s is revoked.") % told)
 
-    def take_back_all(self) -> None:
+    def revoke_all(self) -> None:
         """Revoke all access, including the client's own."""
         with database.atomic():
-            number = take_back_all(self._application.pk)
+            number = revoke_all_access(self._application.pk)
             words = ngettext("All access revoked, of %d user.", "All access revoked, of %d users.", number)
             self._note(words % number)
         self._tell(_("All access of client %s is revoked.") % name_of(self._application))
@@ -224,7 +224,7 @@ class ClientFilterForm:
         """Return the applications whose name, client id or users match all search terms."""
         for word in self.query.split()[:MAX_WORDS]:
             is_theirs = Q.create([(f"{name}__icontains", word) for name in user_lookups()], connector=Q.OR)
-            of_people = held_at_endpoints().filter(is_theirs).values("application")
+            of_people = active_endpoint_tokens().filter(is_theirs).values("application")
             applications = applications.filter(
                 Q(name__icontains=word) | Q(client_id__icontains=word) | Q(pk__in=of_people)
             )
@@ -302,7 +302,7 @@ def with_facts(applications: QuerySet[Any]) -> QuerySet[Any]:
 class Holder:
     """A user who authorized a client."""
 
-    access: Access
+    access: Authorization
     last_call: Any
 
     @property
@@ -319,7 +319,7 @@ class Holder:
 
     @property
     def scopes(self) -> list[consent.ScopeText]:
-        return consent.in_words(self.access.scopes)
+        return consent.describe_scopes(self.access.scopes)
 
 
 def of_client(application: Any) -> Q:
@@ -335,7 +335,7 @@ def find(client_id: str) -> Any:
 
 def holders(application: Any, users: Sequence[Any]) -> list[Holder]:
     """Return the holders for the users with these primary keys. Four queries."""
-    accesses = accesses_of(application, users)
+    accesses = authorizations_of(application, users)
     calls = RequestLog.objects.filter(client_id=application.client_id, user=OuterRef("pk")).order_by("-started_at")
     rows = get_user_model()._default_manager.filter(pk__in=users)  # noqa: SLF001 - Django's documented API
     last = dict(
@@ -409,7 +409,7 @@ def policy_words(application: Any, policy: ClientPolicy | None) -> list[str]:
 def _scope_words(scopes: Sequence[str] | None) -> str:
     if scopes is None:
         return _("Scopes: no limit.")
-    return _("Maximum scopes: %s.") % ("; ".join(scope.text for scope in consent.in_words(scopes)) or _("none"))
+    return _("Maximum scopes: %s.") % ("; ".join(scope.text for scope in consent.describe_scopes(scopes)) or _("none"))
 
 
 def _tool_words(tools: Collection[tuple[str, str]] | None) -> str:
@@ -436,7 +436,7 @@ class OAuthClientAdmin(OwnPagesAdmin):
             path("", view(self.list_view), name="django_mcp_oauthclient_changelist"),
             path("<path:object_id>/change/", view(self.application_view), name="django_mcp_oauthclient_change"),
             path("<path:object_id>/block/", view(self.block_view), name="django_mcp_oauthclient_block"),
-            path("<path:object_id>/take-back/", view(self.take_back_view), name="django_mcp_oauthclient_take_back"),
+            path("<path:object_id>/revoke/", view(self.revoke_view), name="django_mcp_oauthclient_revoke"),
         ]
 
     # List
@@ -494,7 +494,7 @@ class OAuthClientAdmin(OwnPagesAdmin):
         if request.method != "POST":
             instance = policy or ClientPolicy(client_id=application.client_id)
             limits = ClientLimitsForm(instance=instance, limits_tools=limits_tools)
-        page = Paginator(people(application), PER_PAGE).get_page(request.GET.get("p"))
+        page = Paginator(users_of(application), PER_PAGE).get_page(request.GET.get("p"))
         context = {
             **self._about(application),
             "whole_name": consent.clean_name(application.name, MAX_NAME) or name_of(application),
@@ -511,7 +511,7 @@ class OAuthClientAdmin(OwnPagesAdmin):
             "sees_calls": self.sees_calls(request),
             "calls_address": self._calls_address(application),
             "toolkit_address": page_of(request, self.admin_site, get_application_model(), application.pk),
-            "take_back_address": self.address("oauthclient_take_back", quote(application.client_id)),
+            "revoke_address": self.address("oauthclient_revoke", quote(application.client_id)),
             "block_address": self.address("oauthclient_block", quote(application.client_id)),
             "notes": self.notes(application.client_id),
         }
@@ -530,8 +530,8 @@ class OAuthClientAdmin(OwnPagesAdmin):
             changing.limit(limits, request.path)
         elif "undo" in given:
             return self._undo(request, application, changing, limits.instance)
-        elif "take_back" in given:
-            changing.take_back(given["take_back"])
+        elif "revoke" in given:
+            changing.revoke(given["revoke"])
         elif given.get("blocked") in {"yes", "no"}:
             changing.block(blocked=given["blocked"] == "yes")
         return HttpResponseRedirect(request.get_full_path())
@@ -554,7 +554,7 @@ class OAuthClientAdmin(OwnPagesAdmin):
         changing.undo(nonce, row, before, after)
         return HttpResponseRedirect(request.get_full_path())
 
-    def take_back_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
+    def revoke_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
         """Confirm the revocation of all access; revoke it on POST.
 
         Raises:
@@ -564,9 +564,9 @@ class OAuthClientAdmin(OwnPagesAdmin):
         if application is None:
             return self._no_such(request, object_id)
         if request.method == "POST":
-            ClientActions(self, request, application).take_back_all()
+            ClientActions(self, request, application).revoke_all()
             return HttpResponseRedirect(self.address_of(application.client_id))
-        return self.page(request, "take_back", _("Revoke all access"), self._what_ends(application))
+        return self.page(request, "revoke", _("Revoke all access"), self._what_ends(application))
 
     def block_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
         """Confirm that a client is blocked or unblocked, with what ends. The page of the client does it.
@@ -590,7 +590,7 @@ class OAuthClientAdmin(OwnPagesAdmin):
     def _what_ends(self, application: Any) -> dict[str, Any]:
         return {
             **self._about(application),
-            "people": people(application).count(),
+            "people": users_of(application).count(),
             "ends": what_ends(of_client(application)),
             "address": self.address_of(application.client_id),
         }

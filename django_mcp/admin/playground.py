@@ -44,7 +44,7 @@ from django_mcp.core.permissions import Right, admits, right, rule_for
 from django_mcp.core.policies import Decision
 from django_mcp.core.redaction import HIDDEN, redacted, secrets_in, without
 from django_mcp.core.server import MCPServer, servers
-from django_mcp.model_resources.pagination import opened, seal
+from django_mcp.model_resources.pagination import decrypt, encrypt
 from django_mcp.models import RequestLog, Task
 from django_mcp.primitives.base import Primitive, spoken
 from django_mcp.primitives.markers import is_secret
@@ -332,7 +332,7 @@ class Trial:
 
     def _seal(self, value: Any) -> str:
         """Return a value encrypted, which only this user can send back, for the same subject."""
-        return seal(to_json([self._purpose, value]))
+        return encrypt(to_json([self._purpose, value]))
 
     def _open(self, sealed: str) -> Any:
         """Return a sealed value.
@@ -340,7 +340,7 @@ class Trial:
         Raises:
             BadSignature: it was changed, or is of another user or subject.
         """
-        for payload in map(from_json, opened(sealed)):
+        for payload in map(from_json, decrypt(sealed)):
             if isinstance(payload, list) and payload[0] == self._purpose:
                 return payload[1]
         raise signing.BadSignature

@@ -28,35 +28,25 @@ from pydantic_core import from_json
 
 from django_mcp import Context, ToolError, ToolResult
 from django_mcp.contrib.openapi import (
-    LEFT_OUT,
+    OMITTED,
+    ArgumentLocation,
     Document,
     OperationArguments,
-    Place,
-    Sent,
+    RequestData,
     as_text,
-    body_places,
+    body_locations,
     output_schema,
-    parameter_places,
+    parameter_locations,
     without_required,
 )
 from django_mcp.core.decorators import register_at
 from django_mcp.core.server import Where
 from django_mcp.core.signatures import GIVEN, function, shaped
-from django_mcp.integrations.http import (
-    FORM,
-    JSON,
-    MULTIPART,
-    SAFE,
-    Call,
-    close,
-    media_type,
-    redecorated,
-    request_options,
-    run_view,
-    site_request,
-    tool_result,
-)
-from django_mcp.integrations.views import fits_into_path, nothing_with
+from django_mcp.integrations.handler import replace_decorated, run_view
+from django_mcp.integrations.requests import FORM, JSON, MULTIPART, SAFE, Call, request_options, site_request
+from django_mcp.integrations.responses import close_response, media_type
+from django_mcp.integrations.results import tool_result
+from django_mcp.integrations.views import fits_into_path, not_found_text
 from django_mcp.primitives.function import EMPTY, dotted_name
 from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.tool import Tool
@@ -64,7 +54,7 @@ from django_mcp.primitives.validation_errors import sentences
 
 
 @dataclass(frozen=True)
-class Published:
+class NinjaOperation:
     """One operation of an API.
 
     Attributes:
@@ -91,7 +81,7 @@ class Published:
         return f"{self.method} {self.operation.path} ({dotted_name(self.site_code)})"
 
 
-def operations(api: NinjaAPI) -> Iterator[Published]:
+def operations(api: NinjaAPI) -> Iterator[NinjaOperation]:
     """Yield all operations of an API in the order of its routers."""
     for bound in _bound(api):
         patterns = iter(bound.urls_paths(bound.prefix))
@@ -102,7 +92,7 @@ def operations(api: NinjaAPI) -> Iterator[Published]:
                 for method in operation.methods:
                     name = operation.operation_id or operation.view_func.__name__
                     name = name if len(operation.methods) == 1 else f"{name}_{method.lower()}"
-                    yield Published(operation, method, route, name, bound.url_name_prefix, bound.template)
+                    yield NinjaOperation(operation, method, route, name, bound.url_name_prefix, bound.template)
 
 
 def _bound(api: NinjaAPI) -> Any:
@@ -157,7 +147,7 @@ class _Description(OpenAPISchema):
         return Document(self.schemas)
 
 
-def places(operation: Operation, headers: Mapping[str, str], label: str) -> list[Place]:
+def argument_locations(operation: Operation, headers: Mapping[str, str], label: str) -> list[ArgumentLocation]:
     """Return the location of each argument in the request.
 
     Args:
@@ -180,20 +170,20 @@ def places(operation: Operation, headers: Mapping[str, str], label: str) -> list
     parameters = [
         {**parameter, "required": parameter["required"] or parameter["in"] == "path"} for parameter in parameters
     ]
-    found = list(parameter_places(parameters, described.document()))
+    found = list(parameter_locations(parameters, described.document()))
     if body:
         (content,) = body["content"].values()
         name = _body_name(operation)
-        found += body_places(content["schema"], described.document(), required=body["required"], name=name)
+        found += body_locations(content["schema"], described.document(), required=body["required"], name=name)
     unsendable = set(_unsendable(operation))
-    for place in found:
-        if place.required and place.name in unsendable:
+    for location in found:
+        if location.required and location.name in unsendable:
             msg = (
-                f"{label}: no request can send a value of {place.name!r}, since its type compares the text of the "
+                f"{label}: no request can send a value of {location.name!r}, since its type compares the text of the "
                 "request with numbers, as Literal[1, 2] does. Declare an enum.IntEnum, or exclude the operation."
             )
             raise ImproperlyConfigured(msg)
-    return [place for place in found if place.name not in unsendable]
+    return [location for location in found if location.name not in unsendable]
 
 
 def _unsendable(operation: Operation) -> Iterator[str]:
@@ -264,21 +254,21 @@ _VARIABLE = re.compile(r"<(?:[^>:]+:)?([^>]+)>")
 class Endpoint:
     """The function of a tool: a call of one operation."""
 
-    published: Published
+    declaration: NinjaOperation
     arguments: OperationArguments
     headers: Mapping[str, str]
 
     def __call__(self, ctx: Context, keywords: Mapping[str, Any]) -> ToolResult[Any]:
         """Call the operation as the caller and return its response as a result."""
         given = keywords["given"]
-        sent = self.arguments.sent(given)
+        sent = self.arguments.request_data(given)
         path, variables = self._place(sent.path)
         request = site_request(ctx, self._call(path, sent))
         response: Any = run_view(self._view(variables), request)
         if response.status_code == HTTPStatus.UNPROCESSABLE_ENTITY and (problems := self._problems(response, given)):
-            close(response)
+            close_response(response)
             raise ArgumentError(problems)
-        if response.streaming and self.published.operation.stream_format is not None:
+        if response.streaming and self.declaration.operation.stream_format is not None:
             response["Content-Type"] = "text/plain"  # a stream of lines is returned as text
         return tool_result(response, request, ctx=ctx)
 
@@ -288,12 +278,12 @@ class Endpoint:
         That is: by decorators of its view, by its authentication, or because arguments are invalid. Throttles count the
         call itself.
         """
-        asked = copy.copy(self.published.operation)
-        decorated = vars(asked).pop("run", None)  # with decorators of the site around that of the original
-        replace_run = partial(_in_place_of, self.published.operation, asked.run)
-        if decorated is not None and (run := redecorated(decorated, replace_run)) is not None:
-            vars(asked)["run"] = run
-        asked.throttle_objects, asked.stream_format = [], None
+        operation = copy.copy(self.declaration.operation)
+        decorated = vars(operation).pop("run", None)  # with decorators of the site around that of the original
+        replace_run = partial(_in_place_of, self.declaration.operation, operation.run)
+        if decorated is not None and (run := replace_decorated(decorated, replace_run)) is not None:
+            vars(operation)["run"] = run
+        operation.throttle_objects, operation.stream_format = [], None
 
         def nothing(*_: Any, **__: Any) -> HttpResponse:
             return HttpResponse()
@@ -301,37 +291,37 @@ class Endpoint:
         async def async_nothing(*_: Any, **__: Any) -> HttpResponse:
             return HttpResponse()
 
-        asked.view_func = async_nothing if asked.is_async else nothing
-        replace(self, published=replace(self.published, operation=asked))(ctx, keywords)
+        operation.view_func = async_nothing if operation.is_async else nothing
+        replace(self, declaration=replace(self.declaration, operation=operation))(ctx, keywords)
 
     def _place(self, values: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-        published = self.published
+        declaration = self.declaration
         try:
-            root = published.operation.api.get_root_path({})
+            root = declaration.operation.api.get_root_path({})
         except Exception:  # noqa: BLE001 - the API is not in the URLconf, or Django cannot reverse the site's patterns
             root = get_script_prefix()
-        route = str(published.route)
+        route = str(declaration.route)
         plain = _VARIABLE.sub(lambda found: str(values[found[1]]), route)
-        match = published.route.match(plain)
+        match = declaration.route.match(plain)
         if match is None or match[0] or not all(map(fits_into_path, values.values())):
-            raise ToolError(nothing_with(values))
+            raise ToolError(not_found_text(values))
         return root + quote(plain), match[2]
 
-    def _call(self, path: str, sent: Sent) -> Call:
-        models = self.published.operation.models
+    def _call(self, path: str, sent: RequestData) -> Call:
+        models = self.declaration.operation.models
         parts = [name for model in models if issubclass(model, BodyModel) for name in model.model_fields]
-        body: Any = None if sent.body is LEFT_OUT else sent.body
-        if is_form := _is_form(self.published.operation):
+        body: Any = None if sent.body is OMITTED else sent.body
+        if is_form := _is_form(self.declaration.operation):
             given = (body or {}).items()
             body = {name: json.dumps(value) if name in parts else as_text(value) for name, value in given}
         elif body is not None or sent.body is None:
             body = json.dumps(body).encode()
         kind = (MULTIPART if parts or sent.files else FORM) if is_form else JSON
-        return Call(self.published.method, path, sent.query, body, kind, self.headers, sent.files)
+        return Call(self.declaration.method, path, sent.query, body, kind, self.headers, sent.files)
 
     def _view(self, variables: Mapping[str, Any]) -> Callable[[Any], Any]:
         """Return the operation as a view, with ninja's middleware for files if the site uses it."""
-        run: Callable[..., Any] = partial(self.published.operation.run, **variables)
+        run: Callable[..., Any] = partial(self.declaration.operation.run, **variables)
 
         async def aview(request: Any) -> Any:
             return await run(request)
@@ -339,7 +329,7 @@ class Endpoint:
         def view(request: Any) -> Any:
             return run(request)
 
-        chosen: Callable[[Any], Any] = aview if self.published.operation.is_async else view
+        chosen: Callable[[Any], Any] = aview if self.declaration.operation.is_async else view
         return fix_request_files_middleware(chosen) if FIX_MIDDLEWARE_PATH in settings.MIDDLEWARE else chosen
 
     def _problems(self, response: Any, given: Mapping[str, Any]) -> list[str]:
@@ -354,7 +344,7 @@ class Endpoint:
     def _detail(self, detail: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
         """Translate one of ninja's errors from the request to the argument."""
         source, *location = detail["loc"]
-        if source == "body" and location[:1] == [_body_name(self.published.operation)]:
+        if source == "body" and location[:1] == [_body_name(self.declaration.operation)]:
             location = location[1:]
         location = self.arguments.argument(location) or tuple(location)
         value: Any = given
@@ -403,26 +393,26 @@ def ninja_tools(
     """
     sent = {name.lower().replace("_", "-"): value for name, value in (headers or {}).items()}
     chosen = _chosen(source, api, include, exclude, with_tags)
-    for published in chosen:
-        _guard(published, auth)
-    labels = [f"ninja_tools: {published.label}" for published in chosen]
+    for declaration in chosen:
+        _guard(declaration, auth)
+    labels = [f"ninja_tools: {declaration.label}" for declaration in chosen]
     arguments = [
-        OperationArguments(places(published.operation, sent, label), label)
-        for published, label in zip(chosen, labels, strict=True)
+        OperationArguments(argument_locations(declaration.operation, sent, label), label)
+        for declaration, label in zip(chosen, labels, strict=True)
     ]
     pairs = list(zip(chosen, arguments, strict=True))
-    register_at(server, lambda _: (_tool(published, taken, sent, tags, options) for published, taken in pairs))
+    register_at(server, lambda _: (_tool(declaration, taken, sent, tags, options) for declaration, taken in pairs))
 
 
 def _tool(
-    published: Published,
+    declaration: NinjaOperation,
     arguments: OperationArguments,
     headers: Mapping[str, str],
     tags: Collection[str],
     options: Mapping[str, Any],
 ) -> Tool:
-    operation, endpoint = published.operation, Endpoint(published, arguments, headers)
-    name = f"{published.prefix}_{published.name}" if published.prefix else published.name
+    operation, endpoint = declaration.operation, Endpoint(declaration, arguments, headers)
+    name = f"{declaration.prefix}_{declaration.name}" if declaration.prefix else declaration.name
     shown = output(operation)
     returns = EMPTY if shown is None else shaped(shown)
     words = operation.description or operation.summary
@@ -431,28 +421,28 @@ def _tool(
         "title": operation.summary,
         "description": f"Deprecated. {words}" if operation.deprecated else words,
     }
-    if published.method not in SAFE:
-        own["preview"] = function(endpoint.preview, f"preview_{name}", [GIVEN], published)
+    if declaration.method not in SAFE:
+        own["preview"] = function(endpoint.preview, f"preview_{name}", [GIVEN], declaration)
     return Tool(
-        function(endpoint, name, [], published, returns),
+        function(endpoint, name, [], declaration, returns),
         context_type=Context,
         arguments=arguments,
         tags=[*tags, *(operation.tags or ())],
-        **request_options(published.method, options, **own),
+        **request_options(declaration.method, options, **own),
     )
 
 
-def _guard(published: Published, auth: Callable[[Any], Any] | None) -> None:
-    operation = published.operation
-    asked = callbacks(operation, auth)
-    if asked is None:
+def _guard(declaration: NinjaOperation, auth: Callable[[Any], Any] | None) -> None:
+    operation = declaration.operation
+    auth_callbacks = callbacks(operation, auth)
+    if auth_callbacks is None:
         guards = ", ".join(type(callback).__name__ for callback in operation.auth_callbacks)
         msg = (
-            f"ninja_tools: {published.label} requires {guards}, but a tool has no such credential. Set "
+            f"ninja_tools: {declaration.label} requires {guards}, but a tool has no such credential. Set "
             "auth=ninja.security.django_auth to admit every authenticated user, or auth= to a function of the request."
         )
         raise ImproperlyConfigured(msg)
-    operation.auth_callbacks = asked
+    operation.auth_callbacks = auth_callbacks
 
 
 def _chosen(
@@ -461,33 +451,36 @@ def _chosen(
     include: Collection[str] | None,
     exclude: Collection[str],
     with_tags: Collection[str] | None,
-) -> list[Published]:
+) -> list[NinjaOperation]:
     every = list(_operations(source, api))
     for option, given, known in (
-        ("include", include, {name for published in every for name in _names(published)}),
-        ("exclude", exclude, {name for published in every for name in _names(published)}),
-        ("with_tags", with_tags, {tag for published in every for tag in published.operation.tags or ()}),
+        ("include", include, {name for declaration in every for name in _names(declaration)}),
+        ("exclude", exclude, {name for declaration in every for name in _names(declaration)}),
+        ("with_tags", with_tags, {tag for declaration in every for tag in declaration.operation.tags or ()}),
     ):
         if unknown := set(given or ()) - known:
             msg = f"ninja_tools: unknown {option}: {', '.join(sorted(unknown))}; known: {', '.join(sorted(known))}."
             raise ImproperlyConfigured(msg)
-    return [published for published in every if _is_chosen(published, include, exclude, with_tags)]
+    return [declaration for declaration in every if _is_chosen(declaration, include, exclude, with_tags)]
 
 
 def _is_chosen(
-    published: Published, include: Collection[str] | None, exclude: Collection[str], with_tags: Collection[str] | None
+    declaration: NinjaOperation,
+    include: Collection[str] | None,
+    exclude: Collection[str],
+    with_tags: Collection[str] | None,
 ) -> bool:
-    names, operation = _names(published), published.operation
+    names, operation = _names(declaration), declaration.operation
     if names.intersection(exclude) or (with_tags is not None and not set(operation.tags or ()).intersection(with_tags)):
         return False
     return operation.include_in_schema if include is None else bool(names.intersection(include))
 
 
-def _names(published: Published) -> set[str]:
-    return {published.name, published.operation.operation_id or published.operation.view_func.__name__}
+def _names(declaration: NinjaOperation) -> set[str]:
+    return {declaration.name, declaration.operation.operation_id or declaration.operation.view_func.__name__}
 
 
-def _operations(source: NinjaAPI | Router, api: NinjaAPI | None) -> Iterator[Published]:
+def _operations(source: NinjaAPI | Router, api: NinjaAPI | None) -> Iterator[NinjaOperation]:
     match source, api:
         case NinjaAPI(), None:
             yield from operations(source)

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
-from django_mcp.integrations.http import JSON
+from django_mcp.integrations.requests import JSON
 from django_mcp.model_resources.form_schema import FILE_SCHEMA, file_argument, file_note
 from django_mcp.primitives.compatibility import property_name
 from django_mcp.primitives.field_schema import joined, nullable, plain_text
@@ -57,7 +57,7 @@ class Document:
         if len(single := given.get("allOf", ())) == 1:
             return self.schema({**single[0], **_but(given, "allOf")}, name, within)
         if given.get("format") == "binary":
-            found = {**FILE_SCHEMA, "description": plain_text(words_of(given.get("description"), file_note()))}
+            found = {**FILE_SCHEMA, "description": plain_text(join_text(given.get("description"), file_note()))}
             return nullable(found) if given.get("nullable") is True else found
         found = {
             key: self._keyword(key, value, within)
@@ -102,7 +102,7 @@ def _plain(word: Any) -> str:
     return str(word).casefold().replace("_", " ").replace("-", " ")
 
 
-def words_of(*notes: Any) -> Any:
+def join_text(*notes: Any) -> Any:
     """Join the non-empty *notes* to one text, lazy if one of them is; None if there are none."""
     words = [note for note in notes if note]
     return joined(*words) if len(words) > 1 else next(iter(words), None)
@@ -125,11 +125,11 @@ def without_required(schema: Any) -> Any:
     return {key: without_required(value) for key, value in kept.items()}
 
 
-LEFT_OUT = object()
+OMITTED = object()
 
 
 @dataclass(frozen=True)
-class Place:
+class ArgumentLocation:
     """The location of an argument in the request.
 
     Attributes:
@@ -148,21 +148,25 @@ class Place:
     argument: str = ""
 
 
-def parameter_places(
+def parameter_locations(
     parameters: Sequence[Mapping[str, Any]], document: Document, sources: Collection[str] = ("path", "query")
-) -> Iterator[Place]:
-    """Yield the places of an operation's parameters."""
+) -> Iterator[ArgumentLocation]:
+    """Yield the locations of an operation's parameters."""
     for parameter in parameters:
         if parameter["in"] in sources:
             schema = document.schema(parameter.get("schema", {"type": "string"}), parameter["name"])
             if words := parameter.get("description"):
                 schema = {**schema, "description": plain_text(words)}
             joined = schema.get("type") == "array" and parameter.get("explode") is False
-            yield Place(parameter["in"], parameter["name"], schema, bool(parameter.get("required")), joined=joined)
+            yield ArgumentLocation(
+                parameter["in"], parameter["name"], schema, bool(parameter.get("required")), joined=joined
+            )
 
 
-def body_places(schema: Schema, document: Document, *, required: bool, name: str | None = None) -> list[Place]:
-    """Return the places of a body's members, or one place if the body is not an object or accepts other members.
+def body_locations(
+    schema: Schema, document: Document, *, required: bool, name: str | None = None
+) -> list[ArgumentLocation]:
+    """Return the locations of a body's members, or one location if the body is not an object or accepts other members.
 
     *name* is the argument of a whole body. Default: ``items`` for a list, otherwise ``body``.
     """
@@ -170,9 +174,12 @@ def body_places(schema: Schema, document: Document, *, required: bool, name: str
     if "properties" not in shown or "additionalProperties" in shown or "default" in schema:
         shown.pop("title", None)
         name = name or ("items" if shown.get("type") == "array" else "body")
-        return [Place("whole", name, shown, required)]
+        return [ArgumentLocation("whole", name, shown, required)]
     needed = shown.get("required", ())
-    return [Place("body", name, inner, name in needed, _is_file(inner)) for name, inner in shown["properties"].items()]
+    return [
+        ArgumentLocation("body", name, inner, name in needed, _is_file(inner))
+        for name, inner in shown["properties"].items()
+    ]
 
 
 def _is_file(schema: Schema) -> bool:
@@ -182,12 +189,12 @@ def _is_file(schema: Schema) -> bool:
 
 
 @dataclass
-class Sent:
-    """The values of one call by location in the request. ``body`` may be ``LEFT_OUT``."""
+class RequestData:
+    """The values of one call by location in the request. ``body`` may be ``OMITTED``."""
 
     path: dict[str, Any] = field(default_factory=dict)
     query: dict[str, Any] = field(default_factory=dict)
-    body: Any = LEFT_OUT
+    body: Any = OMITTED
     files: dict[str, Any] = field(default_factory=dict)
 
 
@@ -200,27 +207,27 @@ class OperationArguments(Arguments):
         ImproperlyConfigured: two arguments have the same name.
     """
 
-    def __init__(self, places: Sequence[Place], label: str) -> None:
-        self.places: dict[str, Place] = {}
-        for place in places:
-            self.places[self._free(place, label)] = place
+    def __init__(self, locations: Sequence[ArgumentLocation], label: str) -> None:
+        self.locations: dict[str, ArgumentLocation] = {}
+        for location in locations:
+            self.locations[self._free(location, label)] = location
         needed = {"path", "whole"}  # no request can be made without them
-        self._needed = [name for name, known in self.places.items() if known.required and known.source in needed]
-        named = [Parameter(name, Any, EMPTY if name in self._needed else LEFT_OUT, None) for name in self.places]
+        self._needed = [name for name, known in self.locations.items() if known.required and known.source in needed]
+        named = [Parameter(name, Any, EMPTY if name in self._needed else OMITTED, None) for name in self.locations]
         super().__init__(named, label)
         self.schema = {
             "type": "object",
-            "properties": {name: _named(place, name) for name, place in self.places.items()},
+            "properties": {name: _named(location, name) for name, location in self.locations.items()},
             "additionalProperties": False,
         }
-        if required := [name for name, place in self.places.items() if place.required]:
+        if required := [name for name, location in self.locations.items() if location.required]:
             self.schema["required"] = required
 
-    def _free(self, place: Place, label: str) -> str:
-        name = place.argument or property_name(place.name)
-        while place.source in {"body", "whole"} and name in self.places and self.places[name].source != "body":
+    def _free(self, location: ArgumentLocation, label: str) -> str:
+        name = location.argument or property_name(location.name)
+        while location.source in {"body", "whole"} and name in self.locations and self.locations[name].source != "body":
             name = f"new_{name}"
-        if name in self.places:
+        if name in self.locations:
             msg = f"{label}: two parameters are named {name!r}; give one of them an alias."
             raise ImproperlyConfigured(msg)
         return name
@@ -228,64 +235,68 @@ class OperationArguments(Arguments):
     @property
     def whole(self) -> str | None:
         """The argument that is the whole body, or None."""
-        return next((name for name, place in self.places.items() if place.source == "whole"), None)
+        return next((name for name, location in self.locations.items() if location.source == "whole"), None)
 
     @property
     def is_list(self) -> bool:
-        return self.whole is not None and self.places[self.whole].schema.get("type") == "array"
+        return self.whole is not None and self.locations[self.whole].schema.get("type") == "array"
 
     def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments under the single key ``given``, because their names are arbitrary."""
-        given = {name: value for name, value in super().validate(values).items() if value is not LEFT_OUT}
+        given = {name: value for name, value in super().validate(values).items() if value is not OMITTED}
         if missing := [name for name in self._needed if given.get(name) in (None, "")]:
             raise ArgumentError([missing_argument([name]) for name in missing])
         return {"given": given}
 
-    def sent(self, given: Mapping[str, Any]) -> Sent:
+    def request_data(self, given: Mapping[str, Any]) -> RequestData:
         """Return the values by location."""
-        sent = Sent()
-        if any(place.source == "body" for place in self.places.values()):
-            sent.body = {}
+        data = RequestData()
+        if any(location.source == "body" for location in self.locations.values()):
+            data.body = {}
         for argument, value in given.items():
-            place = self.places[argument]
-            if place.source == "path":
+            location = self.locations[argument]
+            if location.source == "path":
                 if value is not None:
-                    sent.path[place.name] = value
-            elif place.source == "query":
-                is_joined = place.joined and isinstance(value, list)
-                sent.query[place.name] = ",".join(map(str, value)) if is_joined else value
-            elif place.source == "whole":
-                sent.body = value
-            elif place.is_file and value is not None:
-                sent.files[place.name] = (
+                    data.path[location.name] = value
+            elif location.source == "query":
+                is_joined = location.joined and isinstance(value, list)
+                data.query[location.name] = ",".join(map(str, value)) if is_joined else value
+            elif location.source == "whole":
+                data.body = value
+            elif location.is_file and value is not None:
+                data.files[location.name] = (
                     [file_argument(argument, entry) for entry in value]
                     if isinstance(value, list)
                     else file_argument(argument, value)
                 )
             else:
-                sent.body[place.name] = value
-        return sent
+                data.body[location.name] = value
+        return data
 
     def variable(self, name: str) -> str:
-        found = (argument for argument, place in self.places.items() if (place.source, place.name) == ("path", name))
+        found = (
+            argument
+            for argument, location in self.locations.items()
+            if (location.source, location.name) == ("path", name)
+        )
         return next(found, name)
 
-    def argument(self, location: Sequence[Any]) -> tuple[Any, ...] | None:
+    def argument(self, loc: Sequence[Any]) -> tuple[Any, ...] | None:
         """Translate a location in the body or query to one in the arguments; None if there is none."""
         whole = () if self.whole is None else (self.whole,)
-        if not location or (self.is_list and isinstance(location[0], int)):
-            return (*whole, *location) or None
-        first, *rest = location
-        named = {place.name: name for name, place in self.places.items() if place.source != "whole"}
-        named |= {place.name: name for name, place in self.places.items() if place.source == "body"}
+        if not loc or (self.is_list and isinstance(loc[0], int)):
+            return (*whole, *loc) or None
+        first, *rest = loc
+        named = {location.name: name for name, location in self.locations.items() if location.source != "whole"}
+        named |= {location.name: name for name, location in self.locations.items() if location.source == "body"}
         if str(first) in named:
             return (named[str(first)], *rest)
-        return (*whole, *location) if whole and not self.is_list else None
+        return (*whole, *loc) if whole and not self.is_list else None
 
 
-def _named(place: Place, argument: str) -> Schema:
-    name, schema = place.name, place.schema
-    if argument in {name, place.argument}:
+def _named(location: ArgumentLocation, argument: str) -> Schema:
+    name, schema = location.name, location.schema
+    if argument in {name, location.argument}:
         return schema
     words = schema.get("description", "")
     if argument != property_name(name):

@@ -28,22 +28,21 @@ from django_mcp.core.request import require_same
 from django_mcp.core.server import Where
 from django_mcp.core.signals import primitive_added
 from django_mcp.core.signatures import GIVEN, function
-from django_mcp.model_resources.access import RowAccess, locked_again
+from django_mcp.model_resources.access import RowAccess, reload_for_update
 from django_mcp.model_resources.bound_resource import rules_at
 from django_mcp.model_resources.form_app import FormApp
-from django_mcp.model_resources.form_binding import (
+from django_mcp.model_resources.form_choices import RowLookup, visible_value
+from django_mcp.model_resources.form_data import commit_modelcluster_sets
+from django_mcp.model_resources.form_errors import InvalidForm
+from django_mcp.model_resources.form_schema import editable_fields, foreign_column
+from django_mcp.model_resources.form_sources import (
     NOTHING_TO_UPDATE,
     FormArguments,
     FormSetSource,
     FormSource,
-    InvalidForm,
-    Lookup,
-    commit_sets,
-    with_lookup,
-    without_hidden,
-    words_of,
+    add_lookup_argument,
+    form_verbose_name,
 )
-from django_mcp.model_resources.form_schema import asked, foreign_column
 from django_mcp.model_resources.options import ACTIONS, DEFAULT
 from django_mcp.model_resources.pagination import show_row
 from django_mcp.model_resources.previews import MAX_ROWS, changes_of, unless_secret
@@ -53,10 +52,10 @@ from django_mcp.model_resources.writes import (
     ADDED,
     CHANGED,
     MAY_NOT_UPDATE,
-    check_at_once,
-    in_database,
-    note,
-    stored,
+    add_log_entry,
+    check_deferred_constraints,
+    transaction_for,
+    translate_database_errors,
 )
 from django_mcp.primitives.base import Primitive, ToolError, check_options, phrase
 from django_mcp.primitives.function import EMPTY, underlying
@@ -67,7 +66,7 @@ from django_mcp.primitives.tool import Tool
 from django_mcp.primitives.validation_errors import missing_argument
 
 
-def accepted(ctx: Context, done: Any, source: FormSource | FormSetSource, form: Any, *, change: bool) -> Any:
+def success_result(ctx: Context, done: Any, source: FormSource | FormSetSource, form: Any, *, change: bool) -> Any:
     """Return the tool's result after a form was handled.
 
     Args:
@@ -99,12 +98,12 @@ def _row(ctx: Context, obj: Any, form: Any, source: FormSource | FormSetSource) 
     """Return a row as its ModelResource shows it (None if hidden from the caller), or its key and submitted values."""
     bound = ctx.server.model_resources.get(type(obj))
     if bound is None:
-        return {"pk": to_json_value(obj.pk), **given_values(form, source.names(form))}
+        return {"pk": to_json_value(obj.pk), **submitted_values(form, source.field_names(form))}
     access = RowAccess(ctx)
     return show_row(bound, access, access.get_queryset(bound).using(obj._state.db).filter(pk=obj.pk))  # noqa: SLF001
 
 
-def filled_in(
+def form_preview(
     ctx: Context, verb: str, name: str, filled: Sequence[tuple[forms.BaseForm, Mapping[str, Any]]]
 ) -> dict[str, Any]:
     """Return a preview of the submitted values with their labels.
@@ -117,7 +116,7 @@ def filled_in(
     """
     changes = []
     for place, (form, given) in enumerate(filled, 1):
-        fields, numbered = asked(form), f" ({place})" if len(filled) > 1 else ""
+        fields, numbered = editable_fields(form), f" ({place})" if len(filled) > 1 else ""
         for field, value in _with_titles(ctx, form, fields).items():
             if field in given:
                 label = capfirst(str(fields[field].label or pretty_name(field)))
@@ -127,10 +126,10 @@ def filled_in(
 
 
 def _with_titles(ctx: Context, form: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Return ``given_values`` with links in place of the keys of rows, as far as a ModelResource shows them."""
-    values = given_values(form, names)
+    """Return ``submitted_values`` with links in place of the keys of rows, as far as a ModelResource shows them."""
+    values = submitted_values(form, names)
     for name in values:
-        value = without_hidden(form, name)
+        value = visible_value(form, name)
         is_many = isinstance(value, models.QuerySet | list) and value and isinstance(value[0], models.Model)
         if is_many:
             values[name] = _links(ctx, value[:MAX_ROWS])
@@ -151,7 +150,7 @@ def _links(ctx: Context, rows: Iterable[Any]) -> list[Any]:
     return links
 
 
-def given_values(form: Any, names: Iterable[str]) -> dict[str, Any]:
+def submitted_values(form: Any, names: Iterable[str]) -> dict[str, Any]:
     """Return the cleaned values of some fields, without passwords. Rows are represented by argument or key."""
     fields = {name: form.fields[name] for name in names}
     return {
@@ -162,7 +161,7 @@ def given_values(form: Any, names: Iterable[str]) -> dict[str, Any]:
 
 
 def _plain(form: Any, name: str) -> Any:
-    value = without_hidden(form, name)
+    value = visible_value(form, name)
     if (column := foreign_column(form, name)) is not None:
         return column_value(column, value)
     return value.name if isinstance(value, UploadedFile) else to_json_value(value)
@@ -251,7 +250,7 @@ def form_tool(form_class: Any = None, /, *, server: Where = None, **options: Any
     """
 
     def register(made: F) -> F:
-        register_at(server, lambda each: DeclaredForm(made, getattr(each, "server", each), **options).tools)
+        register_at(server, lambda target: DeclaredForm(made, getattr(target, "server", target), **options).tools)
         return made
 
     return register if form_class is None else register(form_class)
@@ -283,7 +282,7 @@ class WritePermission:
         if not _allows(ctx, type(obj), "create" if is_new else "update"):
             words = f"add {options.verbose_name_plural}" if is_new else f"update this {options.verbose_name}"
             raise ToolError(f"You do not have permission to {words}.")
-        if not is_new and not RowAccess(ctx).permits(rules_at(ctx.server, type(obj)), "update", obj):
+        if not is_new and not RowAccess(ctx).has_permission(rules_at(ctx.server, type(obj)), "update", obj):
             raise ToolError(MAY_NOT_UPDATE.format(options.verbose_name))
 
     @property
@@ -299,7 +298,7 @@ def _allows(ctx: Context, model: type[Model], verb: str) -> bool:
     rules = rules_at(ctx.server, model)
     if rules.own is None and (ctx.user is None or not ctx.user.has_perm(_permission(model, verb))):
         return False
-    return RowAccess(ctx).permits(rules, verb)
+    return RowAccess(ctx).has_permission(rules, verb)
 
 
 def _permission(model: type[Model], verb: str) -> str:
@@ -413,14 +412,14 @@ class DeclaredForm:
         if queryset is not None and lookup is None:
             raise self._wrong("queryset requires lookup; add lookup='pk'")
 
-    def _looking(self, server: Any, name: str, queryset: Callable[[Context], Any] | None) -> Lookup:
+    def _looking(self, server: Any, name: str, queryset: Callable[[Context], Any] | None) -> RowLookup:
         model: Any = self._source.model
         if queryset is None and model not in server.model_resources:
             raise self._wrong(
                 f"{model.__name__} is not registered at {server!r}, so the rows that callers may change are "
                 "unknown; register it first, or set queryset=lambda ctx: …"
             )
-        return Lookup(model, name, queryset, self._label)
+        return RowLookup(model, name, queryset, self._label)
 
     def _app_of(self, app: Any) -> FormApp | None:
         if app is False or app is None:
@@ -462,7 +461,7 @@ class DeclaredForm:
             return schema
         if self._lookup.name in schema["properties"]:
             raise self._wrong(f"lookup {self._lookup.name!r} is also a field of the form; use lookup='pk'")
-        return with_lookup(schema, self._lookup.name, self._lookup.schema)
+        return add_lookup_argument(schema, self._lookup.name, self._lookup.schema)
 
     def function(self, returns: Any = EMPTY) -> Callable[..., Any]:
         """Return the function that the tool runs, with *returns* as its return annotation."""
@@ -479,13 +478,13 @@ class DeclaredForm:
     def _name(self, form_class: type) -> str:
         if isinstance(self._source, FormSetSource):
             return f"create_{self._source.argument}" if self._written else self._source.argument
-        words = words_of(form_class).replace(" ", "_")
+        words = form_verbose_name(form_class).replace(" ", "_")
         return f"{'update' if self._changes else 'create'}_{words}" if self._written else words
 
     def _words(self, form_class: type) -> str:
         own = inspect.cleandoc(form_class.__doc__) if form_class.__doc__ else ""
         if self._written is None:
-            return own or f"{words_of(form_class).capitalize()}."
+            return own or f"{form_verbose_name(form_class).capitalize()}."
         options = self._written._meta  # noqa: SLF001 - Django's documented API
         if self._changes:
             more = "Omitted fields keep their values."
@@ -497,19 +496,19 @@ class DeclaredForm:
 
     def _run(self, ctx: Context, keywords: dict[str, Any]) -> Any:
         given = dict(keywords["given"])  # a copy: the lookup argument is removed from it below
-        with self._database(), stored(self._label):
+        with self._database(), translate_database_errors(self._label):
             obj, form = self._filled(ctx, given)
             is_change = not self._is_set and self._written is not None and not _is_new(form)
             done = self._handle(ctx, form)
             if self._written is not None:
                 written: list[Any] = self._source.forms(form) if self._is_saved else []
                 for name in written:
-                    commit_sets(name.instance)
-                check_at_once(self._written)
+                    commit_modelcluster_sets(name.instance)
+                check_deferred_constraints(self._written)
                 self._note(ctx, obj, form, done, change=is_change)
             if self._result is not None:
                 return self._result(ctx, done)
-            return accepted(ctx, done, self._source, form, change=is_change)
+            return success_result(ctx, done, self._source, form, change=is_change)
 
     def _note(self, ctx: Context, obj: Any, form: Any, done: Any, *, change: bool) -> None:
         """Add what was saved to the admin's history.
@@ -521,28 +520,28 @@ class DeclaredForm:
         if self._is_set:
             saved = [row_form for row_form in self._source.forms(form) if not _is_new(row_form)]
             if obj is not None and saved:
-                note(ctx, obj, CHANGED, formset=form)
+                add_log_entry(ctx, obj, CHANGED, formset=form)
             added: list[Any] = saved if obj is None else []
             for row in added:
-                note(ctx, row.instance, ADDED, row)
+                add_log_entry(ctx, row.instance, ADDED, row)
         elif change and (self._saves or done is form.instance):
-            note(ctx, form.instance, CHANGED, form)
+            add_log_entry(ctx, form.instance, CHANGED, form)
         elif not change and not _is_new(form):
-            note(ctx, form.instance, ADDED, form)
+            add_log_entry(ctx, form.instance, ADDED, form)
 
     def _preview(self, ctx: Context, keywords: dict[str, Any]) -> dict[str, Any]:
         """Return the submitted values for the approver. Raises the errors of an invalid form."""
         given = dict(keywords["given"])  # a copy: the lookup argument is removed from it below
-        with self._database(), stored(self._label):
+        with self._database(), translate_database_errors(self._label):
             _, form = self._filled(ctx, given)
-            filled = self._source.filled(form, given)
+            filled = self._source.form_values(form, given)
             if self._written is None:
-                return filled_in(ctx, "submit", words_of(self.form_class), filled)
+                return form_preview(ctx, "submit", form_verbose_name(self.form_class), filled)
             options = self._written._meta  # noqa: SLF001 - Django's documented API
             if self._is_set or _is_new(form):
                 name = options.verbose_name_plural if self._is_set else options.verbose_name
-                return filled_in(ctx, "create", str(name), filled)
-            shown = filled_in(ctx, "update", f"{options.verbose_name} {form.instance.pk}", filled)
+                return form_preview(ctx, "create", str(name), filled)
+            shown = form_preview(ctx, "update", f"{options.verbose_name} {form.instance.pk}", filled)
             if (bound := ctx.server.model_resources.get(self._written)) is not None:
                 shown["changes"] = changes_of(bound, ctx, form, given, shown["changes"])
             return shown
@@ -588,7 +587,7 @@ class DeclaredForm:
 
         def look() -> dict[str, Any]:
             obj = self._row(ctx, given)
-            rows = self._source.chosen(ctx, given, obj)
+            rows = self._source.resolve_choices(ctx, given, obj)
             if self._lookup is not None:
                 return {**rows, self._lookup.name: obj}
             return rows if obj is None or obj.pk is None else {**rows, "": obj}
@@ -596,7 +595,7 @@ class DeclaredForm:
         return rolled_back(look)
 
     def _database(self) -> AbstractContextManager[None]:
-        return nullcontext() if self._written is None else in_database(self._written)
+        return nullcontext() if self._written is None else transaction_for(self._written)
 
     def _row(self, ctx: Context, given: dict[str, Any]) -> Any:
         """Return the row to change, or None if the form creates one or has none."""
@@ -607,7 +606,7 @@ class DeclaredForm:
             require_same(ctx, self._lookup.name, obj)
             return obj
         try:
-            obj = None if self._instance is None else locked_again(partial(self._instance, ctx))
+            obj = None if self._instance is None else reload_for_update(partial(self._instance, ctx))
         except (ObjectDoesNotExist, Http404):
             obj = None
         if obj is None and self._instance is not None:

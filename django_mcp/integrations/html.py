@@ -133,24 +133,24 @@ def _outermost(root: Tag, is_wanted: Callable[[Tag], bool], left_out: frozenset[
     """Yield the outermost wanted elements in document order."""
     waiting: list[PageElement] = [root]
     while waiting:
-        each = waiting.pop()
-        if not isinstance(each, Tag):
+        node = waiting.pop()
+        if not isinstance(node, Tag):
             continue
-        if is_wanted(each):
-            yield each
-        elif not _is_left_out(each, left_out):
-            waiting.extend(reversed(each.contents))
+        if is_wanted(node):
+            yield node
+        elif not _is_left_out(node, left_out):
+            waiting.extend(reversed(node.contents))
 
 
 def _text(root: Tag, left_out: frozenset[str] = UNREADABLE) -> str:
     found: list[str] = []
     waiting: list[PageElement] = [root]
     while waiting:
-        each = waiting.pop()
-        if isinstance(each, Tag):
-            waiting.extend(() if _is_left_out(each, left_out) else reversed(each.contents))
-        elif isinstance(each, NavigableString) and not isinstance(each, PreformattedString):
-            found.append(each)
+        node = waiting.pop()
+        if isinstance(node, Tag):
+            waiting.extend(() if _is_left_out(node, left_out) else reversed(node.contents))
+        elif isinstance(node, NavigableString) and not isinstance(node, PreformattedString):
+            found.append(node)
     return " ".join("".join(found).split())
 
 

@@ -171,15 +171,15 @@ class _Template:
                 f"{'it' if len(missing) == 1 else 'them'}. Add each variable: arguments={{{missing[0]!r}: str}}."
             )
             raise ImproperlyConfigured(msg)
-        return [self._parameter(name, said) for name, said in arguments.items()]
+        return [self._parameter(name, declared) for name, declared in arguments.items()]
 
-    def _parameter(self, name: str, said: Any) -> Parameter:
-        if isinstance(said, str | Promise):
-            words: Any = said if is_text(said) else self._described.get(name)
+    def _parameter(self, name: str, declared: Any) -> Parameter:
+        if isinstance(declared, str | Promise):
+            words: Any = declared if is_text(declared) else self._described.get(name)
             return Parameter(name, str, EMPTY, words)
-        parameter = Parameter(name, said, EMPTY, self._described.get(name))
+        parameter = Parameter(name, declared, EMPTY, self._described.get(name))
         # A default in the annotation's Field takes precedence.
-        is_optional = parameter.required and _allows_none(said)
+        is_optional = parameter.required and _allows_none(declared)
         return parameter._replace(default=None) if is_optional else parameter
 
 

@@ -39,20 +39,19 @@ from django_mcp.core.decorators import register_at
 from django_mcp.core.late_tools import LateTool
 from django_mcp.core.server import Where, every_server
 from django_mcp.core.signatures import function, optional, shaped
-from django_mcp.integrations.http import (
+from django_mcp.integrations.handler import run_view
+from django_mcp.integrations.requests import (
     FORM,
-    MAX_RESPONSE_BYTES,
     METHODS,
     WITHOUT_BODY,
     Call,
     request_options,
     resolve_path,
     reverse_url,
-    run_view,
     script_prefix,
     site_request,
-    tool_result,
 )
+from django_mcp.integrations.results import MAX_RESPONSE_BYTES, tool_result
 from django_mcp.primitives.base import Primitive, check_options
 from django_mcp.primitives.function import EMPTY, Parameter, own_docstring
 from django_mcp.primitives.output import ToolResult
@@ -263,7 +262,7 @@ class Route:
             ArgumentError: no URL matches these values.
         """
         if not all(map(fits_into_path, values.values())):
-            raise ArgumentError([nothing_with(values)])
+            raise ArgumentError([not_found_text(values)])
         variables = self.variables
         given = {name: _as_url(name, variables[name], value) for name, value in values.items()}
         try:
@@ -275,7 +274,7 @@ class Route:
         except NoReverseMatch:
             found = None if self._own or self._groups else next(filter(None, self._found(given)), None)
         if found is None:
-            raise ArgumentError([nothing_with(values)])
+            raise ArgumentError([not_found_text(values)])
         return found[0]
 
     def _found(self, given: Mapping[str, Any]) -> Iterator[tuple[str, ResolverMatch] | None]:
@@ -349,15 +348,15 @@ def _as_url(name: str, converter: Any, value: Any) -> Any:
         pass
     except Exception:
         logger.warning("A converter of the URL variable %r failed", name, exc_info=True)
-    raise ArgumentError([nothing_with({name: value})])
+    raise ArgumentError([not_found_text({name: value})])
 
 
-def nothing_with(values: Mapping[str, Any]) -> str:
+def not_found_text(values: Mapping[str, Any]) -> str:
     named = ", ".join(f"{name} {shown(value)}" for name, value in values.items())
     return f"No object found with {named}." if values else "Not found. Give an argument that identifies the object."
 
 
-class Published:
+class ViewDeclaration:
     """A view and the request options of its tool. See ``view_tool`` for the arguments."""
 
     def __init__(
@@ -457,9 +456,9 @@ class ViewTool(LateTool):
     """A view tool, completed when the URLconf is available."""
 
     def __init__(
-        self, published: Published, output: dict[str, Any] | None, *, description: str | None, **options: Any
+        self, declaration: ViewDeclaration, output: dict[str, Any] | None, *, description: str | None, **options: Any
     ) -> None:
-        self._published = published
+        self._declaration = declaration
         self._returns: Any = ToolResult if output is None else shaped({"type": "object"})
         self._options = {**options, "description": description}
         super().__init__(self._function([]), **self._options)
@@ -468,16 +467,18 @@ class ViewTool(LateTool):
             self._definition["outputSchema"] = self._output.schema
 
     def _function(self, parameters: Any, docstring: str = "") -> Any:
-        return function(self._published, self._options["name"], parameters, self._published, self._returns, docstring)
+        return function(
+            self._declaration, self._options["name"], parameters, self._declaration, self._returns, docstring
+        )
 
     def forget(self) -> None:
-        self._published.forget()
+        self._declaration.forget()
         super().forget()
 
     def made(self) -> Tool:
         """Return the complete tool."""
-        published = self._published
-        words = self._function(published.parameters(), published.words)
+        declaration = self._declaration
+        words = self._function(declaration.parameters(), declaration.words)
         return Tool(words, context_type=Context, **self._options)
 
 
@@ -541,12 +542,12 @@ def view_tool(
     if arguments is not None and not isinstance(arguments, Mapping):
         msg = f"{label}: arguments must map names to annotations, such as {{'day': str}}, not {arguments!r}."
         raise ImproperlyConfigured(msg)
-    published = Published(
+    declaration = ViewDeclaration(
         view, path, method.upper(), dict(arguments or {}), frozenset(query), content_type, follow, max_response_bytes
     )
     output = None if output_schema is None else _schema_of(output_schema)
-    options = request_options(published.method, options)
-    register_at(server, lambda _: [ViewTool(published, output, name=named, description=description, **options)])
+    options = request_options(declaration.method, options)
+    register_at(server, lambda _: [ViewTool(declaration, output, name=named, description=description, **options)])
 
 
 def _name(view: Any) -> str:

@@ -7,13 +7,13 @@ from django.utils.translation import gettext as _
 
 from django_mcp.conf import settings
 from django_mcp.core.server import servers
-from django_mcp.listing.documents import AUTH_RECORD, MAX_DESCRIPTION, NAME, published, registry_name
-from django_mcp.listing.rules import MAX_INSTRUCTIONS, same_titles
+from django_mcp.listing.documents import AUTH_RECORD, MAX_DESCRIPTION, NAME, listed_servers, registry_name
+from django_mcp.listing.rules import MAX_INSTRUCTIONS, repeated_titles
 
 
 def check_server_cards() -> Iterator[CheckMessage]:
     """Report endpoints whose server card is not valid."""
-    for server in published():
+    for server in listed_servers():
         if not settings.BASE_URL:
             yield Error(
                 _("%(server)r publishes a server card, but DJANGO_MCP['BASE_URL'] is missing.") % {"server": server},
@@ -81,7 +81,7 @@ def check_titles() -> list[CheckMessage]:
             id="django_mcp.W058",
         )
         for server in servers()
-        for title, names in same_titles(server).items()
+        for title, names in repeated_titles(server).items()
     ]
 
 

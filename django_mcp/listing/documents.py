@@ -69,7 +69,7 @@ def server_json(server: MCPServer) -> dict[str, Any]:
 def ai_catalog() -> dict[str, Any]:
     """Return the AI Catalog of the site: an entry for each published server card."""
     entries = []
-    for server in published():
+    for server in listed_servers():
         namespace, _, name = registry_name(server).partition("/")
         publisher = ".".join(reversed(namespace.split(".")))
         identifier = f"urn:air:{publisher}:mcp:{name}"
@@ -86,12 +86,12 @@ def mcp_catalog() -> dict[str, Any]:
             "mediaType": "application/mcp-server+json",
             "url": _card_url(server),
         }
-        for server in published()
+        for server in listed_servers()
     ]
     return {"specVersion": "draft", "entries": entries}
 
 
-def published() -> list[MCPServer]:
+def listed_servers() -> list[MCPServer]:
     return [server for server in servers() if server.server_card]
 
 
@@ -138,7 +138,7 @@ def document_patterns() -> list[URLPattern]:
 
 
 def _documents() -> Iterator[tuple[str, Callable[[], Any], str, int]]:
-    for server in (cards := published()):
+    for server in (cards := listed_servers()):
         path = re.escape(server.path + _CARD_SUFFIX)
         yield path, partial(server_card, server), "application/mcp-server-card+json", _HOUR
     if cards:

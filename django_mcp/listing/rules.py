@@ -20,7 +20,7 @@ from django_mcp.auth.protected_resource import has_metadata, url_of
 from django_mcp.conf import settings
 from django_mcp.core.apps import App
 from django_mcp.core.server import MCPServer
-from django_mcp.integrations.http import METHODS, SAFE
+from django_mcp.integrations.requests import METHODS, SAFE
 from django_mcp.listing.documents import MAX_DESCRIPTION, MAX_TITLE, NAME, registry_name
 from django_mcp.primitives.base import spoken
 from django_mcp.primitives.compatibility import breaks, problems
@@ -105,50 +105,54 @@ def findings(directory: str, server: MCPServer) -> list[Finding]:
 # What the rules look at
 
 
-class Described(NamedTuple):
+class ToolDefinition(NamedTuple):
     """A tool with its definition in the site's language."""
 
     name: str
     definition: Mapping[str, Any]
 
 
-def described(server: MCPServer) -> Iterator[Described]:
+def tool_definitions(server: MCPServer) -> Iterator[ToolDefinition]:
     """Yield the tools of an endpoint whose definition can be made. May query the database."""
     for tool in server.tools.values():
         if tool.find_failure() is None:
-            yield Described(tool.name, spoken(tool.definition, django_settings.LANGUAGE_CODE))
+            yield ToolDefinition(tool.name, spoken(tool.definition, django_settings.LANGUAGE_CODE))
 
 
-def same_titles(server: MCPServer) -> dict[str, list[str]]:
+def repeated_titles(server: MCPServer) -> dict[str, list[str]]:
     """Return the titles that several tools of an endpoint have, each with the names of the tools."""
     found: dict[str, list[str]] = defaultdict(list)
-    for tool in described(server):
+    for tool in tool_definitions(server):
         if title := tool.definition.get("title"):
             found[title].append(tool.name)
     return {title: names for title, names in found.items() if len(names) > 1}
 
 
-def schemas(schema: Any, where: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def nested_schemas(schema: Any, where: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield a JSON Schema and all within it, each with its place."""
     if isinstance(schema, list):
         for part in schema:
-            yield from schemas(part, where)
+            yield from nested_schemas(part, where)
     if not isinstance(schema, Mapping):
         return
     yield where, schema
     for key, value in schema.items():
         if key in {"properties", "$defs", "patternProperties"} and isinstance(value, Mapping):
             for name, part in value.items():
-                yield from schemas(part, f"{where}.{name}")
+                yield from nested_schemas(part, f"{where}.{name}")
         elif key in {"items", "prefixItems", "additionalProperties", "anyOf", "oneOf", "allOf", "not"}:
-            yield from schemas(value, where)
+            yield from nested_schemas(value, where)
 
 
-def inputs(server: MCPServer, is_wrong: Callable[[Mapping[str, Any]], bool], *, keys: Collection[str]) -> Iterator[str]:
+def wrong_schemas(
+    server: MCPServer, is_wrong: Callable[[Mapping[str, Any]], bool], *, keys: Collection[str]
+) -> Iterator[str]:
     """Yield the places in the schemas *keys* of tools for which *is_wrong* returns True."""
-    for tool in described(server):
+    for tool in tool_definitions(server):
         for key in keys:
-            places = (place for place, schema in schemas(tool.definition.get(key), tool.name) if is_wrong(schema))
+            places = (
+                place for place, schema in nested_schemas(tool.definition.get(key), tool.name) if is_wrong(schema)
+            )
             yield from dict.fromkeys(places)
 
 
@@ -156,33 +160,35 @@ def inputs(server: MCPServer, is_wrong: Callable[[Mapping[str, Any]], bool], *, 
 
 
 def _without_title(server: MCPServer) -> Iterator[str]:
-    return (tool.name for tool in described(server) if not tool.definition.get("title"))
+    return (tool.name for tool in tool_definitions(server) if not tool.definition.get("title"))
 
 
 def _without_description(server: MCPServer) -> Iterator[str]:
-    return (tool.name for tool in described(server) if not tool.definition.get("description"))
+    return (tool.name for tool in tool_definitions(server) if not tool.definition.get("description"))
 
 
 def _without_fitting_hint(server: MCPServer) -> Iterator[str]:
-    for tool in described(server):
+    for tool in tool_definitions(server):
         hints = tool.definition.get("annotations", {})
         if not hints.get("readOnlyHint") and "destructiveHint" not in hints:
             yield tool.name
 
 
 def _without_read_only_hint(server: MCPServer) -> Iterator[str]:
-    return (tool.name for tool in described(server) if "readOnlyHint" not in tool.definition.get("annotations", {}))
+    return (
+        tool.name for tool in tool_definitions(server) if "readOnlyHint" not in tool.definition.get("annotations", {})
+    )
 
 
 def _writing_without_destructive_hint(server: MCPServer) -> Iterator[str]:
-    for tool in described(server):
+    for tool in tool_definitions(server):
         hints = tool.definition.get("annotations", {})
         if not hints.get("readOnlyHint") and hints.get("destructiveHint") is False:
             yield tool.name
 
 
 def _without_all_hints(server: MCPServer) -> Iterator[str]:
-    for tool in described(server):
+    for tool in tool_definitions(server):
         if missing := [hint for hint in HINTS if hint not in tool.definition.get("annotations", {})]:
             yield f"{tool.name}: {', '.join(missing)}"
 
@@ -198,11 +204,11 @@ def _of_reads_and_writes(server: MCPServer) -> Iterator[str]:
         methods = {str(value).upper() for value in schema.get("enum", ())} & METHODS
         return bool(methods & SAFE) and bool(methods - SAFE)
 
-    return inputs(server, is_mixed, keys=["inputSchema"])
+    return wrong_schemas(server, is_mixed, keys=["inputSchema"])
 
 
 def _same_titles(server: MCPServer) -> Iterator[str]:
-    return (f"{title!r}: {', '.join(names)}" for title, names in same_titles(server).items())
+    return (f"{title!r}: {', '.join(names)}" for title, names in repeated_titles(server).items())
 
 
 def _not_public(server: MCPServer) -> Iterator[str]:
@@ -263,19 +269,19 @@ def _long_title(server: MCPServer) -> Iterator[str]:
 
 
 def _with_problems(server: MCPServer) -> Iterator[str]:
-    return (f"{tool.name}: {problem}" for tool in described(server) for problem in problems(tool.definition))
+    return (f"{tool.name}: {problem}" for tool in tool_definitions(server) for problem in problems(tool.definition))
 
 
 def _with_references(server: MCPServer) -> Iterator[str]:
-    return inputs(server, breaks("reference"), keys=["inputSchema", "outputSchema"])
+    return wrong_schemas(server, breaks("reference"), keys=["inputSchema", "outputSchema"])
 
 
 def _of_several_types(server: MCPServer) -> Iterator[str]:
-    return inputs(server, breaks("type-list"), keys=["inputSchema"])
+    return wrong_schemas(server, breaks("type-list"), keys=["inputSchema"])
 
 
 def _above_a_number(server: MCPServer) -> Iterator[str]:
-    return inputs(server, breaks("exclusive"), keys=["inputSchema"])
+    return wrong_schemas(server, breaks("exclusive"), keys=["inputSchema"])
 
 
 def _too_many(server: MCPServer) -> Iterator[str]:

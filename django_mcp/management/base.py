@@ -14,7 +14,7 @@ from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer, servers
 
 
-def counted(number: int, one: str, many: str) -> str:
+def count_of(number: int, one: str, many: str) -> str:
     return f"{number} {one if number == 1 else many}"
 
 
@@ -26,7 +26,7 @@ def find_server(name: str) -> MCPServer:
     return found[name]
 
 
-def endpoint_at(site: str, server: MCPServer) -> str:
+def endpoint_url(site: str, server: MCPServer) -> str:
     """Return the URL of an endpoint of the site at this address, which may be that of the endpoint already."""
     site, path = site.rstrip("/"), path_of(server)
     return site if urlsplit(site).path.endswith(path) else site + path
@@ -67,7 +67,7 @@ def find_principal(name: str, option: str = "--user") -> Principal:
     return Principal(kind="user", id=str(user.pk), user=user)
 
 
-def everybody(server: MCPServer, option: str = "--user") -> Principal:
+def anonymous_principal(server: MCPServer, option: str = "--user") -> Principal:
     """Return the anonymous caller of a public endpoint. *option* is named in errors."""
     for authenticator in authenticators(server):
         if isinstance(authenticator, AllowAny):
@@ -75,15 +75,15 @@ def everybody(server: MCPServer, option: str = "--user") -> Principal:
     raise CommandError(f"The endpoint {server.name!r} requires a user: use {option} USERNAME.")
 
 
-def caller_of(server: MCPServer, name: str | None, option: str = "--user") -> Principal:
+def caller_principal(server: MCPServer, name: str | None, option: str = "--user") -> Principal:
     """Return a user, or the anonymous caller if *name* is None, who may use the endpoint."""
-    principal = everybody(server, option) if name is None else find_principal(name, option)
+    principal = anonymous_principal(server, option) if name is None else find_principal(name, option)
     if not admits(server, principal.user):
         raise CommandError(f"This user may not use the endpoint {server.name!r}.")
     return principal
 
 
-def intermix(parser: CommandParser) -> None:
+def accept_intermixed_arguments(parser: CommandParser) -> None:
     """Accept positional arguments after options: ``TOOL --as ann name=text``."""
     parser.parse_args = parser.parse_intermixed_args  # type: ignore[method-assign]
 

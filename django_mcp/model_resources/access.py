@@ -12,8 +12,9 @@ from django.db.models.functions import Cast
 
 from django_mcp.core.context import Context
 from django_mcp.core.permissions import covers
-from django_mcp.model_resources.bound_resource import BoundResource, Path, Relative, TableRules
+from django_mcp.model_resources.bound_resource import BoundResource, Relative, TableRules
 from django_mcp.model_resources.options import ACTIONS, is_plain
+from django_mcp.model_resources.paths import Path
 
 
 class RowAccess:
@@ -24,13 +25,13 @@ class RowAccess:
         self._views: dict[BoundResource, bool] = {}
         self._seen: dict[tuple[BoundResource | Relative, Any], bool] = {}
 
-    def titled(self, bound: BoundResource, rows: models.QuerySet[Any]) -> models.QuerySet[Any]:
+    def add_titles(self, bound: BoundResource, rows: models.QuerySet[Any]) -> models.QuerySet[Any]:
         """Return *rows* with all that their titles need."""
         assert bound.add_titles is not None  # noqa: S101 - set when the declaration is compiled
         found: models.QuerySet[Any] = bound.add_titles(rows, bound, self)
         return found
 
-    def may_view(self, bound: BoundResource) -> bool:
+    def can_view_model(self, bound: BoundResource) -> bool:
         """Return True if the caller may view the model at all."""
         if bound not in self._views:
             # A declaration with errors is not served, and related rows of its model are hidden.
@@ -51,7 +52,7 @@ class RowAccess:
         For a model without rules, these are the rows of its default manager, which often leaves out soft-deleted ones.
         """
         if rules.own is not None:
-            return None if rules.own.has_plain_rows and self.may_view(rules.own) else self.get_queryset(rules.own)
+            return None if rules.own.has_plain_rows and self.can_view_model(rules.own) else self.get_queryset(rules.own)
         manager = rules.model._default_manager  # noqa: SLF001 - Django's documented API
         conditions = self._conditions(rules.relatives)
         if conditions:
@@ -61,7 +62,7 @@ class RowAccess:
 
     def get_queryset(self, bound: BoundResource) -> models.QuerySet[Any]:
         """Return the rows that the caller may see, before ``has_view_permission`` is checked for each row."""
-        if not self.may_view(bound):
+        if not self.can_view_model(bound):
             nothing: models.QuerySet[Any] = bound.model._base_manager.none()  # noqa: SLF001 - documented API
             return nothing
         rows = bound.declared_rows(self.ctx)
@@ -119,16 +120,16 @@ class RowAccess:
         """Return the visible rows of a class whose *path* is one of *keys*, by the values of *keys*."""
         if not keys:
             return {}
-        rows = on_writer(self.get_queryset(bound).filter(**{f"{path}__in": list(keys)}))
-        rows = self.titled(bound, rows) if _has_title_elsewhere(bound) else rows
+        rows = using_write_db(self.get_queryset(bound).filter(**{f"{path}__in": list(keys)}))
+        rows = self.add_titles(bound, rows) if _has_title_elsewhere(bound) else rows
         link: Any = bound.options.pk if path == "pk" else bound.options.get_field(path)
         return {keys[getattr(row, link.attname)]: (bound, row) for row in rows.order_by() if self.can_view(bound, row)}
 
-    def sees_behind(self, relation: Any, obj: Any, bound: BoundResource) -> bool:
+    def can_view_related(self, relation: Any, obj: Any, bound: BoundResource) -> bool:
         """Return True if the caller may view *obj*, a row that *relation* leads to."""
         return self.can_view_row(bound.rules_of(relation.related_model), obj)
 
-    def permits(self, rules: TableRules, action: str, obj: Any = None) -> bool:
+    def has_permission(self, rules: TableRules, action: str, obj: Any = None) -> bool:
         """Return True if the declarations that decide on a model let the caller write its rows, or the row *obj*.
 
         Args:
@@ -164,7 +165,7 @@ class RowAccess:
         """Return the condition that a row is visible as one of *relative*, or None if all are."""
         seen = Q()
         for bound in relative.bounds:
-            if relative.is_whole and bound.has_plain_rows and self.may_view(bound):
+            if relative.is_whole and bound.has_plain_rows and self.can_view_model(bound):
                 return None
             seen |= Q(pk__in=self._rows_of(relative, bound).order_by().values("pk"))
         table: Any = relative.bounds[0].options.concrete_model
@@ -193,7 +194,7 @@ class RowAccess:
 
 
 def _has_title_elsewhere(bound: BoundResource) -> bool:
-    return bound.title_column is not None and bound.title_column.path is not None
+    return bound.title_output_field is not None and bound.title_output_field.path is not None
 
 
 def _rows_as(relative: Relative, rows: models.QuerySet[Any], obj: Any) -> models.QuerySet[Any]:
@@ -219,11 +220,11 @@ def _is_outside(relative: Relative, obj: Any) -> bool:
 
 def find_row(bound: BoundResource, access: RowAccess, value: str) -> models.QuerySet[Any]:
     """Return a queryset with the row that *value* identifies, from ``get_queryset``."""
-    rows, found = access.get_queryset(bound), bound.address(value)
+    rows, found = access.get_queryset(bound), bound.lookup_value(value)
     return rows.none() if found is None else rows.filter(**{bound.lookup.attname: found})
 
 
-def seen_through(path: Path, access: RowAccess, bound: BoundResource) -> Q | None:
+def visibility_q(path: Path, access: RowAccess, bound: BoundResource) -> Q | None:
     """Return the condition that every row along *path* is visible, or None if all are."""
     condition: Q | None = None
     for prefix, relation in path.prefixes:
@@ -235,9 +236,9 @@ def seen_through(path: Path, access: RowAccess, bound: BoundResource) -> Q | Non
     return condition
 
 
-def guarded(path: Path, access: RowAccess, bound: BoundResource) -> Any:
+def mask_hidden(path: Path, access: RowAccess, bound: BoundResource) -> Any:
     """Return an expression for *path* that is null behind hidden rows, or None if no row can be hidden."""
-    seen = seen_through(path, access, bound)
+    seen = visibility_q(path, access, bound)
     if seen is None:
         return None
     # The cast gives PostgreSQL the type of the null if the other branch is empty.
@@ -245,10 +246,10 @@ def guarded(path: Path, access: RowAccess, bound: BoundResource) -> Any:
     return Case(When(seen, then=F(path.column)), default=nothing, output_field=path.end)
 
 
-def matching(path: Path, lookup: str, value: Any, access: RowAccess, bound: BoundResource) -> Q:
+def visible_lookup_q(path: Path, lookup: str, value: Any, access: RowAccess, bound: BoundResource) -> Q:
     """Return the condition that a visible value of *path* matches the lookup."""
     condition = Q(**{f"{path.column}__{lookup}": value})
-    seen = seen_through(path, access, bound)
+    seen = visibility_q(path, access, bound)
     if seen is not None:
         # In a set of visible and hidden rows, only the visible ones are compared.
         condition = ~seen | (seen & condition) if lookup == "isnull" and value else seen & condition
@@ -265,7 +266,7 @@ def rows_with(bound: BoundResource, condition: Q) -> QuerySet[Any]:
 # Writing
 
 
-def locked(model: type[models.Model], look: Callable[[], Any]) -> Any:
+def get_for_update(model: type[models.Model], look: Callable[[], Any]) -> Any:
     """Return the row that *look* finds, locked until the transaction ends, or None."""
     seen = look()
     if seen is None:
@@ -284,7 +285,7 @@ def _lock(model: type[models.Model], alias: str, key: Any) -> Any:
     return next(iter(rows.filter(pk=key)), None)
 
 
-def locked_again(read: Callable[[], Any]) -> Any:
+def reload_for_update(read: Callable[[], Any]) -> Any:
     """Return the row that a function of the site gives, locked until the transaction ends and with its present values.
 
     The row may be one that the site keeps, such as ``user.profile``, or come from a replica. *read* is called again
@@ -307,7 +308,7 @@ def locked_again(read: Callable[[], Any]) -> Any:
     return again if again is not None and again.pk == obj.pk else None
 
 
-def on_writer(rows: QuerySet[Any]) -> QuerySet[Any]:
+def using_write_db(rows: QuerySet[Any]) -> QuerySet[Any]:
     """Return *rows* from the database that they are written to, unless ``using()`` has chosen another."""
     return rows.using(rows._db or router.db_for_write(rows.model))  # type: ignore[attr-defined] # noqa: SLF001
 
@@ -320,7 +321,7 @@ def _own_tables(model: type[models.Model], alias: str) -> Sequence[str]:
     return ("self", *(link.name for link in parents if link is not None))
 
 
-def linked(obj: Any, field: Any) -> QuerySet[Any]:
+def m2m_pks(obj: Any, field: Any) -> QuerySet[Any]:
     """Return the primary keys in the many-to-many set *field* of *obj*, including hidden rows."""
     links: models.Manager[Any] = field.remote_field.through._base_manager  # noqa: SLF001 - Django's documented API
     rows = links.using(obj._state.db).filter(**{field.m2m_field_name(): obj.pk})  # noqa: SLF001

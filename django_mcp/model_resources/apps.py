@@ -32,19 +32,19 @@ from django_mcp.core.apps import App, app_of
 from django_mcp.core.context import Context
 from django_mcp.core.permissions import Right, right
 from django_mcp.model_resources.access import RowAccess
-from django_mcp.model_resources.bound_resource import (
-    MAX_VALUES,
-    BoundResource,
-    Dimension,
-    Filter,
-    Measure,
-    OutputField,
-    Path,
-    rules_at,
-)
+from django_mcp.model_resources.bound_resource import BoundResource, Dimension, Measure, OutputField, rules_at
+from django_mcp.model_resources.filters import MAX_VALUES, Filter
+from django_mcp.model_resources.paths import Path
 from django_mcp.model_resources.queryset import COUNT
 from django_mcp.model_resources.schema import choices_of, json_type, labels_of, target_field, to_json_value
-from django_mcp.model_resources.serializers import BytesColumn, FileColumn, LinkColumn, SetColumn, column_of, title_of
+from django_mcp.model_resources.serializers import (
+    BytesLinkField,
+    FileLinkField,
+    RelatedLinkField,
+    RelatedListField,
+    output_field,
+    title_of,
+)
 from django_mcp.primitives.schema import DECIMAL, DURATION
 
 TABLE: Final = "django_mcp/apps/table.html"
@@ -82,15 +82,15 @@ def view_context(bound: BoundResource, tool: str) -> Callable[[Context, Any], di
 
 
 def _view_context(
-    bound: BoundResource, make: Callable[["_Viewer", Any], dict[str, Any]], ctx: Context, result: Any
+    bound: BoundResource, make: Callable[["_TableRenderer", Any], dict[str, Any]], ctx: Context, result: Any
 ) -> dict[str, Any]:
-    return make(_Viewer(bound, ctx), result)
+    return make(_TableRenderer(bound, ctx), result)
 
 
 # Values
 
 
-class Value(NamedTuple):
+class DisplayValue(NamedTuple):
     """A value as templates show it.
 
     Attributes:
@@ -107,7 +107,7 @@ class Value(NamedTuple):
     address: str = ""
     tool: str = ""
     arguments: str = ""
-    items: "Sequence[Value]" = ()
+    items: "Sequence[DisplayValue]" = ()
 
     @property
     def is_long(self) -> bool:
@@ -116,10 +116,10 @@ class Value(NamedTuple):
         return self.kind == "json" or (self.kind == "text" and is_long_text)
 
 
-NOTHING = Value("")
+NOTHING = DisplayValue("")
 
 
-class Shown(NamedTuple):
+class DisplayColumn(NamedTuple):
     """A column of a table or a field of a card.
 
     Attributes:
@@ -131,20 +131,20 @@ class Shown(NamedTuple):
 
     name: str
     label: str
-    read: Callable[[Any], Value]
+    read: Callable[[Any], DisplayValue]
     is_number: bool = False
     order: str = ""
     arguments: str = ""
 
 
-def reader_of(schema: Mapping[str, Any], field: Any = None) -> Callable[[Any], Value]:
+def reader_of(schema: Mapping[str, Any], field: Any = None) -> Callable[[Any], DisplayValue]:
     """Return what converts the JSON values of a column, or of a filter of it."""
     return partial(value_of, schema=schema, field=field, labels=labels_of(field))
 
 
 def value_of(
     value: Any, schema: Mapping[str, Any], field: Any = None, labels: Mapping[Any, str] = MappingProxyType({})
-) -> Value:
+) -> DisplayValue:
     """Return a JSON value in the caller's language.
 
     Args:
@@ -157,31 +157,33 @@ def value_of(
         return NOTHING
     if isinstance(value, dict | list):
         if isinstance(value, dict) or any(isinstance(entry, dict | list) for entry in value):
-            return Value("json", json.dumps(value, ensure_ascii=False, indent=2))
-        return Value("list", items=[value_of(entry, schema.get("items", {}), field, labels) for entry in value])
+            return DisplayValue("json", json.dumps(value, ensure_ascii=False, indent=2))
+        return DisplayValue("list", items=[value_of(entry, schema.get("items", {}), field, labels) for entry in value])
     if value in labels:
-        return Value("text", labels[value])
+        return DisplayValue("text", labels[value])
     if isinstance(value, bool):
-        return Value("text", _yes_or_no(is_yes=value))
-    return _text(value, _plain(schema), field) if isinstance(value, str) else Value("number", str(localize(value)))
+        return DisplayValue("text", _yes_or_no(is_yes=value))
+    return (
+        _text(value, _plain(schema), field) if isinstance(value, str) else DisplayValue("number", str(localize(value)))
+    )
 
 
-def _text(value: str, schema: Mapping[str, Any], field: Any) -> Value:
+def _text(value: str, schema: Mapping[str, Any], field: Any) -> DisplayValue:
     kind, pattern = schema.get("format"), schema.get("pattern")
     try:
         if pattern == DECIMAL["pattern"]:
-            return Value("number", str(localize(Decimal(value))))
+            return DisplayValue("number", str(localize(Decimal(value))))
         if kind == "duration" or pattern == DURATION["pattern"]:
-            return Value("text", _duration(parse_duration(value) or value))
+            return DisplayValue("text", _duration(parse_duration(value) or value))
         for name, parse in (("date-time", parse_datetime), ("date", parse_date), ("time", parse_time)):
             if kind == name and (parsed := parse(value)) is not None:
-                return Value("time", str(localize(parsed)), value)
+                return DisplayValue("time", str(localize(parsed)), value)
     except (ArithmeticError, ValueError):  # a function returned something else than it declares
-        return Value("text", value)
+        return DisplayValue("text", value)
     is_url = kind == "uri" or isinstance(field, models.URLField)
     if is_url and value.startswith(("https://", "http://")):
-        return Value("link", value.partition("://")[2].rstrip("/"), value)
-    return Value("text", value)
+        return DisplayValue("link", value.partition("://")[2].rstrip("/"), value)
+    return DisplayValue("text", value)
 
 
 class _Text(HTMLParser):
@@ -227,7 +229,7 @@ _RICH = re.compile(r"\s*<(?:p|div|h[1-6]|ul|ol|table|blockquote|section|article|
 """Matches the elements that editors of rich text save."""
 
 
-def readable(value: str, media: str | None = None) -> str:
+def readable_text(value: str, media: str | None = None) -> str:
     """Return the text of HTML, other texts as they are.
 
     Args:
@@ -269,7 +271,7 @@ def _json(value: Any) -> str:
 # Fields
 
 
-class _Viewer:
+class _TableRenderer:
     """One call's view of a model: its caller's tools, its arguments and columns."""
 
     def __init__(self, bound: BoundResource, ctx: Context) -> None:
@@ -285,14 +287,18 @@ class _Viewer:
             self._openers[bound] = tool.name if tool is not None and is_usable else ""
         return self._openers[bound]
 
-    def row(self, bound: BoundResource, text: str, key: Any) -> Value:
+    def row(self, bound: BoundResource, text: str, key: Any) -> DisplayValue:
         tool = self.opener(bound)
-        return Value("row", text, tool=tool, arguments=_json({bound.lookup_name: key})) if tool else Value("text", text)
+        return (
+            DisplayValue("row", text, tool=tool, arguments=_json({bound.lookup_name: key}))
+            if tool
+            else DisplayValue("text", text)
+        )
 
-    def link(self, target: BoundResource, value: Any) -> Value:
+    def link(self, target: BoundResource, value: Any) -> DisplayValue:
         if value is None:
             return NOTHING
-        key = target.address(unquote(value["uri"].removeprefix(f"{target.base}/")))
+        key = target.lookup_value(unquote(value["uri"].removeprefix(f"{target.base}/")))
         return self.row(target, value["title"], to_json_value(key))
 
     def titles(self, path: Path, keys: Sequence[Any]) -> dict[str, str]:
@@ -305,48 +311,50 @@ class _Viewer:
         seen = [row for row in rows if access.can_view(bound, row)]
         return {str(getattr(row, lookup.attname)): title_of(bound, row, access) for row in seen}
 
-    def read(self, column: OutputField) -> Callable[[Any], Value]:
+    def read(self, column: OutputField) -> Callable[[Any], DisplayValue]:
         """Return what converts the values of a column."""
-        if isinstance(column, FileColumn | BytesColumn):
+        if isinstance(column, FileLinkField | BytesLinkField):
             return _file
         field = None if column.path is None else target_field(column.path.field)
         is_of_rows = column.path is not None and column.path.field.is_relation
         target = getattr(column, "target", None)
-        if target is not None and is_of_rows and isinstance(column, LinkColumn):
+        if target is not None and is_of_rows and isinstance(column, RelatedLinkField):
             return partial(self.link, target)
-        if target is not None and is_of_rows and isinstance(column, SetColumn):
-            return lambda value: Value("list", items=[self.link(target, row) for row in value]) if value else NOTHING
+        if target is not None and is_of_rows and isinstance(column, RelatedListField):
+            return lambda value: (
+                DisplayValue("list", items=[self.link(target, row) for row in value]) if value else NOTHING
+            )
         read = reader_of(column.schema, field)
         if getattr(field, "choices", None):
             return read
         media = self.bound.resource.content_fields.get(column.name)
-        return lambda value: read(readable(value, media) if isinstance(value, str) else value)
+        return lambda value: read(readable_text(value, media) if isinstance(value, str) else value)
 
-    def fields(self, columns: Sequence[OutputField], rows: Sequence[Mapping[str, Any]]) -> Iterator[Shown]:
+    def fields(self, columns: Sequence[OutputField], rows: Sequence[Mapping[str, Any]]) -> Iterator[DisplayColumn]:
         """Yield the columns that the rows have. The title of a linked row is not repeated."""
-        links = [column for column in columns if isinstance(column, LinkColumn)]
+        links = [column for column in columns if isinstance(column, RelatedLinkField)]
         titles = {f"{column.name}{LOOKUP_SEP}{column.target.title_field}": column.name for column in links}
         sources = {name: title for title, name in titles.items()}
         lookup = self.bound.lookup_name
         names = {field if isinstance(field, str) else field.__name__ for field in self.bound.resource.fields}
         if lookup in names:
-            yield self._shown(column_of(lookup, self.bound.path(lookup), None), ())
+            yield self._shown(output_field(lookup, self.bound.path(lookup), None), ())
         for column in columns:
             if column.name not in titles and (not rows or any(column.name in row for row in rows)):
                 yield self._shown(column, (sources.get(column.name, ""),))
 
-    def _shown(self, column: OutputField, sources: Sequence[str]) -> Shown:
+    def _shown(self, column: OutputField, sources: Sequence[str]) -> DisplayColumn:
         field = None if column.path is None else target_field(column.path.field)
-        by = next((source for source in (column.name, *sources) if source in self.bound.sortings), "")
+        by = next((source for source in (column.name, *sources) if source in self.bound.orderings), "")
         order, arguments = self._order(by) if by else ("", "")
-        is_number = _is_number(column.schema, field) and not isinstance(column, LinkColumn)
-        return Shown(column.name, self._label(column), self.read(column), is_number, order, arguments)
+        is_number = _is_number(column.schema, field) and not isinstance(column, RelatedLinkField)
+        return DisplayColumn(column.name, self._label(column), self.read(column), is_number, order, arguments)
 
     def _order(self, by: str) -> tuple[str, str]:
-        asked = self.arguments.get("order_by")
-        if not asked and (keys := self.bound.sortings[""]):
-            asked = f"{'-' * keys[0].is_descending}{keys[0].path.source}"
-        order = {by: "ascending", f"-{by}": "descending"}.get(str(asked), "")
+        order_by = self.arguments.get("order_by")
+        if not order_by and (keys := self.bound.orderings[""]):
+            order_by = f"{'-' * keys[0].is_descending}{keys[0].path.source}"
+        order = {by: "ascending", f"-{by}": "descending"}.get(str(order_by), "")
         return order, self.call(order_by=f"-{by}" if order == "ascending" else by)
 
     def _label(self, column: OutputField) -> str:
@@ -385,30 +393,30 @@ def _verbose(field: Any) -> str:
     return str(options.verbose_name_plural if is_many else options.verbose_name)
 
 
-def _file(value: Any) -> Value:
-    """Return a file of ``FileColumn`` or ``BytesColumn``."""
+def _file(value: Any) -> DisplayValue:
+    """Return a file of ``FileLinkField`` or ``BytesLinkField``."""
     if value is None:
         return NOTHING
     size = filesizeformat(value["size"]) if "size" in value else ""
     text = value.get("name") or (f"{value['mimeType']}, {size}" if size else value["mimeType"])
-    return Value("image" if value["mimeType"].startswith("image/") else "file", text, value["uri"])
+    return DisplayValue("image" if value["mimeType"].startswith("image/") else "file", text, value["uri"])
 
 
 # Templates
 
 
-def _table(viewer: _Viewer, result: Mapping[str, Any]) -> dict[str, Any]:
-    bound, rows = viewer.bound, result["rows"]
-    fields = list(viewer.fields(bound.list_columns, rows))
+def _table(renderer: _TableRenderer, result: Mapping[str, Any]) -> dict[str, Any]:
+    bound, rows = renderer.bound, result["rows"]
+    fields = list(renderer.fields(bound.list_output_fields, rows))
     title = bound.title_field
     head = next((field for field in fields if field.name == title), None) or next(
         (field for field in fields if field.name == bound.lookup_name), None
     )
     if head is None:
-        lookup = column_of(bound.lookup_name, bound.path(bound.lookup_name), None)
-        head = Shown(lookup.name, path_label(lookup.path), lambda value: Value("text", str(value)))
+        lookup = output_field(bound.lookup_name, bound.path(bound.lookup_name), None)
+        head = DisplayColumn(lookup.name, path_label(lookup.path), lambda value: DisplayValue("text", str(value)))
     others = [field for field in fields if field.name != head.name]
-    opens = [viewer.row(bound, head.read(row[head.name]).text or "–", row[bound.lookup_name]) for row in rows]
+    opens = [renderer.row(bound, head.read(row[head.name]).text or "–", row[bound.lookup_name]) for row in rows]
     cells = [[_cell(column.read(row.get(column.name))) for column in others] for row in rows]
     cursor = result["next_cursor"]
     return {
@@ -422,10 +430,10 @@ def _table(viewer: _Viewer, result: Mapping[str, Any]) -> dict[str, Any]:
             "count": len(rows),
             "total": result["total"],
             "counted": _counted(bound, len(rows), result["total"]),
-            "search": _search(viewer),
-            "filters": list(_active_filters(viewer)),
-            "first": viewer.call() if viewer.arguments.get("cursor") else "",
-            "next": viewer.call(cursor=cursor) if cursor else "",
+            "search": _search(renderer),
+            "filters": list(_active_filters(renderer)),
+            "first": renderer.call() if renderer.arguments.get("cursor") else "",
+            "next": renderer.call(cursor=cursor) if cursor else "",
         }
     }
 
@@ -438,19 +446,19 @@ def _counted(bound: BoundResource, count: int, total: int | None) -> str:
     return (_("%(count)s of %(total)s %(name)s") if is_part else _("%(count)s %(name)s")) % values
 
 
-def _cell(value: Value) -> Value:
+def _cell(value: DisplayValue) -> DisplayValue:
     if value.kind in {"text", "json"}:
-        return Value("text", Truncator(" ".join(value.text.split())).chars(MAX_CELL_CHARACTERS))
+        return DisplayValue("text", Truncator(" ".join(value.text.split())).chars(MAX_CELL_CHARACTERS))
     if value.kind == "list" and len(value.items) > MAX_CELL_ITEMS:
-        return Value("list", items=[*value.items[:MAX_CELL_ITEMS], Value("text", "…")])
+        return DisplayValue("list", items=[*value.items[:MAX_CELL_ITEMS], DisplayValue("text", "…")])
     if value.kind in {"image", "file"}:
-        return Value("text", value.text)
+        return DisplayValue("text", value.text)
     return value
 
 
-def _search(viewer: _Viewer) -> dict[str, Any] | None:
+def _search(renderer: _TableRenderer) -> dict[str, Any] | None:
     """Return the form of a search: its terms, and filters with few choices."""
-    bound, given = viewer.bound, viewer.arguments
+    bound, given = renderer.bound, renderer.arguments
     selects = [made for filter_ in bound.filters if (made := _select(filter_, given)) is not None]
     if not (bound.search_fields or selects):
         return None
@@ -459,32 +467,32 @@ def _search(viewer: _Viewer) -> dict[str, Any] | None:
         "has_query": bool(bound.search_fields),
         "query": given.get("query") or "",
         "selects": selects,
-        "arguments": viewer.call(**own),
+        "arguments": renderer.call(**own),
     }
 
 
-def _select(each: Filter, given: Mapping[str, Any]) -> dict[str, Any] | None:
-    field = target_field(each.path.field)
-    choices = choices_of(field) if each.lookup == "exact" else []
-    if isinstance(field, models.BooleanField) and each.lookup == "exact":
+def _select(filter_: Filter, given: Mapping[str, Any]) -> dict[str, Any] | None:
+    field = target_field(filter_.path.field)
+    choices = choices_of(field) if filter_.lookup == "exact" else []
+    if isinstance(field, models.BooleanField) and filter_.lookup == "exact":
         choices = [(value, _yes_or_no(is_yes=value)) for value in (True, False)]
     if not 0 < len(choices) <= MAX_SELECT_CHOICES:
         return None
-    chosen = given.get(each.argument)
+    chosen = given.get(filter_.argument)
     return {
-        "name": each.argument,
-        "label": path_label(each.path),
+        "name": filter_.argument,
+        "label": path_label(filter_.path),
         "choices": [{"value": _json(value), "label": label, "chosen": value == chosen} for value, label in choices],
     }
 
 
-def _active_filters(viewer: _Viewer) -> Iterator[dict[str, str]]:
+def _active_filters(renderer: _TableRenderer) -> Iterator[dict[str, str]]:
     """Yield the filters of this call that have no field in its form, each with a call without it."""
-    for filter_ in viewer.bound.filters:
-        value = viewer.arguments.get(filter_.argument)
-        if value is None or _select(filter_, viewer.arguments) is not None:
+    for filter_ in renderer.bound.filters:
+        value = renderer.arguments.get(filter_.argument)
+        if value is None or _select(filter_, renderer.arguments) is not None:
             continue
-        yield {"text": _filter_text(viewer, filter_, value), "arguments": viewer.call(**{filter_.argument: None})}
+        yield {"text": _filter_text(renderer, filter_, value), "arguments": renderer.call(**{filter_.argument: None})}
 
 
 FILTER_WORDS: Mapping[str, str] = {
@@ -507,35 +515,35 @@ FILTER_WORDS: Mapping[str, str] = {
     "month": gettext_noop("%(field)s, month: %(value)s"),
     "day": gettext_noop("%(field)s, day: %(value)s"),
 }
-"""Words of filters for people, by lookup. Those for models are ``bound_resource.WORDS``."""
+"""Words of filters for people, by lookup. Those for models are ``filters.LOOKUP_DESCRIPTIONS``."""
 
 
-def _filter_text(viewer: _Viewer, each: Filter, value: Any) -> str:
-    words = FILTER_WORDS.get(each.lookup, f"%(field)s, {_words(each.lookup)}: %(value)s")
-    path = each.path
-    field = _label_of(path.hops) if each.leads_to_row else path_label(path)
-    return _(words) % {"field": field, "value": _filter_value(viewer, each, value)}
+def _filter_text(renderer: _TableRenderer, filter_: Filter, value: Any) -> str:
+    words = FILTER_WORDS.get(filter_.lookup, f"%(field)s, {_words(filter_.lookup)}: %(value)s")
+    path = filter_.path
+    field = _label_of(path.hops) if filter_.leads_to_row else path_label(path)
+    return _(words) % {"field": field, "value": _filter_value(renderer, filter_, value)}
 
 
-def _filter_value(viewer: _Viewer, each: Filter, value: Any) -> str:
-    if each.lookup == "isnull":
+def _filter_value(renderer: _TableRenderer, filter_: Filter, value: Any) -> str:
+    if filter_.lookup == "isnull":
         return _("empty") if value else _("not empty")
-    if each.lookup == "month":
+    if filter_.lookup == "month":
         return str(MONTHS.get(value, value))
-    if each.lookup == "date":
+    if filter_.lookup == "date":
         return value_of(value, {"type": "string", "format": "date"}).text
-    if each.lookup not in COMPARED:
+    if filter_.lookup not in COMPARED:
         return str(value)
-    read = reader_of(json_type(each.path.end), target_field(each.path.field))
-    values = value if each.lookup == "in" else [value]
-    titles = viewer.titles(each.path, values) if each.leads_to_row else {}
+    read = reader_of(json_type(filter_.path.end), target_field(filter_.path.field))
+    values = value if filter_.lookup == "in" else [value]
+    titles = renderer.titles(filter_.path, values) if filter_.leads_to_row else {}
     return ", ".join(titles.get(str(one)) or read(one).text for one in values)
 
 
-def _card(viewer: _Viewer, row: Mapping[str, Any]) -> dict[str, Any]:
-    bound = viewer.bound
+def _card(renderer: _TableRenderer, row: Mapping[str, Any]) -> dict[str, Any]:
+    bound = renderer.bound
     title, lookup = bound.title_field, bound.lookup_name
-    fields = [(field, field.read(row.get(field.name))) for field in viewer.fields(bound.columns, [row])]
+    fields = [(field, field.read(row.get(field.name))) for field in renderer.fields(bound.output_fields, [row])]
     shown = [(field, value) for field, value in fields if value.kind and field.name != title]
     return {
         "card": {
@@ -549,12 +557,12 @@ def _card(viewer: _Viewer, row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _groups(viewer: _Viewer, result: Mapping[str, Any]) -> dict[str, Any]:
-    bound, groups = viewer.bound, result["groups"]
+def _groups(renderer: _TableRenderer, result: Mapping[str, Any]) -> dict[str, Any]:
+    bound, groups = renderer.bound, result["groups"]
     names = list(dict.fromkeys(name for group in groups for name in group))
     first = [name for name in names if name in bound.dimensions]
     columns = [
-        *(_dimension(viewer, name, bound.dimensions[name]) for name in first),
+        *(_dimension(renderer, name, bound.dimensions[name]) for name in first),
         *(_measure(name, bound.measures.get(name)) for name in names if name not in first),
     ]
     rows = [[(column, _cell(column.read(group.get(column.name)))) for column in columns] for group in groups]
@@ -569,38 +577,38 @@ def _groups(viewer: _Viewer, result: Mapping[str, Any]) -> dict[str, Any]:
             "total": None,
             "counted": counted if first else "",
             "search": None,
-            "filters": list(_active_filters(viewer)),
+            "filters": list(_active_filters(renderer)),
         }
     }
 
 
-def _dimension(viewer: _Viewer, name: str, dimension: Dimension) -> Shown:
+def _dimension(renderer: _TableRenderer, name: str, dimension: Dimension) -> DisplayColumn:
     label = path_label(dimension.path)
     if dimension.part:
         parts = {"year": _("year"), "month": _("month"), "day": _("day")}
-        return Shown(name, f"{label}, {parts[dimension.part]}", _key)
+        return DisplayColumn(name, f"{label}, {parts[dimension.part]}", _key)
     if dimension.target is not None:
-        return Shown(name, label, partial(viewer.link, dimension.target))
+        return DisplayColumn(name, label, partial(renderer.link, dimension.target))
     field = target_field(dimension.path.field)
-    return Shown(name, label, reader_of(dimension.schema, field))
+    return DisplayColumn(name, label, reader_of(dimension.schema, field))
 
 
-def _key(value: Any) -> Value:
+def _key(value: Any) -> DisplayValue:
     """Return a number that is not counted, such as a year."""
-    return NOTHING if value is None else Value("text", str(value))
+    return NOTHING if value is None else DisplayValue("text", str(value))
 
 
-def _measure(name: str, measure: Measure | None) -> Shown:
+def _measure(name: str, measure: Measure | None) -> DisplayColumn:
     if measure is None:
         schema: Mapping[str, Any] = {"type": "integer"}
         label = _("Number") if name == COUNT else _words(name)
-        return Shown(name, label, lambda value: value_of(value, schema), is_number=True)
+        return DisplayColumn(name, label, lambda value: value_of(value, schema), is_number=True)
     words = {"min": _("Minimum"), "max": _("Maximum"), "sum": _("Sum"), "avg": _("Average")}
     label = f"{words[measure.function]}: {path_label(measure.path)}"
     is_number, places = _is_number(measure.schema, None), getattr(measure.path.value_field, "decimal_places", None)
 
-    def read(value: Any) -> Value:
+    def read(value: Any) -> DisplayValue:
         is_average = measure.function == "avg" and places is not None and value is not None
         return value_of(format(round(Decimal(value), places), "f") if is_average else value, measure.schema)
 
-    return Shown(name, label, read, is_number=is_number)
+    return DisplayColumn(name, label, read, is_number=is_number)

@@ -20,10 +20,11 @@ from django_mcp.core.context import Context
 from django_mcp.core.permissions import is_blocked
 from django_mcp.core.request import require_same
 from django_mcp.core.server import MCPServer
-from django_mcp.model_resources.access import RowAccess, on_writer
-from django_mcp.model_resources.bound_resource import BoundResource, address_in, each_once, is_composite
-from django_mcp.model_resources.pagination import TEXT_IN_LISTS, show_row, whole_row, with_columns
-from django_mcp.model_resources.queryset import load_sets
+from django_mcp.model_resources.access import RowAccess, using_write_db
+from django_mcp.model_resources.bound_resource import BoundResource, without_duplicates
+from django_mcp.model_resources.pagination import TEXT_IN_LISTS, show_row, whole_row, with_output_fields
+from django_mcp.model_resources.paths import is_composite, lookup_value
+from django_mcp.model_resources.queryset import load_related_sets
 from django_mcp.model_resources.schema import input_type
 from django_mcp.model_resources.serializers import SerializerContext, row_schema, serialize_row, title_of
 from django_mcp.primitives.base import ToolError
@@ -93,7 +94,9 @@ class Argument:
         self._rows: ModelArgument | None = next(
             (mark for mark in _metadata(parameter.annotation) if isinstance(mark, ModelArgument)), None
         )
-        self._bound: BoundResource | None = None if self._rows else registered(self._model, server, self._label)
+        self._bound: BoundResource | None = (
+            None if self._rows else registered_resource(self._model, server, self._label)
+        )
         self._field = self._lookup()
         is_many = typing.get_origin(_unwrapped(parameter.annotation)) is not None
         annotation = replaced(parameter.annotation, self._addressed)
@@ -177,7 +180,7 @@ class Argument:
                 words = f"must be the {self._of} of {with_article(self.one)}, not {shown(entry.value)}."
                 raise ToolError(about_argument([self.parameter.name], f"{words}{finding_hint(self._bound, access)}"))
         name = self._field.attname
-        keys = {value: address_in(self._field, value) for value in values}
+        keys = {value: lookup_value(self._field, value) for value in values}
         wanted = {key for key in keys.values() if key is not None}
         rows = self._visible(access).filter(**{f"{name}__in": wanted}) if wanted else ()
         found: dict[Any, Any] = {}
@@ -196,15 +199,15 @@ class Argument:
             rows = access.get_queryset(self._bound)
         else:
             assert self._rows is not None  # noqa: S101 - without a registered model there is a ModelArgument
-            rows = each_once(self._rows.rows(access.ctx).all())
-        return (on_writer(rows) if self._tool.atomic else rows).order_by()
+            rows = without_duplicates(self._rows.rows(access.ctx).all())
+        return (using_write_db(rows) if self._tool.atomic else rows).order_by()
 
     def _missing(self, values: Iterable[Any], access: RowAccess) -> ToolError:
         named = ", ".join(repr(str(value)[:80]) for value in list(dict.fromkeys(values))[:_NAMED])
         return ToolError(f"No {self.one} with {self._of} {named} found.{finding_hint(self._bound, access)}")
 
 
-def resolved(arguments: Mapping[str, Argument], keywords: dict[str, Any], access: RowAccess) -> dict[str, Any]:
+def resolve_arguments(arguments: Mapping[str, Argument], keywords: dict[str, Any], access: RowAccess) -> dict[str, Any]:
     """Return *keywords* with rows in place of lookup values.
 
     Raises:
@@ -216,7 +219,7 @@ def resolved(arguments: Mapping[str, Argument], keywords: dict[str, Any], access
     return {**keywords, **rows}
 
 
-def registered(model: Any, server: MCPServer, label: str) -> BoundResource:
+def registered_resource(model: Any, server: MCPServer, label: str) -> BoundResource:
     """Return the bound resource of a model at an endpoint.
 
     Raises:
@@ -247,7 +250,7 @@ def search_tool(bound: BoundResource, access: RowAccess) -> str | None:
     """Return the name of a model's search tool, or None if the caller may not use it."""
     name = f"search_{bound.plural}"
     tool = bound.server.tools.get(name)
-    if tool is None or not access.may_view(bound) or is_blocked(access.ctx, tool):
+    if tool is None or not access.can_view_model(bound) or is_blocked(access.ctx, tool):
         return None
     return name if tool.is_generated or not tool.is_guarded else None
 
@@ -272,7 +275,7 @@ def _address_type(field: Any) -> Any:
         try:
             return handler(value)
         except ValidationError:
-            is_no_key = isinstance(value, str) and "\0" not in value and address_in(field, value) is None
+            is_no_key = isinstance(value, str) and "\0" not in value and lookup_value(field, value) is None
             if is_no_key or type(value) in {int, float}:
                 return _Misfit(value)
             raise
@@ -307,10 +310,10 @@ def is_shown(value: Any) -> bool:
         return any(is_shown(entry) for entry in value.values())
     if isinstance(value, ToolResult):
         return is_shown(value.structured)
-    return isinstance(value, Model) or gives_rows(value)
+    return isinstance(value, Model) or returns_rows(value)
 
 
-def gives_rows(value: Any) -> bool:
+def returns_rows(value: Any) -> bool:
     """Return True for a queryset of model instances, False for one of ``values()``."""
     return isinstance(value, QuerySet) and value._fields is None  # type: ignore[attr-defined]
 
@@ -345,7 +348,7 @@ class Results:
     def _value(self, value: Any) -> Any:
         if isinstance(value, Model):
             return self._one(value)
-        if gives_rows(value):
+        if returns_rows(value):
             return self._many(value.model, value)
         if isinstance(value, list | tuple) and is_shown(value):
             return self._many(type(value[0]), value) if isinstance(value[0], Model) else [*map(self._value, value)]
@@ -367,7 +370,7 @@ class Results:
     def _one(self, obj: Model) -> dict[str, Any]:
         bound = self._bound(type(obj))
         rows = self._access.get_queryset(bound).filter(pk=obj.pk)
-        row = show_row(bound, self._access, on_writer(rows))
+        row = show_row(bound, self._access, using_write_db(rows))
         if row is None:
             raise bound.missing(getattr(obj, bound.lookup.attname))
         return row
@@ -377,9 +380,9 @@ class Results:
         most = bound.resource.max_page_size
         keys = _keys(model, objects, max(most + 1, LOOKED_AT))
         rows = self._access.get_queryset(bound).filter(pk__in=keys)
-        found = on_writer(with_columns(bound, self._access, rows, bound.list_columns)).order_by()
+        found = using_write_db(with_output_fields(bound, self._access, rows, bound.list_output_fields)).order_by()
         seen = {row.pk: row for row in found if self._access.can_view(bound, row)}
-        load_sets([*seen.values()], bound.list_columns, bound, self._access)
+        load_related_sets([*seen.values()], bound.list_output_fields, bound, self._access)
         shown = list(islice(self._rows(bound, [seen[key] for key in keys if key in seen]), most))
         if len(shown) < len(seen):
             search = search_tool(bound, self._access)
@@ -388,11 +391,11 @@ class Results:
         return shown
 
     def _rows(self, bound: BoundResource, objects: list[Any]) -> Iterator[dict[str, Any]]:
-        showing = SerializerContext(self._access, bound, TEXT_IN_LISTS)
+        context = SerializerContext(self._access, bound, TEXT_IN_LISTS)
         room = bound.resource.max_output_chars
         for at, obj in enumerate(objects):
             make = serialize_row if at else whole_row
-            row = make(bound, obj, bound.list_columns, showing)
+            row = make(bound, obj, bound.list_output_fields, context)
             room -= len(to_json(row)) + 2
             if room < 0 and at:
                 return
@@ -411,12 +414,12 @@ def _keys(model: Any, objects: Any, most: int) -> list[Any]:
     return list(dict.fromkeys(obj.pk for obj in objects[:most] if obj.pk is not None))
 
 
-UNSAID = (EMPTY, Any, object, Model, ToolResult, *MAPPINGS, *COLLECTIONS)
+UNTYPED = (EMPTY, Any, object, Model, ToolResult, *MAPPINGS, *COLLECTIONS)
 """Return annotations that may or may not mean rows."""
 ANY_ROWS = {"type": "array", "items": {"type": "object"}}
 
 
-def settle(server: MCPServer, tool: Tool) -> None:
+def bind_model_arguments(server: MCPServer, tool: Tool) -> None:
     """Let *tool* take and return rows of the models of *server*, if its annotations ask for it.
 
     Raises:
@@ -442,7 +445,7 @@ def settle(server: MCPServer, tool: Tool) -> None:
 
 def _addressed(arguments: dict[str, Argument], context: Context, keywords: Mapping[str, Any]) -> dict[str, Any]:
     given = {name: value for name, value in keywords.items() if name in arguments}
-    return resolved(arguments, given, RowAccess(context))
+    return resolve_arguments(arguments, given, RowAccess(context))
 
 
 def _naming(tool: Tool, arguments: dict[str, Argument]) -> Function:
@@ -453,7 +456,7 @@ def _naming(tool: Tool, arguments: dict[str, Argument]) -> Function:
 
     def name_rows(**keywords: Any) -> str | None:
         access = RowAccess(keywords[HIDDEN_CONTEXT])
-        found = resolved(arguments, keywords, access)
+        found = resolve_arguments(arguments, keywords, access)
         return (
             "\n".join(filter(None, (argument.named(found.get(name), access) for name, argument in arguments.items())))
             or None
@@ -491,7 +494,7 @@ def _is_unsaid(returns: Any) -> bool:
     origin, arguments = typing.get_origin(returns), typing.get_args(returns)
     if origin in (ToolResult, *MAPPINGS, *COLLECTIONS) or is_union(returns):
         return any(map(_is_unsaid, arguments))
-    return returns in UNSAID
+    return returns in UNTYPED
 
 
 def _with_rows(server: MCPServer, tool: Tool, arguments: dict[str, Argument]) -> Function:
@@ -519,11 +522,11 @@ def _returns(returns: Any, server: MCPServer, tool: Tool) -> Any:
         raise ImproperlyConfigured(msg)
     if issubclass(kinds[0], QuerySet):  # the model is not known before the call
         return Annotated[list[Any], WithJsonSchema(ANY_ROWS)]
-    bound = registered(kinds[0], server, f"{tool.label}: its result")
+    bound = registered_resource(kinds[0], server, f"{tool.label}: its result")
     if kinds[0] in _alone(returns):
-        schema: dict[str, Any] = row_schema(bound, bound.columns)
+        schema: dict[str, Any] = row_schema(bound, bound.output_fields)
     else:
-        schema = {"type": "array", "items": row_schema(bound, bound.list_columns)}
+        schema = {"type": "array", "items": row_schema(bound, bound.list_output_fields)}
     row: Any = Annotated[dict[str, Any] if schema["type"] == "object" else list[Any], WithJsonSchema(schema)]
     return row | None if _may_be_none(returns) else row
 
@@ -558,7 +561,9 @@ def _around(
     name, call = function.context or HIDDEN_CONTEXT, function.call
 
     def take(keywords: dict[str, Any]) -> dict[str, Any]:
-        return function.own(resolved(arguments, keywords, RowAccess(keywords[name])) if arguments else keywords)
+        return function.own(
+            resolve_arguments(arguments, keywords, RowAccess(keywords[name])) if arguments else keywords
+        )
 
     def show(context: Context, value: Any) -> Any:
         return Results(server, context, tool.label).shown(value)

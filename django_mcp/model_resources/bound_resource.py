@@ -1,243 +1,31 @@
-"""``BoundResource``: a ``ModelResource`` at one endpoint, with its paths, fields, filters, orderings and aggregates."""
+"""``BoundResource``: a ``ModelResource`` at one endpoint, with its fields, orderings, aggregates and access rules."""
 
-import datetime
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 from urllib.parse import quote
 
-from django.core.exceptions import FieldDoesNotExist, ValidationError
 from django.db import models
 from django.db.models import Avg, Max, Min, Sum
-from django.db.models.constants import LOOKUP_SEP
 from django.db.models.functions import ExtractDay, ExtractMonth, ExtractYear
 from django.utils.functional import Promise
 from django.utils.text import capfirst, slugify
-from django.utils.translation import gettext_lazy as _
-from pydantic import Field, TypeAdapter, ValidatorFunctionWrapHandler, WrapValidator
-from pydantic import ValidationError as PydanticError
 
 from django_mcp.core.context import Context
 from django_mcp.core.server import MCPServer
-from django_mcp.core.signatures import list_of, optional
+from django_mcp.model_resources.filters import Filter, SearchField
 from django_mcp.model_resources.options import ModelResource, is_plain
-from django_mcp.model_resources.schema import input_type, json_type, labels_in_words, value_field
+from django_mcp.model_resources.paths import Annotation, Path, field_noun, lookup_value, read_path
+from django_mcp.model_resources.schema import json_type, value_field
 from django_mcp.primitives.base import ToolError, untranslated
 from django_mcp.primitives.compatibility import LARGEST
 from django_mcp.primitives.field_schema import nullable
-from django_mcp.primitives.function import Parameter, read_docstring
-from django_mcp.primitives.schema import json_schema
-from django_mcp.primitives.validation_errors import with_article
-
-CORRECT_IT = _("Correct the name.")
-
-
-class PathError(ValueError):
-    """An invalid path in a declaration. The message and the hint may be lazily translated.
-
-    Attributes:
-        hint: what would be right.
-    """
-
-    def __init__(self, text: str | Promise, hint: str | Promise = CORRECT_IT, **values: Any) -> None:
-        super().__init__(text, values)
-        self.text, self.values, self._hint = text, values, hint
-
-    @property
-    def hint(self) -> str:
-        return str(self._hint) % self.values
-
-    def __str__(self) -> str:
-        return str(self.text) % self.values
-
-
-class Path(NamedTuple):
-    """A path from a model to a value.
-
-    Attributes:
-        hops: the relations along the way, in order.
-        field: the last field: a column, a relation or a set of related rows.
-        is_many: True if one row may have several values.
-    """
-
-    source: str
-    hops: tuple[Any, ...]
-    field: Any
-    is_many: bool
-
-    @property
-    def value_field(self) -> Any:
-        """The column of the value; see ``schema.value_field``."""
-        return value_field(self.field)
-
-    @property
-    def column(self) -> str:
-        """The path that is compared; for a relation, that of its primary key."""
-        return f"{self.source}{LOOKUP_SEP}pk" if self.field.is_relation else self.source
-
-    @property
-    def end(self) -> Any:
-        """The column that is compared; for a relation, the primary key it refers to."""
-        field = self.field.related_model._meta.pk if self.field.is_relation else self.field  # noqa: SLF001
-        while field.is_relation:
-            field = field.target_field
-        return field
-
-    @property
-    def prefixes(self) -> list[tuple[str, Any]]:
-        """Every relation on the path, including a final one, each with the path up to it."""
-        relations = (*self.hops, self.field) if self.field.is_relation else self.hops
-        names = self.source.split(LOOKUP_SEP)
-        return [(LOOKUP_SEP.join(names[: at + 1]), relation) for at, relation in enumerate(relations)]
-
-    @property
-    def is_nullable(self) -> bool:
-        return any(getattr(hop, "null", True) for hop in (*self.hops, self.field))
-
-
-def is_unique(field: Any) -> bool:
-    """Return True if no two rows have the same value of the column *field*, by a constraint or by itself."""
-    options = field.model._meta  # noqa: SLF001 - Django's documented API
-    alone = [tuple(constraint.fields) for constraint in options.total_unique_constraints]
-    return bool(field.unique) or (field.name,) in {*alone, *map(tuple, options.unique_together)}
-
-
-def example_path(source: str, model: Any) -> str:
-    """Return a path from *source*, a relation to *model*, to a column that *model* has, for hints."""
-    columns = model._meta.concrete_fields  # noqa: SLF001 - Django's documented API
-    texts = (column.name for column in columns if isinstance(column, models.CharField | models.TextField))
-    return f"{source}{LOOKUP_SEP}{next(texts, 'pk')}"
-
-
-def is_composite(field: Any) -> bool:
-    return isinstance(field, models.CompositePrimaryKey)
-
-
-def read_path(model: type[models.Model], source: str) -> Path:
-    """Resolve *source*, starting at *model*.
-
-    Raises:
-        PathError: a name is not a field, follows something that is not a relation, is a generic foreign key, or is a
-            set of rows beyond the first step.
-    """
-    hops: list[Any] = []
-    here, field = model, None
-    for name in source.split(LOOKUP_SEP):
-        if field is not None:
-            if field.related_model is None:
-                raise PathError(
-                    _("%(source)r: %(field)r is not a relation, so nothing can follow it"),
-                    _("End the path at %(field)r. A part of a value needs a method or an annotation."),
-                    source=source,
-                    field=field.name,
-                )
-            hops.append(field)
-            here = field.related_model
-        field = _field(here, name, source)
-    many = [hop for hop in (*hops, field) if hop.is_relation and (hop.one_to_many or hop.many_to_many)]
-    if len(many) > 1 or (many and many[0] is not (*hops, field)[0]):
-        raise PathError(
-            _("%(source)r: a path can contain only one set of rows, as its first step"),
-            _("End the path at the first set, or use a method."),
-            source=source,
-        )
-    return Path(source, tuple(hops), field, bool(many))
-
-
-def _field(model: type[models.Model], name: str, source: str) -> Any:
-    options = model._meta  # noqa: SLF001 - Django's documented API
-    if name == "pk":
-        name = options.pk.name
-    try:
-        field = options.get_field(name)
-    except FieldDoesNotExist:
-        names = ", ".join(sorted(other.name for other in options.get_fields()))
-        raise PathError(
-            _("%(source)r: %(model)s has no field %(name)r; it has %(names)s"),
-            source=source,
-            model=options.label,
-            name=name,
-            names=names,
-        ) from None
-    if is_composite(field):
-        raise PathError(
-            _("%(source)r: %(model)s has a composite primary key, which is not a single value; use one of its columns"),
-            _("Use one of its columns."),
-            source=source,
-            model=options.label,
-        )
-    if field.is_relation and field.related_model is None:
-        raise PathError(
-            _("%(source)r: %(name)r is a generic relation, which has no fixed model; use a method instead"),
-            _("Use a method."),
-            source=source,
-            name=name,
-        )
-    if getattr(field, "column", None) is not None and field.name != name:
-        raise PathError(_("%(source)r: use %(field)r, not %(name)r"), source=source, field=field.name, name=name)
-    return field
-
-
-class Annotation(NamedTuple):
-    """A value that the database computes for each row.
-
-    Attributes:
-        expression: None if ``get_queryset`` annotates the value.
-        field: a model field of the value's type.
-        relations: the relations that the expression joins.
-    """
-
-    expression: Any
-    field: Any
-    relations: Sequence[Any]
-
+from django_mcp.primitives.function import read_docstring
 
 TITLE_CHARACTERS = 120
-LARGEST_INTEGER = 2**63 - 1
-
 FUNCTIONS = {"min": Min, "max": Max, "sum": Sum, "avg": Avg}
 PARTS = {"year": ExtractYear, "month": ExtractMonth, "day": ExtractDay}
-SEARCH_LOOKUPS = {"^": "istartswith", "=": "iexact", "@": "search"}
-"""Prefixes of search fields and their lookups, as in the admin."""
-
-MAX_VALUES = 100
-EQUALITY_LOOKUPS = ("exact", "in", "isnull")
-RANGE_LOOKUPS = ("gt", "gte", "lt", "lte")
-TEXT_LOOKUPS = ("iexact", "contains", "icontains", "startswith", "istartswith", "endswith", "iendswith")
-DATE_LOOKUPS = ("year", "month", "day", "date")
-FILTER_LOOKUPS = frozenset({*EQUALITY_LOOKUPS, *RANGE_LOOKUPS, *TEXT_LOOKUPS, *DATE_LOOKUPS})
-"""Regular expressions are left out, since a caller could overload the database with one."""
-
-_ANNOTATIONS: Mapping[str, Any] = {
-    "isnull": bool,
-    "date": datetime.date,
-    "year": Annotated[int, Field(ge=1, le=9999)],
-    "month": Annotated[int, Field(ge=1, le=12)],
-    "day": Annotated[int, Field(ge=1, le=31)],
-}
-
-WORDS = {
-    "exact": "equals this value",
-    "in": "is one of these values",
-    "isnull": "is empty (true) or not empty (false)",
-    "gt": "is greater than this value",
-    "gte": "is greater than or equal to this value",
-    "lt": "is less than this value",
-    "lte": "is less than or equal to this value",
-    "iexact": "equals this text (case-insensitive)",
-    "contains": "contains this text (case-sensitive)",
-    "icontains": "contains this text (case-insensitive)",
-    "startswith": "starts with this text (case-sensitive)",
-    "istartswith": "starts with this text (case-insensitive)",
-    "endswith": "ends with this text (case-sensitive)",
-    "iendswith": "ends with this text (case-insensitive)",
-    "date": "falls on this date",
-    "year": "falls in this year",
-    "month": "falls in this month (1 to 12)",
-    "day": "falls on this day of the month (1 to 31)",
-}
-
 LINK_SCHEMA = {
     "type": "object",
     "properties": {"uri": {"type": "string"}, "title": {"type": "string"}},
@@ -259,84 +47,7 @@ class OutputField:
         raise NotImplementedError
 
 
-class Filter(NamedTuple):
-    """A declared filter.
-
-    Attributes:
-        argument: the argument's name: the path, followed by the lookup unless it is ``exact``.
-        path: the compared path. For a relation to a registered model it ends at that model's lookup field.
-    """
-
-    argument: str
-    declared: str
-    path: Path
-    lookup: str
-
-    @property
-    def parameter(self) -> Parameter:
-        return Parameter(self.argument, optional(self._annotation), None, self._words)
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        return json_schema(TypeAdapter(self._annotation), "validation")
-
-    @property
-    def _annotation(self) -> Any:
-        one = self._one
-        if self.lookup == "in":
-            return list_of(one, most=MAX_VALUES)
-        if self.lookup in TEXT_LOOKUPS:
-            return input_type(models.CharField())
-        return _ANNOTATIONS.get(self.lookup, one)
-
-    @property
-    def leads_to_row(self) -> bool:
-        return self.path.source != self.declared
-
-    @property
-    def _one(self) -> Any:
-        field = self.path.field
-        if not self.leads_to_row:
-            return input_type(field)
-        wanted = f"must be the {_called(field)} of {with_article(str(field.model._meta.verbose_name))}"  # noqa: SLF001
-
-        def read(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-            try:
-                return handler(value)
-            except PydanticError:
-                raise ValueError(wanted) from None
-
-        return Annotated[input_type(field), WrapValidator(read)]
-
-    @property
-    def _words(self) -> str:
-        what = self.declared.replace(LOOKUP_SEP, " ").replace("_", " ")
-        # The column's help text is left out: it addresses people who fill in a form ("Required.").
-        if not self.leads_to_row:
-            labels = labels_in_words(self.path.field) if self.lookup in {"exact", "in"} else ""
-            return f"Filter: {what} {WORDS[self.lookup]}. {labels}".strip()
-        key = _called(self.path.field)
-        return f"Filter: {what}, by {key}: {WORDS[self.lookup]}."
-
-
-def _called(field: Any) -> str:
-    return "primary key" if field.primary_key else str(field.verbose_name)
-
-
-class SearchField(NamedTuple):
-    """A path that is searched.
-
-    Attributes:
-        lookup: ``search`` is PostgreSQL's full-text search and becomes ``icontains`` on other databases.
-        is_vector: True if the path leads to a ``SearchVectorField``.
-    """
-
-    path: Path
-    lookup: str
-    is_vector: bool = False
-
-
-class Key(NamedTuple):
+class OrderingKey(NamedTuple):
     """A key of an ordering."""
 
     path: Path
@@ -406,12 +117,12 @@ class BoundResource:
         name, plural: the words in names of tools.
         singular, titles: the singular and plural for display; may be lazy translations.
         base: URI of the resource that lists rows.
-        add_titles: ``queryset.titled``, which needs this module.
+        add_titles: ``queryset.add_titles``, which needs this module.
         title_field: name of the field whose value is the title: the declared one or the first short text, if any.
-        title_column: the field whose value is the title, if it is not a column of the model.
-        columns, list_columns: the fields of a single row and of each row in a list.
+        title_output_field: the field whose value is the title, if it is not a column of the model.
+        output_fields, list_output_fields: the fields of a single row and of each row in a list.
         contents: fields with resources of their own.
-        sortings: the orderings that callers may choose; ``""`` is the default.
+        orderings: those that callers may choose; ``""`` is the default.
         problems: errors of the declaration; None before it was checked.
         measures, dimensions: aggregates and the values to group them by.
     """
@@ -435,14 +146,14 @@ class BoundResource:
         self._relatives: tuple[Relative, ...] | None = None
         self.annotations: Mapping[str, Annotation] = {}
         self.title_field: str | None = None
-        self.title_column: OutputField | None = None
+        self.title_output_field: OutputField | None = None
         self.add_titles: Callable[[Any, Any, Any], Any] | None = None
-        self.columns: tuple[OutputField, ...] = ()
-        self.list_columns: tuple[OutputField, ...] = ()
+        self.output_fields: tuple[OutputField, ...] = ()
+        self.list_output_fields: tuple[OutputField, ...] = ()
         self.contents: Mapping[str, Content] = {}
         self.search_fields: Sequence[SearchField] = ()
         self.filters: Sequence[Filter] = ()
-        self.sortings: Mapping[str, Sequence[Key]] = {}
+        self.orderings: Mapping[str, Sequence[OrderingKey]] = {}
         self.measures: Mapping[str, Measure] = {}
         self.dimensions: Mapping[str, Dimension] = {}
 
@@ -506,7 +217,7 @@ class BoundResource:
 
     def declared_rows(self, ctx: Context) -> models.QuerySet[Any]:
         """Return the rows of the declaration's ``get_queryset``, each once."""
-        return each_once(self.resource.get_queryset(ctx))
+        return without_duplicates(self.resource.get_queryset(ctx))
 
     @property
     def checks_each_row(self) -> bool:
@@ -540,7 +251,7 @@ class BoundResource:
     @property
     def lookup_description(self) -> str:
         """The description of the argument that identifies a row. Tools are not named, since policies may hide them."""
-        return f"{capfirst(_called(self.lookup))} of the {self.one}, as in search results and URIs."
+        return f"{capfirst(field_noun(self.lookup))} of the {self.one}, as in search results and URIs."
 
     @property
     def description(self) -> str:
@@ -561,9 +272,9 @@ class BoundResource:
     def uri_of(self, obj: Any) -> str:
         return f"{self.base}/{quote(str(getattr(obj, self.lookup.attname)), safe='')}"
 
-    def address(self, value: str) -> Any:
+    def lookup_value(self, value: str) -> Any:
         """Return *value* as a value of the lookup field, or None if invalid."""
-        return address_in(self.lookup, value)
+        return lookup_value(self.lookup, value)
 
 
 def _display(name: str | None, verbose: Any, *, is_named: bool = False) -> Any:
@@ -571,7 +282,7 @@ def _display(name: str | None, verbose: Any, *, is_named: bool = False) -> Any:
     return name.replace("_", " ") if name and (is_named or not isinstance(verbose, Promise)) else verbose
 
 
-def each_once(rows: models.QuerySet[Any]) -> models.QuerySet[Any]:
+def without_duplicates(rows: models.QuerySet[Any]) -> models.QuerySet[Any]:
     """Return *rows* without duplicates, as a queryset that can be filtered and ordered further.
 
     A site's ``get_queryset`` may contain duplicates (``filter(members__in=…)``), be sliced or combine querysets.
@@ -743,13 +454,3 @@ def parent_links(table: Any) -> dict[Any, str]:
 def _table(model: Any) -> Any:
     """Return the model that has the table of *model*; None for an abstract one."""
     return model._meta.concrete_model  # noqa: SLF001 - Django's documented API
-
-
-def address_in(field: Any, value: object) -> Any:
-    """Return *value* as a value of the column *field*, or None if invalid."""
-    try:
-        found = value_field(field).to_python(value)
-    except (ValidationError, ValueError, TypeError, OverflowError):
-        return None
-    is_none = isinstance(found, int) and abs(found) > LARGEST_INTEGER  # SQLite cannot compare larger ones
-    return None if is_none or "\0" in str(found) else found

@@ -11,12 +11,13 @@ from django.utils.translation import gettext as _
 
 from django_mcp.core.server import every_server
 from django_mcp.model_resources.apps import is_app_option
-from django_mcp.model_resources.bound_resource import BoundResource, Path, PathError, is_composite, is_unique
+from django_mcp.model_resources.bound_resource import BoundResource
 from django_mcp.model_resources.compile import compile_declaration, declared_names
 from django_mcp.model_resources.options import ACTIONS, READ_TOOLS, ModelResource
+from django_mcp.model_resources.paths import Path, PathError, is_composite, is_unique
 from django_mcp.model_resources.queryset import COUNT
 from django_mcp.model_resources.schema import has_default
-from django_mcp.model_resources.serializers import FunctionColumn, LinkColumn, SetColumn, ValueColumn
+from django_mcp.model_resources.serializers import FunctionField, RelatedLinkField, RelatedListField, ValueField
 from django_mcp.model_resources.tools import RESERVED, writing_problems
 from django_mcp.secret_names import FIELDS, match
 
@@ -231,7 +232,7 @@ def _shape(bound: BoundResource) -> Iterator[Error]:
             id="django_mcp.E025",
         )
     yield from _plain_fields(bound)
-    names = {column.name for column in bound.columns}
+    names = {column.name for column in bound.output_fields}
     for filter_ in bound.filters:
         if filter_.argument in RESERVED:
             text = _("%(resource)r: a filter cannot have the name %(argument)r, which is that of another argument.") % {
@@ -268,13 +269,13 @@ def _plain_fields(bound: BoundResource) -> Iterator[Error]:
     """Yield a title or time of a change that is not one value of the row."""
     resource = bound.resource
     # A method may show less than the column of the same name, so it does not count as shown.
-    own = {column.name: column.path.field for column in bound.columns if column.path and not column.path.hops}
+    own = {column.name: column.path.field for column in bound.output_fields if column.path and not column.path.hops}
     own = {name: field for name, field in own.items() if name not in bound.annotations}
     own[bound.lookup_name] = bound.lookup
     for attribute, kind in (("title_field", models.Field), ("modified_field", models.DateField)):
         name = getattr(resource, attribute)
         field = own.get(name)
-        if attribute == "title_field" and _is_title(bound.title_column):
+        if attribute == "title_field" and _is_title(bound.title_output_field):
             continue
         if name is not None and (not isinstance(field, kind) or field.is_relation or isinstance(field, _FILES)):
             what = _("date or datetime") if kind is models.DateField else _("plain value")
@@ -286,7 +287,7 @@ def _plain_fields(bound: BoundResource) -> Iterator[Error]:
 
 
 def _is_title(column: Any) -> bool:
-    return isinstance(column, FunctionColumn) or (isinstance(column, ValueColumn) and not column.path.field.is_relation)
+    return isinstance(column, FunctionField) or (isinstance(column, ValueField) and not column.path.field.is_relation)
 
 
 def _groups(bound: BoundResource) -> Iterator[Error]:
@@ -316,7 +317,7 @@ def _compared(bound: BoundResource) -> Iterator[tuple[str, str, Path]]:
         yield "search_fields", field.path.source, field.path
     for filter_ in bound.filters:
         yield "filterset_fields", filter_.declared, filter_.path
-    for keys in bound.sortings.values():
+    for keys in bound.orderings.values():
         for key in keys:
             yield "ordering", key.path.source, key.path
     for measure in bound.measures.values():
@@ -327,7 +328,7 @@ def _compared(bound: BoundResource) -> Iterator[tuple[str, str, Path]]:
 
 def _secrets(bound: BoundResource) -> Iterator[Error]:
     resource = bound.resource
-    shown = [("fields", column.name) for column in bound.columns]
+    shown = [("fields", column.name) for column in bound.output_fields]
     written = [("writable_fields", name) for name in resource.writable_fields]
     written += [("form", name) for name in getattr(resource.form, "base_fields", ())]
     paths = [(attribute, source) for attribute, source, _path in _compared(bound)]
@@ -348,11 +349,11 @@ def _secrets(bound: BoundResource) -> Iterator[Error]:
 def _undeclared(bound: BoundResource) -> Iterator[Error]:
     resource = bound.resource
     # A method may show less than the column of the same name.
-    shown = {column.name for column in bound.columns if column.path is not None}
+    shown = {column.name for column in bound.output_fields if column.path is not None}
     shown |= {"pk", bound.lookup_name, bound.options.pk.name}
     # A link shows the title and the key of its row.
-    for column in bound.columns:
-        if isinstance(column, LinkColumn | SetColumn) and column.target is not None:
+    for column in bound.output_fields:
+        if isinstance(column, RelatedLinkField | RelatedListField) and column.target is not None:
             names = (column.target.title_field, column.target.lookup_name)
             shown |= {f"{column.name}{LOOKUP_SEP}{name}" for name in names if name}
     for attribute, source in dict.fromkeys((attribute, source) for attribute, source, _path in _compared(bound)):
@@ -404,9 +405,7 @@ def _per_row(bound: BoundResource) -> Iterator[Error]:
 
 def check_required_columns() -> Iterator[CheckMessage]:
     """Warn about models whose rows need a column that no argument, default or ``save_model`` sets."""
-    for bound in (
-        exposure for server in every_server() for exposure in server.model_resources.values() if exposure.is_sound
-    ):
+    for bound in (bound for server in every_server() for bound in server.model_resources.values() if bound.is_sound):
         if names := _unset(bound):
             yield Warning(
                 _("%(resource)r: no argument of create_%(name)s and no default sets %(columns)s, needed by %(model)s.")

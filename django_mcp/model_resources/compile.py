@@ -18,30 +18,27 @@ from django.utils.translation import gettext_lazy
 from pydantic import PydanticUserError
 
 from django_mcp.model_resources.bound_resource import (
-    DATE_LOOKUPS,
-    EQUALITY_LOOKUPS,
-    FILTER_LOOKUPS,
     FUNCTIONS,
     PARTS,
-    RANGE_LOOKUPS,
-    SEARCH_LOOKUPS,
-    TEXT_LOOKUPS,
-    Annotation,
     BoundResource,
     Content,
     Dimension,
-    Filter,
-    Key,
     Measure,
+    OrderingKey,
     OutputField,
-    Path,
-    PathError,
-    SearchField,
-    example_path,
-    is_composite,
-    read_path,
 )
-from django_mcp.model_resources.queryset import titled
+from django_mcp.model_resources.filters import (
+    DATE_LOOKUPS,
+    EQUALITY_LOOKUPS,
+    FILTER_LOOKUPS,
+    RANGE_LOOKUPS,
+    SEARCH_LOOKUPS,
+    TEXT_LOOKUPS,
+    Filter,
+    SearchField,
+)
+from django_mcp.model_resources.paths import Annotation, Path, PathError, example_path, is_composite, read_path
+from django_mcp.model_resources.queryset import add_titles
 from django_mcp.model_resources.schema import (
     AnyDecimalField,
     is_array,
@@ -49,7 +46,7 @@ from django_mcp.model_resources.schema import (
     is_range,
     value_field,
 )
-from django_mcp.model_resources.serializers import ANY_TYPE, SetColumn, ValueColumn, column_of, function_column
+from django_mcp.model_resources.serializers import ANY_TYPE, RelatedListField, ValueField, function_field, output_field
 from django_mcp.primitives.field_schema import custom_type
 from django_mcp.primitives.function import own_docstring
 
@@ -71,26 +68,28 @@ def compile_declaration(bound: BoundResource) -> None:
     bound.contents = _contents(bound)
     columns = [_column(bound, field) for field in resource.fields]
     by_name = {column.name: column for column in columns if column.name != bound.lookup_name}
-    bound.columns = tuple(by_name.values())
+    bound.output_fields = tuple(by_name.values())
     listed = resource.list_fields
     if listed is None:
-        bound.list_columns = tuple(column for column in bound.columns if not isinstance(column, SetColumn))
+        bound.list_output_fields = tuple(
+            column for column in bound.output_fields if not isinstance(column, RelatedListField)
+        )
     else:
-        bound.list_columns = tuple(by_name[name] for name in _declared(listed, by_name, bound.lookup_name))
+        bound.list_output_fields = tuple(by_name[name] for name in _declared(listed, by_name, bound.lookup_name))
     bound.title_field = resource.title_field or _first_text(bound)
     title = by_name.get(bound.title_field or "")
     is_own = title is None or (title.path is not None and not title.path.hops and title.name not in bound.annotations)
-    bound.title_column, bound.add_titles = None if is_own else title, titled
+    bound.title_output_field, bound.add_titles = None if is_own else title, add_titles
     bound.search_fields = [_search_field(bound, search_field) for search_field in resource.search_fields]
     bound.filters = [_filter(bound, path, lookup) for path, lookup in _pairs(bound, resource.filterset_fields)]
-    bound.sortings = _sortings(bound)
+    bound.orderings = _orderings(bound)
     bound.measures = dict(_measures(bound))
     bound.dimensions = {path: _dimension(bound, path) for path in resource.group_by_fields}
 
 
 def _first_text(bound: BoundResource) -> str | None:
     """Return the name of the first short text in ``fields``, the title of a row unless another field is declared."""
-    for column in bound.columns:
+    for column in bound.output_fields:
         field = None if column.path is None or column.path.hops else column.path.field
         is_text = isinstance(field, models.CharField) and not field.choices
         if is_text and column.name not in bound.annotations:
@@ -216,7 +215,7 @@ def _column(bound: BoundResource, declared: str | Callable[..., Any]) -> OutputF
             example=example_path(declared, path.field.related_model),
             model=path.field.related_model._meta.label,  # noqa: SLF001
         )
-    return column_of(declared, path, target)
+    return output_field(declared, path, target)
 
 
 def _method(bound: BoundResource, name: Any) -> Any:
@@ -270,7 +269,7 @@ def _function(name: str, call: Callable[[Any], Any], written: Any) -> OutputFiel
     written = inspect.unwrap(getattr(written, "__func__", written))
     try:
         returns = typing.get_type_hints(written, include_extras=True).get("return") if callable(written) else None
-        return function_column(name, call, returns, (own_docstring(written) or None) if callable(written) else None)
+        return function_field(name, call, returns, (own_docstring(written) or None) if callable(written) else None)
     except (NameError, TypeError, PydanticUserError) as error:
         raise PathError(
             gettext_lazy("the return annotation of %(name)r has no JSON Schema: %(error)s"),
@@ -386,18 +385,18 @@ def _require_comparable(path: Path, lookup: str) -> None:
             )
 
 
-def _sortings(bound: BoundResource) -> dict[str, Sequence[Key]]:
+def _orderings(bound: BoundResource) -> dict[str, Sequence[OrderingKey]]:
     pk = read_path(bound.model, "pk")
     ordering = [_order_of(expression) for expression in bound.resource.ordering]
     own = [_key(bound, expression) for expression in ordering or _default_ordering(bound)]
     # The primary key follows the direction of the last key, so that one index serves both.
-    sortings: dict[str, Sequence[Key]] = {"": [*own, Key(pk, bool(own) and own[-1].is_descending)]}
+    orderings: dict[str, Sequence[OrderingKey]] = {"": [*own, OrderingKey(pk, bool(own) and own[-1].is_descending)]}
     for name in (*ordering, *bound.resource.ordering_fields):
         name = name.removeprefix("-")  # noqa: PLW2901 - both ways are offered
         for way in (name, f"-{name}"):
             key = _key(bound, way)
-            sortings[way] = [key, Key(pk, key.is_descending)]
-    return sortings
+            orderings[way] = [key, OrderingKey(pk, key.is_descending)]
+    return orderings
 
 
 def _order_of(declared: Any) -> str:
@@ -426,7 +425,7 @@ def _default_ordering(bound: BoundResource) -> Sequence[str]:
 
     A relation in it is not supported: it stands for the ordering of the related model.
     """
-    allowed = {column.name for column in bound.columns if isinstance(column, ValueColumn)}
+    allowed = {column.name for column in bound.output_fields if isinstance(column, ValueField)}
     allowed |= {"pk", bound.options.pk.name, bound.lookup_name, *bound.resource.filter_only_fields}
     declared: Sequence[Any] = bound.options.ordering or ()
     for entry in declared:
@@ -437,7 +436,7 @@ def _default_ordering(bound: BoundResource) -> Sequence[str]:
     return declared
 
 
-def _key(bound: BoundResource, declared: str) -> Key:
+def _key(bound: BoundResource, declared: str) -> OrderingKey:
     path = bound.path(declared.removeprefix("-"))
     if path.is_many or _is_no_plain_value(path.value_field):
         raise PathError(
@@ -445,7 +444,7 @@ def _key(bound: BoundResource, declared: str) -> Key:
             gettext_lazy("Use a column, or an annotation that is one value of each row, such as Count(%(declared)r)."),
             declared=declared.removeprefix("-"),
         )
-    return Key(path, declared.startswith("-"))
+    return OrderingKey(path, declared.startswith("-"))
 
 
 def _measures(bound: BoundResource) -> Iterator[tuple[str, Measure]]:

@@ -18,8 +18,8 @@ from django_mcp.core.server import MCPServer
 from django_mcp.core.signatures import function, shaped
 from django_mcp.model_resources.access import RowAccess, find_row
 from django_mcp.model_resources.bound_resource import BoundResource
-from django_mcp.model_resources.pagination import Sorting, objects, read_row, with_columns
-from django_mcp.model_resources.queryset import searched, titled
+from django_mcp.model_resources.pagination import Sorting, fetch_objects, read_row, with_output_fields
+from django_mcp.model_resources.queryset import add_titles, apply_search
 from django_mcp.model_resources.serializers import title_of, to_markdown
 from django_mcp.model_resources.tools import readable_errors
 from django_mcp.primitives.base import ToolError
@@ -149,9 +149,9 @@ class Connector:
 
 
 def _found(bound: BoundResource, access: RowAccess, query: str) -> list[dict[str, str]]:
-    rows = with_columns(bound, access, searched(access.get_queryset(bound), query, access, bound), [])
-    rows = titled(rows, bound, access)
-    found = objects(bound, access, rows, Sorting(bound.sortings[""], access, bound), MAX_RESULTS, None)
+    rows = with_output_fields(bound, access, apply_search(access.get_queryset(bound), query, access, bound), [])
+    rows = add_titles(rows, bound, access)
+    found = fetch_objects(bound, access, rows, Sorting(bound.orderings[""], access, bound), MAX_RESULTS, None)
     return [_result(bound, access, obj) for obj in found.objects]
 
 

@@ -18,16 +18,17 @@ from django_mcp.model_resources.form_app import (
     list_rows,
     unreadable_fields,
 )
-from django_mcp.model_resources.form_binding import FormSource, choices_of
+from django_mcp.model_resources.form_choices import row_choices
 from django_mcp.model_resources.form_schema import (
     NOTHING,
-    asked,
-    column_of,
+    editable_fields,
     field_schema,
     initial_value,
     key_column,
     limit_notes,
+    model_column,
 )
+from django_mcp.model_resources.form_sources import FormSource
 from django_mcp.primitives.base import FormError, ToolError
 from django_mcp.primitives.elicitation_schema import ALLOWED, options_of, refuse_secret, restricted, sentence
 from django_mcp.primitives.field_schema import DECIMAL_INPUT, field_type, plain_text
@@ -69,11 +70,11 @@ class ElicitedForm:
                 arguments, or a field of it has no choices.
             ToolError: a required field has no row that the caller may see.
         """
-        form: Any = self._source.made(self._ctx, {}, self._row)
+        form: Any = self._source.make_form(self._ctx, {}, self._row)
         access = RowAccess(self._ctx)
         initial = self._limit_rows(form, access)
         hidden = unreadable_fields(form, access)
-        fields = {name: field for name, field in asked(form).items() if name not in hidden}
+        fields = {name: field for name, field in editable_fields(form).items() if name not in hidden}
         found = {name: self._property(form, name, initial) for name in fields}
         properties = {name: part for name, part in found.items() if part is not None}
         schema: dict[str, Any] = {"type": "object", "properties": properties}
@@ -88,8 +89,8 @@ class ElicitedForm:
         """
         answers = read_members({name: content.get(name) for name in self.schema["properties"]}, readers(self.schema))
         given = {name: answer for name, answer in answers.items() if name not in self._kept or answer not in (None, "")}
-        form: Any = self._source.made(self._ctx, given, self._row)
-        found = self._source.check(self._ctx, form, given, about=_about, of_call=False)
+        form: Any = self._source.make_form(self._ctx, given, self._row)
+        found = self._source.validate_form(self._ctx, form, given, about=_about, of_call=False)
         if found:
             raise FormError([*dict.fromkeys(found)])
         cleaned: dict[str, Any] = form.cleaned_data
@@ -102,7 +103,7 @@ class ElicitedForm:
         out.
         """
         initial = {}
-        for name, choice in choices_of(form, self._ctx.server).items():
+        for name, choice in row_choices(form, self._ctx.server).items():
             field = form.fields[name]
             first, key = form.get_initial_for_field(field, name), key_column(field)
             more = _("Only the first %(count)s are listed.")
@@ -145,7 +146,7 @@ class ElicitedForm:
     def _primitive(self, form: Any, name: str) -> dict[str, Any]:
         """Return the schema of a field that is no choice."""
         field = form.fields[name]
-        schema = dict(field_schema(field, column_of(form, name), call=True))
+        schema = dict(field_schema(field, model_column(form, name), call=True))
         if schema.get("anyOf") == DECIMAL_INPUT["anyOf"]:
             schema["type"] = "number"
         if isinstance(schema.get("type"), list):

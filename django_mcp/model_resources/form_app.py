@@ -25,22 +25,15 @@ from django_mcp.core.apps import SCHEME, App
 from django_mcp.core.context import Context
 from django_mcp.core.permissions import rule_for
 from django_mcp.core.policies import Decision
-from django_mcp.model_resources.access import RowAccess, on_writer
-from django_mcp.model_resources.bound_resource import address_in, rules_at
+from django_mcp.model_resources.access import RowAccess, using_write_db
+from django_mcp.model_resources.bound_resource import rules_at
 from django_mcp.model_resources.compile import own_fields
-from django_mcp.model_resources.form_binding import (
-    RULE,
-    Choice,
-    FormSource,
-    InvalidForm,
-    choices_of,
-    cleaned,
-    declared,
-    is_about_others,
-    plain,
-    written_by,
-)
-from django_mcp.model_resources.form_schema import NOTHING, asked, form_schema, initial_value, key_column
+from django_mcp.model_resources.form_choices import RowChoice, lookup_columns, row_choices
+from django_mcp.model_resources.form_data import clean_fields, written_model_fields
+from django_mcp.model_resources.form_errors import CONFLICT_MESSAGE, InvalidForm, names_hidden_fields, plain_message
+from django_mcp.model_resources.form_schema import NOTHING, editable_fields, form_schema, initial_value, key_column
+from django_mcp.model_resources.form_sources import FormSource
+from django_mcp.model_resources.paths import lookup_value
 from django_mcp.model_resources.previews import Fields
 from django_mcp.primitives.base import ToolError
 from django_mcp.primitives.field_schema import joined
@@ -190,23 +183,23 @@ def page_form(
     Raises:
         ArgumentError: an argument is unknown, or its value is not one of the field.
     """
-    own = source.by_field(given)
+    own = source.values_by_field(given)
     if invalid is None:
-        values = source.prefilled(ctx, given, obj)
+        values = source.prefill_values(ctx, given, obj)
     else:
-        values = {**_raw(invalid.form, own), **cleaned(invalid.form, own)[0]}
-    form: Any = source.made(ctx, own, obj)
-    arguments = source.arguments(form)
+        values = {**_raw(invalid.form, own), **clean_fields(invalid.form, own)[0]}
+    form: Any = source.make_form(ctx, own, obj)
+    arguments = source.argument_names(form)
     form.is_bound, form.data, form.files, form.prefix, form._bound_fields_cache = False, {}, {}, None, {}  # noqa: SLF001
     form.add_prefix, form.label_suffix = lambda name: arguments.get(name, name), ""
     access = RowAccess(ctx)
     unreadable = unreadable_fields(form, access) - own.keys()
-    form.fields = {name: field for name, field in asked(form).items() if name not in unreadable}
+    form.fields = {name: field for name, field in editable_fields(form).items() if name not in unreadable}
     before = {name: initial_value(form, name) for name in form.fields}
     form.initial = {**form.initial, **before, **values}
-    choices = choices_of(form, ctx.server)
+    choices = row_choices(form, ctx.server)
     keys = {name: key_column(form.fields[name]) for name in choices}  # form_schema replaces them
-    schemas = form_schema(form, form.fields, source.most_bytes, declared(choices))["properties"]
+    schemas = form_schema(form, form.fields, source.most_bytes, lookup_columns(choices))["properties"]
     for name, field in list(form.fields.items()):
         is_kept = False
         if name in choices:
@@ -240,16 +233,16 @@ def _raw(form: Any, own: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _errors(invalid: InvalidForm, form: Any, arguments: Mapping[str, str]) -> ErrorDict:
-    """Return the errors of a submission, as ``form_binding.problems`` words them."""
+    """Return the errors of a submission, as ``form_errors.form_error_messages`` words them."""
     model = getattr(getattr(form, "_meta", None), "model", None)
     found: dict[str, list[str]] = {}
     for sentence in invalid.unknown:
         found.setdefault(NON_FIELD_ERRORS, []).append(sentence)
     for name, errors in invalid.form.errors.as_data().items():
         for error in errors:
-            is_rule = model is not None and is_about_others(error, model, arguments)
+            is_rule = model is not None and names_hidden_fields(error, model, arguments)
             place = NON_FIELD_ERRORS if is_rule or name not in form.fields else name
-            found.setdefault(place, []).append(RULE if is_rule else capfirst(plain(error)))
+            found.setdefault(place, []).append(CONFLICT_MESSAGE if is_rule else capfirst(plain_message(error)))
     made = ErrorDict(renderer=form.renderer)
     for name, words in found.items():
         is_whole = name == NON_FIELD_ERRORS
@@ -266,7 +259,7 @@ def unreadable_fields(form: Any, access: RowAccess) -> set[str]:
     rules = rules_at(access.ctx.server, type(row))
     rows = access.visible_rows(rules) if rules.exist else None
     if rows is not None:
-        row = on_writer(rows).filter(pk=row.pk).first()
+        row = using_write_db(rows).filter(pk=row.pk).first()
     columns = {column.name for column in (*rules.model._meta.concrete_fields, *rules.model._meta.many_to_many)}  # noqa: SLF001
     if row is None or not access.can_view_row(rules, row):
         return {name for name in form.fields if name in columns}
@@ -286,13 +279,13 @@ def _add_help(field: Any, words: str) -> None:
     field.help_text = joined(field.help_text, words) if field.help_text else words
 
 
-def has_hidden_rows(form: Any, name: str, choice: Choice, key: Any, initial: Any) -> bool:
+def has_hidden_rows(form: Any, name: str, choice: RowChoice, key: Any, initial: Any) -> bool:
     """Return True if rows of *initial*, of which none is shown, stay if the field is not given."""
     keys = _initial_keys(form.fields[name], key, initial)
     if not keys:
         return False
     is_change = isinstance(form, forms.ModelForm) and not form.instance._state.adding  # noqa: SLF001 - Django's documented API
-    is_stored = is_change and name in written_by(form)
+    is_stored = is_change and name in written_model_fields(form)
     # Others are those of the form, which accepts none that are gone.
     return is_stored or len(keys) > MAX_CHOICES or choice.rows.filter(**{f"{key.attname}__in": keys}).exists()
 
@@ -311,11 +304,11 @@ def _initial_keys(field: Any, key: Any, initial: Any) -> list[Any]:
     is_many = isinstance(field, forms.ModelMultipleChoiceField)
     first = list(initial) if is_many and initial is not None else [initial]
     wanted = [row.serializable_value(key.attname) if hasattr(row, "_meta") else row for row in first]
-    found = [address_in(key, value) for value in wanted if value not in field.empty_values]
+    found = [lookup_value(key, value) for value in wanted if value not in field.empty_values]
     return [address for address in found if address is not None]
 
 
-def list_rows(field: Any, choice: Choice, access: RowAccess, key: Any, initial: Any, more: str) -> Any:
+def list_rows(field: Any, choice: RowChoice, access: RowAccess, key: Any, initial: Any, more: str) -> Any:
     """Limit a field to rows that the caller may see, and to ``MAX_CHOICES``, labelled for them.
 
     Args:
@@ -325,7 +318,7 @@ def list_rows(field: Any, choice: Choice, access: RowAccess, key: Any, initial: 
     Returns:
         The rows of *initial*, or None if they are hidden from the caller, or too many.
     """
-    rows = choice.offered(access)
+    rows = choice.offered_rows(access)
 
     def seen(found: Any) -> list[Any]:
         return [row for row in found if access.can_view_row(choice.rules, row)]

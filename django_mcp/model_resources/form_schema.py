@@ -36,7 +36,7 @@ from django_mcp.model_resources.schema import (
     is_foreign,
     json_type,
     moment,
-    storable,
+    require_storable,
     to_json_value,
     without_nul,
     written_value,
@@ -105,9 +105,9 @@ def read_file(value: Any, most_bytes: int = MAX_BYTES) -> SimpleUploadedFile:
         raise _wrong(f"its 'content': {error.message()}.") from None
     except (SuspiciousFileOperation, ValueError):
         raise _wrong("its 'filename' is not a valid file name.") from None
-    told = value.get("content_type")
-    is_type = isinstance(told, str) and _MEDIA_TYPE.fullmatch(told)
-    file.content_type = told if is_type else mimetypes.guess_type(str(file.name))[0] or "application/octet-stream"
+    media_type = value.get("content_type")
+    is_type = isinstance(media_type, str) and _MEDIA_TYPE.fullmatch(media_type)
+    file.content_type = media_type if is_type else mimetypes.guess_type(str(file.name))[0] or "application/octet-stream"
     return file
 
 
@@ -128,7 +128,7 @@ def _wrong(words: str) -> ValidationError:
     return ValidationError(words, code="kind")
 
 
-def read(field: forms.Field, value: Any, most_bytes: int = MAX_BYTES) -> Any:
+def read_value(field: forms.Field, value: Any, most_bytes: int = MAX_BYTES) -> Any:
     """Return the value for *field* to clean in place of a JSON value. None stands for an empty input.
 
     Raises:
@@ -224,14 +224,14 @@ def _several(one: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 def _items(field: Any, value: Any) -> list[Any]:
-    return [read(field.base_field, entry) for entry in _several(lambda _, each: each)(field, value)]
+    return [read_value(field.base_field, entry) for entry in _several(lambda _, entry: entry)(field, value)]
 
 
 def _value_parts(field: Any, value: Any) -> list[Any]:
     _require(value, (list,), "an array")
     if len(value) > len(field.fields):
         raise ValidationError(f"must have at most {len(field.fields)} items, not {len(value)}.", code="kind")
-    return [read(part, entry) for part, entry in zip(field.fields, value, strict=False)]
+    return [read_value(part, entry) for part, entry in zip(field.fields, value, strict=False)]
 
 
 def _parsed(parse: Callable[[str], Any]) -> Callable[[Any, Any], Any]:
@@ -274,7 +274,7 @@ def _split_moment(field: Any, value: Any) -> Any:
 
 def _json(field: Any, value: Any) -> Any:
     try:
-        storable(value)
+        require_storable(value)
     except ValueError as error:
         raise ValidationError(f"{error}.", code="kind") from None
     return field.prepare_value(value)  # JSONField expects text
@@ -302,7 +302,7 @@ _READERS: Mapping[type[forms.Field], Reader] = {
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-def asked(form: forms.BaseForm) -> dict[str, forms.Field]:
+def editable_fields(form: forms.BaseForm) -> dict[str, forms.Field]:
     """Return the fields that are filled in, without disabled ones."""
     return {name: field for name, field in form.fields.items() if not field.disabled}
 
@@ -323,7 +323,7 @@ def form_schema(
         if name in by:
             field.to_field_name = by[name].name
         column = _columns(form).get(name)
-        properties[name] = described(name, field, column, most_bytes)
+        properties[name] = describe_field(name, field, column, most_bytes)
         if column is not None and column.null and not field.required:
             properties[name] = nullable(properties[name])
         initial = form.initial.get(name, field.initial)
@@ -349,7 +349,7 @@ def _columns(form: Any) -> Mapping[str, Any]:
     return {column.name: column for column in options.model._meta.fields if column.name not in form.declared_fields}  # noqa: SLF001
 
 
-def column_of(form: Any, name: str) -> Any:
+def model_column(form: Any, name: str) -> Any:
     """Return the model column that an undeclared field of a form is written to, or None."""
     return _columns(form).get(name)
 
@@ -367,7 +367,7 @@ def initial_value(form: Any, name: str) -> Any:
 
 def foreign_column(form: Any, name: str) -> Any:
     """Return the column of a package's own class that parses the values of a form field, or None."""
-    column = column_of(form, name)
+    column = model_column(form, name)
     return column if _is_read_by(column, form.fields[name]) else None
 
 
@@ -386,7 +386,7 @@ def _is_text_in_parts(column: Any, field: Any) -> bool:
     return is_own and isinstance(column, TextField | CharField) and isinstance(field, forms.MultiValueField)
 
 
-def described(name: str, field: forms.Field, column: Any, most_bytes: int) -> dict[str, Any]:
+def describe_field(name: str, field: forms.Field, column: Any, most_bytes: int) -> dict[str, Any]:
     """Return the JSON Schema of one field with title and description."""
     schema = field_schema(field, column)
     # A title that repeats the name only costs tokens.

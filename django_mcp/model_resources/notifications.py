@@ -69,7 +69,7 @@ def _rows(what: Any) -> list[models.Model]:
     return rows
 
 
-def exposures(model: type[models.Model]) -> list[BoundResource]:
+def bound_resources_of(model: type[models.Model]) -> list[BoundResource]:
     """Return the bound resources of *model* and its parent models."""
     return [
         bound
@@ -86,7 +86,7 @@ def _is_kind_of(model: Any, bound: BoundResource) -> bool:
 
 
 def _as_parents(row: models.Model) -> Iterator[tuple[BoundResource, models.Model]]:
-    yield from ((bound, row) for bound in exposures(type(row)))
+    yield from ((bound, row) for bound in bound_resources_of(type(row)))
 
 
 def _as_children(row: models.Model) -> Iterator[tuple[BoundResource, models.Model]]:
@@ -103,7 +103,7 @@ def _as_children(row: models.Model) -> Iterator[tuple[BoundResource, models.Mode
 # Changes of a transaction
 
 
-class _Changed:
+class _ResourceChanges:
     """The changes to rows of one bound resource.
 
     Attributes:
@@ -159,11 +159,11 @@ class _Changed:
 
 class _Batch:
     def __init__(self) -> None:
-        self.is_told = False
-        self._changed: dict[BoundResource, _Changed] = {}
+        self.is_sent = False
+        self._changed: dict[BoundResource, _ResourceChanges] = {}
 
-    def of(self, bound: BoundResource) -> _Changed:
-        return self._changed.setdefault(bound, _Changed(bound))
+    def changes_of(self, bound: BoundResource) -> _ResourceChanges:
+        return self._changed.setdefault(bound, _ResourceChanges(bound))
 
     def add(
         self,
@@ -179,27 +179,27 @@ class _Batch:
         for bound, relative in (*_as_parents(row), *(_as_children(row) if is_stored else ())):
             if bound.resource.notify_changes and server in {None, bound.server}:
                 uri = bound.uri_of(relative)
-                self.of(bound).add(uri, fields, is_listed=is_listed, is_deleted=is_deleted)
+                self.changes_of(bound).add(uri, fields, is_listed=is_listed, is_deleted=is_deleted)
 
     def add_model(self, model: type[models.Model], server: MCPServer | None) -> None:
-        for bound in exposures(model):
+        for bound in bound_resources_of(model):
             if bound.resource.notify_changes and server in {None, bound.server}:
-                self.of(bound).is_whole = True
+                self.changes_of(bound).is_whole = True
 
     def add_related(self, row: models.Model, others: Iterable[models.Model]) -> None:
         """Add that *others* were linked to *row* or unlinked, for subscribers who may view one of *others*."""
-        for bound in exposures(type(row)):
+        for bound in bound_resources_of(type(row)):
             if bound.resource.notify_changes:
                 about = [
-                    exposure.uri_of(other)
+                    other_bound.uri_of(other)
                     for other in others
-                    for exposure in exposures(type(other))
-                    if exposure.server is bound.server
+                    for other_bound in bound_resources_of(type(other))
+                    if other_bound.server is bound.server
                 ]
-                self.of(bound).add_related(bound.uri_of(row), about)
+                self.changes_of(bound).add_related(bound.uri_of(row), about)
 
-    def tell(self) -> None:
-        self.is_told = True
+    def send(self) -> None:
+        self.is_sent = True
         changes = [change for changed in self._changed.values() for change in changed.changes()]
         self._changed.clear()
         if changes:
@@ -216,7 +216,7 @@ def _batch(using: str | None) -> Iterator[_Batch]:
     if on_event_loop():  # no transaction is possible here
         batch = _Batch()
         yield batch
-        batch.tell()
+        batch.send()
         return
     connection = transaction.get_connection(using)
     batches: dict[frozenset[Any], _Batch] = {}
@@ -227,15 +227,15 @@ def _batch(using: str | None) -> Iterator[_Batch]:
             _open[connection] = connection.run_on_commit, batches
     savepoints = frozenset(connection.savepoint_ids)
     known = batches.get(savepoints)
-    batch = _Batch() if known is None or known.is_told else known
+    batch = _Batch() if known is None or known.is_sent else known
     yield batch
     if batch is not known:
         batches[savepoints] = batch
         # Robust: a failure to notify must not affect the save.
-        on_commit(batch.tell, using, robust=True)
+        on_commit(batch.send, using, robust=True)
 
 
-def begin_anew(connection: BaseDatabaseWrapper) -> None:
+def start_new_batch(connection: BaseDatabaseWrapper) -> None:
     """Start a new batch, as if a transaction began. Tests that never commit need it."""
     _open.pop(connection, None)
 
@@ -243,7 +243,7 @@ def begin_anew(connection: BaseDatabaseWrapper) -> None:
 # Signals
 
 
-def connect(bound: BoundResource) -> None:
+def connect_signals(bound: BoundResource) -> None:
     """Connect signals for the rows of a model, and of its proxies and subclasses.
 
     Other models are left alone, since Django loads rows before deletion if a signal is connected.
@@ -291,7 +291,10 @@ def _linked(
     if action not in {"post_add", "post_remove", "post_clear"}:
         return
     others: list[Any] = []
-    if pk_set and any(exposure.resource.notify_changes for exposure in (*exposures(model), *exposures(type(instance)))):
+    if pk_set and any(
+        other_bound.resource.notify_changes
+        for other_bound in (*bound_resources_of(model), *bound_resources_of(type(instance)))
+    ):
         others = list(model._base_manager.using(using).filter(pk__in=list(pk_set)[:MAX_ROWS]))  # noqa: SLF001
     with _batch(using) as batch:
         linking, linked = (others, [instance]) if reverse else ([instance], others)

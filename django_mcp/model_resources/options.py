@@ -258,5 +258,5 @@ class Permitted:
         needed = [self._resource.permission_for(name) for name in actions if not self._resource.has_own_rule(name)]
         wants = " and ".join(permission for permission in needed if permission is not None)
         parts = [f"requires the permission {wants}" if wants else "", f"decides in {' and '.join(own)}" if own else ""]
-        said = " and ".join(filter(None, parts))
-        return f"{type(self._resource).__name__} {said}" if said else ""
+        text = " and ".join(filter(None, parts))
+        return f"{type(self._resource).__name__} {text}" if text else ""

@@ -24,9 +24,9 @@ from django.utils.crypto import salted_hmac
 from pydantic_core import from_json, to_json
 
 from django_mcp.core.context import Context
-from django_mcp.model_resources.access import RowAccess, guarded
-from django_mcp.model_resources.bound_resource import BoundResource, Key, OutputField
-from django_mcp.model_resources.queryset import annotated, load_sets, with_relations, without_weight
+from django_mcp.model_resources.access import RowAccess, mask_hidden
+from django_mcp.model_resources.bound_resource import BoundResource, OrderingKey, OutputField
+from django_mcp.model_resources.queryset import annotate, defer_long_columns, load_related_sets, select_and_prefetch
 from django_mcp.model_resources.schema import value_field
 from django_mcp.model_resources.serializers import SerializerContext, serialize_row
 from django_mcp.protocol.errors import InvalidParams
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _HEADER = '{"alg":"dir","enc":"A128GCM"}'
 
 
-def seal(payload: bytes) -> str:
+def encrypt(payload: bytes) -> str:
     """Return *payload* encrypted and authenticated, as text."""
     from jwcrypto.jwe import JWE  # noqa: PLC0415 - jwcrypto takes long to import, and many sites never page
 
@@ -47,7 +47,7 @@ def seal(payload: bytes) -> str:
     return str(token.serialize(compact=True)).split(".", 2)[2]
 
 
-def opened(sealed: str) -> Iterator[bytes]:
+def decrypt(sealed: str) -> Iterator[bytes]:
     """Yield what *sealed* decrypts to with ``SECRET_KEY`` or a fallback; nothing if it is invalid."""
     from jwcrypto.common import JWException, base64url_encode  # noqa: PLC0415 - likewise
     from jwcrypto.jwe import JWE  # noqa: PLC0415 - likewise
@@ -75,32 +75,32 @@ _PADDED_TO = 128
 """In bytes."""
 
 
-def encode(ctx: Context, question: object, place: Sequence[Any]) -> str:
+def encode_cursor(ctx: Context, question: object, place: Sequence[Any]) -> str:
     """Return a cursor that only the caller of *ctx* can use.
 
     Args:
         question: the query without its position, as JSON.
         place: the position, as JSON.
     """
-    said = to_json([_digest(ctx, question), place])
+    payload = to_json([_digest(ctx, question), place])
     # Padded, so that its length does not reveal how long a hidden value is.
-    return seal(said.ljust(-(-len(said) // _PADDED_TO) * _PADDED_TO))
+    return encrypt(payload.ljust(-(-len(payload) // _PADDED_TO) * _PADDED_TO))
 
 
-def decode(ctx: Context, question: object, cursor: str) -> list[Any]:
+def decode_cursor(ctx: Context, question: object, cursor: str) -> list[Any]:
     """Return the position in *cursor*.
 
     Raises:
         InvalidParams: the cursor is invalid, or belongs to another caller or query.
     """
     if len(cursor) <= _MAX_CHARACTERS and cursor.isascii():
-        for payload in map(from_json, opened(cursor)):
+        for payload in map(from_json, decrypt(cursor)):
             if payload[0] == _digest(ctx, question):
                 return list(payload[1])
-    raise invalid()
+    raise invalid_cursor()
 
 
-def invalid() -> InvalidParams:
+def invalid_cursor() -> InvalidParams:
     """Return the error for an unusable cursor, the same for every reason."""
     return InvalidParams(
         "Invalid cursor. A cursor works only for the same caller and the same arguments. "
@@ -110,8 +110,8 @@ def invalid() -> InvalidParams:
 
 def _digest(ctx: Context, question: object) -> str:
     caller = ctx.principal
-    said = to_json([ctx.server.name, caller.kind, caller.id, question])
-    return hashlib.blake2s(said, digest_size=8).hexdigest()
+    payload = to_json([ctx.server.name, caller.kind, caller.id, question])
+    return hashlib.blake2s(payload, digest_size=8).hexdigest()
 
 
 def written(expression: Any, vendor: str) -> Any:
@@ -136,7 +136,7 @@ LETTERS = 480
 class Sorting:
     """A total order of rows; the last key is unique. Hidden related rows sort as null."""
 
-    def __init__(self, keys: Sequence[Key], access: RowAccess, bound: Any) -> None:
+    def __init__(self, keys: Sequence[OrderingKey], access: RowAccess, bound: Any) -> None:
         self._keys, self._access, self._bound = keys, access, bound
         self._ends = [key.path.end for key in keys]
         self._names: list[str] = []
@@ -144,7 +144,7 @@ class Sorting:
         self._computed: dict[str, Any] = {}
         most = LETTERS // max(1, sum(map(_is_text, self._ends)))
         for at, key in enumerate(keys):
-            expression, is_cut = guarded(key.path, access, bound), _is_longer(self._ends[at], most)
+            expression, is_cut = mask_hidden(key.path, access, bound), _is_longer(self._ends[at], most)
             is_plain = expression is None and not is_cut and not key.path.hops and not key.path.field.is_relation
             self._names.append(key.path.field.attname if is_plain else f"mcp_key_{at}")
             self._nullable.append(expression is not None or bool(key.path.hops) or key.path.is_nullable)
@@ -159,13 +159,13 @@ class Sorting:
     def _mark(self) -> int:
         """A checksum of the ordering. Cursors from before the site changed it are rejected."""
         ends = zip(self._keys, self._ends, strict=True)
-        said = [f"{key.path.column} {key.is_descending} {end.get_internal_type()}" for key, end in ends]
-        return zlib.crc32(",".join(said).encode())
+        parts = [f"{key.path.column} {key.is_descending} {end.get_internal_type()}" for key, end in ends]
+        return zlib.crc32(",".join(parts).encode())
 
     def sorted(self, rows: QuerySet[Any]) -> QuerySet[Any]:
         """Return *rows* in order, annotated with their positions."""
         vendor = connections[rows.db].vendor
-        rows = annotated(rows, [key.path.source for key in self._keys], self._access, self._bound)
+        rows = annotate(rows, [key.path.source for key in self._keys], self._access, self._bound)
         with_keys: QuerySet[Any] = rows.annotate(**self._computed)
         places = {f"mcp_place_{at}": written(F(name), vendor) for at, name in enumerate(self._names)}
         with_places: QuerySet[Any] = with_keys.annotate(**places)
@@ -196,7 +196,7 @@ class Sorting:
         """
         mark, *found = place
         if mark != self._mark or len(found) != len(self._keys):
-            raise invalid()
+            raise invalid_cursor()
         vendor = connections[rows.db].vendor
         ends = zip(found, self._ends, strict=True)
         values = [None if value is None else as_value(value, end, vendor) for value, end in ends]
@@ -299,13 +299,13 @@ def read_page(
     place: Sequence[Any] | None,
 ) -> Page:
     """Return at most *limit* visible rows after *place*."""
-    showing = SerializerContext(access, bound, TEXT_IN_LISTS)
-    found = objects(bound, access, with_columns(bound, access, rows, columns), sorting, limit, place)
-    load_sets(found.objects, columns, bound, access)
+    context = SerializerContext(access, bound, TEXT_IN_LISTS)
+    found = fetch_objects(bound, access, with_output_fields(bound, access, rows, columns), sorting, limit, place)
+    load_related_sets(found.objects, columns, bound, access)
     shown: list[dict[str, Any]] = []
     room = bound.resource.max_output_chars
     for at, obj in enumerate(found.objects):
-        row = serialize_row(bound, obj, columns, showing) if shown else whole_row(bound, obj, columns, showing)
+        row = serialize_row(bound, obj, columns, context) if shown else whole_row(bound, obj, columns, context)
         room -= len(to_json(row)) + 2
         if room < 0 and shown:
             return Page(shown, sorting.place(found.objects[at - 1]), was_cut=True)
@@ -314,14 +314,14 @@ def read_page(
 
 
 def whole_row(
-    bound: BoundResource, obj: Any, columns: Sequence[OutputField], showing: SerializerContext
+    bound: BoundResource, obj: Any, columns: Sequence[OutputField], context: SerializerContext
 ) -> dict[str, Any]:
     """Return a row with its texts and untyped values cut to fit into the output limit."""
-    row = serialize_row(bound, obj, columns, showing)
+    row = serialize_row(bound, obj, columns, context)
     for most in SHORTER:
         if len(to_json(row)) <= bound.resource.max_output_chars:
             break
-        row = serialize_row(bound, obj, columns, showing._replace(most_characters=min(most, showing.most_characters)))
+        row = serialize_row(bound, obj, columns, context._replace(most_characters=min(most, context.most_characters)))
         row |= {column.name: _bounded(row[column.name], column.schema, most) for column in columns}
     return row
 
@@ -346,55 +346,55 @@ def show_row(bound: BoundResource, access: RowAccess, rows: QuerySet[Any]) -> di
 
 def read_row(bound: BoundResource, access: RowAccess, rows: QuerySet[Any]) -> tuple[Any, dict[str, Any]] | None:
     """Return the first of *rows* as an object and as JSON, or None if the caller may not view it."""
-    for obj in with_columns(bound, access, rows, bound.columns)[:1]:
+    for obj in with_output_fields(bound, access, rows, bound.output_fields)[:1]:
         if access.can_view(bound, obj):
-            load_sets([obj], bound.columns, bound, access)
-            showing = SerializerContext(access, bound, TEXT_ALONE, in_full=True)
-            return obj, whole_row(bound, obj, bound.columns, showing)
+            load_related_sets([obj], bound.output_fields, bound, access)
+            context = SerializerContext(access, bound, TEXT_ALONE, in_full=True)
+            return obj, whole_row(bound, obj, bound.output_fields, context)
     return None
 
 
-def with_columns(
+def with_output_fields(
     bound: BoundResource, access: RowAccess, rows: QuerySet[Any], columns: Sequence[OutputField]
 ) -> QuerySet[Any]:
-    """Return *rows* with all that *columns* need, except the sets that ``load_sets`` adds."""
-    rows = annotated(rows, [column.path.source for column in columns if column.path], access, bound)
-    return without_weight(with_relations(rows, columns, bound, access), columns, bound)
+    """Return *rows* with all that *columns* need, except the sets that ``load_related_sets`` adds."""
+    rows = annotate(rows, [column.path.source for column in columns if column.path], access, bound)
+    return defer_long_columns(select_and_prefetch(rows, columns, bound, access), columns, bound)
 
 
-class Found(NamedTuple):
+class FetchedRows(NamedTuple):
     """Objects, and the position after which more follow, or None."""
 
     objects: list[Any]
     place: Sequence[Any] | None
 
 
-def objects(
+def fetch_objects(
     bound: BoundResource,
     access: RowAccess,
     rows: QuerySet[Any],
     sorting: Sorting,
     limit: int,
     place: Sequence[Any] | None,
-) -> Found:
+) -> FetchedRows:
     """Return at most *limit* visible objects after *place*."""
     ordered = sorting.sorted(rows)
     if not bound.checks_each_row:
         found = _first(limit + 1, [ordered] if place is None else sorting.after(ordered, place))
         more = len(found) > limit
-        return Found(found[:limit], sorting.place(found[limit - 1]) if more else None)
+        return FetchedRows(found[:limit], sorting.place(found[limit - 1]) if more else None)
     seen: list[Any] = []
     for _ in range(MAX_LOOKED_AT // BATCH):
         batch = _first(BATCH, [ordered] if place is None else sorting.after(ordered, place))
         for obj in batch:
             if access.can_view(bound, obj):
                 if len(seen) == limit:
-                    return Found(seen, sorting.place(seen[-1]))
+                    return FetchedRows(seen, sorting.place(seen[-1]))
                 seen.append(obj)
         if len(batch) < BATCH:
-            return Found(seen, None)
+            return FetchedRows(seen, None)
         place = sorting.place(batch[-1])
-    return Found(seen, place)
+    return FetchedRows(seen, place)
 
 
 def _first(most: int, parts: Sequence[QuerySet[Any]]) -> list[Any]:
@@ -409,7 +409,7 @@ def _first(most: int, parts: Sequence[QuerySet[Any]]) -> list[Any]:
     return found
 
 
-def count(bound: BoundResource, rows: QuerySet[Any]) -> int | None:
+def count_rows(bound: BoundResource, rows: QuerySet[Any]) -> int | None:
     """Return the number of rows, or None if there are too many or they are checked one by one."""
     if bound.checks_each_row:
         return None

@@ -18,28 +18,28 @@ from django.utils.text import capfirst
 from django_mcp.conf import settings
 from django_mcp.core.context import Context
 from django_mcp.core.redaction import HIDDEN, is_hidden
-from django_mcp.model_resources.access import RowAccess, find_row, linked, on_writer
+from django_mcp.model_resources.access import RowAccess, find_row, m2m_pks, using_write_db
 from django_mcp.model_resources.bound_resource import BoundResource, OutputField
 from django_mcp.model_resources.compile import own_fields
-from django_mcp.model_resources.form_binding import without_hidden
-from django_mcp.model_resources.pagination import TEXT_IN_LISTS, whole_row, with_columns
-from django_mcp.model_resources.queryset import load_sets
+from django_mcp.model_resources.form_choices import visible_value
+from django_mcp.model_resources.pagination import TEXT_IN_LISTS, whole_row, with_output_fields
+from django_mcp.model_resources.queryset import load_related_sets
 from django_mcp.model_resources.schema import column_value, is_json, to_json_value
 from django_mcp.model_resources.serializers import (
-    FunctionColumn,
-    LinkColumn,
+    FunctionField,
+    RelatedLinkField,
+    RelatedListField,
     SerializerContext,
-    SetColumn,
     serialize_link,
     title_of,
 )
 from django_mcp.model_resources.writes import (
     Writer,
-    deleted_with,
-    deletes_its_own_way,
-    readable,
-    require_change,
-    require_delete,
+    cascade_querysets,
+    overrides_deletion,
+    require_change_permission,
+    require_delete_permission,
+    translate_errors,
 )
 from django_mcp.primitives.validation_errors import shortened
 
@@ -58,13 +58,13 @@ class Fields(NamedTuple):
     bound: BoundResource
     access: RowAccess
 
-    def columns(self, field: Any) -> list[OutputField]:
+    def output_fields(self, field: Any) -> list[OutputField]:
         """Return the columns that show a field or values of the rows it refers to."""
-        return [column for column in self.bound.columns if column.name == field.name or _is_behind(column, field)]
+        return [column for column in self.bound.output_fields if column.name == field.name or _is_behind(column, field)]
 
     def shows(self, field: Any) -> bool:
         """Return True if the caller may read a field or a value of the rows it refers to."""
-        return field == self.bound.lookup or bool(self.columns(field))
+        return field == self.bound.lookup or bool(self.output_fields(field))
 
     def change(self, field: Any, row: Any, obj: Any, *, is_given: bool) -> Row:
         """Return the change of a field that is not a set of rows.
@@ -85,10 +85,10 @@ class Fields(NamedTuple):
         given = {row.pk: row for row in rows}
         if is_new:
             return self._entry(field, None, self._listed(field, given), is_new=True) if given else None
-        if not any(isinstance(column, SetColumn) for column in self.columns(field)):
+        if not any(isinstance(column, RelatedListField) for column in self.output_fields(field)):
             return self._entry(field, _NOT_SHOWN, self._listed(field, given), is_new=False)
         reached = self.reached(field)
-        now = {row.pk: row for row in reached.filter(pk__in=linked(obj, field)) if self._sees(field, row)}
+        now = {row.pk: row for row in reached.filter(pk__in=m2m_pks(obj, field)) if self._sees(field, row)}
         if now.keys() == given.keys():
             return None
         staying = self._staying(field, {key: row for key, row in now.items() if key in given})
@@ -105,11 +105,11 @@ class Fields(NamedTuple):
         return {**entry, **{key: unless_secret(field.name, part) for key, part in shown.items()}}
 
     def _before(self, field: Any, row: Any) -> Any:
-        columns = self.columns(field)
+        columns = self.output_fields(field)
         if not columns:
             return column_value(field, getattr(row, field.attname)) if field == self.bound.lookup else _NOT_SHOWN
-        showing = SerializerContext(self.access, self.bound, MAX_TEXT * 1000)
-        value = _one({column.name: column.value(row, showing) for column in columns})
+        context = SerializerContext(self.access, self.bound, MAX_TEXT * 1000)
+        value = _one({column.name: column.value(row, context) for column in columns})
         is_out_of_sight = field.is_relation and _is_empty(value) and getattr(row, field.attname) is not None
         return _NOT_SHOWN if is_out_of_sight else value
 
@@ -126,7 +126,9 @@ class Fields(NamedTuple):
 
     def shown(self, field: Any, row: Any) -> Any:
         """Return the JSON of a related row."""
-        values = {column.name: value for column in self.columns(field) for value in self._part(field, column, row)}
+        values = {
+            column.name: value for column in self.output_fields(field) for value in self._part(field, column, row)
+        }
         if values:
             return _one(values)
         target = self.bound.on_server(field.related_model)
@@ -135,9 +137,9 @@ class Fields(NamedTuple):
     def _part(self, field: Any, column: OutputField, row: Any) -> Iterator[Any]:
         if _is_behind(column, field):
             yield column_value(column.path.field, getattr(row, column.path.field.attname))
-        elif isinstance(column, LinkColumn | SetColumn) and column.target is not None:
+        elif isinstance(column, RelatedLinkField | RelatedListField) and column.target is not None:
             yield serialize_link(column.target, row, self.access)
-        elif not isinstance(column, FunctionColumn):
+        elif not isinstance(column, FunctionField):
             yield to_json_value(row.pk)
 
     # Related rows
@@ -147,10 +149,10 @@ class Fields(NamedTuple):
         rows = self.access.related_queryset(field, self.bound)
         if rows is None:
             rows = field.related_model._base_manager.all()  # noqa: SLF001 - Django's documented API
-        return on_writer(rows).order_by("pk")
+        return using_write_db(rows).order_by("pk")
 
     def _sees(self, field: Any, row: Any) -> bool:
-        return self.access.sees_behind(field, row, self.bound)
+        return self.access.can_view_related(field, row, self.bound)
 
     def _listed(self, field: Any, rows: Mapping[Any, Any]) -> list[Any]:
         listed = [self.shown(field, row) for row in list(rows.values())[:MAX_ROWS]]
@@ -208,7 +210,7 @@ def _part_of(text: str, start: int, end: int) -> str:
 _WITHOUT_VALUE = (models.FileField, models.BinaryField)
 
 
-def differences(
+def field_changes(
     bound: BoundResource, access: RowAccess, row: Any, old: Mapping[str, Any], form: Any, given: Container[str]
 ) -> Iterator[Row]:
     """Yield the changes that a form makes to a row or, for a new row, all values that callers can give.
@@ -224,35 +226,40 @@ def differences(
     for name, field in _comparable(bound, form).items():
         if field.many_to_many:
             if name in given or (row is None and name in form.cleaned_data):
-                entry = fields.set_change(field, obj, without_hidden(form, name), is_new=row is None)
+                entry = fields.set_change(field, obj, visible_value(form, name), is_new=row is None)
                 if entry is not None:
                     yield entry
             continue
         differs = name in new and _differ(field, old.get(name), new[name])
-        if _is_listed(fields, field, given, new.get(name), is_new=row is None, differs=differs, asked=form.fields):
+        if _is_listed(
+            fields, field, given, new.get(name), is_new=row is None, differs=differs, form_fields=form.fields
+        ):
             yield fields.change(field, row, obj, is_given=name in given)
 
 
-def changes_of(bound: BoundResource, ctx: Context, form: Any, given: Container[str], told: list[Row]) -> list[Row]:
+def changes_of(
+    bound: BoundResource, ctx: Context, form: Any, given: Container[str], form_changes: list[Row]
+) -> list[Row]:
     """Return the changes that a form of ``form_tool`` makes to a row, as far as the caller may see its fields.
 
     Args:
         form: the valid form.
         given: names of the fields that the caller gave.
-        told: the form's own list of changes, for a row that the caller may not see and for fields that the model lacks.
+        form_changes: the form's own list of changes, for a row that the caller may not see and for fields that the
+            model lacks.
     """
     access = RowAccess(ctx)
     row = _found(bound, access, access.get_queryset(bound).filter(pk=form.instance.pk), _all_columns(bound, access))
     if row is None:
-        return told
+        return form_changes
     compared = _comparable(bound, form)
-    changes = differences(bound, access, row, _stored(_stored_value(bound, row)), form, given)
-    return [*changes, *(change for change in told if change["field"] not in compared)]
+    changes = field_changes(bound, access, row, _stored(_stored_value(bound, row)), form, given)
+    return [*changes, *(change for change in form_changes if change["field"] not in compared)]
 
 
 def _all_columns(bound: BoundResource, access: RowAccess) -> list[OutputField]:
     fields = Fields(bound, access)
-    return [column for field in own_fields(bound).values() for column in fields.columns(field)]
+    return [column for field in own_fields(bound).values() for column in fields.output_fields(field)]
 
 
 def _comparable(bound: BoundResource, form: Any) -> dict[str, Any]:
@@ -264,14 +271,21 @@ def _comparable(bound: BoundResource, form: Any) -> dict[str, Any]:
 
 
 def _is_listed(
-    fields: Fields, field: Any, given: Container[str], value: Any, *, is_new: bool, differs: bool, asked: Container[str]
+    fields: Fields,
+    field: Any,
+    given: Container[str],
+    value: Any,
+    *,
+    is_new: bool,
+    differs: bool,
+    form_fields: Container[str],
 ) -> bool:
     is_shown = fields.shows(field)
     if field.name in given:
         # For a field that the caller may not read, "unchanged" would reveal its value.
         return is_new or differs or not is_shown
     has_value = not isinstance(value, DatabaseDefault) and value not in field.empty_values
-    return (is_new and field.name in asked and has_value) or (differs and is_shown)
+    return (is_new and field.name in form_fields and has_value) or (differs and is_shown)
 
 
 def _stored(obj: Any) -> dict[str, Any]:
@@ -307,7 +321,7 @@ def _create(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Row:
     obj = bound.model()
     old = _stored(obj)
     form = writer.bind_form(ctx, obj, values)
-    changes = differences(bound, RowAccess(ctx), None, old, form, writer.source.by_field(values))
+    changes = field_changes(bound, RowAccess(ctx), None, old, form, writer.source.values_by_field(values))
     return {"verb": "create", "object": capfirst(bound.one), "changes": [*changes]}
 
 
@@ -326,10 +340,10 @@ def _update(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Row:
     value, values = writer.apart(given)
     row = _row(bound, access, value, _all_columns(bound, access))
     obj = _stored_value(bound, row)
-    require_change(bound, ctx, obj)
+    require_change_permission(bound, ctx, obj)
     old = _stored(obj)
     form = writer.bind_form(ctx, obj, values)
-    changes = differences(bound, access, row, old, form, writer.source.by_field(values))
+    changes = field_changes(bound, access, row, old, form, writer.source.values_by_field(values))
     return {"verb": "update", **_named(bound, access, row), "changes": [*changes]}
 
 
@@ -345,7 +359,7 @@ def rows_of(bound: BoundResource, writer: Writer | None, ctx: Context, given: Ma
         if writer is None:
             return {name: _row(bound, access, given[name], ())}
         value, values = writer.apart(given) if writer.change else (None, given["given"])
-        found = writer.source.chosen(ctx, values, None)
+        found = writer.source.resolve_choices(ctx, values, None)
         return {name: _row(bound, access, value, ()), **found} if writer.change else found
 
     return _looking(bound, {} if writer is None else writer.arguments, look)
@@ -362,24 +376,24 @@ def preview_delete(bound: BoundResource, ctx: Context, given: Mapping[str, Any])
 
 def _delete(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> Row:
     access = RowAccess(ctx)
-    row = _row(bound, access, given[bound.lookup_name], bound.columns)
+    row = _row(bound, access, given[bound.lookup_name], bound.output_fields)
     obj = _stored_value(bound, row)
-    require_delete(bound, ctx, obj)
-    shown = whole_row(bound, row, bound.columns, SerializerContext(access, bound, TEXT_IN_LISTS))
+    require_delete_permission(bound, ctx, obj)
+    shown = whole_row(bound, row, bound.output_fields, SerializerContext(access, bound, TEXT_IN_LISTS))
     changes = [
         {
             "field": column.name,
             "label": _label(column),
             "before": unless_secret(column.name, shown[column.name]),
-            **({"computed": True} if isinstance(column, FunctionColumn) else {}),
+            **({"computed": True} if isinstance(column, FunctionField) else {}),
         }
-        for column in bound.columns
+        for column in bound.output_fields
     ]
     return {"verb": "delete", **_named(bound, access, row), "changes": changes, "also": _also(bound, obj)}
 
 
 def _looking(bound: BoundResource, arguments: Mapping[str, str], look: Callable[[], Row]) -> Row:
-    with readable(bound, arguments):
+    with translate_errors(bound, arguments):
         return look()
 
 
@@ -397,9 +411,9 @@ def _row(bound: BoundResource, access: RowAccess, value: Any, columns: Iterable[
 
 def _found(bound: BoundResource, access: RowAccess, rows: models.QuerySet[Any], columns: Iterable[OutputField]) -> Any:
     shown = [*columns]
-    for row in with_columns(bound, access, on_writer(rows), shown)[:1]:
+    for row in with_output_fields(bound, access, using_write_db(rows), shown)[:1]:
         if access.can_view(bound, row):
-            load_sets([row], shown, bound, access)
+            load_related_sets([row], shown, bound, access)
             return row
     return None
 
@@ -429,10 +443,10 @@ def _also(bound: BoundResource, obj: Any) -> list[Row] | None:
     Raises:
         ProtectedError, RestrictedError: protected rows refer to it.
     """
-    if deletes_its_own_way(bound):
+    if overrides_deletion(bound):
         return None
     counts: Counter[Any] = Counter()
-    for rows in deleted_with(obj):
+    for rows in cascade_querysets(obj):
         if isinstance(obj, rows.model):  # its own row in the table of a parent
             rows = rows.exclude(pk=getattr(obj, rows.model._meta.pk.attname))  # noqa: PLW2901, SLF001 - the others
         counts[rows.model] += rows.count()

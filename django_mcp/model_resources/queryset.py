@@ -12,23 +12,16 @@ from django.db.models.fields import related_descriptors
 from django.db.models.functions import Cast, RowNumber
 from django.utils.text import smart_split, unescape_string_literal
 
-from django_mcp.model_resources.access import RowAccess, guarded, matching, rows_with, seen_through
-from django_mcp.model_resources.bound_resource import (
-    FUNCTIONS,
-    PARTS,
-    BoundResource,
-    Dimension,
-    Measure,
-    OutputField,
-    Path,
-    SearchField,
-)
+from django_mcp.model_resources.access import RowAccess, mask_hidden, rows_with, visibility_q, visible_lookup_q
+from django_mcp.model_resources.bound_resource import FUNCTIONS, PARTS, BoundResource, Dimension, Measure, OutputField
+from django_mcp.model_resources.filters import SearchField
+from django_mcp.model_resources.paths import Path
 from django_mcp.model_resources.schema import as_decimal, is_json, to_json_value, value_field, with_places
 from django_mcp.model_resources.serializers import (
     TITLED,
-    FunctionColumn,
-    LinkColumn,
-    SetColumn,
+    FunctionField,
+    RelatedLinkField,
+    RelatedListField,
     rows_attribute,
     serialize_link,
 )
@@ -38,7 +31,7 @@ MAX_DIMENSIONS = 3
 COUNT = "count"
 
 
-def aggregated(
+def aggregate(
     rows: QuerySet[Any],
     measures: Sequence[str],
     dimensions: Sequence[str],
@@ -67,7 +60,9 @@ def aggregated(
 
 
 def _links(target: BoundResource, keys: Sequence[Any], access: RowAccess) -> dict[Any, Any]:
-    rows = titled(access.get_queryset(target).filter(pk__in={key for key in keys if key is not None}), target, access)
+    rows = add_titles(
+        access.get_queryset(target).filter(pk__in={key for key in keys if key is not None}), target, access
+    )
     return {row.pk: serialize_link(target, row, access) for row in rows.order_by()}
 
 
@@ -92,7 +87,7 @@ def _exact(value: Any, measure: Measure) -> Any:
 
 
 def _value(path: Path, access: RowAccess, bound: BoundResource) -> Any:
-    expression = guarded(path, access, bound)
+    expression = mask_hidden(path, access, bound)
     return F(path.column) if expression is None else expression
 
 
@@ -111,7 +106,7 @@ MORE_OF_A_SET = 200
 """Rows of a set to load if ``has_view_permission`` is checked for each."""
 
 
-def with_relations(
+def select_and_prefetch(
     rows: QuerySet[Any], columns: Iterable[OutputField], bound: BoundResource, access: RowAccess
 ) -> QuerySet[Any]:
     """Return *rows* with the related rows that *columns* need, joined if all of them are visible, else prefetched."""
@@ -122,7 +117,7 @@ def with_relations(
     unread: list[str] = []
     for prefix, relation, path in _relations(columns, bound):
         names = _unread(prefix, relation, columns, bound)
-        if not _is_own((*path.hops, path.field)[0]):  # handled by load_sets
+        if not _is_own((*path.hops, path.field)[0]):  # handled by load_related_sets
             continue
         where = _accessor(prefix, path)
         if _is_set(relation):
@@ -148,34 +143,34 @@ def with_relations(
     return rows.prefetch_related(*declared, *apart.values())
 
 
-def titled(rows: QuerySet[Any], bound: BoundResource, access: RowAccess) -> QuerySet[Any]:
+def add_titles(rows: QuerySet[Any], bound: BoundResource, access: RowAccess) -> QuerySet[Any]:
     """Return *rows*, of which the titles are shown, with all that those need."""
-    if bound.title_column is None or bound.title_column.path is None:
+    if bound.title_output_field is None or bound.title_output_field.path is None:
         return rows
-    columns = [bound.title_column]
-    rows = annotated(rows, [bound.title_column.path.source], access, bound)
-    found: QuerySet[Any] = with_relations(rows, columns, bound, access).annotate(**{TITLED: Value(1)})
+    columns = [bound.title_output_field]
+    rows = annotate(rows, [bound.title_output_field.path.source], access, bound)
+    found: QuerySet[Any] = select_and_prefetch(rows, columns, bound, access).annotate(**{TITLED: Value(1)})
     return found
 
 
 def _as_titled(rows: QuerySet[Any], relation: Any, bound: BoundResource, access: RowAccess) -> QuerySet[Any]:
     target = bound.on_server(relation.related_model)
-    return rows if target is None else titled(rows, target, access)
+    return rows if target is None else add_titles(rows, target, access)
 
 
 def _needs_titles(relation: Any, bound: BoundResource) -> bool:
     target = bound.on_server(relation.related_model)
-    return target is not None and target.title_column is not None and target.title_column.path is not None
+    return target is not None and target.title_output_field is not None and target.title_output_field.path is not None
 
 
 def _unread(prefix: str, relation: Any, columns: Sequence[OutputField], bound: BoundResource) -> list[str]:
     """Return the columns of related rows to defer, since nothing shows them."""
     rules = bound.rules_of(relation.related_model)
     target = rules.own
-    is_method = target is not None and target.title_column is not None and target.title_column.path is None
+    is_method = target is not None and target.title_output_field is not None and target.title_output_field.path is None
     if rules.checks_each_row or is_method:
         return []  # a site's own code may look at anything
-    if any(isinstance(column, FunctionColumn) for column in bound.columns):
+    if any(isinstance(column, FunctionField) for column in bound.output_fields):
         return []
     read = {column.path.source for column in columns if column.path}
     titles = set() if target is None or not target.is_sound else {target.lookup.name, target.title_field}
@@ -218,11 +213,11 @@ def _alone(rows: QuerySet[Any]) -> QuerySet[Any]:
     return rows.select_related(None).prefetch_related(None)
 
 
-def without_weight(rows: QuerySet[Any], columns: Iterable[OutputField], bound: BoundResource) -> QuerySet[Any]:
+def defer_long_columns(rows: QuerySet[Any], columns: Iterable[OutputField], bound: BoundResource) -> QuerySet[Any]:
     """Return *rows* with long columns deferred that *columns* do not show."""
     shown = {column.path.source for column in columns if column.path}
     shown |= {bound.lookup.name, bound.title_field, bound.resource.modified_field}
-    if bound.checks_each_row or any(isinstance(column, FunctionColumn) for column in bound.columns):
+    if bound.checks_each_row or any(isinstance(column, FunctionField) for column in bound.output_fields):
         return rows  # the site's code may use any column
     heavy = [
         column.name
@@ -240,10 +235,10 @@ def _relations(columns: Iterable[OutputField], bound: BoundResource) -> Iterable
         if column.path is None:
             continue
         for prefix, relation in column.path.prefixes:
-            is_key = relation is column.path.field and not isinstance(column, LinkColumn | SetColumn)
+            is_key = relation is column.path.field and not isinstance(column, RelatedLinkField | RelatedListField)
             if not is_key or bound.guards_key(relation):
                 seen.setdefault(prefix, (prefix, relation, column.path))
-    return sorted(seen.values(), key=lambda each: each[0].count(LOOKUP_SEP))
+    return sorted(seen.values(), key=lambda relation: relation[0].count(LOOKUP_SEP))
 
 
 def _is_set(relation: Any) -> bool:
@@ -271,8 +266,10 @@ def _is_own(relation: Any) -> bool:
     return type(descriptor).__module__ == related_descriptors.__name__
 
 
-def load_sets(objects: Sequence[Any], columns: Iterable[OutputField], bound: BoundResource, access: RowAccess) -> None:
-    """Load the sets that ``with_relations`` cannot prefetch, such as generic relations, onto *objects*.
+def load_related_sets(
+    objects: Sequence[Any], columns: Iterable[OutputField], bound: BoundResource, access: RowAccess
+) -> None:
+    """Load the sets that ``select_and_prefetch`` cannot prefetch, such as generic relations, onto *objects*.
 
     Their managers are bypassed: the database joins the rows, with two queries per set.
     """
@@ -330,7 +327,7 @@ def _set(name: str, relation: Any, bound: BoundResource, access: RowAccess, unre
     return Prefetch(accessor, queryset=rows, to_attr=rows_attribute(name))
 
 
-def annotated(rows: QuerySet[Any], names: Iterable[str], access: RowAccess, bound: BoundResource) -> QuerySet[Any]:
+def annotate(rows: QuerySet[Any], names: Iterable[str], access: RowAccess, bound: BoundResource) -> QuerySet[Any]:
     """Return *rows* with the declared annotations among *names* that are missing.
 
     An annotation that joins rows is null unless the caller may see all rows of those models.
@@ -350,19 +347,19 @@ def annotated(rows: QuerySet[Any], names: Iterable[str], access: RowAccess, boun
     return rows.annotate(**lacking) if lacking else rows
 
 
-def filtered(
+def apply_filters(
     rows: QuerySet[Any], arguments: Mapping[str, Any], access: RowAccess, bound: BoundResource
 ) -> QuerySet[Any]:
     """Return the rows that match all filters in *arguments*."""
     given = [filter_.path.source for filter_ in bound.filters if arguments.get(filter_.argument) is not None]
-    rows = annotated(rows, given, access, bound)
+    rows = annotate(rows, given, access, bound)
     for filter_ in bound.filters:
         value = arguments.get(filter_.argument)
         if value is None:
             continue
         if isinstance(value, list):
             value = tuple(value)
-        rows = rows.filter(matching(filter_.path, filter_.lookup, value, access, bound))
+        rows = rows.filter(visible_lookup_q(filter_.path, filter_.lookup, value, access, bound))
     return rows
 
 
@@ -371,7 +368,7 @@ FEW = 1000
 """Up to this number of full-text matches, rows are selected by primary key."""
 
 
-def words_of(text: str) -> list[str]:
+def search_terms(text: str) -> list[str]:
     """Return the distinct search terms of *text*. A quoted phrase is one term."""
     bits = [
         unescape_string_literal(bit) if len(bit) > 1 and bit[0] == bit[-1] and bit[0] in "\"'" else bit
@@ -380,14 +377,14 @@ def words_of(text: str) -> list[str]:
     return [word for word in dict.fromkeys(bit.strip() for bit in bits) if word]
 
 
-def searched(rows: QuerySet[Any], text: str, access: RowAccess, bound: BoundResource) -> QuerySet[Any]:
+def apply_search(rows: QuerySet[Any], text: str, access: RowAccess, bound: BoundResource) -> QuerySet[Any]:
     """Return the rows in which every term of *text* occurs in some search field, or that full-text search finds.
 
     Raises:
         ToolError: there are no terms, or too many.
     """
-    words = words_of(text)
-    rows = annotated(rows, [field.path.source for field in bound.search_fields], access, bound)
+    words = search_terms(text)
+    rows = annotate(rows, [field.path.source for field in bound.search_fields], access, bound)
     if not 0 < len(words) <= MAX_WORDS:
         raise ToolError(f"Argument 'query' must have 1 to {MAX_WORDS} search terms, not {len(words)}.")
     fields: Sequence[SearchField] = bound.search_fields
@@ -437,6 +434,6 @@ def _in_full_text(field: SearchField, text: str, config: str | None) -> Q:
 
 
 def _as_seen(path: Path, condition: Q, access: RowAccess, bound: BoundResource) -> Q:
-    seen = seen_through(path, access, bound)
+    seen = visibility_q(path, access, bound)
     whole = condition if seen is None else seen & condition
     return Q(pk__in=rows_with(bound, whole)) if path.is_many else whole

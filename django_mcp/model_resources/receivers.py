@@ -14,7 +14,7 @@ from django_mcp.primitives.tool import Tool
 def connect() -> None:
     """Connect the receivers."""
     server_made.connect(_build_late, dispatch_uid="django_mcp.model_resources.registration")
-    primitive_added.connect(_settle_late, dispatch_uid="django_mcp.model_resources.registration")
+    primitive_added.connect(_bind_late, dispatch_uid="django_mcp.model_resources.registration")
     elicitation.django_forms[:] = [_elicited_form]
 
 
@@ -25,14 +25,14 @@ def start() -> None:
         ImproperlyConfigured: tools are invalid; the message lists all of them.
     """
     core_server.is_started = True
-    together(partial(_start, server) for server in every_server())
+    together(partial(_build_endpoint, server) for server in every_server())
 
 
-def _start(server: MCPServer) -> None:
+def _build_endpoint(server: MCPServer) -> None:
     if _has_models(server):
         _build(server)
     else:
-        together(partial(settle, server, tool) for tool in server.tools.values())
+        together(partial(bind_model_arguments, server, tool) for tool in server.tools.values())
 
 
 def _build(server: MCPServer) -> None:
@@ -41,13 +41,13 @@ def _build(server: MCPServer) -> None:
     build(server)
 
 
-def settle(server: MCPServer, tool: Tool) -> None:
-    """Let *tool* take and return rows if its annotations ask for it; see ``arguments.settle``."""
+def bind_model_arguments(server: MCPServer, tool: Tool) -> None:
+    """Let *tool* take and return rows if its annotations ask for it; see ``arguments.bind_model_arguments``."""
     tool.bind()
     if tool.is_deferred or tool.read_preview is not None or server.model_resources:
         from django_mcp.model_resources import arguments  # noqa: PLC0415 - most tools take and give no rows
 
-        arguments.settle(server, tool)
+        arguments.bind_model_arguments(server, tool)
 
 
 def _elicited_form(*arguments: Any) -> Any:
@@ -64,10 +64,10 @@ def _has_models(server: MCPServer) -> bool:
 
 def _build_late(sender: MCPServer, **_: Any) -> None:
     if core_server.is_started and sender.source is not None:
-        _start(sender)
+        _build_endpoint(sender)
 
 
-def _settle_late(sender: MCPServer, primitive: Primitive, **_: Any) -> None:
-    # An endpoint that is being made has no models yet: _build_late settles its tools.
+def _bind_late(sender: MCPServer, primitive: Primitive, **_: Any) -> None:
+    # An endpoint that is being made has no models yet: _build_late binds its tools.
     if core_server.is_started and sender.is_made and isinstance(primitive, Tool):
-        settle(sender, primitive)
+        bind_model_arguments(sender, primitive)

@@ -13,11 +13,11 @@ from django.db import models
 from django_mcp.core import server as core_server
 from django_mcp.core.decorators import servers_of
 from django_mcp.core.server import MCPServer, Namespace, every_server, together
-from django_mcp.model_resources.arguments import settle
+from django_mcp.model_resources.arguments import bind_model_arguments
 from django_mcp.model_resources.bound_resource import BoundResource
 from django_mcp.model_resources.checks import name_taken, problems
 from django_mcp.model_resources.connector import connector_tools, require_models
-from django_mcp.model_resources.notifications import connect
+from django_mcp.model_resources.notifications import connect_signals
 from django_mcp.model_resources.options import ModelResource
 from django_mcp.model_resources.resources import list_rows, listed_models, resources
 from django_mcp.model_resources.tools import read_tools, writing_tools
@@ -154,10 +154,10 @@ def build(server: MCPServer) -> None:
     for primitive in chain(*made.values(), connector_tools(server)):
         primitive.is_generated = True
         server.add(primitive)
-    together(partial(settle, server, tool) for tool in server.tools.values())
+    together(partial(bind_model_arguments, server, tool) for tool in server.tools.values())
     server.rows = list_rows if listed_models(server) else None
     for bound in made:
-        connect(bound)
+        connect_signals(bound)
 
 
 def _made_without_clashes(server: MCPServer) -> dict[BoundResource, list[Primitive]]:

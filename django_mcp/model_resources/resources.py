@@ -21,21 +21,22 @@ from django_mcp.core.server import MCPServer
 from django_mcp.core.signatures import function, one_of
 from django_mcp.model_resources import pagination
 from django_mcp.model_resources.access import RowAccess, find_row
-from django_mcp.model_resources.bound_resource import BoundResource, Content, Key, OutputField, read_path
+from django_mcp.model_resources.bound_resource import BoundResource, Content, OrderingKey, OutputField
 from django_mcp.model_resources.compile import declared_names
 from django_mcp.model_resources.options import Permitted
 from django_mcp.model_resources.pagination import (
     MAX_LOOKED_AT,
-    Found,
+    FetchedRows,
     Sorting,
-    objects,
+    fetch_objects,
     read_page,
     show_row,
-    with_columns,
+    with_output_fields,
 )
-from django_mcp.model_resources.queryset import titled, without_weight
+from django_mcp.model_resources.paths import read_path
+from django_mcp.model_resources.queryset import add_titles, defer_long_columns
 from django_mcp.model_resources.schema import choices_of, column_value, to_json_value, value_field
-from django_mcp.model_resources.serializers import SetColumn, media_type, read_file, title_of, to_markdown
+from django_mcp.model_resources.serializers import RelatedListField, media_type, read_file, title_of, to_markdown
 from django_mcp.primitives.base import phrase
 from django_mcp.primitives.completions import MAX_VALUES
 from django_mcp.primitives.field_schema import plain_text
@@ -115,10 +116,10 @@ def describe(bound: BoundResource, access: RowAccess) -> dict[str, Any]:
         "list": bound.base,
         "row": f"{bound.base}/{{{bound.lookup_name}}}",
         "lookup": bound.lookup_name,
-        "fields": [_column(bound, column, access) for column in bound.columns],
+        "fields": [_column(bound, column, access) for column in bound.output_fields],
         "searched": list(dict.fromkeys(field.path.source for field in bound.search_fields)),
         "filters": [{"name": filter_.argument, "schema": filter_.schema} for filter_ in bound.filters],
-        "ordering_fields": [way for way in bound.sortings if way],
+        "ordering_fields": [way for way in bound.orderings if way],
         "aggregates": ["count", *bound.measures] if resource.aggregates is not None else [],
         "group_by_fields": list(bound.dimensions),
         "actions": _actions(bound, access.ctx),
@@ -145,11 +146,11 @@ def _column(bound: BoundResource, column: OutputField, access: RowAccess) -> dic
     if choices := choices_of(end):
         described["choices"] = [{"value": value, "label": label} for value, label in choices]
     target = bound.on_server(end.related_model) if end.is_relation else None
-    if target is not None and access.may_view(target):
+    if target is not None and access.can_view_model(target):
         described["relation"] = {
             "model": target.options.label,
             "schema": schema_uri(target),
-            "many": isinstance(column, SetColumn),
+            "many": isinstance(column, RelatedListField),
         }
     if bound.resource.actions and column.name in declared_names(bound):
         described["writable"] = True
@@ -192,7 +193,7 @@ def list_rows(ctx: Context, cursor: str | None, room: int) -> tuple[list[dict[st
 
 def _may_view(bound: BoundResource, access: RowAccess) -> bool:
     try:
-        return access.may_view(bound)
+        return access.can_view_model(bound)
     except Exception:
         logger.exception("Rows of %s are left out of resources/list: has_view_permission failed", bound.options.label)
         return False
@@ -213,7 +214,7 @@ def _entries(
 
 
 def _encode(ctx: Context, bound: BoundResource, place: Any, before: int) -> str:
-    return pagination.encode(ctx, QUESTION, [bound.options.label, place, before])
+    return pagination.encode_cursor(ctx, QUESTION, [bound.options.label, place, before])
 
 
 def _position(models: list[BoundResource], label: str | None) -> int:
@@ -221,7 +222,7 @@ def _position(models: list[BoundResource], label: str | None) -> int:
     if label is None:
         return 0
     if label not in labels:  # no longer listed by the site
-        raise pagination.invalid()
+        raise pagination.invalid_cursor()
     return labels.index(label)
 
 
@@ -230,20 +231,20 @@ def _decode(ctx: Context, cursor: str | None) -> tuple[str | None, Any, int]:
         return None, None, 0
     if not isinstance(cursor, str):
         raise InvalidParams('"params.cursor" must be a string.')
-    label, place, before = pagination.decode(ctx, QUESTION, cursor)
+    label, place, before = pagination.decode_cursor(ctx, QUESTION, cursor)
     return label, place, before
 
 
-def _rows(bound: BoundResource, access: RowAccess, place: Any, room: int, before: int) -> Found:
+def _rows(bound: BoundResource, access: RowAccess, place: Any, room: int, before: int) -> FetchedRows:
     most = bound.resource.max_list_size
     limit = room if most is None else min(room, most - before)
     if limit <= 0:
-        return Found([], None)
-    sorting = Sorting([Key(read_path(bound.model, "pk"))], access, bound)
-    rows = titled(with_columns(bound, access, access.get_queryset(bound), []), bound, access)
-    found = objects(bound, access, rows, sorting, limit, place)
+        return FetchedRows([], None)
+    sorting = Sorting([OrderingKey(read_path(bound.model, "pk"))], access, bound)
+    rows = add_titles(with_output_fields(bound, access, access.get_queryset(bound), []), bound, access)
+    found = fetch_objects(bound, access, rows, sorting, limit, place)
     is_enough = most is not None and before + len(found.objects) >= most
-    return Found(found.objects, None if is_enough else found.place)
+    return FetchedRows(found.objects, None if is_enough else found.place)
 
 
 def entry(bound: BoundResource, obj: Any, access: RowAccess) -> dict[str, Any]:
@@ -347,18 +348,18 @@ def _resource(
 
 def _list(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> dict[str, Any]:
     access, question = RowAccess(ctx), [bound.base]
-    sorting = Sorting(bound.sortings[""], access, bound)
-    place = pagination.decode(ctx, question, given["cursor"]) if given.get("cursor") else None
+    sorting = Sorting(bound.orderings[""], access, bound)
+    place = pagination.decode_cursor(ctx, question, given["cursor"]) if given.get("cursor") else None
     page = read_page(
         bound,
         access,
         access.get_queryset(bound),
         sorting,
-        bound.list_columns,
+        bound.list_output_fields,
         bound.resource.max_page_size,
         place,
     )
-    following = f"{bound.base}?cursor={pagination.encode(ctx, question, page.place)}" if page.place else None
+    following = f"{bound.base}?cursor={pagination.encode_cursor(ctx, question, page.place)}" if page.place else None
     return {"rows": page.rows, "next": following}
 
 
@@ -375,10 +376,10 @@ def _row(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> Any:
 def _exists(bound: BoundResource, ctx: Context, given: Sequence[Mapping[str, Any]]) -> list[bool]:
     """Return for each of *given* whether its row is visible, with one query."""
     access = RowAccess(ctx)
-    values = [bound.address(row[bound.lookup_name]) for row in given]
+    values = [bound.lookup_value(row[bound.lookup_name]) for row in given]
     name = bound.lookup.attname
     rows = access.get_queryset(bound).filter(**{f"{name}__in": {address for address in values if address is not None}})
-    found = {getattr(obj, name) for obj in without_weight(rows, [], bound) if access.can_view(bound, obj)}
+    found = {getattr(obj, name) for obj in defer_long_columns(rows, [], bound) if access.can_view(bound, obj)}
     return [value is not None and value in found for value in values]
 
 

@@ -382,7 +382,7 @@ _NO_VALUE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError
 """Exceptions of columns of other packages for unexpected values."""
 
 
-def storable(value: Any) -> Any:
+def require_storable(value: Any) -> Any:
     """Return *value*, JSON that every database can store.
 
     Raises:
@@ -406,12 +406,12 @@ def _parts(value: Any) -> Iterator[tuple[Any, int]]:
     """Yield all nested values with their depth, without recursion."""
     rest: list[tuple[Any, int]] = [(value, 0)]
     while rest:
-        each, depth = rest.pop()
-        yield each, depth
-        if isinstance(each, Mapping):
-            rest += ((part, depth + 1) for pair in each.items() for part in pair)
-        elif isinstance(each, list):
-            rest += ((part, depth + 1) for part in each)
+        entry, depth = rest.pop()
+        yield entry, depth
+        if isinstance(entry, Mapping):
+            rest += ((part, depth + 1) for pair in entry.items() for part in pair)
+        elif isinstance(entry, list):
+            rest += ((part, depth + 1) for part in entry)
 
 
 # Columns of other packages
@@ -474,17 +474,17 @@ def foreign_words(field: Any) -> str:
     return f"{kind} A list of blocks, each with type and value; types are {', '.join(map(str, blocks))}."
 
 
-def form_value(field: Any, asked: forms.Field, given: Any) -> Any:
-    """Return *given*, a value from JSON, as the form field *asked* of such a column accepts it.
+def form_value(field: Any, form_field: forms.Field, given: Any) -> Any:
+    """Return *given*, a value from JSON, as the form field *form_field* of such a column accepts it.
 
     Raises:
         ValidationError: it is not a valid value of the column.
     """
     value = _read(field, given)
-    if isinstance(asked, forms.CharField):
+    if isinstance(form_field, forms.CharField):
         return value if custom_type(field) is not None else _as_text(field, given)
     with _reading(field), suppress(ValidationError):  # the form reports these together with all other errors
-        asked.clean(value)
+        form_field.clean(value)
     return value
 
 

@@ -13,7 +13,8 @@ from pydantic import TypeAdapter
 from pydantic_core import to_json, to_jsonable_python
 
 from django_mcp.model_resources.access import RowAccess
-from django_mcp.model_resources.bound_resource import LINK_SCHEMA, TITLE_CHARACTERS, BoundResource, OutputField, Path
+from django_mcp.model_resources.bound_resource import LINK_SCHEMA, TITLE_CHARACTERS, BoundResource, OutputField
+from django_mcp.model_resources.paths import Path
 from django_mcp.model_resources.schema import column_value, is_foreign_json, json_type, labels_in_words, to_json_value
 from django_mcp.primitives.base import ToolError
 from django_mcp.primitives.field_schema import nullable, plain_text
@@ -82,7 +83,7 @@ class SerializerContext(NamedTuple):
     in_full: bool = False
 
 
-def value_at(obj: Any, hops: tuple[Any, ...], showing: SerializerContext) -> Any:
+def follow_relations(obj: Any, hops: tuple[Any, ...], context: SerializerContext) -> Any:
     """Return the object at the end of single-valued relations, or None if the caller may not see a row on the way."""
     for hop in hops:
         name = hop.get_accessor_name() if hop.auto_created and not hop.concrete else hop.name
@@ -90,155 +91,155 @@ def value_at(obj: Any, hops: tuple[Any, ...], showing: SerializerContext) -> Any
             obj = getattr(obj, name)
         except ObjectDoesNotExist:  # a non-null relation to a row that the caller may not see
             return None
-        if obj is None or not showing.access.sees_behind(hop, obj, showing.bound):
+        if obj is None or not context.access.can_view_related(hop, obj, context.bound):
             return None
     return obj
 
 
-class ValueColumn(OutputField):
+class ValueField(OutputField):
     """A column of the model, or of one reached by single-valued relations. A relation shows its key."""
 
-    def value(self, obj: Any, showing: SerializerContext) -> Any:
+    def value(self, obj: Any, context: SerializerContext) -> Any:
         """Return the value. A long text is cut, with a reference to the rest."""
-        found, end = value_at(obj, self.path.hops, showing), self.path.field
-        if found is None or (showing.bound.guards_key(end) and value_at(found, (end,), showing) is None):
+        found, end = follow_relations(obj, self.path.hops, context), self.path.field
+        if found is None or (context.bound.guards_key(end) and follow_relations(found, (end,), context) is None):
             return None
         value = text = column_value(end, getattr(found, end.attname))
-        if is_foreign_json(self.path.value_field) and value is not None and not showing.in_full:
+        if is_foreign_json(self.path.value_field) and value is not None and not context.in_full:
             text = to_json(value).decode()  # such as a whole page of Wagtail's, which is too long for a list
-        if isinstance(text, str) and len(text) > showing.most_characters:
-            return _shortened(text, self, obj, showing)
+        if isinstance(text, str) and len(text) > context.most_characters:
+            return _shortened(text, self, obj, context)
         return value
 
 
-def _shortened(text: str, column: OutputField, obj: Any, showing: SerializerContext) -> str:
-    most = showing.most_characters
-    uri = showing.bound.uri_of(obj)
-    is_apart = column.name in showing.bound.contents
-    where = f": {uri}/{column.name}" if is_apart else "" if showing.in_full else f": {uri}"
+def _shortened(text: str, column: OutputField, obj: Any, context: SerializerContext) -> str:
+    most = context.most_characters
+    uri = context.bound.uri_of(obj)
+    is_apart = column.name in context.bound.contents
+    where = f": {uri}/{column.name}" if is_apart else "" if context.in_full else f": {uri}"
     return f"{text[:most].rstrip()}… ({len(text) - most} more characters{where})"
 
 
-class FileColumn(OutputField):
+class FileLinkField(OutputField):
     """A file: its name, media type and resource.
 
     Its storage path and its URL are not shown, since they would bypass permissions.
     """
 
-    def value(self, obj: Any, showing: SerializerContext) -> Any:
+    def value(self, obj: Any, context: SerializerContext) -> Any:
         """Return the file's description, or None."""
         file = getattr(obj, self.path.field.attname)
         if not file:
             return None
         name = to_json_value(file)
-        mime_type = showing.bound.contents[self.name].mime_type or media_type(name)
-        described = {"uri": f"{showing.bound.uri_of(obj)}/{self.name}", "mimeType": mime_type, "name": name}
-        if showing.in_full:
+        mime_type = context.bound.contents[self.name].mime_type or media_type(name)
+        described = {"uri": f"{context.bound.uri_of(obj)}/{self.name}", "mimeType": mime_type, "name": name}
+        if context.in_full:
             with suppress(Exception):  # storages raise various errors if the file is missing or its size unknown
                 described["size"] = int(file.size)
         return described
 
 
-class BytesColumn(OutputField):
+class BytesLinkField(OutputField):
     """A binary column, as a link to its resource."""
 
-    def value(self, obj: Any, showing: SerializerContext) -> Any:
+    def value(self, obj: Any, context: SerializerContext) -> Any:
         """Return the link, or None if the column is empty."""
         found = getattr(obj, self.path.field.attname)
         if found is None or len(found) == 0:
             return None
-        mime_type = showing.bound.contents[self.name].mime_type
-        return {"uri": f"{showing.bound.uri_of(obj)}/{self.name}", "mimeType": mime_type, "size": len(found)}
+        mime_type = context.bound.contents[self.name].mime_type
+        return {"uri": f"{context.bound.uri_of(obj)}/{self.name}", "mimeType": mime_type, "size": len(found)}
 
 
 @dataclass(frozen=True, slots=True)
-class LinkColumn(OutputField):
+class RelatedLinkField(OutputField):
     """A single-valued relation to a registered model."""
 
     target: Any = None
 
-    def value(self, obj: Any, showing: SerializerContext) -> Any:
+    def value(self, obj: Any, context: SerializerContext) -> Any:
         """Return the link, or None if there is no row that the caller may see."""
-        found = value_at(obj, (*self.path.hops, self.path.field), showing)
-        return None if found is None else serialize_link(self.target, found, showing.access)
+        found = follow_relations(obj, (*self.path.hops, self.path.field), context)
+        return None if found is None else serialize_link(self.target, found, context.access)
 
 
 @dataclass(frozen=True, slots=True)
-class SetColumn(OutputField):
+class RelatedListField(OutputField):
     """A set of related rows, as links or as one value of each."""
 
     target: Any = None
 
-    def value(self, obj: Any, showing: SerializerContext) -> Any:
+    def value(self, obj: Any, context: SerializerContext) -> Any:
         """Return the first visible rows, by primary key, up to ``max_related``."""
-        most = showing.bound.resource.max_related
-        return [value for value in self._values(obj, showing) if value is not None][:most]
+        most = context.bound.resource.max_related
+        return [value for value in self._values(obj, context) if value is not None][:most]
 
-    def _values(self, obj: Any, showing: SerializerContext) -> Iterator[Any]:
+    def _values(self, obj: Any, context: SerializerContext) -> Iterator[Any]:
         steps: list[Any] = [*self.path.hops, self.path.field]
         first, others = steps[0], steps[1:]
         for row in getattr(obj, rows_attribute(first.name), ()):
-            if not showing.access.sees_behind(first, row, showing.bound):
+            if not context.access.can_view_related(first, row, context.bound):
                 continue
             if not others:
-                yield None if self.target is None else serialize_link(self.target, row, showing.access)
+                yield None if self.target is None else serialize_link(self.target, row, context.access)
                 continue
-            end = value_at(row, tuple(others[:-1]), showing)
+            end = follow_relations(row, tuple(others[:-1]), context)
             value = None if end is None else column_value(others[-1], getattr(end, others[-1].attname))
-            if isinstance(value, str) and len(value) > showing.most_characters:
-                value = _shortened(value, self, obj, showing)
+            if isinstance(value, str) and len(value) > context.most_characters:
+                value = _shortened(value, self, obj, context)
             yield value
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionColumn(OutputField):
+class FunctionField(OutputField):
     """The result of a function. *dump* converts it to JSON."""
 
     call: Callable[[Any], Any] = field(kw_only=True)
     dump: Callable[[Any], Any] = field(kw_only=True, default=to_json_value)
 
-    def value(self, obj: Any, showing: SerializerContext) -> Any:
+    def value(self, obj: Any, context: SerializerContext) -> Any:
         """Return the result, cut if it is a long text."""
         try:
             value = self.dump(self.call(obj))
         except ObjectDoesNotExist:  # its related row does not exist
             return None
-        if isinstance(value, str) and len(value) > showing.most_characters:
-            return _shortened(value, self, obj, showing)
+        if isinstance(value, str) and len(value) > context.most_characters:
+            return _shortened(value, self, obj, context)
         return value
 
 
-def function_column(name: str, call: Callable[[Any], Any], returns: Any, words: str | None) -> FunctionColumn:
+def function_field(name: str, call: Callable[[Any], Any], returns: Any, words: str | None) -> FunctionField:
     """Return the column of a function, with the schema of its return annotation."""
     described = {"description": words} if words else {}
     if returns is None or returns is Any:
-        return FunctionColumn(name, described, call=call)
+        return FunctionField(name, described, call=call)
     adapter: TypeAdapter[Any] = TypeAdapter(returns)
     schema = json_schema(adapter, "serialization")
 
     def dump(value: Any) -> Any:
         return to_jsonable_python(adapter.dump_python(value, mode="json", by_alias=True), inf_nan_mode="constants")
 
-    return FunctionColumn(name, {**schema, **described}, call=call, dump=dump)
+    return FunctionField(name, {**schema, **described}, call=call, dump=dump)
 
 
-def column_of(name: str, path: Path, target: BoundResource | None) -> OutputField:
+def output_field(name: str, path: Path, target: BoundResource | None) -> OutputField:
     """Return the column of a path."""
     described = _words(path.field)
     end, kind = path.field, path.value_field
     if path.is_many:
         items = LINK_SCHEMA if end.is_relation else json_type(end)
-        return SetColumn(name, {**described, "type": "array", "items": items}, path, target=target)
+        return RelatedListField(name, {**described, "type": "array", "items": items}, path, target=target)
     if end.is_relation and target is not None:
-        return LinkColumn(name, nullable({**LINK_SCHEMA, **described}), path, target=target)
+        return RelatedLinkField(name, nullable({**LINK_SCHEMA, **described}), path, target=target)
     if isinstance(kind, models.FileField) and not path.hops:
-        return FileColumn(name, {"anyOf": [FILE_SCHEMA, {"type": "null"}], **described}, path)
+        return FileLinkField(name, {"anyOf": [FILE_SCHEMA, {"type": "null"}], **described}, path)
     if isinstance(kind, models.BinaryField) and not path.hops:
-        return BytesColumn(name, {"anyOf": [FILE_SCHEMA, {"type": "null"}], **described}, path)
+        return BytesLinkField(name, {"anyOf": [FILE_SCHEMA, {"type": "null"}], **described}, path)
     schema = {**json_type(end), **described}
     # NaN and infinity become null, and so do values behind rows that the caller may not see.
     is_nullable = path.hops or path.is_nullable or end.is_relation or isinstance(kind, models.FloatField)
-    return ValueColumn(name, nullable(schema) if is_nullable else schema, path)
+    return ValueField(name, nullable(schema) if is_nullable else schema, path)
 
 
 def _words(end: Any) -> dict[str, Any]:
@@ -250,11 +251,11 @@ def _words(end: Any) -> dict[str, Any]:
 
 
 def serialize_row(
-    bound: BoundResource, obj: Any, columns: Iterable[OutputField], showing: SerializerContext
+    bound: BoundResource, obj: Any, columns: Iterable[OutputField], context: SerializerContext
 ) -> dict[str, Any]:
     """Return the URI and lookup value of a row, and the values of *columns*."""
     address = {"uri": bound.uri_of(obj), bound.lookup_name: to_json_value(getattr(obj, bound.lookup.attname))}
-    return {**address, **{column.name: column.value(obj, showing) for column in columns}}
+    return {**address, **{column.name: column.value(obj, context) for column in columns}}
 
 
 def row_schema(bound: BoundResource, columns: Iterable[OutputField]) -> dict[str, Any]:
@@ -286,11 +287,11 @@ def title_of(bound: BoundResource, obj: Any, access: RowAccess) -> str:
 
     Not ``str(obj)``, which could reveal undeclared fields.
     """
-    column, name = bound.title_column, bound.title_field
+    column, name = bound.title_output_field, bound.title_field
     if column is not None:
         if column.path is not None and not hasattr(obj, TITLED):
             rows = access.get_queryset(bound).using(obj._state.db).filter(pk=obj.pk)  # noqa: SLF001
-            obj = access.titled(bound, rows).first() or obj
+            obj = access.add_titles(bound, rows).first() or obj
         is_read = column.path is None or hasattr(obj, TITLED)
         named = column.value(obj, SerializerContext(access, bound, TITLE_CHARACTERS)) if is_read else None
     else:

@@ -18,11 +18,11 @@ from django_mcp.model_resources.access import RowAccess, find_row
 from django_mcp.model_resources.apps import app_for, view_context
 from django_mcp.model_resources.bound_resource import BoundResource
 from django_mcp.model_resources.compile import field_problems
-from django_mcp.model_resources.form_binding import FormArguments
+from django_mcp.model_resources.form_sources import FormArguments
 from django_mcp.model_resources.options import ModelResource, Permitted
-from django_mcp.model_resources.pagination import COUNTED, Page, Sorting, count, read_page, show_row
+from django_mcp.model_resources.pagination import COUNTED, Page, Sorting, count_rows, read_page, show_row
 from django_mcp.model_resources.previews import preview_create, preview_delete, preview_update, rows_of
-from django_mcp.model_resources.queryset import COUNT, MAX_DIMENSIONS, aggregated, filtered, searched
+from django_mcp.model_resources.queryset import COUNT, MAX_DIMENSIONS, aggregate, apply_filters, apply_search
 from django_mcp.model_resources.schema import input_type
 from django_mcp.model_resources.serializers import row_schema
 from django_mcp.model_resources.writes import OUT_OF_RANGE, Writer, run_delete
@@ -46,13 +46,13 @@ def read_tools(bound: BoundResource) -> Iterator[Tool]:
         words = "Returns one page of rows. To get the next page, pass next_cursor as cursor."
         if ways:
             words = f"Search by {' and '.join(ways)}. Returns rows that match all of them, one page at a time."
-        schema = _page_schema(row_schema(bound, bound.list_columns))
+        schema = _page_schema(row_schema(bound, bound.list_output_fields))
         title = phrase("Search {}", titles, lower=True)
         parameters = _search_parameters(bound)
         yield _read_tool(bound, "search", f"search_{bound.plural}", title, words, run_search, parameters, schema)
     if "get" in wanted:
         words = "Returns one row with all its fields."
-        title, schema = phrase("Get {}", bound.singular), row_schema(bound, bound.columns)
+        title, schema = phrase("Get {}", bound.singular), row_schema(bound, bound.output_fields)
         yield _read_tool(bound, "get", f"get_{bound.name}", title, words, run_get, get_parameters(bound), schema)
     if "aggregate" in wanted and bound.resource.aggregates is not None:
         words = _aggregate_description(bound)
@@ -97,7 +97,7 @@ def _read_tool(
 
 def _search_parameters(bound: BoundResource) -> list[Parameter]:
     parameters = [*_narrowing(bound)]
-    ways = [way for way in bound.sortings if way]
+    ways = [way for way in bound.orderings if way]
     if ways:
         words = "Field to sort by. Prefix with '-' for descending order."
         parameters.append(Parameter("order_by", optional(one_of(ways)), None, words))
@@ -144,16 +144,16 @@ def run_search(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> 
     """Return one page of the matching rows."""
     access = RowAccess(ctx)
     question = [bound.options.label, {key: value for key, value in given.items() if key not in {"cursor", "limit"}}]
-    sorting = Sorting(bound.sortings[given.get("order_by") or ""], access, bound)
+    sorting = Sorting(bound.orderings[given.get("order_by") or ""], access, bound)
     with readable_errors():
-        place = pagination.decode(ctx, question, given["cursor"]) if given.get("cursor") else None
+        place = pagination.decode_cursor(ctx, question, given["cursor"]) if given.get("cursor") else None
         rows = narrowed(bound, access, given)
-        page = read_page(bound, access, rows, sorting, bound.list_columns, given["limit"], place)
+        page = read_page(bound, access, rows, sorting, bound.list_output_fields, given["limit"], place)
         # Only the first page is counted.
-        total = count(bound, rows) if place is None and page.place else None
+        total = count_rows(bound, rows) if place is None and page.place else None
     if place is None and not page.place:
         total = len(page.rows)
-    cursor = pagination.encode(ctx, question, page.place) if page.place else None
+    cursor = pagination.encode_cursor(ctx, question, page.place) if page.place else None
     note = _note(page, total, is_first=place is None)
     return ToolResult({"rows": page.rows, "total": total, "next_cursor": cursor, "note": note})
 
@@ -168,8 +168,8 @@ def _note(page: Page, total: int | None, *, is_first: bool) -> str:
 
 
 def narrowed(bound: BoundResource, access: RowAccess, given: Mapping[str, Any]) -> Any:
-    rows = filtered(access.get_queryset(bound), given, access, bound)
-    return searched(rows, given["query"], access, bound) if given.get("query") else rows
+    rows = apply_filters(access.get_queryset(bound), given, access, bound)
+    return apply_search(rows, given["query"], access, bound) if given.get("query") else rows
 
 
 # Get
@@ -224,7 +224,7 @@ def run_aggregate(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) 
     access = RowAccess(ctx)
     measures, by = list(dict.fromkeys(given["measures"])), list(dict.fromkeys(given.get("by", ())))
     with readable_errors():
-        groups = aggregated(narrowed(bound, access, given), measures, by, MAX_GROUPS, access, bound)
+        groups = aggregate(narrowed(bound, access, given), measures, by, MAX_GROUPS, access, bound)
     shown = groups[:MAX_GROUPS]
     rest = " More groups were left out. Filter rows, or group by fewer fields." if len(groups) > len(shown) else ""
     return ToolResult({"groups": shown, "note": f"{len(shown)} group{'s' * (len(shown) != 1)}.{rest}"})
@@ -252,7 +252,7 @@ _DELETED = {
 def writing_tools(bound: BoundResource) -> Iterator[Tool]:
     """Yield the tools for the declared ``actions``."""
     verbs = bound.resource.actions
-    row = shaped(row_schema(bound, bound.columns))
+    row = shaped(row_schema(bound, bound.output_fields))
     if "create" in verbs:
         words = "Creates one row and returns it with all its fields."
         writer = Writer(bound, change=False)

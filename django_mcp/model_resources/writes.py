@@ -19,19 +19,12 @@ from django.utils.text import format_lazy
 
 from django_mcp.core.context import Context
 from django_mcp.core.request import require_same
-from django_mcp.model_resources.access import RowAccess, find_row, locked, on_writer
+from django_mcp.model_resources.access import RowAccess, find_row, get_for_update, using_write_db
 from django_mcp.model_resources.bound_resource import BoundResource
 from django_mcp.model_resources.compile import written_arguments
-from django_mcp.model_resources.form_binding import (
-    RULE,
-    CallersRows,
-    FormSource,
-    assign_sets,
-    commit_sets,
-    is_about_others,
-    plain,
-    with_lookup,
-)
+from django_mcp.model_resources.form_data import assign_modelcluster_sets, commit_modelcluster_sets
+from django_mcp.model_resources.form_errors import CONFLICT_MESSAGE, names_hidden_fields, plain_message
+from django_mcp.model_resources.form_sources import FormSource, PerCallQuerySet, add_lookup_argument
 from django_mcp.model_resources.model_admin import AdminResource
 from django_mcp.model_resources.options import ModelResource, is_plain
 from django_mcp.model_resources.pagination import show_row
@@ -48,7 +41,7 @@ ADDED, CHANGED, DELETED = 1, 2, 3
 """As in ``django.contrib.admin.models``, which requires the admin to be installed."""
 
 
-def note(ctx: Context, obj: Model, action: int, form: Any = None, *, formset: Any = None) -> None:
+def add_log_entry(ctx: Context, obj: Model, action: int, form: Any = None, *, formset: Any = None) -> None:
     """Add a ``LogEntry`` to the admin's history, if the admin is installed and the caller is a user.
 
     Args:
@@ -104,7 +97,7 @@ def lock_row(bound: BoundResource, ctx: Context, value: object) -> Any:
     Raises:
         ToolError: it does not exist for the caller, or the call was approved for a different row.
     """
-    obj = locked(bound.model, lambda: _look(bound, ctx, value))
+    obj = get_for_update(bound.model, lambda: _look(bound, ctx, value))
     if obj is None:
         raise bound.missing(value)
     require_same(ctx, bound.lookup_name, obj)
@@ -113,7 +106,7 @@ def lock_row(bound: BoundResource, ctx: Context, value: object) -> Any:
 
 def _look(bound: BoundResource, ctx: Context, value: object) -> Any:
     access = RowAccess(ctx)
-    for obj in on_writer(find_row(bound, access, str(value)))[:1]:
+    for obj in using_write_db(find_row(bound, access, str(value)))[:1]:
         if access.can_view(bound, obj):
             return obj
     return None
@@ -136,25 +129,25 @@ _LACKING = frozenset({"blank", "null", "required"})
 
 
 @contextmanager
-def readable(bound: BoundResource, arguments: Mapping[str, str]) -> Iterator[None]:
+def translate_errors(bound: BoundResource, arguments: Mapping[str, str]) -> Iterator[None]:
     """Raise errors of writing a row as ``ToolError``, without details that the caller may not see.
 
     Args:
         arguments: the argument name of each writable field.
     """
     try:
-        with stored(bound.options.label):
+        with translate_database_errors(bound.options.label):
             yield
     except ValidationError as error:
         if others := _others(error, arguments):
             logger.warning("A row of %s could not be written: %s", bound.options.label, others)
-        raise ToolError(in_words(error, bound, arguments)) from None
+        raise ToolError(validation_error_message(error, bound, arguments)) from None
     except (ProtectedError, RestrictedError):
         raise ToolError(IS_NEEDED.format(bound.one)) from None
 
 
 @contextmanager
-def stored(label: str) -> Iterator[None]:
+def translate_database_errors(label: str) -> Iterator[None]:
     """Raise database errors as ``ToolError``, without data of other rows. *label* is used in the log."""
     try:
         yield
@@ -163,12 +156,12 @@ def stored(label: str) -> Iterator[None]:
     except IntegrityError as error:
         # A database may quote other rows in its message, so it is only logged.
         logger.warning("A row of %s could not be written", label, exc_info=error)
-        raise ToolError(RULE) from None
+        raise ToolError(CONFLICT_MESSAGE) from None
     except (DataError, OverflowError):
         raise ToolError(OUT_OF_RANGE) from None
 
 
-def in_words(error: ValidationError, bound: BoundResource, arguments: Mapping[str, str]) -> str:
+def validation_error_message(error: ValidationError, bound: BoundResource, arguments: Mapping[str, str]) -> str:
     """Return all messages of an error, without duplicates."""
     by_name = error.error_dict if hasattr(error, "error_dict") else {NON_FIELD_ERRORS: error.error_list}
     return " ".join(
@@ -177,9 +170,9 @@ def in_words(error: ValidationError, bound: BoundResource, arguments: Mapping[st
 
 
 def _sentence(name: str, error: Any, bound: BoundResource, arguments: Mapping[str, str]) -> str:
-    if is_about_others(error, bound.model, arguments):
-        return RULE
-    words = plain(error)
+    if names_hidden_fields(error, bound.model, arguments):
+        return CONFLICT_MESSAGE
+    words = plain_message(error)
     if name in arguments:
         return about_argument([arguments[name]], words)
     return words if name == NON_FIELD_ERRORS else _of_another_field(name, error.code, words, bound)
@@ -187,7 +180,7 @@ def _sentence(name: str, error: Any, bound: BoundResource, arguments: Mapping[st
 
 def _of_another_field(name: str, code: Any, message: str, bound: BoundResource) -> str:
     """Return the error of a field that is not an argument, with its name only if the caller can read it."""
-    if name in {column.name for column in bound.columns if column.path is not None and not column.path.hops}:
+    if name in {column.name for column in bound.output_fields if column.path is not None and not column.path.hops}:
         return f"Field {name!r}, which this tool does not set: {message}"
     return NOT_SET if code in _LACKING else message
 
@@ -197,7 +190,7 @@ def _others(error: ValidationError, arguments: Mapping[str, str]) -> dict[str, l
     return {name: words for name, words in by_name.items() if name not in arguments and name != NON_FIELD_ERRORS}
 
 
-class WholeRow:
+class WholeRowMixin:
     """A mixin for model forms that validates the whole row, including fields that the form lacks."""
 
     def add_error(self: Any, field: Any, error: Any) -> None:
@@ -247,31 +240,31 @@ def row_form(bound: BoundResource) -> Any:
     if hasattr(own, "Meta"):
         field = staticmethod(partial(_own_field, own._meta.formfield_callback))  # noqa: SLF001 - of ModelForm
         attributes["Meta"] = type("Meta", (own.Meta,), {"formfield_callback": field})
-    made: Any = type(own)(own.__name__, (WholeRow, own), attributes)
+    made: Any = type(own)(own.__name__, (WholeRowMixin, own), attributes)
     if resource.form is None:
         names, fields = list(resource.writable_fields), partial(_form_field, bound)
         made = forms.modelform_factory(bound.model, made, fields=names, formfield_callback=fields)
     else:
         made = forms.modelform_factory(bound.model, made)
     made.base_fields = deepcopy(made.base_fields)  # declared fields are shared with the form's class
-    for asked in made.base_fields.values():
-        if hasattr(asked, "input_formats"):
-            asked.input_formats = ()
+    for form_field in made.base_fields.values():
+        if hasattr(form_field, "input_formats"):
+            form_field.input_formats = ()
     return made
 
 
 def _form_field(bound: BoundResource, field: Any, **options: Any) -> Any:
     """Return the form field of a column or set of rows. Texts are not stripped."""
     if not field.is_relation:
-        asked = field.formfield(**options)
-        if isinstance(asked, forms.CharField):
-            asked.strip = False
-        return asked
+        form_field = field.formfield(**options)
+        if isinstance(form_field, forms.CharField):
+            form_field.strip = False
+        return form_field
     target = bound.on_server(field.related_model)
-    asked = field.formfield(**_callers_rows(field), **options, to_field_name=None)
+    form_field = field.formfield(**_callers_rows(field), **options, to_field_name=None)
     words = format_lazy("no {} with {} '%(value)s' found.", target.options.verbose_name, target.lookup_name)  # type: ignore[union-attr]
-    asked.error_messages["invalid_choice"] = words
-    return asked
+    form_field.error_messages["invalid_choice"] = words
+    return form_field
 
 
 def _own_field(own: Any, field: Any, **options: Any) -> Any:
@@ -283,7 +276,7 @@ def _callers_rows(field: Any) -> dict[str, Any]:
     """Return the rows of a relation's form field, if those of the default manager may depend on the caller."""
     if not field.is_relation or is_plain(field.related_model._default_manager):  # noqa: SLF001 - documented API
         return {}
-    return {"queryset": CallersRows(field.related_model)}
+    return {"queryset": PerCallQuerySet(field.related_model)}
 
 
 class Writer:
@@ -310,7 +303,7 @@ class Writer:
         if not self.change:
             return schema
         which = {**json_type(self.bound.lookup), "description": self.bound.lookup_description}
-        return with_lookup(schema, self.bound.lookup_name, which)
+        return add_lookup_argument(schema, self.bound.lookup_name, which)
 
     def create(self, ctx: Context, keywords: Mapping[str, Any]) -> ToolResult[Any]:
         """Create a row and return it.
@@ -318,10 +311,10 @@ class Writer:
         Raises:
             ArgumentError, ToolError: the values are invalid.
         """
-        with in_database(self.bound.model), readable(self.bound, self.arguments):
+        with transaction_for(self.bound.model), translate_errors(self.bound, self.arguments):
             form = self._save(ctx, self.bound.model(), keywords["given"])
             shown = self._shown(ctx, form.instance, NOT_CREATED.format(self.bound.one))
-            note(ctx, form.instance, ADDED, form)
+            add_log_entry(ctx, form.instance, ADDED, form)
             return shown
 
     def update(self, ctx: Context, keywords: Mapping[str, Any]) -> ToolResult[Any]:
@@ -332,12 +325,12 @@ class Writer:
                 changed.
         """
         value, given = self.apart(keywords)
-        with in_database(self.bound.model), readable(self.bound, self.arguments):
+        with transaction_for(self.bound.model), translate_errors(self.bound, self.arguments):
             obj = lock_row(self.bound, ctx, value)
-            require_change(self.bound, ctx, obj)
+            require_change_permission(self.bound, ctx, obj)
             form = self._save(ctx, obj, given)
             shown = self._shown(ctx, form.instance, NOT_UPDATED.format(self.bound.one))
-            note(ctx, form.instance, CHANGED, form)
+            add_log_entry(ctx, form.instance, CHANGED, form)
             return shown
 
     def apart(self, keywords: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -365,15 +358,15 @@ class Writer:
         obj = form.save(commit=False)
         if self.change:
             sets = {relation.name for relation in self.bound.options.many_to_many}
-            for name in sets - self.source.by_field(given).keys():
+            for name in sets - self.source.values_by_field(given).keys():
                 form.cleaned_data.pop(name, None)
-        assign_sets(form)
+        assign_modelcluster_sets(form)
         self.bound.resource.save_model(ctx, obj, self.change)
         if not self.change:
             self._require_key(form.instance)
         form.save_m2m()
-        commit_sets(form.instance)
-        check_at_once(self.bound.model)
+        commit_modelcluster_sets(form.instance)
+        check_deferred_constraints(self.bound.model)
         return form
 
     def _require_key(self, obj: Any) -> None:
@@ -405,26 +398,26 @@ def run_delete(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> 
     Raises:
         ToolError: the row does not exist for the caller, may not be deleted, or is referred to by protected rows.
     """
-    with in_database(bound.model), readable(bound, {}):
+    with transaction_for(bound.model), translate_errors(bound, {}):
         obj = lock_row(bound, ctx, given[bound.lookup_name])
-        refused = require_delete(bound, ctx, obj)
+        refused = require_delete_permission(bound, ctx, obj)
         uri = bound.uri_of(obj)
-        note(ctx, obj, DELETED)
+        add_log_entry(ctx, obj, DELETED)
         bound.resource.delete_model(ctx, obj)
-        check_at_once(bound.model)
+        check_deferred_constraints(bound.model)
         for rows, count in refused:
             if rows.count() < count:
                 raise ToolError(_may_not_delete_others(bound, ()))
         return ToolResult({"deleted": uri})
 
 
-def require_change(bound: BoundResource, ctx: Context, obj: Any) -> None:
+def require_change_permission(bound: BoundResource, ctx: Context, obj: Any) -> None:
     """Raise ``ToolError`` unless the caller may change *obj*."""
     if not bound.resource.has_change_permission(ctx, obj):
         raise ToolError(MAY_NOT_UPDATE.format(bound.one))
 
 
-def require_delete(bound: BoundResource, ctx: Context, obj: Any) -> list[tuple[QuerySet[Any], int]]:
+def require_delete_permission(bound: BoundResource, ctx: Context, obj: Any) -> list[tuple[QuerySet[Any], int]]:
     """Raise ``ToolError`` unless the caller may delete *obj* and, as in Django's admin, what is deleted with it.
 
     Returns:
@@ -433,10 +426,10 @@ def require_delete(bound: BoundResource, ctx: Context, obj: Any) -> list[tuple[Q
     """
     if not bound.resource.has_delete_permission(ctx, obj):
         raise ToolError(MAY_NOT_DELETE.format(bound.one))
-    access, is_own_way = RowAccess(ctx), deletes_its_own_way(bound)
+    access, is_own_way = RowAccess(ctx), overrides_deletion(bound)
     refused: list[tuple[QuerySet[Any], int]] = []
     try:
-        refused += ((rows, count) for rows in deleted_with(obj) if (count := _refused(bound, access, rows)))
+        refused += ((rows, count) for rows in cascade_querysets(obj) if (count := _refused(bound, access, rows)))
     except (ProtectedError, RestrictedError):
         if not is_own_way:
             raise
@@ -446,12 +439,12 @@ def require_delete(bound: BoundResource, ctx: Context, obj: Any) -> list[tuple[Q
     return refused
 
 
-def deletes_its_own_way(bound: BoundResource) -> bool:
+def overrides_deletion(bound: BoundResource) -> bool:
     is_usual = type(bound.resource).delete_model is ModelResource.delete_model
     return not is_usual or bound.model.delete is not Model.delete
 
 
-def deleted_with(obj: Any) -> Iterator[QuerySet[Any]]:
+def cascade_querysets(obj: Any) -> Iterator[QuerySet[Any]]:
     """Yield the rows that Django deletes with *obj*, by model; among them the rows of its parents.
 
     Raises:
@@ -483,7 +476,7 @@ def _refused(bound: BoundResource, access: RowAccess, rows: QuerySet[Any]) -> in
     if not count:
         return 0
     visible = access.visible_rows(rules)
-    if not access.permits(rules, "delete") or (
+    if not access.has_permission(rules, "delete") or (
         visible is not None and visible.using(rows.db).filter(pk__in=rows.values("pk")).count() < count
     ):
         return count
@@ -491,7 +484,7 @@ def _refused(bound: BoundResource, access: RowAccess, rows: QuerySet[Any]) -> in
         declaration.object_permissions or declaration.has_own_rule("delete") for declaration in rules.resources
     )
     if is_each_asked and not all(
-        access.can_view_row(rules, row) and access.permits(rules, "delete", row) for row in rows
+        access.can_view_row(rules, row) and access.has_permission(rules, "delete", row) for row in rows
     ):
         return count
     return 0
@@ -512,14 +505,14 @@ def _may_not_delete_others(bound: BoundResource, kinds: Sequence[Any]) -> str:
     return MAY_NOT_DELETE_OTHERS.format(bound.one, ", ".join(names) or "other rows")
 
 
-def in_database(model: type[Model]) -> AbstractContextManager[None]:
+def transaction_for(model: type[Model]) -> AbstractContextManager[None]:
     """Return a transaction on the database of *model*; none on the default one, where a tool already has one."""
     alias = router.db_for_write(model)
     # A nested transaction would prevent the site from using ctx.once.
     return nullcontext() if alias == DEFAULT_DB_ALIAS else transaction.atomic(using=alias)
 
 
-def check_at_once(model: type[Model]) -> None:
+def check_deferred_constraints(model: type[Model]) -> None:
     """Check deferred constraints now, while their error can still be reported.
 
     Only on PostgreSQL: other databases would read whole tables.

@@ -41,7 +41,7 @@ from django_mcp.core.permissions import declared, expanded
 from django_mcp.core.server import MCPServer
 from django_mcp.oauth import cimd, consent, grants
 from django_mcp.oauth.cimd import DocumentError
-from django_mcp.oauth.consent import clean_name, granted, page, protect, title_of
+from django_mcp.oauth.consent import add_security_headers, clean_name, granted_scopes, render_page, server_title
 from django_mcp.oauth.grants import (
     S256_CHALLENGE,
     chosen_resources,
@@ -51,7 +51,7 @@ from django_mcp.oauth.grants import (
     skips_consent,
     why_not_a_resource,
 )
-from django_mcp.oauth.register import redirect_ok
+from django_mcp.oauth.redirect_uris import is_allowed_redirect_uri
 
 PARAMETERS = (
     "response_type",
@@ -186,13 +186,13 @@ class Proposal(NamedTuple):
 
     def credentials(self, user: Any) -> dict[str, Any]:
         """Return the toolkit's credentials, with the client, rows already read, and what the user agreed to."""
-        grants.notes(self.request).agreed = grants.Agreement(user, frozenset(self.resources), frozenset(self.scopes))
+        grants.state_of(self.request).agreed = grants.Agreement(user, frozenset(self.resources), frozenset(self.scopes))
         names = ("client_id", "response_type", "state", "code_challenge", "code_challenge_method")
         own = {"redirect_uri": self.request.redirect_uri, "resource": list(self.resources), "client": self.application}
         return {
             **{name: self.asked.get(name) or None for name in names},
             **own,
-            "_django_mcp": grants.notes(self.request),
+            "_django_mcp": grants.state_of(self.request),
         }
 
     def error(self, code: str, description: str) -> OAuthToolkitError:
@@ -233,7 +233,7 @@ def propose(asked: AuthorizationRequest, request: Any) -> Proposal:
         )
         raise AuthorizationError(text, status=403, heading=_("This application is blocked"))
     resources = {uri: known_resources()[uri] for uri in chosen_resources(asked.resources)}
-    scopes = granted(asked.scopes, default_scopes(resources), None if policy is None else policy.scopes)
+    scopes = granted_scopes(asked.scopes, default_scopes(resources), None if policy is None else policy.scopes)
     if not scopes:
         raise error_for(request, "invalid_scope", "None of the requested scopes may be granted to this client.")
     return Proposal(asked, request, resources, scopes)
@@ -251,7 +251,7 @@ def check_redirect(request: Any) -> None:
 
 
 def is_allowed(uri: str, application: Any) -> bool:
-    right = redirect_ok(uri) if is_self_registered(application) else True
+    right = is_allowed_redirect_uri(uri) if is_self_registered(application) else True
     return right and urlsplit(uri).scheme in application.get_allowed_schemes()
 
 
@@ -271,7 +271,7 @@ def error_for(request: Any, code: str, description: str) -> OAuthToolkitError:
 logger = logging.getLogger("django_mcp")
 
 
-class Core(OAuthLibCore):  # type: ignore[misc]
+class AuthorizeOAuthLibCore(OAuthLibCore):  # type: ignore[misc]
     """Tells the validator that a request comes from ``AuthorizeView``."""
 
     def extract_headers(self, request: HttpRequest) -> dict[str, Any]:
@@ -300,9 +300,9 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         return view
 
     @classmethod
-    def get_oauthlib_core(cls) -> Core:
+    def get_oauthlib_core(cls) -> AuthorizeOAuthLibCore:
         """Return a new core: the toolkit would use one that a view it inherits from has cached."""
-        return Core(cls.get_server())
+        return AuthorizeOAuthLibCore(cls.get_server())
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         """Send errors to the client, or show them on a page."""
@@ -313,21 +313,21 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         try:
             if not is_short:
                 raise AuthorizationError(_unsafe(), f"invalid_request: the query is longer than {LONGEST} characters")
-            return protect(super().dispatch(request, *args, **kwargs))
+            return add_security_headers(super().dispatch(request, *args, **kwargs))
         except AuthorizationError as refused:
             context = {"heading": refused.heading, "text": refused.text, "detail": refused.detail}
-            return page(request, "oauth/refused.html", context, status=refused.status)
+            return render_page(request, "oauth/refused.html", context, status=refused.status)
         except DocumentError as refused:
             heading = _("The application could not be identified")
             context = {"heading": heading, "text": refused.text, "detail": refused.detail}
-            response = page(request, "oauth/refused.html", context, status=refused.status)
+            response = render_page(request, "oauth/refused.html", context, status=refused.status)
             if refused.retry_after is not None:
                 response["Retry-After"] = str(refused.retry_after)
             return response
         except FatalClientError as error:
             problem = error.oauthlib_error
             detail = f"{problem.error}: {problem.description}"
-            return page(request, "oauth/refused.html", {"text": _unsafe(), "detail": detail}, status=400)
+            return render_page(request, "oauth/refused.html", {"text": _unsafe(), "detail": detail}, status=400)
         except OAuthToolkitError as error:
             return self.report(error.oauthlib_error)
 
@@ -424,12 +424,14 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
             "origin": consent.origin(proposal.application),
             "is_self_registered": is_self_registered(proposal.application),
             "destination": consent.destination(proposal.request.redirect_uri),
-            "endpoints": [{"title": title_of(resource), "url": uri} for uri, resource in proposal.resources.items()],
-            "scopes": consent.in_words(proposal.scopes),
-            "closed": [title_of(server) for server in closed],
+            "endpoints": [
+                {"title": server_title(resource), "url": uri} for uri, resource in proposal.resources.items()
+            ],
+            "scopes": consent.describe_scopes(proposal.scopes),
+            "closed": [server_title(server) for server in closed],
             "has_changed": has_changed,
         }
-        return page(self.request, "oauth/authorize.html", context, status=403 if closed else 200)
+        return render_page(self.request, "oauth/authorize.html", context, status=403 if closed else 200)
 
     def answer(self, proposal: Proposal, *, allow: bool) -> HttpResponse:
         """Redirect with a code, ``access_denied`` or ``server_error`` (RFC 6749, section 4.1.2.1)."""
@@ -452,11 +454,11 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         uri = with_issuer(problem.in_uri(problem.redirect_uri))
         application = get_application_model().objects.filter(client_id=problem.client_id).first()
         if application is not None and not is_self_registered(application):
-            return protect(self.redirect(uri, None))
+            return add_security_headers(self.redirect(uri, None))
         context: dict[str, Any] = {"text": _unaccepted(), "detail": f"{problem.error}: {problem.description}"}
         if application is not None and is_allowed(problem.redirect_uri, application):
             context |= {"back": uri, "destination": consent.destination(problem.redirect_uri)}
-        return page(self.request, "oauth/refused.html", context, status=400)
+        return render_page(self.request, "oauth/refused.html", context, status=400)
 
     # Helpers
 

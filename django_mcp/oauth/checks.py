@@ -121,12 +121,12 @@ def check_applications(databases: Sequence[str]) -> list[CheckMessage]:
 
 def _doubtful(databases: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     from django_mcp.auth.toolkit import get_application_model  # noqa: PLC0415
-    from django_mcp.oauth.register import redirect_ok  # noqa: PLC0415 - needs the toolkit
+    from django_mcp.oauth.redirect_uris import is_allowed_redirect_uri  # noqa: PLC0415 - needs the toolkit
 
     applications = get_application_model().objects.filter(registration_source="manual")
     if applications.db in databases:
         for name, client_id, uris in applications.values_list("name", "client_id", "redirect_uris").order_by("pk"):
-            yield from ((name, client_id, uri) for uri in uris.split() if not redirect_ok(uri))
+            yield from ((name, client_id, uri) for uri in uris.split() if not is_allowed_redirect_uri(uri))
 
 
 def _without_consent(databases: Sequence[str]) -> Iterator[CheckMessage]:
@@ -138,16 +138,16 @@ def _without_consent(databases: Sequence[str]) -> Iterator[CheckMessage]:
         return
     for application in applications:
         skipping = [uri for uri in application.redirect_uris.split() if skips_consent(application, uri)]
-        told = {"name": application.name, "client_id": application.client_id, "uris": ", ".join(skipping)}
+        params = {"name": application.name, "client_id": application.client_id, "uris": ", ".join(skipping)}
         yield Warning(
             _("OAuth application %(name)r (%(client_id)s) has skip_authorization: its users are not asked at %(uris)s.")
-            % told
+            % params
             if skipping
             else _(
                 "OAuth application %(name)r (%(client_id)s) has skip_authorization, which is ignored: any program "
                 "could pose as it."
             )
-            % told,
+            % params,
             hint=_("Turn skip_authorization off, unless the application is your own and may have every scope."),
             id="django_mcp.W037",
         )

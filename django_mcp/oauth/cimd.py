@@ -41,8 +41,14 @@ from django_mcp.core.failures import log_rate_limited
 from django_mcp.core.http_client import NoConnection, Resolver, proxy_for, send
 from django_mcp.core.throttling import make_throttle
 from django_mcp.oauth.cleanup import make_room, stale_documents
+from django_mcp.oauth.client_metadata import (
+    MAX_URIS,
+    InvalidMetadata,
+    read_client_name,
+    read_grant_types,
+    read_redirect_uris,
+)
 from django_mcp.oauth.consent import host_of
-from django_mcp.oauth.register import MOST, InvalidMetadata, grants_of, name_of, redirects_of
 from django_mcp.primitives.base import parse_rate
 
 _INSIDE_IPV4 = [
@@ -101,7 +107,7 @@ _resolver = Resolver(MAX_FETCHES)
 
 
 _INVALID, _UNSUPPORTED, _AWAY = "invalid", "unsupported", "away"
-"""How a document failed. The first two are said by the document, or by its absence."""
+"""How a document failed. The first two come from the document, or from its absence."""
 
 
 class InvalidDocument(CIMDError):  # type: ignore[misc]
@@ -148,7 +154,7 @@ class MetadataFetcher(SafeMetadataFetcher):  # type: ignore[misc]
             note_network(client_id, works=True)
             return normalised(document), age
         except (InvalidMetadata, CIMDError) as error:
-            # Nobody else is told why: the reason could reveal what this site can reach.
+            # The reason is only logged: it could reveal what this site can reach.
             logger.warning("The document of client %r cannot be used: %s", client_id[:LONGEST], error)
             if isinstance(error, Unreachable | InvalidDocument):
                 note_network(client_id, works=isinstance(error, InvalidDocument))
@@ -509,12 +515,12 @@ def normalised(document: Mapping[str, Any]) -> dict[str, Any]:
     offered = [document.get("token_endpoint_auth_method", "none"), *(methods if isinstance(methods, list) else ())]
     if "none" not in offered:
         raise _NoMethod("The document must offer the token_endpoint_auth_method none.")
-    if not (name := name_of(document)):
+    if not (name := read_client_name(document)):
         raise InvalidMetadata("A document must have a client_name.")
     return {
         "client_id": document.get("client_id"),
         "client_name": name,
-        "redirect_uris": redirects_of(document)[:MOST],
-        "grant_types": grants_of(document),
+        "redirect_uris": read_redirect_uris(document)[:MAX_URIS],
+        "grant_types": read_grant_types(document),
         "token_endpoint_auth_method": "none",
     }

@@ -31,12 +31,12 @@ from django_mcp.core.database import keys_of
 from django_mcp.core.server import servers
 from django_mcp.models import APIKey
 from django_mcp.oauth import consent
-from django_mcp.oauth.consent import clean_name, page, protect, title_of
+from django_mcp.oauth.consent import add_security_headers, clean_name, render_page, server_title
 from django_mcp.pubsub.publish import end_access
 
 
 @dataclass
-class Access:
+class Authorization:
     """The access of an application for one user.
 
     Attributes:
@@ -86,7 +86,7 @@ def acts_for_itself(application: Any) -> bool:
 # Queries
 
 
-def held() -> QuerySet[Any]:
+def active_tokens() -> QuerySet[Any]:
     """Return access tokens that are valid or renewable."""
     now, life = timezone.now(), refresh_token_expire_timedelta()
     renewable = get_refresh_token_model().objects.filter(access_token=OuterRef("pk"), revoked=None)
@@ -96,9 +96,9 @@ def held() -> QuerySet[Any]:
     return tokens.filter(Q(expires__gt=now) | Exists(renewable))
 
 
-def held_at_endpoints() -> QuerySet[Any]:
-    """Return the tokens of ``held()`` with a user and a resource, which alone open endpoints."""
-    return held().filter(user__isnull=False).exclude(resource=[])
+def active_endpoint_tokens() -> QuerySet[Any]:
+    """Return the tokens of ``active_tokens()`` with a user and a resource, which alone open endpoints."""
+    return active_tokens().filter(user__isnull=False).exclude(resource=[])
 
 
 def renewable_tokens(**of: Any) -> QuerySet[Any]:
@@ -125,33 +125,33 @@ def logins_began(by: str, **of: Any) -> dict[Any, datetime.datetime]:
     return dict(rows.order_by().values_list(by).annotate(Min("created")))
 
 
-def accesses(user: Any) -> list[Access]:
+def authorizations(user: Any) -> list[Authorization]:
     """Return the applications with access for a user, last renewed first.
 
     Clients with client credentials are left out: administrators chose their service account.
     """
-    tokens = held().filter(user=user).exclude(application__authorization_grant_type=CLIENT_CREDENTIALS)
-    found: dict[Any, Access] = {}
+    tokens = active_tokens().filter(user=user).exclude(application__authorization_grant_type=CLIENT_CREDENTIALS)
+    found: dict[Any, Authorization] = {}
     for token in tokens.select_related("application"):
-        new = Access(token.application, token.created, token.created, user)
+        new = Authorization(token.application, token.created, token.created, user)
         found.setdefault(token.application_id, new).add(token)
     return _in_order(found, logins_began("application", user=user))
 
 
-def people(application: Any) -> QuerySet[Any]:
+def users_of(application: Any) -> QuerySet[Any]:
     """Return the users of an application as ``{"user": primary key, "renewed": datetime}``, last renewed first."""
-    rows: QuerySet[Any] = held_at_endpoints().filter(application=application).order_by().values("user")
+    rows: QuerySet[Any] = active_endpoint_tokens().filter(application=application).order_by().values("user")
     rows = rows.annotate(renewed=Max("created"))
     return rows.order_by("-renewed", "user")
 
 
-def accesses_of(application: Any, users: Collection[Any]) -> list[Access]:
+def authorizations_of(application: Any, users: Collection[Any]) -> list[Authorization]:
     """Return an application's access for users, given by primary key, last renewed first. Three queries."""
     known = get_user_model()._default_manager.in_bulk(list(users))  # noqa: SLF001 - Django's documented API
-    found: dict[Any, Access] = {}
-    for token in held_at_endpoints().filter(application=application, user__in=users):
+    found: dict[Any, Authorization] = {}
+    for token in active_endpoint_tokens().filter(application=application, user__in=users):
         if token.user_id in known:
-            new = Access(application, token.created, token.created, known[token.user_id])
+            new = Authorization(application, token.created, token.created, known[token.user_id])
             found.setdefault(token.user_id, new).add(token)
     return _in_order(found, logins_began("user", application=application, user__in=users))
 
@@ -162,7 +162,7 @@ def summaries() -> dict[Any, Summary]:
     ``since`` comes from stored access tokens; ``logins_began`` knows when renewed logins began.
     """
     grant = "application__authorization_grant_type"
-    rows = held_at_endpoints().order_by().values_list("application", grant)
+    rows = active_endpoint_tokens().order_by().values_list("application", grant)
     rows = rows.annotate(Count("user", distinct=True), Min("created"), Max("created"))
     return {
         application: Summary(0 if kind == CLIENT_CREDENTIALS else users, kind == CLIENT_CREDENTIALS, since, renewed)
@@ -170,15 +170,15 @@ def summaries() -> dict[Any, Summary]:
     }
 
 
-def _in_order(found: dict[Any, Access], began: dict[Any, datetime.datetime]) -> list[Access]:
-    for key, access in found.items():
-        access.since = min(access.since, began.get(key, access.since))
-    return sorted(found.values(), key=lambda access: access.renewed, reverse=True)
+def _in_order(found: dict[Any, Authorization], began: dict[Any, datetime.datetime]) -> list[Authorization]:
+    for key, authorization in found.items():
+        authorization.since = min(authorization.since, began.get(key, authorization.since))
+    return sorted(found.values(), key=lambda authorization: authorization.renewed, reverse=True)
 
 
 def titles_of(resources: Iterable[str]) -> list[str]:
     """Return the titles of endpoints; other URIs unchanged."""
-    titles = {resource_of(server): title_of(server) for server in servers()}
+    titles = {resource_of(server): server_title(server) for server in servers()}
     return list(dict.fromkeys(titles.get(_canonical(uri), uri) for uri in resources))
 
 
@@ -192,7 +192,7 @@ def _canonical(uri: str) -> str:
 # Revocation
 
 
-def take_back(user: Any, application: Any) -> None:
+def revoke_access(user: Any, application: Any) -> None:
     """Revoke an application's codes and tokens for a user, and end its streams and tasks.
 
     Args:
@@ -203,17 +203,17 @@ def take_back(user: Any, application: Any) -> None:
         end_access("oauth", f"{user.pk}:{application}")
 
 
-def take_back_all(application: Any) -> int:
+def revoke_all_access(application: Any) -> int:
     """Revoke an application's codes and tokens, end its streams and tasks, and return the number of users.
 
     Args:
         application: primary key.
     """
-    access = get_access_token_model()
-    with transaction.atomic(using=router.db_for_write(access)):
+    token_model = get_access_token_model()
+    with transaction.atomic(using=router.db_for_write(token_model)):
         users: set[Any] = set()
         live = get_refresh_token_model().objects.filter(revoked=None)
-        for rows in (get_grant_model().objects, access.objects, live):
+        for rows in (get_grant_model().objects, token_model.objects, live):
             of_application = rows.filter(application=application, user__isnull=False).order_by()
             users.update(of_application.values_list("user", flat=True).distinct())
         _revoke(application=application)
@@ -243,22 +243,22 @@ class AccessView(LoginRequiredMixin, View):
     """``/o/access/``: a user's connected applications and API keys."""
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        return protect(super().dispatch(request, *args, **kwargs))  # type: ignore[arg-type]
+        return add_security_headers(super().dispatch(request, *args, **kwargs))  # type: ignore[arg-type]
 
     def get(self, request: HttpRequest) -> HttpResponse:
         """Show the list."""
         context = {
-            "applications": [shown_access(access) for access in accesses(request.user)],
-            "keys": [shown_key(key) for key in live_keys(request.user)],
+            "applications": [authorization_context(authorization) for authorization in authorizations(request.user)],
+            "keys": [key_context(key) for key in live_keys(request.user)],
             "messages": messages.get_messages(request),
         }
-        return page(request, "oauth/access.html", context)
+        return render_page(request, "oauth/access.html", context)
 
     def post(self, request: HttpRequest) -> HttpResponse:
         """Revoke an application or key of the user, ignoring other ids."""
         done = ""
         for application in keys_of(get_application_model(), [request.POST.get("application")]):
-            take_back(request.user, application)
+            revoke_access(request.user, application)
             done = _("The application no longer has access.")
         for key in live_keys(request.user).filter(pk__in=keys_of(APIKey, [request.POST.get("key")])):
             revoke_key(key)
@@ -268,19 +268,19 @@ class AccessView(LoginRequiredMixin, View):
         return HttpResponseRedirect(request.path)
 
 
-def shown_access(access: Access) -> dict[str, Any]:
+def authorization_context(authorization: Authorization) -> dict[str, Any]:
     """Return the template context of an application."""
-    application = access.application
+    application = authorization.application
     uris = [uri for uri in application.redirect_uris.split() if uri]
     return {
         "id": application.pk,
         "name": name_of(application),
         "origin": consent.origin(application),
         "hosts": list(dict.fromkeys(consent.destination(uri).text for uri in uris)),
-        "endpoints": titles_of(access.resources),
-        "scopes": consent.in_words(access.scopes),
-        "since": access.since,
-        "renewed": access.renewed,
+        "endpoints": titles_of(authorization.resources),
+        "scopes": consent.describe_scopes(authorization.scopes),
+        "since": authorization.since,
+        "renewed": authorization.renewed,
     }
 
 
@@ -288,15 +288,15 @@ def live_keys(user: Any) -> QuerySet[APIKey]:
     return APIKey.objects.filter(user=user, revoked=None, expires__gt=timezone.now()).order_by("name", "pk")
 
 
-def shown_key(key: APIKey) -> dict[str, Any]:
+def key_context(key: APIKey) -> dict[str, Any]:
     """Return the template context of an API key."""
-    names = {server.name: title_of(server) for server in servers()}
+    names = {server.name: server_title(server) for server in servers()}
     return {
         "id": key.pk,
         "name": clean_name(key.name),
         "prefix": key.prefix,
         "endpoints": [names[name] for name in key.endpoints if name in names],
-        "scopes": consent.in_words(key.scopes),
+        "scopes": consent.describe_scopes(key.scopes),
         "created": key.created,
         "last_used": key.last_used,
         "expires": key.expires,

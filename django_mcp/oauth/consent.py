@@ -73,7 +73,7 @@ def origin(application: Any) -> str:
     return _("registered by this site’s administrators")
 
 
-def granted(asked: Iterable[str], default: Iterable[str], limit: Iterable[str] | None) -> tuple[str, ...]:
+def granted_scopes(asked: Iterable[str], default: Iterable[str], limit: Iterable[str] | None) -> tuple[str, ...]:
     """Return the known scopes of *asked*, else the default, within *limit*.
 
     A scope beyond the limit is replaced by those it includes within the limit.
@@ -85,17 +85,17 @@ def granted(asked: Iterable[str], default: Iterable[str], limit: Iterable[str] |
     return tuple(in_order(scopes).split())
 
 
-def in_words(scopes: Iterable[str]) -> list[ScopeText]:
+def describe_scopes(scopes: Iterable[str]) -> list[ScopeText]:
     """Describe scopes. Included scopes are listed below the scope, each once."""
-    names, known, told = in_order(scopes).split(), declared(), set[str]()
+    names, known, covered = in_order(scopes).split(), declared(), set[str]()
     lines = []
     for name in names:
-        if name not in told and not any(_is_above(other, name) for other in names):
+        if name not in covered and not any(_is_above(other, name) for other in names):
             below = [scope for scope in in_order(expanded(frozenset({name}))).split() if scope in known]
             lines.append(
-                ScopeText(name, _words(name), [_words(scope) for scope in below if scope not in {*told, name}])
+                ScopeText(name, _words(name), [_words(scope) for scope in below if scope not in {*covered, name}])
             )
-            told.update(below)
+            covered.update(below)
     return lines
 
 
@@ -162,7 +162,7 @@ CONTENT_SECURITY_POLICY = (
 """Without ``form-action``, which Chromium also applies to the redirect after the form."""
 
 
-def page(request: HttpRequest, template: str, context: dict[str, Any], status: int = 200) -> HttpResponse:
+def render_page(request: HttpRequest, template: str, context: dict[str, Any], status: int = 200) -> HttpResponse:
     """Render a page with security headers.
 
     Args:
@@ -177,10 +177,10 @@ def page(request: HttpRequest, template: str, context: dict[str, Any], status: i
     context = {"style_nonce": nonce, **site, **context}
     response = TemplateResponse(request, f"django_mcp/{template}", context, status=status)
     response["Content-Security-Policy"] = CONTENT_SECURITY_POLICY.format(nonce=nonce)
-    return protect(response)
+    return add_security_headers(response)
 
 
-def protect(response: HttpResponse) -> HttpResponse:
+def add_security_headers(response: HttpResponse) -> HttpResponse:
     """Add headers against framing and caching.
 
     The referrer policy is not ``no-referrer``: browsers would send ``Origin: null``, which Django's CSRF check rejects.
@@ -191,5 +191,5 @@ def protect(response: HttpResponse) -> HttpResponse:
     return response
 
 
-def title_of(server: MCPServer) -> str:
+def server_title(server: MCPServer) -> str:
     return str(server.implementation.get("title") or server.implementation["name"])

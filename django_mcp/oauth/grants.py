@@ -1,6 +1,6 @@
 """Rules for grants: client, resource (RFC 8707), scopes and PKCE.
 
-On oauthlib's *request*, unset attributes fall back to the client's parameters. State is therefore kept in ``Notes``.
+On oauthlib's *request*, unset attributes fall back to the client's parameters, so state is kept in ``RequestState``.
 """
 
 import base64
@@ -25,7 +25,7 @@ from django_mcp.conf import settings
 from django_mcp.core.permissions import admits
 from django_mcp.core.server import MCPServer, servers
 from django_mcp.models import ClientPolicy
-from django_mcp.oauth.consent import LOOPBACK, granted
+from django_mcp.oauth.consent import LOOPBACK, granted_scopes
 
 
 def checksum_of(token: str) -> str:
@@ -61,7 +61,7 @@ _UNREAD: Any = object()
 
 
 @dataclass(slots=True)
-class Notes:
+class RequestState:
     """Rows and state of one request; each row is read once.
 
     Attributes:
@@ -80,8 +80,8 @@ class Notes:
     at_endpoint: bool = False
 
 
-def notes(request: Any) -> Notes:
-    found: Notes = vars(request).setdefault("_django_mcp", Notes())
+def state_of(request: Any) -> RequestState:
+    found: RequestState = vars(request).setdefault("_django_mcp", RequestState())
     return found
 
 
@@ -116,7 +116,7 @@ def is_at_own_view(request: Any) -> bool:
 def is_at_endpoint(request: Any) -> bool:
     """Return True for a request of an endpoint of oauthlib, which answers errors. Views of the toolkit do not."""
     # The token endpoint sets the attribute; for client credentials it does not ask whether they are required.
-    return notes(request).at_endpoint or "extra_credentials" in vars(request)
+    return state_of(request).at_endpoint or "extra_credentials" in vars(request)
 
 
 def check_view(request: Any) -> None:
@@ -136,7 +136,7 @@ def check_agreement(request: Any) -> None:
     Raises:
         AccessDeniedError: it is for more, or for somebody else.
     """
-    agreed = notes(request).agreed
+    agreed = state_of(request).agreed
     if (
         agreed is None
         or agreed.user != request.user
@@ -148,7 +148,7 @@ def check_agreement(request: Any) -> None:
 
 def grant_of(request: Any) -> Any:
     """Return the authorization code's row if issued to this client, else None."""
-    application, known = application_of(request), notes(request)
+    application, known = application_of(request), state_of(request)
     if application is None or not request.code:
         return None
     if known.grant is _UNREAD:
@@ -159,7 +159,7 @@ def grant_of(request: Any) -> Any:
 
 def refresh_token_of(request: Any) -> Any:
     """Return the refresh token's row, of any client: valid, or revoked last."""
-    known, token = notes(request), request.refresh_token
+    known, token = state_of(request), request.refresh_token
     if not token:
         return None
     if known.refresh_token is _UNREAD:
@@ -170,7 +170,7 @@ def refresh_token_of(request: Any) -> Any:
 
 def policy_of(request: Any) -> ClientPolicy | None:
     """Return the client's policy, or None."""
-    application, known = application_of(request), notes(request)
+    application, known = application_of(request), state_of(request)
     if application is None:
         return None
     if known.policy is _UNREAD:
@@ -180,7 +180,7 @@ def policy_of(request: Any) -> ClientPolicy | None:
     return policy
 
 
-def requested(request: Any) -> list[str]:
+def requested_resources(request: Any) -> list[str]:
     """Return the values of ``resource``, which may be repeated (RFC 8707, section 2)."""
     if isinstance(request.resource, list | tuple):
         return [str(uri) for uri in request.resource]
@@ -188,7 +188,7 @@ def requested(request: Any) -> list[str]:
     return [value for name, value in sent if name == "resource" and value.strip()]
 
 
-def stored(request: Any) -> list[str]:
+def stored_resources(request: Any) -> list[str]:
     """Return the resources of a token request's code or refresh token."""
     row = {"authorization_code": grant_of, "refresh_token": refresh_token_of}.get(request.grant_type)
     found = row(request) if row else None
@@ -270,7 +270,7 @@ def resources_asked_for(request: Any) -> list[str]:
         CustomOAuth2Error: ``invalid_target``: one is unknown (RFC 8707, section 2).
     """
     try:
-        return chosen_resources(requested(request))
+        return chosen_resources(requested_resources(request))
     except ValueError:
         raise invalid_target(request) from None
 
@@ -284,12 +284,12 @@ def resources_granted(request: Any) -> list[str]:
         CustomOAuth2Error: ``invalid_target``: others are requested.
         InvalidGrantError: it was issued for no existing endpoint.
     """
-    issued_for = known(stored(request))
+    issued_for = known(stored_resources(request))
     if not issued_for:
         raise errors.InvalidGrantError(
             description="The code or token was not issued for an endpoint of this site.", request=request
         )
-    wanted = resources_asked_for(request) if requested(request) else issued_for
+    wanted = resources_asked_for(request) if requested_resources(request) else issued_for
     if not set(wanted) <= set(issued_for):
         raise invalid_target(request)
     return wanted
@@ -297,7 +297,7 @@ def resources_granted(request: Any) -> list[str]:
 
 def invalid_target(request: Any) -> errors.OAuth2Error:
     """Return the error of RFC 8707 for a request."""
-    description = why_not_a_resource(requested(request))
+    description = why_not_a_resource(requested_resources(request))
     return errors.CustomOAuth2Error(error="invalid_target", description=description, request=request)
 
 
@@ -314,7 +314,7 @@ def scopes_granted(request: Any, asked: Iterable[str]) -> list[str]:
     limit = None if policy is None else policy.scopes
     offered = get_scopes_backend().get_available_scopes(application=request.client, request=request)
     default = default_scopes(resources_asked_for(request))
-    return [scope for scope in granted(asked, default, limit) if scope in offered]
+    return [scope for scope in granted_scopes(asked, default, limit) if scope in offered]
 
 
 def check_challenge(request: Any) -> None:

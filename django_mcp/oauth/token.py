@@ -39,7 +39,7 @@ PARAMETERS = frozenset(
 """Parameters that are read. Others would overwrite attributes of oauthlib's request."""
 
 
-class Core(OAuthLibCore):  # type: ignore[misc]
+class TokenOAuthLibCore(OAuthLibCore):  # type: ignore[misc]
     """Passes only known parameters to oauthlib."""
 
     def extract_body(self, request: HttpRequest) -> list[tuple[str, str]]:
@@ -47,13 +47,13 @@ class Core(OAuthLibCore):  # type: ignore[misc]
         return [pair for pair in super().extract_body(request) if pair[0] in PARAMETERS]
 
 
-class ForPrograms:
+class ClientEndpointMixin:
     """Base of both views, with JSON errors for malformed requests, and CORS."""
 
     @classmethod
-    def get_oauthlib_core(cls) -> Core:
+    def get_oauthlib_core(cls) -> TokenOAuthLibCore:
         """Return a new core: the toolkit would use one that a view it inherits from has cached."""
-        return Core(cls.get_server())  # type: ignore[attr-defined]
+        return TokenOAuthLibCore(cls.get_server())  # type: ignore[attr-defined]
 
     @classmethod
     def as_view(cls, **initkwargs: Any) -> Any:
@@ -81,7 +81,7 @@ class ForPrograms:
         return response
 
 
-class TokenView(ForPrograms, ToolkitTokenView):  # type: ignore[misc]
+class TokenView(ClientEndpointMixin, ToolkitTokenView):  # type: ignore[misc]
     """``/o/token/``."""
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:  # noqa: ARG002
@@ -96,7 +96,7 @@ class TokenView(ForPrograms, ToolkitTokenView):  # type: ignore[misc]
         return response
 
 
-class RevokeView(ForPrograms, ToolkitRevokeView):  # type: ignore[misc]
+class RevokeView(ClientEndpointMixin, ToolkitRevokeView):  # type: ignore[misc]
     """``/o/revoke_token/``."""
 
 

@@ -38,9 +38,11 @@ from django_mcp.conf import settings
 from django_mcp.core.permissions import declared, expanded
 from django_mcp.oauth import grants
 from django_mcp.oauth.cimd import is_withdrawn
-from django_mcp.oauth.consent import granted
+from django_mcp.oauth.consent import granted_scopes
 from django_mcp.oauth.grants import checksum_of, family_of
-from django_mcp.oauth.register import is_fast, is_registered, seconds_to_wait, stored_form
+from django_mcp.oauth.networks import seconds_to_wait
+from django_mcp.oauth.redirect_uris import is_registered
+from django_mcp.oauth.register import hash_secret, is_fast_hash
 from django_mcp.primitives.base import Rate
 from django_mcp.pubsub.publish import end_access, end_streams
 
@@ -95,7 +97,7 @@ _verified: dict[str, None] = {}
 """Digests of secrets and their slow hashes that this process has compared, so that clients pay once."""
 
 
-class ClientRules(OAuth2Validator):  # type: ignore[misc]
+class ClientAuthenticationMixin(OAuth2Validator):  # type: ignore[misc]
     """Hooks for the identification of clients, which anyone can attempt: no fetches, and a bounded number of hashes."""
 
     def _load_application(self, client_id: Any, request: Any) -> Any:
@@ -131,8 +133,8 @@ class ClientRules(OAuth2Validator):  # type: ignore[misc]
     def _check_secret(self, provided_secret: str, stored_secret: str) -> bool:
         if not provided_secret or not stored_secret or "\0" in provided_secret:
             return False
-        if is_fast(stored_secret):
-            return constant_time_compare(stored_form(provided_secret), stored_secret)
+        if is_fast_hash(stored_secret):
+            return constant_time_compare(hash_secret(provided_secret), stored_secret)
         try:
             identify_hasher(stored_secret)
         except ValueError:  # stored as it is
@@ -150,7 +152,7 @@ class ClientRules(OAuth2Validator):  # type: ignore[misc]
         return True
 
 
-class CodeRules(OAuth2Validator):  # type: ignore[misc]
+class AuthorizationCodeMixin(OAuth2Validator):  # type: ignore[misc]
     """Hooks for authorization codes.
 
     A code's row is read once, because concurrent requests may delete it.
@@ -211,7 +213,7 @@ class CodeRules(OAuth2Validator):  # type: ignore[misc]
 
     def invalidate_authorization_code(self, client_id: str, code: str, request: Any, *args: Any, **kwargs: Any) -> None:
         """Delete the code, unless done by ``_save_bearer_token``."""
-        if not grants.notes(request).used:
+        if not grants.state_of(request).used:
             super().invalidate_authorization_code(client_id, code, request, *args, **kwargs)
 
     def _save_bearer_token(self, token: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
@@ -222,7 +224,7 @@ class CodeRules(OAuth2Validator):  # type: ignore[misc]
         """
         if request.grant_type == "authorization_code" and self.concerns_mcp(request):
             super().invalidate_authorization_code(request.client_id, request.code, request)
-            grants.notes(request).used = True
+            grants.state_of(request).used = True
         return super()._save_bearer_token(token, request, *args, **kwargs)
 
 
@@ -296,7 +298,7 @@ def is_full(row: Any) -> bool:
     return full
 
 
-def lock(rows: Any) -> int:
+def lock_rows(rows: Any) -> int:
     """Lock rows by UPDATE until the transaction ends, and return how many there are.
 
     SQLite has no ``SELECT FOR UPDATE``, and rejects writes of a transaction that read before another one wrote.
@@ -304,13 +306,13 @@ def lock(rows: Any) -> int:
     return int(rows.update(updated=timezone.now()))
 
 
-def locked(row: Any) -> Any:
+def lock_and_reload(row: Any) -> Any:
     """Lock a row and return its current state, or None if it is gone."""
     found = get_refresh_token_model().objects.filter(pk=row.pk)
-    return found.select_related("user").first() if lock(found) else None
+    return found.select_related("user").first() if lock_rows(found) else None
 
 
-class Reused(Exception):
+class RefreshTokenReused(Exception):
     """A refresh token was reused after its grace period or revocation."""
 
 
@@ -320,7 +322,7 @@ class Family(NamedTuple):
     token_family: Any
 
 
-class RefreshRules(OAuth2Validator):  # type: ignore[misc]
+class RefreshTokenMixin(OAuth2Validator):  # type: ignore[misc]
     """Hooks for refresh tokens."""
 
     def concerns_mcp(self, request: Any) -> bool:
@@ -331,11 +333,11 @@ class RefreshRules(OAuth2Validator):  # type: ignore[misc]
         if not self.concerns_mcp(request):
             return super().validate_refresh_token(refresh_token, client, request, *args, **kwargs)
         with transaction.atomic(using=router.db_for_write(get_refresh_token_model())):
-            row = self._hold(request)
+            row = self._locked_refresh_token(request)
             if row is not None and was_superseded(row, client):
                 if is_full(row):
                     return False
-                grants.notes(request).superseded = row
+                grants.state_of(request).superseded = row
                 request.user, request.refresh_token, request.refresh_token_instance = row.user, refresh_token, None
                 return True
             valid = super().validate_refresh_token(refresh_token, client, request, *args, **kwargs)
@@ -344,14 +346,14 @@ class RefreshRules(OAuth2Validator):  # type: ignore[misc]
         return valid and row is not None and row.user.is_active
 
     @staticmethod
-    def _hold(request: Any) -> Any:
+    def _locked_refresh_token(request: Any) -> Any:
         """Lock the token's row, which the toolkit reads again.
 
         If it were replaced in between, the toolkit would assume theft.
         """
         row = grants.refresh_token_of(request)
         if row is not None:
-            row = grants.notes(request).refresh_token = locked(row)
+            row = grants.state_of(request).refresh_token = lock_and_reload(row)
         return row
 
     def get_original_scopes(self, refresh_token: str, request: Any, *args: Any, **kwargs: Any) -> Any:
@@ -360,7 +362,7 @@ class RefreshRules(OAuth2Validator):  # type: ignore[misc]
         Raises:
             InvalidGrantError: none is left.
         """
-        superseded = grants.notes(request).superseded
+        superseded = grants.state_of(request).superseded
         if superseded is not None:
             original = getattr(successor_of(superseded), "scope", "")
         else:
@@ -390,7 +392,7 @@ class RefreshRules(OAuth2Validator):  # type: ignore[misc]
         """
         try:
             return super().save_bearer_token(token, request, *args, **kwargs)
-        except Reused:
+        except RefreshTokenReused:
             # Outside the transaction, which was rolled back.
             if oauth2_settings.REFRESH_TOKEN_REUSE_PROTECTION:
                 revoke_login(grants.refresh_token_of(request).token_family)
@@ -398,29 +400,29 @@ class RefreshRules(OAuth2Validator):  # type: ignore[misc]
 
     def _save_bearer_token(self, token: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
         if request.grant_type == "refresh_token" and self.concerns_mcp(request):
-            self._take_turns(request)
+            self._serialize_refreshes(request)
         return super()._save_bearer_token(token, request, *args, **kwargs)
 
-    def _take_turns(self, request: Any) -> None:
+    def _serialize_refreshes(self, request: Any) -> None:
         """Serialize requests with one refresh token: for all but the first it is superseded.
 
         Raises:
             InvalidGrantError: the login has too many tokens.
-            Reused: it was revoked meanwhile.
+            RefreshTokenReused: it was revoked meanwhile.
         """
         live = get_refresh_token_model().objects.filter(pk=grants.refresh_token_of(request).pk, revoked=None)
-        if lock(live):
+        if lock_rows(live):
             return
-        row = locked(grants.refresh_token_of(request))
+        row = lock_and_reload(grants.refresh_token_of(request))
         if row is None or not was_superseded(row, request.client):
-            raise Reused
+            raise RefreshTokenReused
         if is_full(row):
             raise errors.InvalidGrantError(request=request)
         logger.info(
             "Refresh token %s of user %s and client %s was reused within its grace period.",
             *(row.pk, row.user_id, row.application_id),
         )
-        grants.notes(request).superseded, request.refresh_token_instance = row, None
+        grants.state_of(request).superseded, request.refresh_token_instance = row, None
 
     def _create_refresh_token(self, request: Any, refresh_token_code: str, access_token: Any, previous: Any) -> Any:
         """Create the token in the family of its predecessor or code."""
@@ -428,7 +430,7 @@ class RefreshRules(OAuth2Validator):  # type: ignore[misc]
             if request.grant_type == "authorization_code":
                 previous = Family(family_of(request.code))
             else:
-                previous = grants.notes(request).superseded
+                previous = grants.state_of(request).superseded
         return super()._create_refresh_token(request, refresh_token_code, access_token, previous)
 
     def revoke_token(self, token: str, token_type_hint: str | None, request: Any, *args: Any, **kwargs: Any) -> None:
@@ -448,10 +450,10 @@ class RefreshRules(OAuth2Validator):  # type: ignore[misc]
 
 def _still_allowed(request: Any, scopes: Iterable[str]) -> list[str]:
     policy = grants.policy_of(request)
-    return list(granted(scopes, (), None if policy is None else policy.scopes))
+    return list(granted_scopes(scopes, (), None if policy is None else policy.scopes))
 
 
-class MCPValidatorMixin(ClientRules, CodeRules, RefreshRules):
+class MCPValidatorMixin(ClientAuthenticationMixin, AuthorizationCodeMixin, RefreshTokenMixin):
     """MCP's rules for requests that concern MCP. Others go to the next class.
 
     - Tokens are bound to the endpoints the user agreed to (RFC 8707).
@@ -465,7 +467,7 @@ class MCPValidatorMixin(ClientRules, CodeRules, RefreshRules):
         application = grants.application_of(request)
         if application is not None and grants.is_self_registered(application):
             return True
-        return bool(grants.known([*grants.requested(request), *grants.stored(request)]))
+        return bool(grants.known([*grants.requested_resources(request), *grants.stored_resources(request)]))
 
     def authenticate_client(self, request: Any, *args: Any, **kwargs: Any) -> Any:
         """Return True if the client has sent its secret, in one way.
@@ -491,7 +493,7 @@ class MCPValidatorMixin(ClientRules, CodeRules, RefreshRules):
         return is_authentic and (grants.is_at_endpoint(request) or not grants.is_self_registered(request.client))
 
     def client_authentication_required(self, request: Any, *args: Any, **kwargs: Any) -> Any:
-        grants.notes(request).at_endpoint = True
+        grants.state_of(request).at_endpoint = True
         return super().client_authentication_required(request, *args, **kwargs)
 
     def _extract_basic_auth(self, request: Any) -> str | None:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 MAX_STEPS = 20
 """References and unions followed for one value."""
@@ -133,3 +133,7 @@ def choices_of(schema: Schema) -> Choices | None:
 
 def _called(value: Any) -> str:
     return value if isinstance(value, str) else str(value)
+
+
+def is_string_list(value: object) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)

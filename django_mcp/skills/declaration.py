@@ -8,13 +8,13 @@ from django.core.exceptions import ImproperlyConfigured
 from django_mcp.core.context import Context
 from django_mcp.core.decorators import servers_of
 from django_mcp.core.server import MCPServer
-from django_mcp.skills.skill import Found
+from django_mcp.skills.skill import FoundSkill
 
 Key = tuple[str | None, str | None]
 """App label and path, one of them None."""
 
 
-class Declared(NamedTuple):
+class SkillOptions(NamedTuple):
     """The options of a skill, or of all skills of an app.
 
     Attributes:
@@ -26,7 +26,7 @@ class Declared(NamedTuple):
     options: dict[str, Any]
 
 
-_declared: dict[Key, Declared] = {}
+_declared: dict[Key, SkillOptions] = {}
 
 
 def skill(
@@ -73,21 +73,21 @@ def skill(
         msg = f"skill({_named(key)}): server must be an endpoint, not {wrong[0]!r}; skills have no namespace."
         raise ImproperlyConfigured(msg)
     options = {name: value for name, value in given.items() if value is not None}
-    _declared[key] = Declared(servers, options)  # type: ignore[arg-type]
+    _declared[key] = SkillOptions(servers, options)  # type: ignore[arg-type]
 
 
 def has_declarations() -> bool:
     return bool(_declared)
 
 
-def declared_of(path: str, app: str) -> Declared:
+def skill_options(path: str, app: str) -> SkillOptions:
     """Return the options of a skill, combined with those of its app."""
-    own, general = (_declared.get(key, Declared(None, {})) for key in ((None, path), (app, None)))
+    own, general = (_declared.get(key, SkillOptions(None, {})) for key in ((None, path), (app, None)))
     servers = general.servers if own.servers is None else own.servers
-    return Declared(servers, {**general.options, **own.options})
+    return SkillOptions(servers, {**general.options, **own.options})
 
 
-def check_declared(found: dict[str, Found], wrong: Collection[str] = ()) -> None:
+def check_declarations(found: dict[str, FoundSkill], wrong: Collection[str] = ()) -> None:
     """Raise ImproperlyConfigured for options of skills that do not exist: the site may rely on them being hidden.
 
     *wrong* are paths of skills with errors.

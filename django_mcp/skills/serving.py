@@ -24,8 +24,8 @@ from django_mcp.protocol.content import ResourceContents
 from django_mcp.protocol.errors import InvalidParams
 from django_mcp.protocol.jsonrpc import Result
 from django_mcp.protocol.pagination import decode_cursor, encode_cursor
-from django_mcp.skills.declaration import check_declared, declared_of
-from django_mcp.skills.skill import SKILL_FILE, File, Folder, Found, Root, app_roots, find, stamp
+from django_mcp.skills.declaration import check_declarations, skill_options
+from django_mcp.skills.skill import SKILL_FILE, File, Folder, FoundSkill, Root, app_roots, find_skills, folder_state
 
 
 class SkillResource(Resource):
@@ -36,7 +36,7 @@ class SkillResource(Resource):
         file = folder.files[SKILL_FILE]
 
         def read_skill() -> ResourceContents:
-            return contents(file)
+            return file_contents(file)
 
         super().__init__(
             read_skill,
@@ -63,7 +63,7 @@ class SkillFiles(Resource):
         def read_file(path: str) -> ResourceContents:
             if path not in folder.files:
                 raise Http404
-            return contents(folder.files[path])
+            return file_contents(folder.files[path])
 
         def exist(_ctx: Any, wanted: Sequence[Mapping[str, Any]]) -> list[bool]:
             return [skill["path"] in folder.files for skill in wanted]
@@ -84,7 +84,7 @@ class SkillFiles(Resource):
         return f"files of skill {self.folder.path!r} ({self.folder.where})"
 
 
-def contents(file: File) -> ResourceContents:
+def file_contents(file: File) -> ResourceContents:
     return ResourceContents(file.content, mime_type=file.media_type)
 
 
@@ -112,7 +112,7 @@ async def read_directory(context: Context) -> Result:
     """Handle ``resources/directory/read``: the entries of a skill's folder or subfolder."""
     uri = _uri(context)
     after = decode_cursor(context.params.get("cursor"))
-    for skill in about(context.server, uri):
+    for skill in skills_at(context.server, uri):
         path = _directory(skill.folder, uri)
         if path is not None and await may_use(context, skill):
             entries = list(_children(skill, path))
@@ -124,7 +124,7 @@ async def read_directory(context: Context) -> Result:
     raise InvalidParams(f"{uri[:500]} is not a directory of a skill. Directory URIs have no trailing slash.")
 
 
-def about(server: MCPServer, uri: str) -> Iterator[SkillResource]:
+def skills_at(server: MCPServer, uri: str) -> Iterator[SkillResource]:
     """Yield the skill at *uri*, which may be the URI of its ``SKILL.md`` or of a directory."""
     uri = str(iri_to_uri(uri))
     for skill in skills_of(server):
@@ -136,7 +136,7 @@ EXTENSION = Extension(
     "io.modelcontextprotocol/skills",
     {"directoryRead": True},
     {"skills/list": list_skills, "skills/get": get_skill, "resources/directory/read": read_directory},
-    about,
+    skills_at,
 )
 
 
@@ -188,7 +188,7 @@ class Skills:
         self._roots = roots
         self._lock = threading.Lock()
         self._stamp: Any = None
-        self.found: dict[str, Found] = {}
+        self.found: dict[str, FoundSkill] = {}
         self.wrong: dict[str, str] = {}
         self.started = False
 
@@ -199,11 +199,11 @@ class Skills:
             ImproperlyConfigured: a declared skill does not exist.
         """
         stamped = self._stamped()
-        found, self.wrong = find(self._roots())
+        found, self.wrong = find_skills(self._roots())
         for problem in self.wrong.values():
             logger.error("%s (django_mcp.E053)", problem)
         if not self.started:  # only once: a test may remove an app whose mcp.py is already loaded
-            check_declared(found, self.wrong)
+            check_declarations(found, self.wrong)
         self.found, self._stamp, self.started = found, stamped, True
         self._serve(every_server())
         for skill in found.values():
@@ -218,10 +218,10 @@ class Skills:
                 stamped = self._stamped()
                 if stamped == self._stamp:
                     return False
-                found, wrong = find(self._roots())
+                found, wrong = find_skills(self._roots())
                 if new := [problem for path, problem in wrong.items() if self.wrong.get(path) != problem]:
                     raise ImproperlyConfigured("\n".join(new))
-                check_declared(found, wrong)
+                check_declarations(found, wrong)
             except OSError:  # a file is being written; the next call retries
                 return False
             except ImproperlyConfigured as error:
@@ -232,7 +232,7 @@ class Skills:
             self.found, self.wrong, self._stamp = found, wrong, stamped
             if changed:
                 self._serve(every_server())
-                _tell(dict.fromkeys(uri for uri, _ in changed))
+                _notify_clients(dict.fromkeys(uri for uri, _ in changed))
             return bool(changed)
 
     def place(self, server: MCPServer) -> None:
@@ -241,7 +241,7 @@ class Skills:
         takes = server.takes_skills  # before adding any: False for a default endpoint without other primitives
         there = {skill.folder.path for skill in skills_of(server)}
         for path, (app, folder) in self.found.items():
-            declared = declared_of(path, app)
+            declared = skill_options(path, app)
             wanted = takes if declared.servers is None else server in declared.servers
             if wanted and path not in there:
                 for primitive in (SkillResource(folder, **declared.options), SkillFiles(folder, **declared.options)):
@@ -258,20 +258,20 @@ class Skills:
             self.place(server)
 
     def _stamped(self) -> dict[Root, frozenset[tuple[str, int, int]]]:
-        return {root: stamp(root.path) for root in self._roots()}
+        return {root: folder_state(root.path) for root in self._roots()}
 
 
 skills = Skills(app_roots)
 """The skills of installed apps."""
 
 
-def _digests(found: dict[str, Found]) -> dict[str, str]:
+def _digests(found: dict[str, FoundSkill]) -> dict[str, str]:
     return {
         skill.folder.uri_of(file.path): file.digest for skill in found.values() for file in skill.folder.files.values()
     }
 
 
-def _tell(uris: Iterable[str]) -> None:
+def _notify_clients(uris: Iterable[str]) -> None:
     try:
         for server in every_server():
             if "resources" in server.capabilities:

@@ -17,6 +17,8 @@ from urllib.parse import quote
 from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
 
+from django_mcp.protocol.json_schema import is_string_list
+
 FrontMatter = dict[str, Any]
 
 SKILL_FILE = "SKILL.md"
@@ -38,7 +40,7 @@ MEDIA_TYPES = {
 
 
 @cache
-def published() -> mimetypes.MimeTypes:
+def media_types() -> mimetypes.MimeTypes:
     """Return Python's built-in media types, without those of this machine, so that skills are the same everywhere.
 
     Created on first use, because it also reads the machine's files.
@@ -70,7 +72,7 @@ class File:
     @property
     def media_type(self) -> str:
         """The media type by file name, otherwise by content."""
-        known, encoding = published().guess_type(self.name)
+        known, encoding = media_types().guess_type(self.name)
         if encoding is not None:
             return f"application/{encoding}" if encoding == "gzip" else "application/octet-stream"
         by_content = "text/plain" if isinstance(self.content, str) else "application/octet-stream"
@@ -128,18 +130,18 @@ def read_folder(path: str, where: Path) -> Folder:
     return Folder(path, where, front_matter, files, tuple(sorted(directories)))
 
 
-def stamp(root: Path) -> frozenset[tuple[str, int, int]]:
+def folder_state(root: Path) -> frozenset[tuple[str, int, int]]:
     """Return the modification times and sizes of everything below *root*."""
     found = []
     for parent, directories, names in os.walk(root):
-        directories[:] = [directory for directory in directories if not is_left_out(directory)]
-        for name in (*directories, *(name for name in names if not is_left_out(name))):
-            told = (Path(parent) / name).lstat()
-            found.append((os.path.join(parent, name), told.st_mtime_ns, told.st_size))  # noqa: PTH118
+        directories[:] = [directory for directory in directories if not is_ignored(directory)]
+        for name in (*directories, *(name for name in names if not is_ignored(name))):
+            status = (Path(parent) / name).lstat()
+            found.append((os.path.join(parent, name), status.st_mtime_ns, status.st_size))  # noqa: PTH118
     return frozenset(found)
 
 
-def is_left_out(name: str) -> bool:
+def is_ignored(name: str) -> bool:
     """Return True for hidden files and Python's caches, which are never part of a skill."""
     return name.startswith(".") or name == "__pycache__" or name.endswith(".pyc")
 
@@ -170,7 +172,7 @@ def _walk(where: Path) -> tuple[dict[str, Path], list[str]]:
 
 def _inside(folder: Path, where: Path) -> Iterator[Path]:
     for entry in sorted(folder.iterdir()):
-        if is_left_out(entry.name):
+        if is_ignored(entry.name):
             continue
         if entry.is_symlink() and not entry.exists():
             raise _error(where, f"has a broken link: {entry}.")
@@ -240,7 +242,11 @@ def _problems(found: FrontMatter, folder: str) -> Iterator[str]:
     if not isinstance(described, str) or not described.strip():
         yield f"needs a description: what the skill does, and when to use it; not {described!r}."
     for key in ("license", "compatibility", "allowed-tools"):
-        if key in found and not isinstance(found[key], str) and not (key == "allowed-tools" and _are_texts(found[key])):
+        if (
+            key in found
+            and not isinstance(found[key], str)
+            and not (key == "allowed-tools" and is_string_list(found[key]))
+        ):
             yield f"has a {key} that is not a string: {found[key]!r}."
     for key, most in LONGEST.items():
         if len(str(found.get(key, ""))) > most:
@@ -250,10 +256,6 @@ def _problems(found: FrontMatter, folder: str) -> Iterator[str]:
         yield "has metadata that is not a mapping, such as 'author: me' on an indented line."
     elif reserved := [key for key in metadata if key.startswith(RESERVED)]:
         yield f"has metadata {reserved[0]!r}; keys that begin with {RESERVED} are reserved for the protocol."
-
-
-def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
 def _error(where: Path, words: str) -> ImproperlyConfigured:
@@ -267,7 +269,7 @@ class Root(NamedTuple):
     path: Path
 
 
-class Found(NamedTuple):
+class FoundSkill(NamedTuple):
     """A skill and the label of its app."""
 
     app: str
@@ -279,9 +281,9 @@ def app_roots() -> list[Root]:
     return [root for root in roots if root.path.is_dir()]
 
 
-def find(roots: Iterable[Root]) -> tuple[dict[str, Found], dict[str, str]]:
+def find_skills(roots: Iterable[Root]) -> tuple[dict[str, FoundSkill], dict[str, str]]:
     """Return the skills by path, and the errors of skills that cannot be served by path."""
-    found: dict[str, Found] = {}
+    found: dict[str, FoundSkill] = {}
     wrong: dict[str, str] = {}
     for root in roots:
         for path, where, problem in _skills_in(root.path, root.path, ""):
@@ -289,13 +291,13 @@ def find(roots: Iterable[Root]) -> tuple[dict[str, Found], dict[str, str]]:
                 if problem is not None:
                     raise problem
                 _require_place(path, where, root, found)
-                found[path] = Found(root.app, read_folder(path, where))
+                found[path] = FoundSkill(root.app, read_folder(path, where))
             except ImproperlyConfigured as error:
                 wrong[path] = "\n".join(filter(None, [wrong.get(path), str(error)]))
     return found, wrong
 
 
-def _require_place(path: str, where: Path, root: Root, found: dict[str, Found]) -> None:
+def _require_place(path: str, where: Path, root: Root, found: dict[str, FoundSkill]) -> None:
     for other, there in found.items():
         if f"{path}/".startswith(f"{other}/") or f"{other}/".startswith(f"{path}/"):
             msg = (
@@ -309,7 +311,7 @@ def _require_place(path: str, where: Path, root: Root, found: dict[str, Found]) 
 def _skills_in(folder: Path, root: Path, prefix: str) -> Iterator[tuple[str, Path, ImproperlyConfigured | None]]:
     """Yield path, folder and error of each skill. Folders without ``SKILL.md`` group skills."""
     for entry in sorted(folder.iterdir()):
-        if is_left_out(entry.name) or not entry.is_dir():
+        if is_ignored(entry.name) or not entry.is_dir():
             continue
         names = [inside.name for inside in entry.iterdir() if inside.name.lower() == SKILL_FILE.lower()]
         if SKILL_FILE in names:

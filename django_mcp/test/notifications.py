@@ -15,7 +15,7 @@ from django_mcp.core.context import Context
 from django_mcp.core.principal import Principal
 from django_mcp.core.resources import find_known
 from django_mcp.core.server import MCPServer
-from django_mcp.model_resources.notifications import begin_anew
+from django_mcp.model_resources.notifications import start_new_batch
 from django_mcp.pubsub import event_store, publish
 from django_mcp.revisions.base import MCPRequest
 from django_mcp.revisions.subscriptions import SubscriptionFilter
@@ -69,7 +69,7 @@ def hearing(
     with ExitStack() as stack:
         for alias in connections:
             if connections[alias].in_atomic_block:
-                begin_anew(connections[alias])
+                start_new_batch(connections[alias])
                 stack.enter_context(TestCase.captureOnCommitCallbacks(using=alias, execute=True))
         yield heard
     for notice in async_to_sync(stream.told)(event_store.after(since, [publish.topic(server)])):

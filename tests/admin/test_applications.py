@@ -28,7 +28,7 @@ from django_mcp.auth.toolkit import get_access_token_model, get_application_mode
 from django_mcp.auth.toolkit import get_refresh_token_model as refresh_model
 from django_mcp.core.signals import access_ended
 from django_mcp.models import ClientPolicy, Event, RequestLog, Task, ToolPolicy
-from django_mcp.oauth.connected_apps import people, summaries, take_back_all
+from django_mcp.oauth.connected_apps import revoke_all_access, summaries, users_of
 from django_mcp.pubsub.publish import revocation_topic
 from tests.clients import MODERN
 from tests.conversation import Conversation
@@ -41,7 +41,7 @@ __all__ = ["live_site", "site"]
 LIST = "/admin/django_mcp/oauthclient/"
 PAGE = f"{LIST}conf-public/change/"
 TOOLS = "/admin/django_mcp/tools/"
-TAKE_BACK = f"{LIST}conf-public/take-back/"
+REVOKE = f"{LIST}conf-public/revoke/"
 SERVICE = {"authorization_grant_type": "client-credentials", "client_type": "confidential", "client_secret": "s3cret"}
 _numbers = itertools.count(1)
 
@@ -380,7 +380,7 @@ def test_its_calls_are_one_click_away(site: Site, owner: Browser) -> None:
 
 
 def test_an_application_that_is_not_there_leads_back(site: Site, owner: Browser) -> None:
-    for url in (f"{LIST}nobody/change/", f"{LIST}nobody/take-back/", f"{LIST}a%00b/change/"):
+    for url in (f"{LIST}nobody/change/", f"{LIST}nobody/revoke/", f"{LIST}a%00b/change/"):
         assert owner.get(url).status_code == 302, url
 
 
@@ -390,7 +390,7 @@ def test_an_application_that_is_not_there_leads_back(site: Site, owner: Browser)
 def test_taking_back_from_one_person_ends_their_tokens_alone(site: Site, owner: Browser) -> None:
     grace = site.make_user("grace")
     mine, theirs = site.tokens_for(), site.tokens_for(user=grace)
-    told = press(owner, PAGE, take_back=str(site.user.pk))
+    told = press(owner, PAGE, revoke=str(site.user.pk))
     assert "Access of client conf-public on behalf of ada is revoked." in told
     assert "Access of ada revoked." in told  # its history
     assert site.status(mine["access_token"]) == 401
@@ -407,7 +407,7 @@ def test_nothing_is_taken_back_from_nobody(site: Site, owner: Browser) -> None:
     tokens = site.tokens_for()
     fields = Fields(owner.get(PAGE).content.decode()).found
     for key in ("", "x", "-1", "0", "9" * 30, "999999"):
-        answer = owner.post_form(PAGE, {**fields, "take_back": key}, follow=True)
+        answer = owner.post_form(PAGE, {**fields, "revoke": key}, follow=True)
         assert "This user no longer exists." in answer.content.decode(), key
     assert site.status(tokens["access_token"]) == 200
     assert not LogEntry.objects.exists()
@@ -419,11 +419,11 @@ def test_taking_back_all_asks_first_and_ends_everything(site: Site, owner: Brows
     renewed = site.refresh(first["refresh_token"]).json()
     code, other = site.code_for(), site.tokens_for(application=site.make_client("other"))
     make_token(site, site.application, None)
-    assert f'href="{TAKE_BACK}"' in content(owner, PAGE)
-    question = words(content(owner, TAKE_BACK))
+    assert f'href="{REVOKE}"' in content(owner, PAGE)
+    question = words(content(owner, REVOKE))
     assert "Revoke all access of conf-public ? 2 users have authorized it." in question
     assert site.status(second["access_token"], site.beta) == 200
-    told = press(owner, TAKE_BACK)
+    told = press(owner, REVOKE)
     assert "All access of client conf-public is revoked." in told
     assert "All access revoked, of 2 users." in told
     assert site.status(renewed["access_token"]) == 401
@@ -443,12 +443,12 @@ def test_taking_back_from_an_application_that_acts_for_itself(site: Site, owner:
     service = site.make_client("service", **SERVICE, redirect_uris="")
     ClientPolicy.objects.create(client_id="service", service_account=site.user)
     asked = {"client_id": "service", "client_secret": "s3cret", "resource": site.resource()}
-    for url in (f"{LIST}service/change/", f"{LIST}service/take-back/"):
+    for url in (f"{LIST}service/change/", f"{LIST}service/revoke/"):
         token = site.token(grant_type="client_credentials", **asked).json()["access_token"]
         assert site.status(token) == 200
         Event.objects.all().delete()
         with TestCase.captureOnCommitCallbacks(execute=True):
-            press(owner, url, take_back=str(site.user.pk))
+            press(owner, url, revoke=str(site.user.pk))
         assert site.status(token) == 401, url
         assert Event.objects.filter(topic=revocation_topic("client", f"{site.user.pk}:{service.pk}")).exists(), url
 
@@ -465,7 +465,7 @@ def test_taking_back_all_tells_tasks_and_streams_of_everybody(site: Site) -> Non
     access_ended.connect(hear)
     try:
         with TestCase.captureOnCommitCallbacks(execute=True):
-            assert take_back_all(site.application.pk) == 2
+            assert revoke_all_access(site.application.pk) == 2
     finally:
         access_ended.disconnect(hear)
     pairs = [f"{user.pk}:{site.application.pk}" for user in (site.user, grace)]
@@ -474,7 +474,7 @@ def test_taking_back_all_tells_tasks_and_streams_of_everybody(site: Site) -> Non
         assert Event.objects.filter(topic=revocation_topic("oauth", pair)).exists()
 
 
-@pytest.mark.parametrize("button", ["take_back", "all", "blocked"])
+@pytest.mark.parametrize("button", ["revoke", "all", "blocked"])
 def test_an_open_stream_ends(live_site: Site, button: str) -> None:
     site = live_site
     owner = site.browser(site.make_user("owner", is_staff=True, is_superuser=True))
@@ -489,9 +489,9 @@ def test_an_open_stream_ends(live_site: Site, button: str) -> None:
             assert call.next()["method"] == "notifications/subscriptions/acknowledged"
             calls.append(call)
         if button == "all":
-            press(owner, TAKE_BACK)
+            press(owner, REVOKE)
         else:
-            press(owner, PAGE, **{button: str(site.user.pk) if button == "take_back" else "yes"})
+            press(owner, PAGE, **{button: str(site.user.pk) if button == "revoke" else "yes"})
         assert calls[0].next()["result"]["resultType"] == "complete"
         site.alpha.notify_list_changed("tools")
         assert calls[1].next()["method"] == "notifications/tools/list_changed"
@@ -517,7 +517,7 @@ def test_a_task_that_is_under_way_is_cancelled(site: Site, owner: Browser, butto
         updated=now,
         expires=now + timedelta(hours=1),
     )
-    press(owner, TAKE_BACK) if button == "all" else press(owner, PAGE, blocked="yes")
+    press(owner, REVOKE) if button == "all" else press(owner, PAGE, blocked="yes")
     task.refresh_from_db()
     assert task.status == Task.Status.CANCELLED
 
@@ -556,7 +556,7 @@ def test_blocking_keeps_the_rest_of_the_policy(site: Site, owner: Browser) -> No
 def test_the_questions_about_a_client_count_no_users_where_there_are_none(site: Site, owner: Browser) -> None:
     block = f"{LIST}conf-public/block/"
     assert "users" not in words(content(owner, block)).replace("Users can", "")
-    assert "0 users" not in words(content(owner, TAKE_BACK))
+    assert "0 users" not in words(content(owner, REVOKE))
     ClientPolicy.objects.create(client_id="conf-public", blocked=True)
     assert "users" not in words(content(owner, block))
 
@@ -658,18 +658,18 @@ def test_who_may_look_sees_no_buttons_and_changes_nothing(site: Site) -> None:
     assert "conf-public" in content(looking, LIST)
     shown = content(looking, PAGE)
     assert "ada" in shown
-    for each in ("<button", "take-back", "clientpolicy/add"):
+    for each in ("<button", "/revoke/", "clientpolicy/add"):
         assert each not in shown
-    for url, given in ((PAGE, {"take_back": site.user.pk}), (PAGE, {"blocked": "yes"}), (TAKE_BACK, {})):
+    for url, given in ((PAGE, {"revoke": site.user.pk}), (PAGE, {"blocked": "yes"}), (REVOKE, {})):
         assert looking.post_form(url, given).status_code == 403
-    assert looking.get(TAKE_BACK).status_code == 403
+    assert looking.get(REVOKE).status_code == 403
     assert site.status(tokens["access_token"]) == 200
 
 
 def test_who_may_change_may_do_so_without_more(site: Site) -> None:
     tokens, changing = site.tokens_for(), staff(site, "change_clientpolicy")
     assert "conf-public" in content(changing, LIST)
-    press(changing, PAGE, take_back=str(site.user.pk))
+    press(changing, PAGE, revoke=str(site.user.pk))
     assert site.status(tokens["access_token"]) == 401
 
 
@@ -683,7 +683,7 @@ def test_calls_are_for_those_who_may_see_calls(site: Site, owner: Browser) -> No
 
 def test_who_may_not_look_gets_nothing(site: Site) -> None:
     other = staff(site, "view_toolpolicy", "change_toolpolicy", "view_apikey")
-    for url in (LIST, PAGE, TAKE_BACK, f"{LIST}nobody/change/"):
+    for url in (LIST, PAGE, REVOKE, f"{LIST}nobody/change/"):
         assert other.get(url).status_code == 403
     assert LIST not in other.get("/admin/").content.decode()
     assert site.browser().get(LIST).status_code == 302  # to the login
@@ -692,8 +692,8 @@ def test_who_may_not_look_gets_nothing(site: Site) -> None:
 def test_the_buttons_need_the_token_against_forged_requests(site: Site) -> None:
     tokens, browser = site.tokens_for(), Browser(enforce_csrf_checks=True)
     browser.force_login(site.make_user("owner", is_staff=True, is_superuser=True))
-    for url in (PAGE, TAKE_BACK):
-        assert browser.post_form(url, {"take_back": site.user.pk}).status_code == 403, url
+    for url in (PAGE, REVOKE):
+        assert browser.post_form(url, {"revoke": site.user.pk}).status_code == 403, url
     assert site.status(tokens["access_token"]) == 200
 
 
@@ -706,7 +706,7 @@ def test_no_page_has_a_token_or_a_secret_nor_is_one_read(site: Site, owner: Brow
     secrets = {*tokens.values(), row.token, row.token_checksum, site.application.client_secret} - {None, ""}
     secrets = {str(each) for each in secrets if len(str(each)) > 20}
     with CaptureQueriesContext(connection) as seen:
-        pages = [owner.get(url).content.decode() for url in (LIST, PAGE, TAKE_BACK)]
+        pages = [owner.get(url).content.decode() for url in (LIST, PAGE, REVOKE)]
     assert len(secrets) >= 4
     assert not [secret for secret in secrets for text in pages if secret in text]
     assert not [query["sql"] for query in seen if re.search(r'"client_secret"|"token"', query["sql"])]
@@ -719,7 +719,7 @@ def test_what_an_application_calls_itself_is_no_markup(site: Site, owner: Browse
     for url in (
         LIST,
         f"{LIST}{quote(application.client_id)}/change/",
-        f"{LIST}{quote(application.client_id)}/take-back/",
+        f"{LIST}{quote(application.client_id)}/revoke/",
     ):
         text = owner.get(url).content.decode()
         assert "&lt;script&gt;alert(1)" in text
@@ -770,7 +770,7 @@ def test_the_figures_are_the_same_from_both_sides(site: Site) -> None:
     for user in (site.user, site.make_user("grace")):
         site.tokens_for(user=user)
     (summary,) = summaries().values()
-    rows = list(people(site.application))
+    rows = list(users_of(site.application))
     assert summary.people == len(rows) == 2
     assert summary.renewed == rows[0]["renewed"]
 

@@ -8,7 +8,7 @@ from django.test import Client, override_settings
 from demo_project.settings import DJANGO_MCP
 from demo_project.travel.endpoints import open_, staff
 from django_mcp import server as agency
-from django_mcp.listing.documents import published, server_json
+from django_mcp.listing.documents import listed_servers, server_json
 from django_mcp.listing.rules import DIRECTORIES, findings
 
 BASE = "https://travel.example.com"
@@ -37,8 +37,8 @@ def test_no_directory_would_refuse_the_agency(deployed: None, subtests: pytest.S
 
 
 def test_the_endpoint_for_staff_is_not_published(deployed: None) -> None:
-    assert {agency, open_} <= set(published())
-    assert staff not in published()
+    assert {agency, open_} <= set(listed_servers())
+    assert staff not in listed_servers()
     assert server_json(agency)["name"] == "com.example.travel/travel-agency"
 
 

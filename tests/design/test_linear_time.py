@@ -16,7 +16,7 @@ from django_mcp.oauth.authorize import AuthorizationRequest, with_issuer
 from django_mcp.oauth.cimd import CIMDError, checked
 from django_mcp.oauth.consent import clean_name
 from django_mcp.oauth.grants import known, why_not_a_resource
-from django_mcp.oauth.register import is_registered, usable_redirects
+from django_mcp.oauth.redirect_uris import is_registered, usable_redirect_uris
 from django_mcp.primitives.validation_errors import MAX_COMPARED, close_matches, unknown_argument
 from tests.design.sources import Module, modules
 
@@ -35,7 +35,7 @@ NOT_FROM_CLIENTS = {
     "listing/rules.py": "addresses and versions of the site",
     "management/commands/startmcp.py": "models of the site",
     "model_resources/checks.py": "names of columns",
-    "model_resources/form_binding.py": "names of form classes",
+    "model_resources/form_sources.py": "names of form classes",
     "skills/skill.py": "files of the site",
 }
 """Modules whose patterns read nothing that a client sends, and what they read instead."""
@@ -117,8 +117,8 @@ HEAVY: dict[str, Callable[[], Any]] = {
     "many words": lambda: close_matches("list_order", (f"list_{number}" for number in range(MANY))),
     "a long name that is unknown": lambda: unknown_argument(["x" * 20 * MANY], NAMES),
     "many arguments of a relay": lambda: [*misplaced({f"arguments{number}": 1 for number in range(MANY)})],
-    "redirect URIs": lambda: usable_redirects([f"https://a.example/{number}" for number in range(1000)]),
-    "a redirect URI": lambda: usable_redirects(["http://localhost:" + "1/?:[.@" * MANY]),
+    "redirect URIs": lambda: usable_redirect_uris([f"https://a.example/{number}" for number in range(1000)]),
+    "a redirect URI": lambda: usable_redirect_uris(["http://localhost:" + "1/?:[.@" * MANY]),
     "a redirect URI that is compared": lambda: is_registered("http://[::1]:1/" + "?:" * MANY, ["http://[::1]/"] * 10),
     "the name of a client": lambda: clean_name("a \u202e\u200b" * 16_000),
     "a document of a client": lambda: checked("https://a.example/" + "./" * MANY),

@@ -12,7 +12,9 @@ from django.test import RequestFactory, override_settings
 from django.urls import get_script_prefix, reverse
 from django.utils.html import format_html
 
-from django_mcp.integrations.http import FORM, MULTIPART, Call, run_view, site_request, tool_result
+from django_mcp.integrations.handler import run_view
+from django_mcp.integrations.requests import FORM, MULTIPART, Call, site_request
+from django_mcp.integrations.results import tool_result
 
 
 def context(came: HttpRequest | None = None, user: Any = None) -> Any:

@@ -8,7 +8,9 @@ from django.http import FileResponse, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 
 from django_mcp import AudioContent, EmbeddedResource, ImageContent, ToolError, ToolResult
-from django_mcp.integrations.http import Call, ServerError, site_request, tool_result
+from django_mcp.integrations.requests import Call, site_request
+from django_mcp.integrations.responses import ServerError
+from django_mcp.integrations.results import tool_result
 from tests.integrations.test_requests import context
 
 

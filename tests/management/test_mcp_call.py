@@ -10,7 +10,7 @@ from django.core.management import CommandError
 from django.test import override_settings
 
 from django_mcp import Context, ImageContent, MCPServer, TextContent, ToolError, tool
-from django_mcp.management.commands.mcp_call import Aside, Responder
+from django_mcp.management.commands.mcp_call import ProgressLine, Responder
 from django_mcp.models import RequestLog
 from django_mcp.protocol import versions
 from tests.behaviour import users
@@ -298,7 +298,7 @@ def test_progress_and_log_are_on_stderr(shop: MCPServer, run: Run) -> None:
 
 def test_a_terminal_gets_a_bar_that_goes_away() -> None:
     shown: list[str] = []
-    aside = Aside(shown.append, is_terminal=True)
+    aside = ProgressLine(shown.append, is_terminal=True)
     aside.listen({"method": "notifications/progress", "params": {"progress": 1, "total": 2, "message": "Half"}})
     assert shown == ["\r[###############...............]  50% Half"]
     aside.clear()

@@ -12,7 +12,7 @@ from django_mcp.approvals.tool_policies import limit
 from django_mcp.client.in_process import looking
 from django_mcp.core.permissions import Right, right
 from django_mcp.management.base import find_principal
-from django_mcp.management.commands.mcp_inspect import reasons, with_client
+from django_mcp.management.commands.mcp_inspect import as_client_user, hidden_reasons
 from django_mcp.models import ClientPolicy, ToolPolicy
 from django_mcp.transports.stdio import django_request
 from tests.behaviour import users
@@ -163,10 +163,10 @@ def test_reasons_are_given_exactly_where_the_right_is_missing(shop: MCPServer, m
     people = [make_user(), make_user(permissions=(users.PERMISSION,)), make_user(groups=("buyers",))]
     for person in people:
         principal = find_principal(person.username)
-        for each in (principal, with_client(shop, principal, "acme", [])):
+        for each in (principal, as_client_user(shop, principal, "acme", [])):
             context = looking(shop, each, django_request(shop))
             for primitive in shop.registered():
-                assert bool(reasons(context, primitive)) is (right(context, primitive) is not Right.USE)
+                assert bool(hidden_reasons(context, primitive)) is (right(context, primitive) is not Right.USE)
 
 
 def test_an_endpoint_that_is_not_for_a_user_says_so(

@@ -18,7 +18,7 @@ from django.core.management import CommandError, call_command
 from django.db import models
 from django.test.utils import isolate_apps
 
-from django_mcp.management.commands.startmcp import left_out, safe_fields, source_of
+from django_mcp.management.commands.startmcp import mcp_source, omitted_fields, safe_fields
 from tests.docs.test_blocks import Site
 
 MODELS = """
@@ -150,7 +150,7 @@ def test_no_example_shows_what_looks_like_a_secret() -> None:
 
 def test_every_app_of_the_demo_gets_a_file_that_is_formatted(tmp_path: Path) -> None:
     for label in ("travel", "library", "snippets", "auth"):
-        (tmp_path / f"{label}.py").write_text(source_of(apps.get_app_config(label)))
+        (tmp_path / f"{label}.py").write_text(mcp_source(apps.get_app_config(label)))
     ruff("format", "--isolated", "--check", tmp_path)
     ruff("check", "--isolated", "--select", "F,E9", tmp_path)
 
@@ -205,8 +205,8 @@ def test_a_model_with_a_parent_table_shows_title_and_own_fields_first_and_names_
 
         assert safe_fields(Article) == ["title", "introduction", "body", "slug", "due"]
         assert safe_fields(Node) == ["title", "slug", "live", "due", "is_draft"]
-        assert left_out(Article) == ["cover", "path", "depth", "numchild", "live", "is_draft", "words"]
-        assert left_out(Node) == ["path", "depth", "numchild", "words"]
+        assert omitted_fields(Article) == ["cover", "path", "depth", "numchild", "live", "is_draft", "words"]
+        assert omitted_fields(Node) == ["path", "depth", "numchild", "words"]
 
 
 PRIVATE = (
@@ -284,7 +284,7 @@ def test_a_private_field_is_left_out(name: str) -> None:
     with isolate_apps("tests.model_resources.library"):
         person = model_with({"city": models.TextField(), name: models.CharField(max_length=9)})
         assert safe_fields(person) == ["city"]
-        assert left_out(person) == [name]
+        assert omitted_fields(person) == [name]
 
 
 @pytest.mark.parametrize(
@@ -298,10 +298,10 @@ def test_a_field_that_lets_in_whoever_has_it_is_left_out(model: str, name: str) 
 
 
 def test_it_says_how_to_limit_rows() -> None:
-    written = source_of(apps.get_app_config("library"))
+    written = mcp_source(apps.get_app_config("library"))
     with isolate_apps("tests.model_resources.library"):
         owned = {"title": models.TextField(), "author": models.ForeignKey(get_user_model(), models.CASCADE)}
-        owned_source = source_of(apps.get_app_config("library"), [model_with(owned, "Article")])
+        owned_source = mcp_source(apps.get_app_config("library"), [model_with(owned, "Article")])
     assert "To limit them, override get_queryset(self, ctx)." in written
     assert "super().get_queryset(ctx).filter(author=ctx.user)" in owned_source
     assert "queryset=" in written
@@ -387,14 +387,14 @@ def test_the_key_of_a_row_of_any_model_is_left_out_as_the_relation_is() -> None:
         scope = GenericForeignKey("scope_type", "scope_id")
         fields = {"city": models.TextField(), "scope_type": kind, "scope_id": models.IntegerField(), "scope": scope}
         place = model_with(fields)
-        assert (safe_fields(place), left_out(place)) == (["city"], ["scope_type", "scope_id"])
+        assert (safe_fields(place), omitted_fields(place)) == (["city"], ["scope_type", "scope_id"])
 
 
 def test_abbreviations_keep_their_capitals() -> None:
     with isolate_apps("tests.model_resources.library"):
         place = model_with({"city": models.TextField()})
         place._meta.verbose_name = "IP address"
-        source = source_of(SimpleNamespace(label="library", get_models=lambda: [place]))  # type: ignore[arg-type]
+        source = mcp_source(SimpleNamespace(label="library", get_models=lambda: [place]))  # type: ignore[arg-type]
     assert '"""IP address: describe here' in source
 
 
@@ -408,7 +408,7 @@ def test_models_of_earlier_versions_are_left_out() -> None:
                 ("HistoricalCase", "simple_history.models", models.CharField(max_length=20)),
             )
         )
-        source = source_of(SimpleNamespace(label="library", get_models=lambda: [case, history]))  # type: ignore[arg-type]
+        source = mcp_source(SimpleNamespace(label="library", get_models=lambda: [case, history]))  # type: ignore[arg-type]
     assert "# HistoricalCase is left out: it holds the history of another model." in source
     assert "class CaseResource" in source
     assert "HistoricalCaseResource" not in source

@@ -13,9 +13,9 @@ from django.db import models
 from django.test import override_settings
 
 from django_mcp import MCPServer, ModelResource, register, ui
-from django_mcp.model_resources.apps import FILTER_WORDS, readable, reader_of, value_of
-from django_mcp.model_resources.bound_resource import WORDS
+from django_mcp.model_resources.apps import FILTER_WORDS, readable_text, reader_of, value_of
 from django_mcp.model_resources.checks import found_problems
+from django_mcp.model_resources.filters import LOOKUP_DESCRIPTIONS
 from django_mcp.test import MCPClient
 from tests.model_resources.library.models import Author, Book, Publisher, Review
 
@@ -168,7 +168,7 @@ def test_filters_above_a_table_are_in_words_with_the_names_of_columns_and_rows(
 
 
 def test_every_filter_has_words_for_people() -> None:
-    assert FILTER_WORDS.keys() == WORDS.keys()
+    assert FILTER_WORDS.keys() == LOOKUP_DESCRIPTIONS.keys()
 
 
 @pytest.mark.usefixtures("library")
@@ -242,12 +242,12 @@ def test_html_is_shown_as_text_unless_it_is_declared_as_plain(
     ],
 )
 def test_only_what_looks_like_rich_text_is_read_as_html(text: str, shown: str) -> None:
-    assert readable(text) == shown
+    assert readable_text(text) == shown
 
 
 def test_a_page_without_optional_tags_keeps_its_text() -> None:
-    assert readable("<html><head><meta charset=utf-8><title>T</title><body>a<p>b", "text/html") == "a\n\nb"
-    assert readable("<head><title>T</title><p>b", "text/html") == "b"
+    assert readable_text("<html><head><meta charset=utf-8><title>T</title><body>a<p>b", "text/html") == "a\n\nb"
+    assert readable_text("<head><title>T</title><p>b", "text/html") == "b"
 
 
 def test_values_are_shown_by_their_types(subtests: pytest.Subtests) -> None:

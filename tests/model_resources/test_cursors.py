@@ -160,7 +160,7 @@ def test_a_cursor_outlives_a_new_key_as_long_as_the_old_one_is_a_fallback(ann):
 def test_a_cursor_from_before_the_site_declared_another_order_is_refused(server, ann):
     of_tool, of_list = next_of(ann), ann.read("library://book")["next"]
     bound = server.model_resources[Book]
-    bound.sortings = {**bound.sortings, "": bound.sortings["price"]}
+    bound.orderings = {**bound.orderings, "": bound.orderings["price"]}
     assert ann.problem("search_books", cursor=of_tool) == WORDS
     error = ann.request("resources/read", {"uri": of_list}).error
     assert (error["code"], error["message"]) == (INVALID_PARAMS, WORDS)

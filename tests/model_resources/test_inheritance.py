@@ -10,7 +10,7 @@ from django.db import connections
 
 from django_mcp import MCPServer, ModelResource, form_tool, register
 from django_mcp.core.signals import rows_changed
-from django_mcp.model_resources.notifications import begin_anew
+from django_mcp.model_resources.notifications import start_new_batch
 from tests.model_resources.conftest import Reader
 from tests.model_resources.family.models import Alias, Chief, Column, Critic, Other, Person
 from tests.model_resources.looking import look
@@ -337,7 +337,7 @@ def test_subscribers_of_a_child_hear_of_changes_to_its_parent(
     def hear(changes: Any, **_: Any) -> None:
         heard.extend(change.uri for change in changes)
 
-    begin_anew(connections["default"])
+    start_new_batch(connections["default"])
     rows_changed.connect(hear)
     try:
         person = Person.objects.get(pk=rows["known"].pk)

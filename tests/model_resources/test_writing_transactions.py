@@ -8,7 +8,7 @@ import pytest
 from django.db import OperationalError, connection, connections
 
 from django_mcp import Context, MCPServer, ModelResource, register
-from django_mcp.model_resources.form_binding import RULE
+from django_mcp.model_resources.form_errors import CONFLICT_MESSAGE
 from tests.model_resources.conftest import Reader
 from tests.model_resources.library.models import Author, Book, Copy, RareCopy
 
@@ -96,7 +96,7 @@ def test_a_row_in_two_tables_is_locked_in_both(
     name = server.model_resources[RareCopy].name
     assert root.data(f"update_{name}", id=copy.pk, note="new")["worth"] == "5.00"
     assert outcomes == ["locked"]
-    assert root.problem(f"update_{name}", id=copy.pk, number=2).startswith(RULE)
+    assert root.problem(f"update_{name}", id=copy.pk, number=2).startswith(CONFLICT_MESSAGE)
 
 
 def test_what_the_database_finds_wrong_in_the_end_is_not_written(
@@ -110,7 +110,7 @@ def test_what_the_database_finds_wrong_in_the_end_is_not_written(
     register(Book, Dangling, server=server)
     words = reader("root").problem("update_book", slug="salt", title="Pepper")
     # SQLite says so when the transaction ends, where nobody can tell any more what it is about.
-    assert words.startswith(RULE if connection.vendor == "postgresql" else "Internal server error.")
+    assert words.startswith(CONFLICT_MESSAGE if connection.vendor == "postgresql" else "Internal server error.")
     assert "author" not in words
     assert Book.objects.get(slug="salt").title == "Salt"
 

@@ -195,7 +195,7 @@ def test_keys_of_others_and_keys_that_no_longer_work_are_not_there(site: Site) -
     assert theirs.revoked is None
 
 
-def test_clients_that_act_for_themselves_are_not_the_users_to_take_back(site: Site) -> None:
+def test_clients_that_act_for_themselves_are_not_the_users_to_revoke(site: Site) -> None:
     from django_mcp.auth.toolkit import get_access_token_model
 
     service = site.make_client("service", authorization_grant_type="client-credentials", client_type="confidential")
@@ -233,7 +233,7 @@ def test_a_uuid_is_not_taken_for_the_key_of_an_api_key(site: Site, monkeypatch: 
     model = SimpleNamespace(_meta=SimpleNamespace(pk=UUIDField()))
     monkeypatch.setattr("django_mcp.oauth.connected_apps.get_application_model", lambda: model)
     monkeypatch.setattr(
-        "django_mcp.oauth.connected_apps.take_back", lambda user, application: taken.append(application)
+        "django_mcp.oauth.connected_apps.revoke_access", lambda user, application: taken.append(application)
     )
     key = uuid4()
     site.tokens_for(application=site.make_client("c"), scope="travel:write")

@@ -12,7 +12,7 @@ from django.views import View
 from oauth2_provider import views
 from oauth2_provider.views.mixins import ClientProtectedResourceMixin
 
-from django_mcp.oauth.register import stored_form
+from django_mcp.oauth.register import hash_secret
 from tests.oauth.site import Site
 
 VALIDATORS = ["django_mcp.oauth.validator.Validator", "tests.oauth.own_validator.MixedValidator"]
@@ -48,7 +48,7 @@ def send(rf: Any) -> Any:
 @pytest.fixture
 def stranger(site: Site) -> Any:
     """A client that registered itself, with a secret."""
-    values = {"client_type": "confidential", "client_secret": stored_form("right"), "hash_client_secret": False}
+    values = {"client_type": "confidential", "client_secret": hash_secret("right"), "hash_client_secret": False}
     return site.make_client("stranger", registration_source="dcr", **values)
 
 

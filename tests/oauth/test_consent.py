@@ -79,11 +79,11 @@ def test_what_is_granted_is_known_and_within_the_limit(subtests: pytest.Subtests
     ]
     for asked, limit, expected in cases:
         with subtests.test(asked=asked, limit=limit, expected=expected):
-            assert consent.granted(asked, ["read"], limit) == expected
+            assert consent.granted_scopes(asked, ["read"], limit) == expected
 
 
 def test_included_scopes_are_told_once_below_the_one_that_includes_them() -> None:
-    lines = consent.in_words(["read", "write", "people"])
+    lines = consent.describe_scopes(["read", "write", "people"])
     assert [(line.text, line.includes) for line in lines] == [
         ("Change things", ["Look things up"]),
         ("See people", []),
@@ -91,15 +91,15 @@ def test_included_scopes_are_told_once_below_the_one_that_includes_them() -> Non
 
 
 def test_a_scope_says_all_that_it_includes_though_nobody_asked_for_that() -> None:
-    [line] = consent.in_words(["admin"])
+    [line] = consent.describe_scopes(["admin"])
     assert set(line.includes) == {"Look things up", "Change things", "See people"}
 
 
 def test_scopes_that_include_each_other_are_still_told(settings: Any) -> None:
     circle = {"a": {"text": "A", "implies": ["b"]}, "b": {"text": "B", "implies": ["a"]}}
     settings.DJANGO_MCP = {**settings.DJANGO_MCP, "SCOPES": circle}
-    assert [(line.text, line.includes) for line in consent.in_words(["a", "b"])] == [("A", ["B"])]
+    assert [(line.text, line.includes) for line in consent.describe_scopes(["a", "b"])] == [("A", ["B"])]
 
 
 def test_a_scope_that_is_no_longer_declared_is_told_by_its_name() -> None:
-    assert [line.text for line in consent.in_words(["gone"])] == ["gone"]
+    assert [line.text for line in consent.describe_scopes(["gone"])] == ["gone"]

@@ -34,7 +34,7 @@ from django_mcp.auth.toolkit import CIMDError, get_application_model
 from django_mcp.core.http_client import Resolver
 from django_mcp.oauth import cimd
 from django_mcp.oauth.cimd import MetadataFetcher, Unreachable, checked, is_public, normalised
-from django_mcp.oauth.register import InvalidMetadata
+from django_mcp.oauth.client_metadata import InvalidMetadata
 from tests.oauth.published_documents import CLAUDE, CODE_AND_REFRESH, DOCUMENTS
 from tests.oauth.site import CALLBACK, Browser, Site
 from tests.ports import free_port

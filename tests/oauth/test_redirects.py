@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from django_mcp.oauth.register import redirect_ok, usable_redirects
+from django_mcp.oauth.redirect_uris import is_allowed_redirect_uri, usable_redirect_uris
 from tests.oauth.site import Site
 
 CURSOR = "cursor://anysphere.cursor-mcp/oauth/callback"
@@ -91,35 +91,35 @@ BAD: list[Any] = [
 def test_https_loopback_and_listed_uris_are_taken(subtests: pytest.Subtests) -> None:
     for uri in GOOD:
         with subtests.test(uri=uri):
-            assert redirect_ok(uri) is True
+            assert is_allowed_redirect_uri(uri) is True
 
 
 def test_anything_else_is_refused(subtests: pytest.Subtests) -> None:
     for uri in BAD:
         with subtests.test(uri=uri):
-            assert redirect_ok(uri) is False
+            assert is_allowed_redirect_uri(uri) is False
 
 
 def test_a_site_that_lists_no_exceptions_refuses_cursors_scheme(settings: Any) -> None:
     settings.DJANGO_MCP = {**settings.DJANGO_MCP, "EXTRA_REDIRECT_URIS": []}
-    assert not redirect_ok(CURSOR)
+    assert not is_allowed_redirect_uri(CURSOR)
 
 
 def test_a_listed_uri_is_still_no_way_to_have_two_in_one(settings: Any) -> None:
     both = "app://one app://two"
     settings.DJANGO_MCP = {**settings.DJANGO_MCP, "EXTRA_REDIRECT_URIS": [both]}
-    assert not redirect_ok(both)
+    assert not is_allowed_redirect_uri(both)
 
 
 def test_the_good_ones_of_a_list_are_kept_once_and_in_order() -> None:
     given = ["https://b.example/cb", "http://evil.example/cb", "https://a.example/cb", "https://b.example/cb", 7]
-    assert usable_redirects(given) == ["https://b.example/cb", "https://a.example/cb"]
+    assert usable_redirect_uris(given) == ["https://b.example/cb", "https://a.example/cb"]
 
 
 def test_one_that_the_toolkit_would_not_take_does_not_cost_the_client_the_others() -> None:
     given = ["https://-bad.example.com/cb", "https://good.example.com/cb"]
-    assert redirect_ok(given[0])
-    assert usable_redirects(given) == given[1:]
+    assert is_allowed_redirect_uri(given[0])
+    assert usable_redirect_uris(given) == given[1:]
 
 
 def test_a_redirect_uri_is_compared_character_by_character(site: Site, subtests: pytest.Subtests) -> None:

@@ -13,7 +13,7 @@ from django.test import override_settings
 from django.urls import resolve
 
 from django_mcp.auth.toolkit import get_access_token_model, get_refresh_token_model
-from django_mcp.oauth.register import stored_form
+from django_mcp.oauth.register import hash_secret
 from tests.oauth.site import CALLBACK, HOST, VERIFIER, Browser, Site, challenge_of
 
 AccessToken, RefreshToken = get_access_token_model(), get_refresh_token_model()
@@ -466,7 +466,7 @@ def test_a_wrong_secret_costs_the_same_whether_or_not_there_is_such_a_client(
     site: Site, hashed: list[str], path: str, subtests: pytest.Subtests
 ) -> None:
     make_keeper(site)
-    fast = {"client_type": "confidential", "client_secret": stored_form("generated"), "hash_client_secret": False}
+    fast = {"client_type": "confidential", "client_secret": hash_secret("generated"), "hash_client_secret": False}
     site.make_client("fast", **fast)
     site.make_client("plain", client_type="confidential", client_secret="plain", hash_client_secret=False)
     site.make_client("public", client_secret="", hash_client_secret=False)
@@ -501,7 +501,7 @@ def test_an_address_can_cause_so_many_hashes_a_minute(site: Site, hashed: list[s
 def test_an_address_that_guesses_does_not_keep_its_neighbours_out(site: Site, hashed: list[str]) -> None:
     """They may be behind the same router."""
     keeper = make_keeper(site)
-    generated = {"client_type": "confidential", "client_secret": stored_form("generated"), "hash_client_secret": False}
+    generated = {"client_type": "confidential", "client_secret": hash_secret("generated"), "hash_client_secret": False}
     fast = site.make_client("fast", **generated)
     known = site.exchange(site.code_for(keeper), keeper, client_secret="s3cret").json()
     public = site.tokens_for()
@@ -524,7 +524,7 @@ def test_a_changed_secret_counts_at_once(site: Site) -> None:
 
 
 def test_an_empty_secret_is_no_secret(site: Site) -> None:
-    for stored in ("", stored_form("")):
+    for stored in ("", hash_secret("")):
         site.make_client(f"empty {stored}", client_type="confidential", client_secret=stored, hash_client_secret=False)
         assert attempt(f"empty {stored}", "").status_code == 401
         assert (

@@ -120,7 +120,7 @@ def test_a_file_that_is_just_being_written_is_looked_at_again_by_the_next_call(
         raise FileNotFoundError
 
     with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(serving, "find", vanishing)
+        meanwhile.setattr(serving, "find_skills", vanishing)
         assert described(asking) == {"packing": "Before."}
     assert described(asking) == {"packing": "After it."}
 

@@ -14,7 +14,7 @@ from django.test import override_settings
 
 from django_mcp import MCPServer, skill, tool
 from django_mcp import server as default
-from django_mcp.skills.skill import Root, find
+from django_mcp.skills.skill import Root, find_skills
 from tests.clients import LEGACY, MODERN, Client
 from tests.skills.conftest import Serve, Write, skill_md
 
@@ -246,7 +246,7 @@ def test_two_skills_at_one_place_are_refused_and_both_are_named(
         folder.mkdir(parents=True)
         (folder / "SKILL.md").write_text(skill_md(folder.name))
         with subtests.test(where):
-            found, wrong = find([Root("holiday", tmp_path / "skills"), Root("more_travel", tmp_path / where)])
+            found, wrong = find_skills([Root("holiday", tmp_path / "skills"), Root("more_travel", tmp_path / where)])
             assert list(found) == ["packing"]
             assert str(tmp_path / "skills" / "packing") in wrong[other]
             assert str(folder) in wrong[other]

@@ -22,7 +22,7 @@ from django_mcp.approvals.tool_policies import decide
 from django_mcp.core import server as registry
 from django_mcp.core.policies import policy_cache
 from django_mcp.core.tool_search import relay_for
-from django_mcp.model_resources.receivers import _start as start
+from django_mcp.model_resources.receivers import _build_endpoint as start
 from django_mcp.models import Approval, Task, ToolPolicy
 from django_mcp.protocol.meta import APPROVAL
 from tests.behaviour.users import ByName

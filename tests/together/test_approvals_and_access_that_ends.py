@@ -19,7 +19,7 @@ from django_mcp.approvals.tool_policies import decide, limit
 from django_mcp.auth.api_keys import create_key, revoke_key
 from django_mcp.auth.toolkit import get_application_model
 from django_mcp.models import APIKey, Approval, AutoApprovalRule, ClientPolicy, ToolPolicy
-from django_mcp.oauth.connected_apps import take_back
+from django_mcp.oauth.connected_apps import revoke_access
 from django_mcp.pubsub import publish
 from tests.admin.test_tools import words
 from tests.approvals.asking import events, kind_of, newest, serve
@@ -104,7 +104,7 @@ ENDS: dict[str, tuple[str, Callable[[Waiting], object], str]] = {
     ),
     "the access is revoked": (
         "oauth",
-        lambda waiting: take_back(waiting.ann, waiting.robot.pk),
+        lambda waiting: revoke_access(waiting.ann, waiting.robot.pk),
         "The access of the caller was revoked.",
     ),
     "the key is revoked": ("key", lambda waiting: revoke_key(waiting.key), "The access of the caller was revoked."),
@@ -249,7 +249,7 @@ def test_pages_say_what_ends_and_what_was_withdrawn(waiting: Waiting) -> None:
     browser.force_login(User.objects.create_superuser("owner"))
     ends = "1 pending approval is withdrawn. 1 unused approval is withdrawn. 1 auto-approval rule is revoked."
     page = "/admin/django_mcp/oauthclient/robot"
-    for url in (f"{page}/block/", f"{page}/take-back/", f"/admin/django_mcp/apikey/{waiting.key.pk}/revoke/"):
+    for url in (f"{page}/block/", f"{page}/revoke/", f"/admin/django_mcp/apikey/{waiting.key.pk}/revoke/"):
         assert ends in words(browser.get(url).content.decode()), url
     said = words(browser.post(f"{page}/change/", {"blocked": "yes"}, follow=True).content.decode())
     assert "Client Robot is blocked." in said

@@ -7,7 +7,7 @@ from django.core.checks import CheckMessage, Error, register
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext as _
 
-from django_mcp.contrib.drf.operations import Operation, addresses, missing, relatives
+from django_mcp.contrib.drf.operations import Operation, addresses, missing_url_message, relatives
 from django_mcp.contrib.drf.requests import Endpoint
 from django_mcp.core.server import every_server
 
@@ -18,7 +18,7 @@ def check_addresses(app_configs: Sequence[Any] | None, **options: Any) -> list[C
     return [
         Error(
             _("The tool %(tool)r on %(server)r cannot reach its view. %(missing)s")
-            % {"tool": tool.name, "server": server, "missing": missing(endpoint.operation, known)},
+            % {"tool": tool.name, "server": server, "missing": missing_url_message(endpoint.operation, known)},
             hint=_way_out(endpoint.operation),
             id="django_mcp.E028",
         )
@@ -36,9 +36,9 @@ def check_arguments(app_configs: Sequence[Any] | None, **options: Any) -> list[C
     for server in every_server():
         for tool in server.tools.values():
             if isinstance(endpoint := getattr(tool, "endpoint", None), Endpoint) and tool.find_failure() is None:
-                told = endpoint.described.told
-                found = declared.setdefault(id(told), (told, set(), []))
-                found[1].update(place.name for place in endpoint.described.arguments.places.values())
+                tool_options = endpoint.described.tool_options
+                found = declared.setdefault(id(tool_options), (tool_options, set(), []))
+                found[1].update(location.name for location in endpoint.described.arguments.locations.values())
                 found[2].append(tool.name)
     return [
         Error(
@@ -47,8 +47,8 @@ def check_arguments(app_configs: Sequence[Any] | None, **options: Any) -> list[C
             hint=_("They have %(known)s.") % {"known": ", ".join(sorted(known)) or _("no arguments")},
             id="django_mcp.E064",
         )
-        for told, known, tools in declared.values()
-        for name in told.arguments
+        for tool_options, known, tools in declared.values()
+        for name in tool_options.arguments
         if name not in known
     ]
 

@@ -222,7 +222,7 @@ class NoSuchURLError(Exception):
         self.lacking = lacking
 
 
-def place(operation: Operation, values: Mapping[str, Any], version: str | None) -> tuple[str, Any]:
+def reverse_operation(operation: Operation, values: Mapping[str, Any], version: str | None) -> tuple[str, Any]:
     """Return the percent-encoded path of an operation in the URLconf, and its resolver match.
 
     Raises:
@@ -235,7 +235,7 @@ def place(operation: Operation, values: Mapping[str, Any], version: str | None) 
     fitting = [address for address in known if address.variables.keys() == values.keys()]
     if not fitting and not lacking:
         with override(None):  # logs are in English
-            raise ImproperlyConfigured(missing(operation, known))
+            raise ImproperlyConfigured(missing_url_message(operation, known))
     for address in fitting:
         if not all(map(fits_into_path, values.values())):
             continue
@@ -244,7 +244,7 @@ def place(operation: Operation, values: Mapping[str, Any], version: str | None) 
     raise NoSuchURLError(frozenset() if fitting else lacking)
 
 
-def missing(operation: Operation, known: Sequence[Address]) -> str:
+def missing_url_message(operation: Operation, known: Sequence[Address]) -> str:
     """Return the error text for an operation that no URL leads to."""
     urls = [
         _("with %(variables)s") % {"variables": ", ".join(sorted(address.variables)) or _("no variables")}

@@ -32,29 +32,16 @@ from rest_framework.status import (
 from rest_framework.versioning import AcceptHeaderVersioning, QueryParameterVersioning
 
 from django_mcp import Context, ToolError, ToolResult
-from django_mcp.contrib.drf.operations import NoSuchURLError, Operation, place
-from django_mcp.contrib.openapi import LEFT_OUT, OperationArguments, Schema, Sent, as_text
+from django_mcp.contrib.drf.operations import NoSuchURLError, Operation, reverse_operation
+from django_mcp.contrib.openapi import OMITTED, OperationArguments, RequestData, Schema, as_text
 from django_mcp.core.database import rolled_back
 from django_mcp.core.request import require_same
-from django_mcp.integrations.http import (
-    FORM,
-    JSON,
-    MULTIPART,
-    SAFE,
-    Call,
-    close,
-    is_json,
-    media_type,
-    readable,
-    redecorated,
-    require_no_login,
-    row_preview,
-    run_view,
-    site_request,
-    target,
-    tool_result,
-)
-from django_mcp.integrations.views import nothing_with
+from django_mcp.integrations.handler import replace_decorated, run_view
+from django_mcp.integrations.redirects import redirect_url, require_no_login
+from django_mcp.integrations.requests import FORM, JSON, MULTIPART, SAFE, Call, row_preview, site_request
+from django_mcp.integrations.responses import close_response, error_text, is_json, media_type
+from django_mcp.integrations.results import tool_result
+from django_mcp.integrations.views import not_found_text
 from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.validation_errors import abridged, missing_argument, shortened, written
 
@@ -87,11 +74,11 @@ class APIArguments(OperationArguments):
             return {}
         sent = dict(parse_qsl(urlsplit(link).query, keep_blank_values=True))
         return {
-            name: int(sent[place.name])
-            if place.schema.get("type") == "integer" and sent[place.name].isdecimal()
-            else sent[place.name]
-            for name, place in self.places.items()
-            if place.source == "query" and place.name in self.paging & sent.keys()
+            name: int(sent[location.name])
+            if location.schema.get("type") == "integer" and sent[location.name].isdecimal()
+            else sent[location.name]
+            for name, location in self.locations.items()
+            if location.source == "query" and location.name in self.paging & sent.keys()
         }
 
 
@@ -108,7 +95,7 @@ _OF_JSON = {
 }
 
 
-def answered(result: ToolResult[Any], arguments: APIArguments, output: Schema | None) -> ToolResult[Any]:
+def to_result(result: ToolResult[Any], arguments: APIArguments, output: Schema | None) -> ToolResult[Any]:
     """Return a result with the arguments of the next and previous page, and only data that matches *output*.
 
     The text still has the complete response.
@@ -118,7 +105,7 @@ def answered(result: ToolResult[Any], arguments: APIArguments, output: Schema | 
         value = {**value, **_pages(value, arguments)}
     if output is None:
         return ToolResult(value, text=result.text, content=result.content)
-    fitting = fitted(output, value if isinstance(value, dict) else {"result": value})
+    fitting = filter_to_schema(output, value if isinstance(value, dict) else {"result": value})
     text = result.text or json.dumps(value, ensure_ascii=False)
     return ToolResult({} if fitting is UNFIT else fitting, text=text, content=result.content)
 
@@ -138,10 +125,10 @@ def _pages(value: dict[str, Any], arguments: APIArguments) -> dict[str, Any]:
     return {name: given for name, given in found.items() if given}
 
 
-def fitted(schema: Schema, value: Any) -> Any:
+def filter_to_schema(schema: Schema, value: Any) -> Any:
     """Return the parts of *value* that match a ``structural`` schema, or ``UNFIT`` if none does."""
     if "anyOf" in schema:
-        tried = (fitted(form, value) for form in schema["anyOf"])
+        tried = (filter_to_schema(form, value) for form in schema["anyOf"])
         value = next((candidate for candidate in tried if candidate is not UNFIT), UNFIT)
     if value is UNFIT or not _is_of_type(schema.get("type"), value):
         return UNFIT
@@ -150,7 +137,7 @@ def fitted(schema: Schema, value: Any) -> Any:
     if isinstance(value, dict):
         return _fitted_members(schema, value)
     if isinstance(value, list) and isinstance(schema.get("items"), dict):
-        items = [fitted(schema["items"], entry) for entry in value]
+        items = [filter_to_schema(schema["items"], entry) for entry in value]
         return UNFIT if any(item is UNFIT for item in items) else items
     return value
 
@@ -158,7 +145,7 @@ def fitted(schema: Schema, value: Any) -> Any:
 def _fitted_members(schema: Schema, value: dict[str, Any]) -> Any:
     properties, others = schema.get("properties", {}), schema.get("additionalProperties")
     schemas = {name: properties.get(name, others if isinstance(others, dict) else {}) for name in value}
-    fitting = {name: fitted(schemas[name], entry) for name, entry in value.items()}
+    fitting = {name: filter_to_schema(schemas[name], entry) for name, entry in value.items()}
     return {name: entry for name, entry in fitting.items() if entry is not UNFIT}
 
 
@@ -176,12 +163,12 @@ _ENVELOPES = ("errors", "error", "details", _DETAIL)
 """Keys under which custom exception handlers put field errors."""
 
 
-def refused(response: Any, arguments: APIArguments, given: Mapping[str, Any], user: Any) -> ToolError:
+def error_from_response(response: Any, arguments: APIArguments, given: Mapping[str, Any], user: Any) -> ToolError:
     """Return the error for a response with a 4xx status."""
     try:
         body = _body(response)
     finally:
-        close(response)
+        close_response(response)
     lines = abridged(list(dict.fromkeys(_lines(body, (), arguments, given))))
     return ToolError(
         "\n".join([*lines, *_advice(response, lines, user)]) or f"Request failed: {response.reason_phrase}."
@@ -201,7 +188,7 @@ def _advice(response: Any, lines: Sequence[str], user: Any) -> Iterator[str]:
 def _body(response: Any) -> Any:
     if is_json(media_type(response)):
         return from_json(response.content)
-    return readable(response, response.content)
+    return error_text(response, response.content)
 
 
 def _lines(body: Any, place: tuple[Any, ...], arguments: APIArguments, given: Mapping[str, Any]) -> Iterator[str]:
@@ -248,14 +235,14 @@ def _items(arguments: APIArguments, given: Mapping[str, Any]) -> list[Any] | Non
     return items if isinstance(items, list) else None
 
 
-def _item(told: Any, arguments: APIArguments, given: Mapping[str, Any]) -> int | None:
+def _item(entry: Any, arguments: APIArguments, given: Mapping[str, Any]) -> int | None:
     """Return the index of the item that errors belong to, from its index or its identifying values."""
     items = _items(arguments, given)
-    if items is None or not isinstance(told, dict) or not isinstance(told.get("errors"), dict):
+    if items is None or not isinstance(entry, dict) or not isinstance(entry.get("errors"), dict):
         return None
-    if isinstance(told.get("index"), int):
-        return int(told["index"])
-    named = {key: value for key, value in told.items() if key != "errors"}
+    if isinstance(entry.get("index"), int):
+        return int(entry["index"])
+    named = {key: value for key, value in entry.items() if key != "errors"}
     found = (number for number, entry in enumerate(items) if isinstance(entry, dict) and named.items() <= entry.items())
     return next(found, None) if named else None
 
@@ -268,19 +255,19 @@ def _sentence(words: str, place: tuple[Any, ...], arguments: APIArguments, given
     if found is None:
         return f"{written(place)}: {words}"
     value = arguments.value(found, given)
-    told = f" (It was {value}.)" if value is not None and value not in words else ""
-    return f"Argument {written(found)!r}: {words}{told}"
+    note = f" (It was {value}.)" if value is not None and value not in words else ""
+    return f"Argument {written(found)!r}: {words}{note}"
 
 
 MAX_ROWS = 100
 """Limit of rows looked up for one argument."""
 
 
-class Description(Protocol):
+class OperationProtocol(Protocol):
     """What calls need to know of an operation."""
 
     view: Any
-    told: Any
+    tool_options: Any
 
     @property
     def arguments(self) -> APIArguments:
@@ -302,7 +289,7 @@ class Description(Protocol):
     def is_serialized(self) -> bool:
         """True if a serializer reads the body."""
 
-    def rows_in(self, view: Any, sent: Sent) -> dict[str, Any]:
+    def rows_in(self, view: Any, sent: RequestData) -> dict[str, Any]:
         """Return the rows that a body refers to, by argument."""
 
     def with_files(self, body: Any) -> Any:
@@ -346,7 +333,7 @@ class Endpoint:
     """
 
     operation: Operation
-    described: Description
+    described: OperationProtocol
     version: str | None
     mounted: bool
     done: str
@@ -357,14 +344,14 @@ class Endpoint:
         if ctx.grant is not None:
             for name, found in self.rows(ctx, keywords).items():
                 require_same(ctx, name, found)
-        request, view, args, variables = self._asked(ctx, arguments.sent(given))
+        request, view, args, variables = self._asked(ctx, arguments.request_data(given))
         response: Any = run_view(view, request, args, variables)
         if is_client_error(response.status_code):
-            raise refused(response, arguments, given, ctx.user)
+            raise error_from_response(response, arguments, given, ctx.user)
         result = tool_result(response, request, ctx=ctx)
         if response.status_code == HTTP_204_NO_CONTENT or (isinstance(response, Response) and response.data is None):
             return ToolResult({} if output else None, text=self.done)
-        return answered(result, arguments, output)
+        return to_result(result, arguments, output)
 
     def rows(self, ctx: Context, keywords: Mapping[str, Any]) -> dict[str, Any]:
         """Return the rows that a call refers to in its URL and body, by argument.
@@ -372,7 +359,7 @@ class Endpoint:
         The view and its serializer look them up with the request and permissions of the call. Rows the caller cannot
         access are left out. Writes during the lookup are rolled back.
         """
-        sent = self.described.arguments.sent(keywords["given"])
+        sent = self.described.arguments.request_data(keywords["given"])
         variable = self.operation.lookup or ""
         name = self.described.arguments.variable(variable) if variable in sent.path else None
         if name is None and not self.described.addresses_rows:
@@ -384,7 +371,7 @@ class Endpoint:
         except Exception:  # noqa: BLE001 - the view may depend on its decorators, or cannot look up rows
             return {} if name is None else {name: rolled_back(partial(self._of_model, sent.path[variable]))}
 
-    def _found(self, ctx: Context, sent: Sent, name: str | None) -> dict[str, Any]:
+    def _found(self, ctx: Context, sent: RequestData, name: str | None) -> dict[str, Any]:
         found: dict[str, Any] = {}
 
         def look(view: Any) -> None:
@@ -413,9 +400,9 @@ class Endpoint:
             row = view.get_object() if self.operation.lookup is not None and self.operation.gets_object else None
             shown.update(self._shown(view, row) or {})
 
-        response = rolled_back(partial(self._look, ctx, arguments.sent(given), look))
+        response = rolled_back(partial(self._look, ctx, arguments.request_data(given), look))
         if is_client_error(response.status_code):
-            raise refused(response, arguments, given, ctx.user)
+            raise error_from_response(response, arguments, given, ctx.user)
         return shown or None
 
     def _shown(self, view: Any, row: Any) -> dict[str, Any] | None:
@@ -443,7 +430,7 @@ class Endpoint:
         changes = [(field, label, sides) for field, (label, sides) in fields.items()]
         return row_preview(verb, f"{name}{named}", changes)
 
-    def _look(self, ctx: Context, sent: Sent, look: Callable[[Any], None]) -> Any:
+    def _look(self, ctx: Context, sent: RequestData, look: Callable[[Any], None]) -> Any:
         """Return the view's response to a request whose handler is *look*.
 
         Raises:
@@ -453,9 +440,9 @@ class Endpoint:
         mapping = [dict(view.actions)] if getattr(view, "actions", None) else []
         looking = self._looking.as_view(*mapping, **{**view.initkwargs, "mcp_look": look})
         if request.method not in SAFE:  # a decorator may keep the answer of those, as cache_page does
-            looking = redecorated(view, partial(_in_place_of, self.operation.view, looking)) or looking
+            looking = replace_decorated(view, partial(_in_place_of, self.operation.view, looking)) or looking
         response = run_view(view, request, args, variables, instead=looking)
-        if (url := target(response, request)) is not None:
+        if (url := redirect_url(response, request)) is not None:
             require_no_login(url, request)
         return response
 
@@ -483,7 +470,7 @@ class Endpoint:
         except (FieldError, ValueError, TypeError, ValidationError, DataError):
             return None
 
-    def _asked(self, ctx: Context, sent: Sent) -> tuple[Any, Any, Any, Mapping[str, Any]]:
+    def _asked(self, ctx: Context, sent: RequestData) -> tuple[Any, Any, Any, Mapping[str, Any]]:
         path, view, args, variables, match = self._place(sent)
         call, body = self._call(path, sent), sent.body
         if self._reads_data and isinstance(body, dict | list):
@@ -501,7 +488,7 @@ class Endpoint:
         request._force_auth_user, request._force_auth_token = caller, None  # noqa: SLF001
         return request, view, args, variables
 
-    def _place(self, sent: Sent) -> tuple[str, Any, Any, Mapping[str, Any], Any]:
+    def _place(self, sent: RequestData) -> tuple[str, Any, Any, Mapping[str, Any], Any]:
         values = dict(sent.path)
         if (variable := self.operation.version_variable) and self.version is not None:
             values[variable] = self.version
@@ -510,13 +497,13 @@ class Endpoint:
             path = "/".join(["", *(quote(value, safe="") for value in values.values()), ""])
             return path or "/", self._unmounted, (), values, None
         try:
-            path, match = place(self.operation, values, self.version)
+            path, match = reverse_operation(self.operation, values, self.version)
         except NoSuchURLError as error:
             if error.lacking:
                 lacking = sorted(map(self.described.arguments.variable, error.lacking))
                 raise ArgumentError([missing_argument([name]) for name in lacking]) from None
             named = {self.described.arguments.variable(name): value for name, value in sent.path.items()}
-            raise ToolError(nothing_with(named)) from None
+            raise ToolError(not_found_text(named)) from None
         return path, match.func, match.args, match.kwargs, match
 
     @cached_property
@@ -525,7 +512,7 @@ class Endpoint:
         mapping = [] if self.operation.mapping is None else [dict(self.operation.mapping)]
         return view.as_view(*mapping, **self.operation.initkwargs)
 
-    def _call(self, path: str, sent: Sent) -> Call:
+    def _call(self, path: str, sent: RequestData) -> Call:
         scheme = self.operation.view.versioning_class
         accept, query = JSON, dict(sent.query)
         if scheme and self.version is not None and issubclass(scheme, AcceptHeaderVersioning):
@@ -535,8 +522,8 @@ class Endpoint:
         content_type = MULTIPART if sent.files else self._content_type
         if isinstance(sent.body, list):  # forms cannot represent lists
             content_type = JSON
-        body = None if sent.body is LEFT_OUT else sent.body
-        body = body if content_type == JSON else as_form(body or {})
+        body = None if sent.body is OMITTED else sent.body
+        body = body if content_type == JSON else to_form_data(body or {})
         headers = {"Accept": f"{accept}, */*;q=0.1"}
         return Call(self.operation.method, path, query, body, content_type, headers, sent.files)
 
@@ -618,17 +605,19 @@ def _columns(serializer: Any, row: Any) -> Container[str]:
     }
 
 
-def as_form(body: Any, prefix: str = "") -> dict[str, Any]:
+def to_form_data(body: Any, prefix: str = "") -> dict[str, Any]:
     """Flatten a body to DRF's form syntax: ``a.b`` for members, ``a[0]b`` for members of items."""
     found: dict[str, Any] = {}
     for key, value in body.items():
         name = f"{prefix}{key}"
         if isinstance(value, dict):
-            found |= as_form(value, f"{name}.")
+            found |= to_form_data(value, f"{name}.")
         elif isinstance(value, list) and any(isinstance(entry, dict) for entry in value):
             for number, entry in enumerate(value):
                 found |= (
-                    as_form(entry, f"{name}[{number}]") if isinstance(entry, dict) else {f"{name}[{number}]": entry}
+                    to_form_data(entry, f"{name}[{number}]")
+                    if isinstance(entry, dict)
+                    else {f"{name}[{number}]": entry}
                 )
         else:
             found[name] = "" if value is None else as_text(value)

@@ -45,7 +45,14 @@ from rest_framework.settings import api_settings
 from rest_framework.utils.humanize_datetime import date_formats, datetime_formats, time_formats
 
 from django_mcp.contrib.drf.operations import Operation
-from django_mcp.contrib.openapi import Document, Place, Schema, parameter_places, without_required, words_of
+from django_mcp.contrib.openapi import (
+    ArgumentLocation,
+    Document,
+    Schema,
+    join_text,
+    parameter_locations,
+    without_required,
+)
 from django_mcp.model_resources.form_schema import file_argument
 from django_mcp.model_resources.schema import json_type
 from django_mcp.primitives.field_schema import (
@@ -91,7 +98,7 @@ MANY_FILTERS = 60
 # Models
 
 
-def column_of(model: Any, path: str) -> Any:
+def model_column(model: Any, path: str) -> Any:
     """Return the field at the end of a path such as ``owner__username``; None if there is none."""
     column = None
     for step in path.replace(".", "__").split("__"):
@@ -105,11 +112,11 @@ def column_of(model: Any, path: str) -> Any:
     return column
 
 
-def called(model: Any) -> str:
+def verbose_name(model: Any) -> str:
     return str(model._meta.verbose_name)  # noqa: SLF001 - Django's documented API
 
 
-def from_annotation(annotation: Any) -> Schema | None:
+def annotation_schema(annotation: Any) -> Schema | None:
     """Return the JSON Schema of a Python type; None if pydantic has none."""
     try:
         found = json_schema(TypeAdapter(annotation), "serialization")
@@ -122,7 +129,7 @@ def from_annotation(annotation: Any) -> Schema | None:
 # Fields
 
 
-def is_taken(field: Field) -> bool:
+def is_writable(field: Field) -> bool:
     return not field.read_only and not isinstance(field, serializers.HiddenField)
 
 
@@ -155,7 +162,7 @@ def _returned(call: Any) -> Schema | None:
         annotation = typing.get_type_hints(inspect.unwrap(call), include_extras=True).get("return", NOTHING)
     except (NameError, TypeError):  # resolvable by type checkers only
         return None
-    return None if annotation is NOTHING else from_annotation(annotation)
+    return None if annotation is NOTHING else annotation_schema(annotation)
 
 
 _MOMENTS: tuple[tuple[type[Field], str, str, Any], ...] = (
@@ -226,7 +233,7 @@ def _shown(field: Any) -> Schema | None:  # noqa: PLR0911 - one line for each ki
 def _may_be_null(field: Field) -> bool:
     if field.source in (None, "*") or field.parent is None:
         return False
-    column = column_of(getattr(getattr(field.parent, "Meta", None), "model", None), field.source)
+    column = model_column(getattr(getattr(field.parent, "Meta", None), "model", None), field.source)
     return getattr(column, "concrete", False) and bool(column.null)
 
 
@@ -235,10 +242,8 @@ def _untyped(field: Any, schema: Schema) -> Schema:
     model = getattr(getattr(getattr(field, "child", field), "Meta", None), "model", None)
     if model is None or "properties" not in kept:
         return kept
-    return {
-        **kept,
-        "description": f"An object, or another value that identifies {with_article(called(model))}, such as its key.",
-    }
+    noun = with_article(verbose_name(model))
+    return {**kept, "description": f"An object, or another value that identifies {noun}, such as its key."}
 
 
 # Operations
@@ -363,7 +368,7 @@ class _ForTools:
 
 
 def _with_meta(schema: Schema, meta: Schema) -> Schema:
-    words = words_of(meta.get("description"), schema.get("description"))
+    words = join_text(meta.get("description"), schema.get("description"))
     found = {key: value for key, value in {**schema, **meta}.items() if key != "description"}
     return {**found, "description": words} if words else found
 
@@ -373,7 +378,7 @@ def _words_of_relation(field: Any) -> str | None:
     slug = getattr(field, "slug_field", "").replace("_", " ")
     kinds = {PrimaryKeyRelatedField: "Key", SlugRelatedField: f"The {slug}", HyperlinkedRelatedField: "URL"}
     about = next((words for kind, words in kinds.items() if isinstance(field, kind)), None)
-    return f"{about} of {with_article(called(model))}." if model and about else None
+    return f"{about} of {with_article(verbose_name(model))}." if model and about else None
 
 
 def _model_of_relation(field: Any) -> Any:
@@ -385,7 +390,7 @@ def _model_of_relation(field: Any) -> Any:
     except Exception:  # noqa: BLE001 - the site's code, for a request of a caller
         outer = field.parent if isinstance(field.parent, ManyRelatedField) else field
         model = getattr(getattr(outer.parent, "Meta", None), "model", None)
-        return getattr(column_of(model, str(outer.source)), "related_model", None)
+        return getattr(model_column(model, str(outer.source)), "related_model", None)
 
 
 @lru_cache(maxsize=256)
@@ -551,7 +556,7 @@ def note_schema(schema: Any, note: Any, direction: str) -> tuple[Schema, Documen
         elif isinstance(note, OpenApiTypes):
             found = build_basic_type(note) or {"type": "null"}
         else:
-            found = from_annotation(note) or {}
+            found = annotation_schema(note) or {}
     components = schema.components
     if getattr(note, "partial", False):  # nested fields are not required either
         found, components = without_required(found), without_required(components)
@@ -583,7 +588,7 @@ def structural(schema: Any) -> Schema:
 
 def addresses_rows(field: Any) -> bool:  # noqa: PLR0911 - one line for each kind
     """Return True if a field's value may refer to a different row later, as a slug can and a primary key cannot."""
-    if not isinstance(field, Field) or not is_taken(field):
+    if not isinstance(field, Field) or not is_writable(field):
         return False
     match field:
         case ManyRelatedField():
@@ -622,15 +627,15 @@ def rows_in(field: Any, value: Any) -> Any:
 # Files
 
 
-def holds_file(value: Any) -> bool:
+def contains_file(value: Any) -> bool:
     """Return True if an object in *value* may stand for a file."""
     match value:
         case {"filename": str(), "content": str()}:
             return True
         case dict():
-            return any(map(holds_file, value.values()))
+            return any(map(contains_file, value.values()))
         case list():
-            return any(map(holds_file, value))
+            return any(map(contains_file, value))
     return False
 
 
@@ -656,8 +661,10 @@ def with_files(field: Any, value: Any, argument: str) -> Any:
 # Queries
 
 
-def query_places(schema: Any, model: Any, filters: Collection[str] | None = None) -> tuple[list[Place], list[str]]:
-    """Return the places of an operation's query parameters, and the filters that are too many to be offered.
+def query_locations(
+    schema: Any, model: Any, filters: Collection[str] | None = None
+) -> tuple[list[ArgumentLocation], list[str]]:
+    """Return the locations of an operation's query parameters, and the filters that are too many to be offered.
 
     Args:
         filters: offer only these filters of filter sets. None offers all; above ``MANY_FILTERS`` without those made
@@ -676,7 +683,7 @@ def query_places(schema: Any, model: Any, filters: Collection[str] | None = None
                 too_many += [name] * is_one_of_many
             for name, words in _better_words(backend(), schema.view, model):
                 found[name] = {**found[name], "description": words}
-    return list(parameter_places(list(found.values()), Document(schema.components), {"query"})), too_many
+    return list(parameter_locations(list(found.values()), Document(schema.components), {"query"})), too_many
 
 
 def _left_out(schema: Any, backend: Any, model: Any, filters: Collection[str] | None) -> Iterator[tuple[str, bool]]:
@@ -696,7 +703,7 @@ def _left_out(schema: Any, backend: Any, model: Any, filters: Collection[str] | 
             if is_made and len(filterset.base_filters) > MANY_FILTERS:
                 yield from ((one, True) for one in every if one == name or one.startswith(f"{name}_"))
             model, to = getattr(filter_.extra.get("queryset"), "model", None), filter_.extra.get("to_field_name")
-            if model and to and column_of(model, to) is None:  # this filter can never work
+            if model and to and model_column(model, to) is None:  # this filter can never work
                 who = type(view).__qualname__
                 logger.warning("Filter %r of %s was left out: %s has no field %r.", name, who, model.__name__, to)
                 yield name, False

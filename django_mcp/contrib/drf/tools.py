@@ -22,15 +22,15 @@ from django_mcp.contrib.drf.requests import APIArguments, Endpoint, page_argumen
 from django_mcp.contrib.drf.schema import (
     NOTHING,
     addresses_rows,
-    column_of,
+    annotation_schema,
+    contains_file,
     default_serializer,
-    from_annotation,
-    holds_file,
     inspector,
     instance_of,
+    model_column,
     model_of,
     note_schema,
-    query_places,
+    query_locations,
     request_of,
     response_of,
     rows_in,
@@ -38,13 +38,13 @@ from django_mcp.contrib.drf.schema import (
     variable_schema,
     with_files,
 )
-from django_mcp.contrib.openapi import Document, Place, Schema, Sent, body_places, words_of
+from django_mcp.contrib.openapi import ArgumentLocation, Document, RequestData, Schema, body_locations, join_text
 from django_mcp.core.database import without_queries
 from django_mcp.core.decorators import register_at
 from django_mcp.core.late_tools import LateTool
 from django_mcp.core.server import Where
 from django_mcp.core.signatures import GIVEN, function, shaped
-from django_mcp.integrations.http import request_options
+from django_mcp.integrations.requests import request_options
 from django_mcp.primitives.base import untranslated
 from django_mcp.primitives.function import EMPTY, own_docstring
 from django_mcp.primitives.tool import Tool
@@ -72,7 +72,7 @@ SENTENCES = {
 DONE = {"destroy": "Deleted."}
 
 
-class Noun:
+class ModelNames:
     """The singular and plural name of a view's rows, as identifiers."""
 
     def __init__(self, view: type, model: Any, name: str | None, plural: str | None) -> None:
@@ -82,45 +82,45 @@ class Noun:
         self.name = name or identifier(singular)
         self.plural = plural or (f"{name}s" if name else identifier(several))
 
-    def in_words(self, sentence: str) -> str:
+    def format_sentence(self, sentence: str) -> str:
         """Fill in ``{name}``, ``{a_name}`` and ``{plural}`` of a sentence."""
         name = self.name.replace("_", " ")
         return sentence.format(name=name, a_name=with_article(name), plural=self.plural.replace("_", " "))
 
 
-def tool_name(operation: Operation, noun: Noun, schema: Any) -> str:
+def tool_name(operation: Operation, names: ModelNames, schema: Any) -> str:
     """Return the tool's name for an operation."""
     if (chosen := schema.get_operation_id()) is not None:
         return identifier(chosen)
-    return own_name(operation, noun)
+    return default_tool_name(operation, names)
 
 
-def own_name(operation: Operation, noun: Noun) -> str:
+def default_tool_name(operation: Operation, names: ModelNames) -> str:
     """Return the default name, without annotations."""
     if operation.action in NAMES:
-        own = _another(operation, noun)
-        return NAMES[operation.action].format(name=own or noun.name, plural=own or noun.plural)
+        own = _another(operation, names)
+        return NAMES[operation.action].format(name=own or names.name, plural=own or names.plural)
     if operation.action in METHODS:
         own = _snake(operation.view.__name__)
         several = sum(hasattr(operation.view, method) for method in METHODS) > 1
         return f"{operation.action}_{own}" if several else own
-    about = noun.name if operation.detail else noun.plural
+    about = names.name if operation.detail else names.plural
     # ``recent_users`` of users already contains the noun.
-    return operation.action if noun.name in operation.action else f"{operation.action}_{about}"
+    return operation.action if names.name in operation.action else f"{operation.action}_{about}"
 
 
-def _another(operation: Operation, noun: Noun) -> str:
+def _another(operation: Operation, names: ModelNames) -> str:
     """Return the name of a list that is called after something else than its rows, such as ``trash``; else "".
 
     Beside another view of the same model it would pass for the list of all rows.
     """
-    if operation.action != "list" or operation.mapping is not None or noun.is_chosen:
+    if operation.action != "list" or operation.mapping is not None or names.is_chosen:
         return ""
     own = _snake(operation.view.__name__)
-    return "" if {*own.split("_")} & {*noun.name.split("_"), *noun.plural.split("_")} else own
+    return "" if {*own.split("_")} & {*names.name.split("_"), *names.plural.split("_")} else own
 
 
-def description(operation: Operation, view: Any, noun: Noun, schema: Any) -> str:
+def description(operation: Operation, view: Any, names: ModelNames, schema: Any) -> str:
     """Return the tool's description: the site's text for the operation, otherwise for the view."""
     if words := schema.get_description():
         return force_str(words)
@@ -128,11 +128,11 @@ def description(operation: Operation, view: Any, noun: Noun, schema: Any) -> str
     if words := _words_of_handler(operation) or sections.get(operation.handler) or sections.get(operation.action):
         return words
     title = force_str(schema.get_summary() or getattr(view, "name", None) or "")
-    first = noun.in_words(SENTENCES[operation.action]) if operation.action in SENTENCES else title
-    if operation.action in SENTENCES and (own := _another(operation, noun)):
+    first = names.format_sentence(SENTENCES[operation.action]) if operation.action in SENTENCES else title
+    if operation.action in SENTENCES and (own := _another(operation, names)):
         first = f"{first.removesuffix('.')} ({own.replace('_', ' ')})."
     if operation.action not in {*SENTENCES, *METHODS}:
-        first = title or f"{own_name(operation, noun).replace('_', ' ').capitalize()}."
+        first = title or f"{default_tool_name(operation, names).replace('_', ' ').capitalize()}."
     if not first and not sections.get(""):
         return f"Send a {operation.method} request to {_snake(operation.view.__name__).replace('_', ' ')}."
     return "\n\n".join(filter(None, [first, sections.get("", "")]))
@@ -191,7 +191,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Told:
+class ToolOptions:
     """The options of ``drf_tools``."""
 
     names: Mapping[str, str]
@@ -206,7 +206,7 @@ class Told:
     name: str | None
     plural: str | None
 
-    def about(self, operation: Operation, given: Mapping[str, Any]) -> Any:
+    def entry_for(self, operation: Operation, given: Mapping[str, Any]) -> Any:
         """Return a mapping's entry for an operation, by action or method name; ``NOTHING`` if it has none."""
         return given.get(operation.action, given.get(operation.handler, NOTHING))
 
@@ -231,7 +231,7 @@ class APITool(LateTool):
 
     reads_database = True
 
-    def __init__(self, endpoint: Endpoint, described: "Described", **options: Any) -> None:
+    def __init__(self, endpoint: Endpoint, described: "OperationDescription", **options: Any) -> None:
         if not endpoint.operation.is_safe and options.get("preview") is None:
             options["preview"] = function(endpoint.preview, f"preview_{options['name']}", [GIVEN], described.view)
         self.endpoint, self._described, self._options = endpoint, described, options
@@ -251,10 +251,10 @@ class APITool(LateTool):
         """Return the complete tool."""
         output = self._described.output
         call = self._function(EMPTY if output is None else shaped(output))
-        taken = self._described.arguments if self._at_urls else APIArguments(self._described.sent, "")
+        taken = self._described.arguments if self._at_urls else APIArguments(self._described.locations, "")
         options = self._options
         if words := _words_of_filters(self._described.too_many):
-            options = {**options, "description": words_of(options["description"], words)}
+            options = {**options, "description": join_text(options["description"], words)}
         return Tool(call, context_type=Context, arguments=taken, **options)
 
     def _fill(self, whole: Tool) -> None:
@@ -265,7 +265,7 @@ class APITool(LateTool):
             self._definition["outputSchema"] = whole.definition["outputSchema"]
 
 
-class Described:
+class OperationDescription:
     """The description of one operation, read from its view once.
 
     Raises:
@@ -275,9 +275,9 @@ class Described:
     too_many: Sequence[str] = ()
     """Filters of the API that are no arguments, because there are too many of them. Known with the arguments."""
 
-    def __init__(self, operation: Operation, told: Told) -> None:
+    def __init__(self, operation: Operation, tool_options: ToolOptions) -> None:
         self.operation = operation
-        self.told = told
+        self.tool_options = tool_options
         self._label = f"drf_tools: {operation.method} ({operation.handler}) of {operation.view.__qualname__}"
         self._read(self._begin)
 
@@ -285,7 +285,9 @@ class Described:
         self.view = self.operation.instance()
         self.schema = self._inspector(self.view)
         with without_queries():  # apps may be loading
-            self.noun = Noun(self.operation.view, self.model, self.told.name, self.told.plural)
+            self.model_names = ModelNames(
+                self.operation.view, self.model, self.tool_options.name, self.tool_options.plural
+            )
         if self.model is None:
             del self.model  # look again once the database may be queried
 
@@ -303,13 +305,13 @@ class Described:
 
     def _way_out(self) -> str:
         """Return which declarations are missing, in whose place the view's serializers are made."""
-        operation, told = self.operation, self.told
-        options = {"request": told.request, "responses": told.responses}
+        operation, tool_options = self.operation, self.tool_options
+        options = {"request": tool_options.request, "responses": tool_options.responses}
         if operation.is_safe or operation.action in {"destroy", "delete"}:
             del options["request"]
-        if not told.output:
+        if not tool_options.output:
             del options["responses"]
-        lacking = [name for name, given in options.items() if told.about(operation, given) is NOTHING]
+        lacking = [name for name, given in options.items() if tool_options.entry_for(operation, given) is NOTHING]
         if not lacking:
             return " in its filters, pagination and schema class, and in the serializers given here"
         without = " or output=False" if "responses" in lacking else ""
@@ -317,9 +319,9 @@ class Described:
 
     def tool(self, name: str, options: Mapping[str, Any]) -> "APITool":
         """Return the tool, with the options of ``@tool``."""
-        endpoint = Endpoint(self.operation, self, self.told.version, self.told.mounted, self._done)
+        endpoint = Endpoint(self.operation, self, self.tool_options.version, self.tool_options.mounted, self._done)
         own: dict[str, Any] = {"destructive": False} if self.operation.action == "create" else {}
-        own["description"] = description(self.operation, self.view, self.noun, self.schema)
+        own["description"] = description(self.operation, self.view, self.model_names, self.schema)
         own["title"] = self.schema.get_summary() or name.replace("_", " ").capitalize()
         return APITool(endpoint, self, name=name, **request_options(self.operation.method, options, **own))
 
@@ -328,8 +330,8 @@ class Described:
         return self._read(self._read_arguments)
 
     @cached_property
-    def sent(self) -> list[Place]:
-        return self._read(self._read_sent)
+    def locations(self) -> list[ArgumentLocation]:
+        return self._read(self._read_locations)
 
     @cached_property
     def output(self) -> Schema | None:
@@ -337,9 +339,15 @@ class Described:
         return self._read(self._read_output)
 
     def _inspector(self, view: Any) -> Any:
-        about = partial(self.told.about, self.operation)
-        told = self.told
-        return inspector(self.operation, view, about(told.request), about(told.responses), needs_response=told.output)
+        entry = partial(self.tool_options.entry_for, self.operation)
+        tool_options = self.tool_options
+        return inspector(
+            self.operation,
+            view,
+            entry(tool_options.request),
+            entry(tool_options.responses),
+            needs_response=tool_options.output,
+        )
 
     @cached_property
     def _request(self) -> Any:
@@ -355,13 +363,13 @@ class Described:
 
     def with_files(self, body: Any) -> Any:
         """Return a body with files in place of the objects that stand for them in nested values; or *body* itself."""
-        if not holds_file(body):
+        if not contains_file(body):
             return body
         serializer = self._body(self.view)
         is_plain = isinstance(body, list) and not isinstance(serializer, ListSerializer)
         return [with_files(serializer, entry, "") for entry in body] if is_plain else with_files(serializer, body, "")
 
-    def rows_in(self, view: Any, sent: Sent) -> dict[str, Any]:
+    def rows_in(self, view: Any, sent: RequestData) -> dict[str, Any]:
         """Return the rows that a body refers to, by argument, as looked up by the view that serves the call."""
         body, arguments = self._body(view), self.arguments
         if arguments.whole is not None:
@@ -370,9 +378,9 @@ class Described:
                 arguments.whole: [rows_in(body, entry) for entry in sent.body] if is_plain else rows_in(body, sent.body)
             }
         return {
-            name: rows_in(body.fields[place.name], sent.body[place.name])
-            for name, place in arguments.places.items()
-            if place.source == "body" and place.name in sent.body and place.name in getattr(body, "fields", {})
+            name: rows_in(body.fields[location.name], sent.body[location.name])
+            for name, location in arguments.locations.items()
+            if location.source == "body" and location.name in sent.body and location.name in getattr(body, "fields", {})
         }
 
     def _body(self, view: Any) -> Any:
@@ -395,28 +403,33 @@ class Described:
 
     # Arguments
 
-    def _read_sent(self) -> list[Place]:
-        query, self.too_many = query_places(self.schema, self.model, self.told.filters)
+    def _read_locations(self) -> list[ArgumentLocation]:
+        query, self.too_many = query_locations(self.schema, self.model, self.tool_options.filters)
         body = self._request
         if body is None:
             return query
         schema, document = note_schema(self.schema, body, "request")
-        places = body_places(schema, document, required=not isinstance(body, dict))
-        return [*query, *(replace(place, source="query") if self.operation.is_safe else place for place in places)]
+        locations = body_locations(schema, document, required=not isinstance(body, dict))
+        return [
+            *query,
+            *(replace(location, source="query") if self.operation.is_safe else location for location in locations),
+        ]
 
     def _read_arguments(self) -> APIArguments:
         path = {variable.name: variable for variable in self._variables()}
         # Filters that repeat a URL variable are left out.
-        sent = [place for place in self.sent if place.source != "query" or place.name not in path]
-        sent = [replace(place, argument=self.told.arguments.get(place.name, "")) for place in sent]
-        made = APIArguments([*path.values(), *sent], self._label)
+        locations = [location for location in self.locations if location.source != "query" or location.name not in path]
+        locations = [
+            replace(location, argument=self.tool_options.arguments.get(location.name, "")) for location in locations
+        ]
+        made = APIArguments([*path.values(), *locations], self._label)
         if paginator := getattr(self.view, "paginator", None):
             made.paging = frozenset(
                 parameter["name"] for parameter in paginator.get_schema_operation_parameters(self.view)
             )
         return made
 
-    def _variables(self) -> Iterator[Place]:
+    def _variables(self) -> Iterator[ArgumentLocation]:
         """Yield the URL variables; without a URL, the view's own parameters."""
         operation, signature = self.operation, self.operation.parameters()
         is_known = operation.mapping is not None or not operation.is_extra
@@ -426,33 +439,35 @@ class Described:
             for name, parameter in signature.items()
             if parameter.default is not parameter.empty and name not in lookup
         }
-        known = addresses(operation, self.told.version) if self.told.mounted else []
+        known = addresses(operation, self.tool_options.version) if self.tool_options.mounted else []
         if known:
             names = [name for address in known for name in address.variables]
             optional = {name for name in names if not all(name in address.required for address in known)}
         else:
-            names = [*operation.variables, *lookup, *signature, *self.told.path_arguments]
+            names = [*operation.variables, *lookup, *signature, *self.tool_options.path_arguments]
         for name in dict.fromkeys(names):
             if name not in {"format", operation.version_variable}:
                 schema = self._variable_schema(name, signature.get(name))
-                yield Place("path", name, schema, name not in optional, argument=self.told.arguments.get(name, ""))
+                yield ArgumentLocation(
+                    "path", name, schema, name not in optional, argument=self.tool_options.arguments.get(name, "")
+                )
 
     def _variable_schema(self, name: str, parameter: Any) -> Schema:
-        if annotation := self.told.path_arguments.get(name):
-            return from_annotation(annotation) or variable_schema(None)
+        if annotation := self.tool_options.path_arguments.get(name):
+            return annotation_schema(annotation) or variable_schema(None)
         if name == self.operation.lookup and self.model is not None:
-            column = column_of(self.model, self.view.lookup_field)
+            column = model_column(self.model, self.view.lookup_field)
             schema = variable_schema(column)
             words = "key" if self.view.lookup_field in {"pk", "id"} else self.view.lookup_field.replace("_", " ")
-            return {**schema, "description": self.noun.in_words(f"{words.capitalize()} of the {{name}}.")}
+            return {**schema, "description": self.model_names.format_sentence(f"{words.capitalize()} of the {{name}}.")}
         if parameter is not None and parameter.annotation is not parameter.empty:
-            return from_annotation(parameter.annotation) or variable_schema(None)
+            return annotation_schema(parameter.annotation) or variable_schema(None)
         return variable_schema(None)
 
     # Output
 
     def _read_output(self) -> Schema | None:
-        if not self.told.output or self._response is NOTHING or self._response is None:
+        if not self.tool_options.output or self._response is NOTHING or self._response is None:
             return None
         schema, document = note_schema(self.schema, self._response, "response")
         schema = self._several(structural(document.schema(schema)))
@@ -537,7 +552,7 @@ def drf_tools(
     Raises:
         ImproperlyConfigured: *source* has the wrong type or no such action, or its arguments cannot be determined.
     """
-    told = Told(
+    tool_options = ToolOptions(
         names or {},
         request or {},
         responses or {},
@@ -550,15 +565,17 @@ def drf_tools(
         name,
         plural,
     )
-    wanted = [*(actions or ()), *exclude, *told.names, *told.request, *told.responses]
-    described = [Described(operation, told) for operation in _chosen(source, wanted, actions, exclude)]
+    wanted = [*(actions or ()), *exclude, *tool_options.names, *tool_options.request, *tool_options.responses]
+    described = [
+        OperationDescription(operation, tool_options) for operation in _chosen(source, wanted, actions, exclude)
+    ]
     shown = [one for one in described if actions is not None or not one.schema.is_excluded()]
-    for one, tool in _named(shown, told):
+    for one, tool in _named(shown, tool_options):
         needed = [*scopes, *(() if one.operation.is_safe else write_scopes)]
         register_at(server, partial(_made, one, tool, {**options, "scopes": needed}))
 
 
-def _made(described: Described, name: str, options: Mapping[str, Any], _server: Any) -> Iterator[APITool]:
+def _made(described: OperationDescription, name: str, options: Mapping[str, Any], _server: Any) -> Iterator[APITool]:
     yield described.tool(name, options)
 
 
@@ -583,12 +600,14 @@ def _chosen(
             yield operation
 
 
-def _named(described: Sequence[Described], told: Told) -> Iterator[tuple[Described, str]]:
+def _named(
+    described: Sequence[OperationDescription], tool_options: ToolOptions
+) -> Iterator[tuple[OperationDescription, str]]:
     """Yield each operation with its tool name. Repeated names get the HTTP method as prefix."""
     seen: Counter[str] = Counter()
     for one in described:
         operation = one.operation
-        name = told.names.get(operation.action) or told.names.get(operation.handler)
-        name = name or tool_name(operation, one.noun, one.schema)
+        name = tool_options.names.get(operation.action) or tool_options.names.get(operation.handler)
+        name = name or tool_name(operation, one.model_names, one.schema)
         seen[name] += 1
         yield one, name if seen[name] == 1 else f"{operation.method.lower()}_{name}"

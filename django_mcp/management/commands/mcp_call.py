@@ -19,7 +19,7 @@ from django_mcp.core.failures import crash_listener, traceback_of
 from django_mcp.core.permissions import Right, right
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
-from django_mcp.management.base import caller_of, counted, find_server, intermix
+from django_mcp.management.base import accept_intermixed_arguments, caller_principal, count_of, find_server
 from django_mcp.primitives.tool import Tool
 from django_mcp.protocol import versions
 from django_mcp.protocol.json_schema import Choices, Schema, alternatives, choices_of, plain
@@ -32,7 +32,7 @@ LEAST = 0.1
 """Minimum progress, as a part of the total, between two lines if there is no terminal."""
 
 
-class Aside:
+class ProgressLine:
     """Prints progress and log messages. *is_terminal* allows a progress bar."""
 
     def __init__(self, out: Callable[[str], object], *, is_terminal: bool) -> None:
@@ -65,8 +65,8 @@ class Aside:
         if self._is_terminal:
             self._draw(f"[{_bar(part)}] {part:4.0%} {message}" if part is not None else f"{done:g} {message}")
             return
-        before, said = self._told
-        if message == said and part is not None and part - before < LEAST and part < 1:
+        before, last_message = self._told
+        if message == last_message and part is not None and part - before < LEAST and part < 1:
             return
         self._told = (-1.0 if part is None else part, message)
         self.write(f"{f'{done:g}/{total:g}' if total else f'{done:g}'} {message}".rstrip())
@@ -137,24 +137,24 @@ YES, NO = frozenset({"yes", "y", "true", "on", "1"}), frozenset({"no", "n", "fal
 _KINDS = {"boolean": "yes|no"}
 
 
-class BadValue(Exception):
+class InvalidValue(Exception):
     """An input does not fit its schema. The message says what would fit."""
 
 
-def typed(schema: Any, text: str, root: Schema) -> Any:
+def convert_argument(schema: Any, text: str, root: Schema) -> Any:
     """Return the value of an input according to a schema."""
     found = alternatives(schema, root)
     problems = []
     # Strings accept any input, so they are tried last: 3 becomes a number if the schema allows one.
     for form in sorted(found, key=lambda each: each.get("type") == "string"):
         try:
-            return _typed(form, text, root)
-        except BadValue as error:
+            return _convert(form, text, root)
+        except InvalidValue as error:
             problems.append(str(error))
-    raise BadValue(" or ".join(dict.fromkeys(problems)) or "left out: no value is valid")
+    raise InvalidValue(" or ".join(dict.fromkeys(problems)) or "left out: no value is valid")
 
 
-def _typed(schema: Schema, text: str, root: Schema) -> Any:  # noqa: C901, PLR0911 - a table
+def _convert(schema: Schema, text: str, root: Schema) -> Any:  # noqa: C901, PLR0911 - a table
     if allowed := choices_of(schema):
         return _chosen(allowed, text)
     match schema.get("type"):
@@ -165,16 +165,16 @@ def _typed(schema: Schema, text: str, root: Schema) -> Any:  # noqa: C901, PLR09
         case "boolean":
             if text.lower() in YES | NO:
                 return text.lower() in YES
-            raise BadValue("yes or no")
+            raise InvalidValue("yes or no")
         case "null":
             if text in {"", "null"}:
                 return None
-            raise BadValue("null")
+            raise InvalidValue("null")
         case "array":
             items = schema.get("items", {})
             if text.startswith("["):
                 return _json(text, list, "a JSON array")
-            return [typed(items, part.strip(), root) for part in text.split(",") if part.strip()]
+            return [convert_argument(items, part.strip(), root) for part in text.split(",") if part.strip()]
         case "object":
             return _json(text, dict, 'a JSON object, such as {"key": "value"}')
     return text
@@ -184,15 +184,15 @@ def _chosen(allowed: Choices, text: str) -> Any:
     for value, title in allowed:
         if text in {str(value), title}:
             return value
-    raise BadValue(f"one of {', '.join(str(value) for value, _ in allowed)}")
+    raise InvalidValue(f"one of {', '.join(str(value) for value, _ in allowed)}")
 
 
 def _checked_text(schema: Schema, text: str) -> str:
     least, most = schema.get("minLength"), schema.get("maxLength")
     if least is not None and len(text) < least:
-        raise BadValue(f"at least {counted(least, 'character', 'characters')} long")
+        raise InvalidValue(f"at least {count_of(least, 'character', 'characters')} long")
     if most is not None and len(text) > most:
-        raise BadValue(f"at most {counted(most, 'character', 'characters')} long")
+        raise InvalidValue(f"at most {count_of(most, 'character', 'characters')} long")
     return text
 
 
@@ -200,11 +200,11 @@ def _number(schema: Schema, text: str, kind: str) -> int | float:
     try:
         value = int(text) if kind == "integer" or text.lstrip("-").isdecimal() else float(text)
     except ValueError:
-        raise BadValue("a whole number" if kind == "integer" else "a number") from None
+        raise InvalidValue("a whole number" if kind == "integer" else "a number") from None
     if value < schema.get("minimum", value):
-        raise BadValue(f"a number of at least {schema['minimum']}")
+        raise InvalidValue(f"a number of at least {schema['minimum']}")
     if value > schema.get("maximum", value):
-        raise BadValue(f"a number of at most {schema['maximum']}")
+        raise InvalidValue(f"a number of at most {schema['maximum']}")
     return value
 
 
@@ -212,13 +212,13 @@ def _json(text: str, kind: type, words: str) -> Any:
     try:
         value = json.loads(text)
     except ValueError:
-        raise BadValue(words) from None
+        raise InvalidValue(words) from None
     if not isinstance(value, kind):
-        raise BadValue(words)
+        raise InvalidValue(words)
     return value
 
 
-def kind_of(schema: Any, root: Schema) -> str:
+def kind_name(schema: Any, root: Schema) -> str:
     """Return a short description of the values that a schema allows."""
     found = []
     for alternative in alternatives(schema, root):
@@ -239,20 +239,24 @@ def read_arguments(given: Sequence[str], source: str | None, schema: Schema, too
     for argument in given:
         name, equals, text = argument.partition("=")
         if not equals or not name:
-            raise CommandError(f"{argument!r}: write arguments as name=text or name:=JSON.{takes(schema, tool)}")
+            raise CommandError(
+                f"{argument!r}: write arguments as name=text or name:=JSON.{arguments_help(schema, tool)}"
+            )
         raw = name.endswith(":")
         _put(arguments, name.removesuffix(":"), text, schema, tool, raw=raw)
     properties = schema.get("properties", {})
     missing = [name for name in schema.get("required", ()) if name not in arguments]
     if missing:
-        raise CommandError(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing.{takes(schema, tool)}")
+        raise CommandError(
+            f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing.{arguments_help(schema, tool)}"
+        )
     strange = [name for name in arguments if name not in properties]
     if strange and schema.get("additionalProperties") is False:
-        raise CommandError(f"{tool} has no argument {strange[0]!r}.{takes(schema, tool)}")
+        raise CommandError(f"{tool} has no argument {strange[0]!r}.{arguments_help(schema, tool)}")
     return arguments
 
 
-def takes(schema: Schema, tool: str) -> str:
+def arguments_help(schema: Schema, tool: str) -> str:
     """Return a description of a tool's arguments, one per line."""
     properties = schema.get("properties", {})
     if not schema:
@@ -262,10 +266,10 @@ def takes(schema: Schema, tool: str) -> str:
     lines = [f"\nArguments of {tool}:"]
     for name, field in properties.items():
         is_needed = name in schema.get("required", ())
-        told = plain(field, schema)
-        default = f", default: {json.dumps(told['default'], ensure_ascii=False)}" if "default" in told else ""
-        words = f"  {told['description']}" if told.get("description") else ""
-        lines.append(f"  {name}=<{kind_of(field, schema)}>{'' if is_needed else f' (optional{default})'}{words}")
+        shown = plain(field, schema)
+        default = f", default: {json.dumps(shown['default'], ensure_ascii=False)}" if "default" in shown else ""
+        words = f"  {shown['description']}" if shown.get("description") else ""
+        lines.append(f"  {name}=<{kind_name(field, schema)}>{'' if is_needed else f' (optional{default})'}{words}")
     return "\n".join(lines)
 
 
@@ -290,7 +294,7 @@ def _put(arguments: dict[str, Any], name: str, text: str, schema: Schema, tool: 
     for depth, part in enumerate(path):
         properties = inner.get("properties", {})
         if part not in properties and (inner.get("additionalProperties") is False or (depth == 0 and properties)):
-            raise CommandError(f"{tool} has no argument {'.'.join(path[: depth + 1])!r}.{takes(schema, tool)}")
+            raise CommandError(f"{tool} has no argument {'.'.join(path[: depth + 1])!r}.{arguments_help(schema, tool)}")
         below = properties.get(part, {})
         if depth == len(path) - 1:
             place[part] = _value(place.get(part), name, text, below, schema, raw=raw)
@@ -310,8 +314,8 @@ def _value(before: Any, name: str, text: str, schema: Mapping[str, Any], root: S
         except ValueError:
             raise CommandError(f"{name}:={text} is not valid JSON. For text, write {name}={text}.") from None
     try:
-        value = typed(schema, text, root)
-    except BadValue as error:
+        value = convert_argument(schema, text, root)
+    except InvalidValue as error:
         raise CommandError(f"{name}={text}: {name} must be {error}.") from None
     # A repeated array argument extends the list.
     return [*before, *value] if isinstance(before, list) and isinstance(value, list) else value
@@ -400,8 +404,8 @@ class Responder:
     def _given(self, name: str, field: Schema, schema: Schema) -> Any:
         text = self._answers[name]
         try:
-            value = typed(field, text, schema)
-        except BadValue as error:
+            value = convert_argument(field, text, schema)
+        except InvalidValue as error:
             raise CommandError(f"--answer {name}={text}: {name} must be {error}.") from None
         self._write(f"{field.get('title', name)}: {text}")
         return value
@@ -413,7 +417,7 @@ class Responder:
             self._write(str(words))
         for value, title in options:
             self._write(f"  {value}{'' if title == str(value) else f'  {title}'}")
-        hint = "choose one" if options and field.get("type") != "array" else kind_of(field, schema)
+        hint = "choose one" if options and field.get("type") != "array" else kind_name(field, schema)
         if field.get("type") == "array":
             hint = "comma-separated"
         default = f" [{_text(field['default'])}]" if "default" in field else "" if is_needed else " [optional]"
@@ -422,8 +426,8 @@ class Responder:
             if not text and ("default" in field or not is_needed):
                 return field.get("default")
             try:
-                return typed(field, text, schema)
-            except BadValue as error:
+                return convert_argument(field, text, schema)
+            except InvalidValue as error:
                 self._write(f"This must be {error}.")
 
 
@@ -444,7 +448,7 @@ def _missing(names: Sequence[str], schema: Schema) -> str:
     for name in names:
         field = plain(schema["properties"][name], schema)
         options = " or ".join(
-            kind_of(_items(alternative, schema), schema) for alternative in alternatives(field, schema)
+            kind_name(_items(alternative, schema), schema) for alternative in alternatives(field, schema)
         )
         example = "yes" if _confirms(field) else f"<{options}>"
         lines.append(f"  --answer {name}={example}  {field.get('title', '')}".rstrip())
@@ -462,7 +466,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add options."""
-        intermix(parser)
+        accept_intermixed_arguments(parser)
         parser.add_argument("tool", metavar="TOOL", help="name of the tool; 'manage.py mcp_inspect' lists them")
         parser.add_argument(
             "arguments", nargs="*", metavar="name=text", help="an argument; name:=JSON for other values"
@@ -489,14 +493,14 @@ class Command(BaseCommand):
     def handle(self, *_: Any, **options: Any) -> None:
         """Call the tool and print its result. Exits with 1 if the tool failed."""
         server = find_server(options["server"])
-        principal = caller_of(server, options["user"], "--as")
+        principal = caller_principal(server, options["user"], "--as")
         tool = self._visible(server, principal, options["tool"])
         if options["html"] and tool is not None:
             _require_view(tool)
         schema = {} if tool is None else tool.definition.get("inputSchema", {})
         arguments = read_arguments(options["arguments"], options["input"], schema, options["tool"])
         is_there = options["input"] != "-" and sys.stdin.isatty()
-        aside = Aside(self._say, is_terminal=self.stderr.isatty())
+        aside = ProgressLine(self._say, is_terminal=self.stderr.isatty())
         person = Responder(read_answers(options["answer"]), aside.write, yes=options["yes"], is_there=is_there)
         result = self._call(server, principal, tool, arguments, person, aside, options)
         aside.clear()
@@ -524,7 +528,7 @@ class Command(BaseCommand):
         tool: Tool | None,
         arguments: dict[str, Any],
         person: Responder,
-        aside: Aside,
+        aside: ProgressLine,
         options: dict[str, Any],
     ) -> dict[str, Any]:
         capabilities: dict[str, Any] = {"elicitation": {"form": {}, **({"url": {}} if person.can_open_pages else {})}}

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django_mcp.approvals.approval_requests import expire_all
 from django_mcp.auth.checks import uses_oauth
 from django_mcp.auth.oauth import has_toolkit
-from django_mcp.management.base import Progress, counted
+from django_mcp.management.base import Progress, count_of
 from django_mcp.pubsub.event_store import clear
 
 
@@ -46,10 +46,10 @@ class Command(BaseCommand):
         if options["json"]:
             self.stdout.write(json.dumps({kind.replace(" ", "_"): count for kind, count in deleted.items()}))
         elif options["verbosity"]:
-            numbers = (counted(count, _singular(kind), kind) for kind, count in deleted.items())
+            numbers = (count_of(count, _singular(kind), kind) for kind, count in deleted.items())
             self.stdout.write(f"{', '.join(numbers)} deleted.")
             if withdrawn:
-                self.stdout.write(f"{counted(withdrawn, 'client', 'clients')} with a withdrawn document found.")
+                self.stdout.write(f"{count_of(withdrawn, 'client', 'clients')} with a withdrawn document found.")
 
 
 def _singular(kind: str) -> str:

@@ -16,7 +16,7 @@ from django_mcp.auth.oauth import OAuth2Authentication
 from django_mcp.auth.protected_resource import url_of
 from django_mcp.client.configuration import CLIENTS, Target, Unsupported, name_for
 from django_mcp.core.server import MCPServer
-from django_mcp.management.base import caller_of, endpoint_at, find_server
+from django_mcp.management.base import caller_principal, endpoint_url, find_server
 
 
 class Command(BaseCommand):
@@ -50,14 +50,14 @@ class Command(BaseCommand):
         except Unsupported as error:
             raise CommandError(str(error)) from None
         if options["json"]:
-            told = {
+            report = {
                 "client": options["client"],
                 "server": options["server"],
                 "url": target.url,
                 "authentication": "stdio" if target.is_local else target.auth,
                 "settings": [setting._asdict() for setting in found],
             }
-            self.stdout.write(json.dumps(told, indent=2, ensure_ascii=False))
+            self.stdout.write(json.dumps(report, indent=2, ensure_ascii=False))
             return
         self.stdout.write(self.style.MIGRATE_HEADING(f"{title}: {target.name}"))
         for setting in found:
@@ -86,7 +86,7 @@ class Command(BaseCommand):
     def _target(server: MCPServer, options: dict[str, Any]) -> Target:
         name = name_for(server)
         if options["stdio"]:
-            caller_of(server, options["user"])
+            caller_principal(server, options["user"])
             return Target(name, command=_command(server, options["user"]))
         if options["user"] is not None:
             raise CommandError("--user requires --stdio; otherwise the client's credential determines the user.")
@@ -126,7 +126,7 @@ def _url(server: MCPServer, given: str | None) -> str:
     parts = urlsplit(given)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise CommandError(f"--url {given!r} is not a URL such as https://site.example.")
-    return endpoint_at(given, server)
+    return endpoint_url(given, server)
 
 
 def _command(server: MCPServer, user: str | None) -> tuple[str, ...]:

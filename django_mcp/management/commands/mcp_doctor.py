@@ -17,7 +17,7 @@ from django_mcp.core.server import MCPServer
 from django_mcp.doctor.diagnose import run
 from django_mcp.doctor.http import Visit, Web
 from django_mcp.doctor.messages import Checked, Severity, marks_for, shown, summary
-from django_mcp.management.base import endpoint_at, find_server, find_user
+from django_mcp.management.base import endpoint_url, find_server, find_user
 from django_mcp.models import APIKey
 
 
@@ -71,7 +71,7 @@ class Command(BaseCommand):
 def find_url(given: str | None, site: str | None, server: MCPServer) -> str:
     """Return the endpoint's URL: the given one, that at the given site, or that of ``BASE_URL``."""
     try:
-        url = given or (base_url() + path_of(server) if site is None else endpoint_at(site, server))
+        url = given or (base_url() + path_of(server) if site is None else endpoint_url(site, server))
     except ImproperlyConfigured:
         raise CommandError(
             "Pass the URL of the endpoint: mcp_doctor https://travel.example.com/mcp, or set DJANGO_MCP['BASE_URL']."

@@ -37,7 +37,7 @@ from django_mcp.core.permissions import (
 from django_mcp.core.policies import READ_ONLY, Decision, Rule
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer, servers
-from django_mcp.management.base import find_principal, find_server, intermix
+from django_mcp.management.base import accept_intermixed_arguments, find_principal, find_server
 from django_mcp.models import ClientPolicy
 from django_mcp.primitives.base import Primitive, spoken
 from django_mcp.primitives.compatibility import problems
@@ -53,14 +53,14 @@ UNMADE = {
 """Reasons for rules that no administrator made, by version."""
 
 
-def reasons(context: Context, primitive: Primitive) -> list[str]:
+def hidden_reasons(context: Context, primitive: Primitive) -> list[str]:
     """Return the reasons that keep a caller from using a primitive, [] if there are none. May query the database."""
     if right(context, primitive) is Right.USE:
         return []
-    return list(_reasons(context, primitive)) or ["hidden"]
+    return list(_hidden_reasons(context, primitive)) or ["hidden"]
 
 
-def _reasons(context: Context, primitive: Primitive) -> Iterator[str]:
+def _hidden_reasons(context: Context, primitive: Primitive) -> Iterator[str]:
     principal, user = context.principal, context.user
     limit = context.server.policies.limit_on(primitive, principal)
     if limit is READ_ONLY:
@@ -70,7 +70,7 @@ def _reasons(context: Context, primitive: Primitive) -> Iterator[str]:
     if not covers(principal.scopes, primitive.scopes):
         yield f"requires the scope {in_order(primitive.scopes)}"
     if limit is None and is_blocked(context, primitive) and isinstance(primitive, Tool):
-        yield f"blocked {made_for(rule_for(context, primitive))}"
+        yield f"blocked {rule_source(rule_for(context, primitive))}"
     yield from (
         f"requires the permission {permission}"
         for permission in primitive.permissions
@@ -79,10 +79,10 @@ def _reasons(context: Context, primitive: Primitive) -> Iterator[str]:
     if primitive.groups and (user is None or primitive.groups.isdisjoint(groups_of(user))):
         yield f"requires the group {' or '.join(sorted(primitive.groups))}"
     if not is_visible(context, primitive):
-        yield predicate(primitive) or "hidden by its declaration"
+        yield visible_reason(primitive) or "hidden by its declaration"
 
 
-def predicate(primitive: Primitive) -> str:
+def visible_reason(primitive: Primitive) -> str:
     """Describe the condition of a primitive's ``visible``; "" if it has none."""
     if primitive.visible is None:
         return ""
@@ -90,7 +90,7 @@ def predicate(primitive: Primitive) -> str:
     return words
 
 
-def made_for(rule: Rule) -> str:
+def rule_source(rule: Rule) -> str:
     """Describe the source and the target of a policy rule."""
     if rule.version in UNMADE:
         return UNMADE[rule.version]
@@ -105,10 +105,12 @@ def made_for(rule: Rule) -> str:
 def decision_for(context: Context, tool: Tool) -> tuple[Decision, str]:
     """Return the policy decision on the caller's calls of a tool, and its reason. May query the database."""
     rule = rule_for(context, tool)
-    return rule.decision, made_for(rule) if rule.decision is not Decision.ALLOW else ""
+    return rule.decision, rule_source(rule) if rule.decision is not Decision.ALLOW else ""
 
 
-def with_client(server: MCPServer, principal: Principal, client_id: str, scopes: Collection[str] | None) -> Principal:
+def as_client_user(
+    server: MCPServer, principal: Principal, client_id: str, scopes: Collection[str] | None
+) -> Principal:
     """Return the caller as a user of an OAuth client, restricted by the client's policy.
 
     Args:
@@ -129,7 +131,7 @@ def with_client(server: MCPServer, principal: Principal, client_id: str, scopes:
 KINDS = ("tools", "resources", "templates", "prompts")
 
 
-def described(
+def describe_endpoint(
     server: MCPServer, principal: Principal | None, *, names: Collection[str] = (), schemas: bool = False
 ) -> dict[str, Any]:
     """Describe an endpoint as JSON values. May query the database.
@@ -139,8 +141,8 @@ def described(
         names: only these primitives; all if empty.
     """
     context = None if principal is None else looking(server, principal, django_request(server))
-    refused = "" if principal is None else refusal(server, principal)
-    told: dict[str, Any] = {
+    refused = "" if principal is None else refusal_reason(server, principal)
+    report: dict[str, Any] = {
         "name": server.name,
         "title": server.implementation.get("title", ""),
         "path": path_of(server),
@@ -153,18 +155,18 @@ def described(
         "caller": None if principal is None else _caller(principal, refused),
     }
     listed = None if context is None or refused else listed_tools(context)
-    told["searched"] = listed is not None and any(name not in server.tools for name in listed)
+    report["searched"] = listed is not None and any(name not in server.tools for name in listed)
     for kind in KINDS:
         found: Mapping[str, Primitive] = getattr(server, kind)
-        told[kind] = [
-            _Entry(server, context, entry, refused).told(listed, schemas=schemas)
+        report[kind] = [
+            _Entry(server, context, entry, refused).to_dict(listed, schemas=schemas)
             for entry in found.values()
             if not names or entry.key in names or entry.name in names
         ]
-    return told
+    return report
 
 
-def refusal(server: MCPServer, principal: Principal) -> str:
+def refusal_reason(server: MCPServer, principal: Principal) -> str:
     """Return why a caller may not use an endpoint at all, or "". May query the database."""
     if principal.client_id is not None and _is_blocked(principal.client_id):
         return f"the client {principal.client_id!r} is blocked"
@@ -213,38 +215,41 @@ class _Entry:
     def __init__(self, server: MCPServer, context: Context | None, primitive: Primitive, refused: str) -> None:
         self.server, self.context, self.primitive, self.refused = server, context, primitive, refused
 
-    def told(self, listed: Collection[str] | None, *, schemas: bool) -> dict[str, Any]:
+    def to_dict(self, listed: Collection[str] | None, *, schemas: bool) -> dict[str, Any]:
         primitive = self.primitive
         failure = primitive.find_failure()
         try:
             definition = spoken(primitive.definition, django_settings.LANGUAGE_CODE)
         except Exception as error:  # noqa: BLE001 - a failing lazy text leaves it out of lists
             definition, failure = {"name": primitive.name}, error
-        told: dict[str, Any] = {
+        report: dict[str, Any] = {
             "name": primitive.name,
             "title": definition.get("title", ""),
             "description": definition.get("description", ""),
         }
         if isinstance(primitive, Resource):
-            told["uri"] = primitive.uri
-            told["mime_type"] = primitive.mime_type or ""
+            report["uri"] = primitive.uri
+            report["mime_type"] = primitive.mime_type or ""
         if isinstance(primitive, App):
-            told["template"], told["ui"] = primitive.template_name, definition["_meta"]["ui"]
-        told |= {
+            report["template"], report["ui"] = primitive.template_name, definition["_meta"]["ui"]
+        report |= {
             "permissions": list(primitive.permissions),
             "groups": sorted(primitive.groups),
             "scopes": sorted(primitive.scopes),
-            "visible": predicate(primitive),
+            "visible": visible_reason(primitive),
             "tags": sorted(primitive.tags),
             **self._seen(listed),
         }
         if isinstance(primitive, Tool):
-            told |= self._of_tool(primitive, definition, schemas=schemas)
+            report |= self._of_tool(primitive, definition, schemas=schemas)
             if failure is not None:
-                told["problems"] = [_("its definition cannot be built: %(why)r.") % {"why": failure}, *told["problems"]]
+                report["problems"] = [
+                    _("its definition cannot be built: %(why)r.") % {"why": failure},
+                    *report["problems"],
+                ]
         elif definition.get("arguments"):
-            told["arguments"] = definition["arguments"]
-        return told
+            report["arguments"] = definition["arguments"]
+        return report
 
     def _seen(self, listed: Collection[str] | None) -> dict[str, Any]:
         if self.context is None:
@@ -256,12 +261,12 @@ class _Entry:
         return {
             "listed": is_listed,
             "usable": granted is Right.USE,
-            "hidden_because": reasons(self.context, self.primitive),
+            "hidden_because": hidden_reasons(self.context, self.primitive),
         }
 
     def _of_tool(self, tool: Tool, definition: Mapping[str, Any], *, schemas: bool) -> dict[str, Any]:
         rules = self.server.policies.rules.get(tool.key, ())
-        told: dict[str, Any] = {
+        report: dict[str, Any] = {
             "hints": dict(definition.get("annotations", {})),
             "task": tool.task or "never",
             "app": None if tool.app is None else tool.app.uri,
@@ -271,7 +276,7 @@ class _Entry:
                     "decision": rule.decision.name.lower(),
                     "group": rule.group,
                     "client": rule.client_id,
-                    "made": made_for(rule),
+                    "made": rule_source(rule),
                 }
                 for rule in rules
             ],
@@ -279,12 +284,12 @@ class _Entry:
             "problems": list(problems(definition)),
         }
         if self.context is not None:
-            told["decision"] = decision_for(self.context, tool)[0].name.lower()
+            report["decision"] = decision_for(self.context, tool)[0].name.lower()
         if schemas:
-            told["input_schema"] = definition.get("inputSchema")
-            told["output_schema"] = definition.get("outputSchema")
-            told["defined"] = dotted_name(origin_of(tool.read.call))
-        return told
+            report["input_schema"] = definition.get("inputSchema")
+            report["output_schema"] = definition.get("outputSchema")
+            report["defined"] = dotted_name(origin_of(tool.read.call))
+        return report
 
 
 Style = Callable[[str], str]
@@ -299,41 +304,41 @@ HINTS = {
 """Hints to show if true. The JSON document also has the false ones."""
 
 
-class Text:
+class TextReport:
     """Formats the description of an endpoint as text."""
 
     def __init__(self, heading: Style, hidden: Style, *, whole: bool) -> None:
         self._heading, self._hidden, self._whole = heading, hidden, whole
 
-    def lines(self, told: Mapping[str, Any]) -> Iterator[str]:
+    def lines(self, report: Mapping[str, Any]) -> Iterator[str]:
         """Yield the lines of an endpoint."""
-        yield self._heading(f"{told['name']}  {told['url'] or told['path']}")
-        yield f"  callers:       {', '.join(told['authentication']) or 'none: no authentication is configured'}"
-        if told["scopes"]:
-            yield f"  scopes:        {' '.join(told['scopes'])}"
-        yield f"  transports:    {', '.join(told['transports'])}"
-        yield f"  capabilities:  {', '.join(told['capabilities']) or 'none'}"
-        if told["models"]:
-            yield f"  models:        {', '.join(told['models'])} (resources/list includes their rows)"
-        if told["caller"] is not None:
-            yield from self._caller(told)
-            if told["caller"]["refused_because"] and not self._whole:
+        yield self._heading(f"{report['name']}  {report['url'] or report['path']}")
+        yield f"  callers:       {', '.join(report['authentication']) or 'none: no authentication is configured'}"
+        if report["scopes"]:
+            yield f"  scopes:        {' '.join(report['scopes'])}"
+        yield f"  transports:    {', '.join(report['transports'])}"
+        yield f"  capabilities:  {', '.join(report['capabilities']) or 'none'}"
+        if report["models"]:
+            yield f"  models:        {', '.join(report['models'])} (resources/list includes their rows)"
+        if report["caller"] is not None:
+            yield from self._caller(report)
+            if report["caller"]["refused_because"] and not self._whole:
                 return
         for kind, title in HEADINGS.items():
-            if told[kind]:
+            if report[kind]:
                 yield ""
-                yield self._heading(f"  {title} ({self._counted(told[kind])})")
-                for entry in told[kind]:
+                yield self._heading(f"  {title} ({self._counted(report[kind])})")
+                for entry in report[kind]:
                     yield from self._entry(entry)
 
-    def _caller(self, told: Mapping[str, Any]) -> Iterator[str]:
-        caller = told["caller"]
+    def _caller(self, report: Mapping[str, Any]) -> Iterator[str]:
+        caller = report["caller"]
         through = f" with the client {caller['client']}" if caller["client"] else ""
         scopes = "" if caller["scopes"] is None else f", with the scopes: {' '.join(caller['scopes']) or 'none'}"
         yield f"  as seen by:    {caller['user'] or 'anonymous'}{through}{scopes}"
         if caller["refused_because"]:
             yield self._hidden(f"  DENIED:        {caller['refused_because']}; everything is hidden from this caller")
-        if told["searched"]:
+        if report["searched"]:
             yield "  tool search:   tools/list has the tools of tool search and those marked as listed"
 
     @staticmethod
@@ -341,65 +346,65 @@ class Text:
         seen = [entry["listed"] for entry in entries if entry["listed"] is not None]
         return f"{sum(seen)} of {len(seen)} listed" if seen else str(len(entries))
 
-    def _entry(self, each: Mapping[str, Any]) -> Iterator[str]:
-        name = each.get("uri") or each["name"]
-        marks = ", ".join(_marks(each))
+    def _entry(self, entry: Mapping[str, Any]) -> Iterator[str]:
+        name = entry.get("uri") or entry["name"]
+        marks = ", ".join(_marks(entry))
         line = f"    {name}{f'  [{marks}]' if marks else ''}"
-        if each["usable"] is False:
-            how = "listed, but not callable yet" if each["listed"] else "hidden"
-            yield self._hidden(f"  - {line[4:]}  {how}: {'; '.join(each['hidden_because'])}")
-        elif each["listed"] is False:
+        if entry["usable"] is False:
+            how = "listed, but not callable yet" if entry["listed"] else "hidden"
+            yield self._hidden(f"  - {line[4:]}  {how}: {'; '.join(entry['hidden_because'])}")
+        elif entry["listed"] is False:
             yield f"{line}  (not listed, but can be found and called)"
         else:
             yield line
-        described = each["title"] if not self._whole and each["title"] else each["description"]
+        described = entry["title"] if not self._whole and entry["title"] else entry["description"]
         if described:
             yield indent(described if self._whole else shorten(described, WIDTH, placeholder=" …"), " " * 8)
-        yield from (f"        {line}" for line in _needs(each))
-        yield from (self._hidden(f"        some clients reject it: {line}") for line in each.get("problems", ()))
+        yield from (f"        {line}" for line in _needs(entry))
+        yield from (self._hidden(f"        some clients reject it: {line}") for line in entry.get("problems", ()))
         if self._whole:
-            yield from _schemas(each)
+            yield from _schemas(entry)
 
 
-def _marks(each: Mapping[str, Any]) -> Iterable[str]:
-    yield from (words for hint, words in HINTS.items() if each.get("hints", {}).get(hint))
-    if each.get("task", "never") != "never":
-        yield f"task {each['task']}"
-    if each.get("app"):
-        yield f"app {each['app']}"
-    if each.get("visibility") == ["app"]:
+def _marks(entry: Mapping[str, Any]) -> Iterable[str]:
+    yield from (words for hint, words in HINTS.items() if entry.get("hints", {}).get(hint))
+    if entry.get("task", "never") != "never":
+        yield f"task {entry['task']}"
+    if entry.get("app"):
+        yield f"app {entry['app']}"
+    if entry.get("visibility") == ["app"]:
         yield "called by apps only"
-    if "template" in each:
-        yield f"template {each['template']}"
-    if each.get("decision") == "ask":
+    if "template" in entry:
+        yield f"template {entry['template']}"
+    if entry.get("decision") == "ask":
         yield "requires approval"
 
 
-def _needs(each: Mapping[str, Any]) -> Iterable[str]:
-    if each["permissions"]:
-        yield f"permission: {', '.join(each['permissions'])}"
-    if each["groups"]:
-        yield f"group: {' or '.join(each['groups'])}"
-    if each["scopes"]:
-        yield f"scope: {' '.join(each['scopes'])}"
-    if each["visible"]:
-        yield f"visible: {each['visible']}"
-    for name, value in each.get("ui", {}).items():
+def _needs(entry: Mapping[str, Any]) -> Iterable[str]:
+    if entry["permissions"]:
+        yield f"permission: {', '.join(entry['permissions'])}"
+    if entry["groups"]:
+        yield f"group: {' or '.join(entry['groups'])}"
+    if entry["scopes"]:
+        yield f"scope: {' '.join(entry['scopes'])}"
+    if entry["visible"]:
+        yield f"visible: {entry['visible']}"
+    for name, value in entry.get("ui", {}).items():
         listed = (f"{key} {' '.join(origins)}" for key, origins in value.items()) if name == "csp" else value
         yield f"{name}: {value if isinstance(value, bool | str) else ', '.join(listed)}"
-    for rule in each.get("policies", ()):
+    for rule in entry.get("policies", ()):
         if rule["decision"] != "allow" or rule["group"] or rule["client"]:
             verb = {"allow": "allowed", "ask": "approval required", "block": "blocked"}[rule["decision"]]
             yield f"policy: {verb} {rule['made']}"
 
 
-def _schemas(each: Mapping[str, Any]) -> Iterable[str]:
-    if "defined" in each:
-        yield f"        defined: {each['defined']}"
+def _schemas(entry: Mapping[str, Any]) -> Iterable[str]:
+    if "defined" in entry:
+        yield f"        defined: {entry['defined']}"
     for key, title in (("arguments", "arguments"), ("input_schema", "input"), ("output_schema", "output")):
-        if each.get(key):
+        if entry.get(key):
             yield f"        {title}:"
-            yield indent(json.dumps(each[key], indent=2, ensure_ascii=False, default=str), " " * 10)
+            yield indent(json.dumps(entry[key], indent=2, ensure_ascii=False, default=str), " " * 10)
 
 
 class Command(BaseCommand):
@@ -409,7 +414,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add options."""
-        intermix(parser)
+        accept_intermixed_arguments(parser)
         parser.add_argument("names", nargs="*", metavar="NAME", help="tools, resources or prompts to show in full")
         parser.add_argument("--server", help="name of an endpoint (default: all)")
         parser.add_argument(
@@ -432,19 +437,21 @@ class Command(BaseCommand):
             raise CommandError("--client requires the user that the client acts for: add --as USERNAME.")
         chosen = list(servers()) if options["server"] is None else [find_server(options["server"])]
         whole = options["schemas"] or bool(options["names"])
-        told = []
+        reports = []
         for server in chosen:
             bring_up_to_date(server)
-            told.append(described(server, self._principal(server, options), names=options["names"], schemas=whole))
+            reports.append(
+                describe_endpoint(server, self._principal(server, options), names=options["names"], schemas=whole)
+            )
         if options["names"]:
-            self._check_names(options["names"], told, chosen)
-            told = [endpoint for endpoint in told if any(endpoint[kind] for kind in KINDS)]
+            self._check_names(options["names"], reports, chosen)
+            reports = [endpoint for endpoint in reports if any(endpoint[kind] for kind in KINDS)]
         if options["json"]:
-            self.stdout.write(json.dumps({"endpoints": told}, indent=2, ensure_ascii=False, default=str))
+            self.stdout.write(json.dumps({"endpoints": reports}, indent=2, ensure_ascii=False, default=str))
             return
-        text = Text(self.style.MIGRATE_HEADING, self.style.WARNING, whole=whole)
+        text = TextReport(self.style.MIGRATE_HEADING, self.style.WARNING, whole=whole)
         self.stdout.write(
-            "\n\n".join("\n".join(text.lines(endpoint)) for endpoint in told) or "There are no endpoints."
+            "\n\n".join("\n".join(text.lines(endpoint)) for endpoint in reports) or "There are no endpoints."
         )
 
     @staticmethod
@@ -454,13 +461,13 @@ class Command(BaseCommand):
         principal = find_principal(options["user"], "--as")
         if options["client"] is None:
             return principal
-        return with_client(server, principal, options["client"], options["scope"])
+        return as_client_user(server, principal, options["client"], options["scope"])
 
     @staticmethod
-    def _check_names(names: list[str], told: list[dict[str, Any]], chosen: list[MCPServer]) -> None:
+    def _check_names(names: list[str], reports: list[dict[str, Any]], chosen: list[MCPServer]) -> None:
         found = {
             entry[key]
-            for endpoint in told
+            for endpoint in reports
             for kind in KINDS
             for entry in endpoint[kind]
             for key in ("name", "uri")

@@ -45,8 +45,8 @@ class Command(BaseCommand):
         is_refused = any(finding.rule.refuses for several in found.values() for finding in several)
         if options["json"]:
             directories = {name: [_to_json(name, finding) for finding in several] for name, several in found.items()}
-            told = {"server": server.name, "url": url_of(server), "refused": is_refused, "directories": directories}
-            self.stdout.write(json.dumps(told, indent=2, ensure_ascii=False))
+            report = {"server": server.name, "url": url_of(server), "refused": is_refused, "directories": directories}
+            self.stdout.write(json.dumps(report, indent=2, ensure_ascii=False))
         elif options["write"] != "-" or is_refused:
             self.stdout.write(f"{url_of(server) or path_of(server)}, endpoint {server.name!r}")
             for directory, several in found.items():
@@ -64,7 +64,7 @@ class Command(BaseCommand):
             if chosen := [finding for finding in several if finding.rule.refuses is refuses]:
                 yield f"  {self.style.ERROR(heading) if refuses else heading}:"
                 for finding in chosen:
-                    yield from _told(finding, directory)
+                    yield from _finding_lines(finding, directory)
 
     def _write(self, file: str, text: str) -> None:
         if file == "-":
@@ -77,7 +77,7 @@ class Command(BaseCommand):
         self.stdout.write(f"\nWrote {file}. Publish it with 'mcp-publisher publish'.")
 
 
-def _told(finding: Finding, directory: str) -> Iterator[str]:
+def _finding_lines(finding: Finding, directory: str) -> Iterator[str]:
     rule = finding.rule
     yield from _wrapped(f"{rule.what} [{rule.id}]", "    ", "    ")
     for place in list(finding.where)[:MAX_SHOWN]:

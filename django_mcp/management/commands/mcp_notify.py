@@ -10,7 +10,7 @@ from django.db import Error as DatabaseError
 from django.db import connections
 
 from django_mcp.approvals.notices import deliver_due
-from django_mcp.management.base import counted
+from django_mcp.management.base import count_of
 
 logger = logging.getLogger("django_mcp")
 
@@ -38,7 +38,7 @@ class Command(BaseCommand):
             stop.wait(LOOK_SECONDS)
 
     def _report(self, number: int) -> None:
-        self.stdout.write(f"{counted(number, 'notice', 'notices')} delivered.")
+        self.stdout.write(f"{count_of(number, 'notice', 'notices')} delivered.")
 
     def _deliver(self) -> None:
         try:

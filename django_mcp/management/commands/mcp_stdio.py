@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from django_mcp.management.base import caller_of, find_server
+from django_mcp.management.base import caller_principal, find_server
 from django_mcp.transports.stdio import serve, take_streams
 
 
@@ -28,4 +28,4 @@ class Command(BaseCommand):
 
     def handle(self, *_: Any, **options: Any) -> None:
         server = find_server(options["server"])
-        serve(server, caller_of(server, options["user"]), *(self.streams or take_streams()))
+        serve(server, caller_principal(server, options["user"]), *(self.streams or take_streams()))

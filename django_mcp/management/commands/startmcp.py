@@ -15,8 +15,9 @@ from django.utils.text import capfirst
 
 from django_mcp.auth.base import AllowAny, authenticators
 from django_mcp.core.server import server
-from django_mcp.model_resources.bound_resource import BoundResource, is_composite
+from django_mcp.model_resources.bound_resource import BoundResource
 from django_mcp.model_resources.options import ModelResource
+from django_mcp.model_resources.paths import is_composite
 from django_mcp.secret_names import GENERATED, LINKS, ends_in, match
 
 MOST = 8
@@ -63,12 +64,12 @@ def safe_fields(model: type[models.Model]) -> list[str]:
     ][:MOST]
 
 
-def left_out(model: type[models.Model]) -> list[str]:
+def omitted_fields(model: type[models.Model]) -> list[str]:
     shown, sets = safe_fields(model), model._meta.many_to_many  # noqa: SLF001 - Django's documented API
     return [field.name for field in (*_fields(model), *sets) if field.name not in shown and not field.primary_key]
 
 
-def searchable(model: type[models.Model]) -> list[str]:
+def searchable_fields(model: type[models.Model]) -> list[str]:
     """Return the names of shown fields that can be searched."""
     meta = model._meta  # noqa: SLF001 - Django's documented API
     fields = (meta.get_field(name) for name in safe_fields(model))
@@ -125,7 +126,7 @@ def _is_text(field: Any) -> bool:
 WIDTH = 110
 
 
-def source_of(app: AppConfig, chosen: Sequence[type[models.Model]] = ()) -> str:
+def mcp_source(app: AppConfig, chosen: Sequence[type[models.Model]] = ()) -> str:
     """Return the source of ``mcp.py``. Models require Django's view permission, as in the admin.
 
     *chosen* are the models to write, also of other apps. Default: those of the app.
@@ -205,11 +206,11 @@ def _resource(model: type[models.Model], names: tuple[str, str] | None) -> str:
         lines += [f"    title = {json.dumps(capfirst(names[1].replace('_', ' ')))}"]
     lines += ["    # Fields that clients see, in addition to the primary key and the URI."]
     lines += _listed("fields", safe_fields(model))
-    if others := left_out(model):
+    if others := omitted_fields(model):
         lines += ["    # Hidden:", *(f"    #   {name}" for name in others)]
     if unique := [field.name for field in _fields(model) if field.name in safe_fields(model) and _is_key(field)]:
         lines += ["    # To identify rows by it instead of the primary key:", f'    # lookup_field = "{unique[0]}"']
-    if words := searchable(model):
+    if words := searchable_fields(model):
         lines += _listed("search_fields", words)
     lines += [
         f"    # Requires the permission {meta.app_label}.view_{meta.model_name}. To allow all callers:",
@@ -328,7 +329,7 @@ class Command(BaseCommand):
             raise CommandError(f"The package {path.with_suffix('')} already exists and is loaded instead of an mcp.py.")
         try:
             with path.open("x", encoding="utf-8") as file:
-                file.write(source_of(app, chosen))
+                file.write(mcp_source(app, chosen))
         except FileExistsError:
             raise CommandError(f"{path} already exists; nothing was written.") from None
         except OSError as error:

@@ -10,7 +10,7 @@ from pydantic import Field
 from rest_framework import serializers
 from typing_extensions import TypedDict
 
-from django_mcp.contrib.drf.requests import UNFIT, fitted
+from django_mcp.contrib.drf.requests import UNFIT, filter_to_schema
 from tests.contrib.drf.described import shown, shown_by
 from tests.model_resources.library.models import Author, Book
 
@@ -211,8 +211,8 @@ def test_what_does_not_fit_a_promise_is_left_out_and_nothing_else(subtests: pyte
         ({"word": "c"}, {}),
     ]:
         with subtests.test(value=value, left=left):
-            assert fitted(SCHEMA, value) == left
+            assert filter_to_schema(SCHEMA, value) == left
 
 
 def test_of_another_kind_altogether_nothing_is_left() -> None:
-    assert fitted(SCHEMA, [1]) is UNFIT
+    assert filter_to_schema(SCHEMA, [1]) is UNFIT
