@@ -66,7 +66,7 @@ KINDS = {
 """Display names of ``Principal.kind``."""
 
 
-def waits() -> Q:
+def pending_q() -> Q:
     wanted = Q(task=None) | ~Q(task__status__in=OVER)
     return Q(state=State.PENDING, expires__gt=timezone.now()) & wanted
 
@@ -75,23 +75,23 @@ def pending_count(request: HttpRequest) -> int:
     """Return the number of approval requests that can still be decided, counted once for a request."""
     found: int | None = getattr(request, "_mcp_pending", None)
     if found is None:
-        found = Approval.objects.filter(waits()).count()
+        found = Approval.objects.filter(pending_q()).count()
         request._mcp_pending = found  # type: ignore[attr-defined]  # noqa: SLF001 - ours
     return found
 
 
-def has_ended() -> Q:
+def ended_q() -> Q:
     return ~Q(state=State.PENDING) | Q(expires__lte=timezone.now()) | Q(task__status__in=OVER)
 
 
-def is_waiting(row: Approval) -> bool:
+def is_pending(row: Approval) -> bool:
     is_wanted = row.task is None or row.task.status not in OVER
     return row.state == State.PENDING and row.expires > timezone.now() and is_wanted
 
 
 def state_of(row: Approval) -> State:
     """Return the current state: a request past its expiry has expired even if the row was not updated yet."""
-    if row.state == State.PENDING and not is_waiting(row):
+    if row.state == State.PENDING and not is_pending(row):
         return State.EXPIRED
     if row.state == State.APPROVED and row.expires <= timezone.now():
         return State.EXPIRED
@@ -122,7 +122,7 @@ def run_of(row: Approval) -> str:
     return "interrupted" if row.task is not None and row.task.is_over else "started"
 
 
-def ran(run: str) -> Q:
+def outcome_q(run: str) -> Q:
     """Return the filter for used approval requests with this outcome, the inverse of ``run_of``."""
     used, is_over = Q(state=State.CONSUMED), Q(task__status__in=OVER)
     match run:
@@ -221,7 +221,7 @@ class Card:
 
     @cached_property
     def may_decide(self) -> bool:
-        return is_waiting(self.row) and may_decide(self.row, self.user)
+        return is_pending(self.row) and may_decide(self.row, self.user)
 
     @property
     def why_not(self) -> str:
@@ -236,8 +236,8 @@ class Card:
 def cards(rows: Iterable[Approval], user: Any) -> list[Card]:
     """Return a card for each row, with at most three queries."""
     rows = list(rows)
-    nameless = [waiting for waiting in rows if waiting.user is None or waiting.principal_kind == "api_key"]
-    names = names_of((waiting.principal_kind, waiting.principal_id) for waiting in nameless)
+    nameless = [row for row in rows if row.user is None or row.principal_kind == "api_key"]
+    names = names_of((row.principal_kind, row.principal_id) for row in nameless)
     clients = client_names(row.client_id for row in rows)
     return [
         Card(
@@ -411,16 +411,16 @@ MOST = 50
 
 
 class ApprovalList(OwnFiltersList):
-    """Change list of decided and expired requests; ``waiting`` holds the pending ones, newest first."""
+    """Change list of decided and expired requests; ``pending`` holds the pending ones, newest first."""
 
-    waiting: QuerySet[Approval]
+    pending: QuerySet[Approval]
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Approval]:
-        """Return the ended requests, and set ``waiting``."""
+        """Return the ended requests, and set ``pending``."""
         found = super().get_queryset(request, exclude_parameters)
         if exclude_parameters is None:  # otherwise the call only counts facets
-            self.waiting = found.filter(waits()).order_by("-pk")
-        return found.filter(has_ended()).defer("arguments", "preview", "parts")
+            self.pending = found.filter(pending_q()).order_by("-pk")
+        return found.filter(ended_q()).defer("arguments", "preview", "parts")
 
     def get_results(self, request: HttpRequest) -> None:
         """Add the names of callers."""
@@ -429,11 +429,11 @@ class ApprovalList(OwnFiltersList):
             card.row.person = card.person  # type: ignore[attr-defined]
 
     def cards(self, user: Any) -> tuple[list[Card], int]:
-        rows = list(self.waiting.select_related("user", "task")[: MOST + 1])
-        return cards(rows[:MOST], user), len(rows) if len(rows) <= MOST else self.waiting.count()
+        rows = list(self.pending.select_related("user", "task")[: MOST + 1])
+        return cards(rows[:MOST], user), len(rows) if len(rows) <= MOST else self.pending.count()
 
 
-class WaitingList(ApprovalList):
+class PendingList(ApprovalList):
     """Change list of pending requests only, for the polling script."""
 
     def get_results(self, request: HttpRequest) -> None:  # noqa: ARG002
@@ -458,7 +458,7 @@ class StateFilter(admin.SimpleListFilter):
         now, is_over = timezone.now(), Q(task__status=Task.Status.CANCELLED)
         match self.value():
             case State.PENDING:
-                return queryset.filter(waits())
+                return queryset.filter(pending_q())
             case State.APPROVED:
                 return queryset.filter(state=State.APPROVED, expires__gt=now).exclude(is_over)
             case State.EXPIRED:
@@ -468,11 +468,11 @@ class StateFilter(admin.SimpleListFilter):
             case State.DENIED | State.CONSUMED as state:
                 return queryset.filter(state=state)
             case str(run) if run in RUNS:
-                return queryset.filter(ran(run))
+                return queryset.filter(outcome_q(run))
         return None
 
 
-LIVE = "x-mcp-live"
+FRAGMENT_HEADER = "x-mcp-fragment"
 """Header of requests by the page's script, which expect a fragment."""
 
 
@@ -497,8 +497,8 @@ class ApprovalAdmin(LookingAdmin):
         """Add the fragments of the polling script and the target of the forms."""
         wrap, name = self.admin_site.admin_view, f"{self.opts.app_label}_{self.opts.model_name}"
         return [
-            path("waiting/", wrap(self.waiting_view), name=f"{name}_waiting"),
-            path("<int:pk>/waiting/", wrap(self.one_waiting_view), name=f"{name}_waiting_one"),
+            path("pending/", wrap(self.pending_view), name=f"{name}_pending"),
+            path("<int:pk>/pending/", wrap(self.one_pending_view), name=f"{name}_pending_one"),
             path("<int:pk>/decide/", wrap(self.decide_view), name=f"{name}_decide"),
             *super().get_urls(),
         ]
@@ -510,18 +510,18 @@ class ApprovalAdmin(LookingAdmin):
 
     def get_changelist(self, request: HttpRequest, **_options: Any) -> type[ApprovalList]:
         match = request.resolver_match
-        return WaitingList if match is not None and (match.url_name or "").endswith("_waiting") else ApprovalList
+        return PendingList if match is not None and (match.url_name or "").endswith("_pending") else ApprovalList
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         """Show cards of pending requests above the list of ended ones."""
         answer = super().changelist_view(request, extra_context)
         if isinstance(answer, TemplateResponse) and answer.context_data and "cl" in answer.context_data:
             shown, count = answer.context_data["cl"].cards(request.user)
-            answer.context_data |= self._waiting(request, shown, count)
-            answer.context_data["live_url"] = self._url("waiting") + self._query(request.GET.urlencode())
+            answer.context_data |= self._pending(request, shown, count)
+            answer.context_data["polling_url"] = self._url("pending") + self._query(request.GET.urlencode())
         return answer
 
-    def waiting_view(self, request: HttpRequest) -> HttpResponse:
+    def pending_view(self, request: HttpRequest) -> HttpResponse:
         """Return the cards of pending requests, or 304 if they have not changed."""
         if not self.has_view_permission(request):
             raise PermissionDenied
@@ -533,12 +533,12 @@ class ApprovalAdmin(LookingAdmin):
             return HttpResponseBadRequest()
         return self._fragment(request, shown, count)
 
-    def one_waiting_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+    def one_pending_view(self, request: HttpRequest, pk: int) -> HttpResponse:
         """Return the card of one pending request, or 304 if it has not changed."""
         row = self.get_object(request, str(pk))
         if not self.has_view_permission(request, row):
             raise PermissionDenied
-        shown = cards([row], request.user) if row is not None and is_waiting(row) else []
+        shown = cards([row], request.user) if row is not None and is_pending(row) else []
         return self._fragment(request, shown, len(shown))
 
     def _fragment(self, request: HttpRequest, shown: list[Card], count: int) -> HttpResponse:
@@ -546,17 +546,17 @@ class ApprovalAdmin(LookingAdmin):
         same = get_conditional_response(request, etag=etag)
         if same is not None and same.status_code == 304:  # noqa: PLR2004 - Not Modified
             return same
-        context = {"opts": self.opts, **self._waiting(request, shown, count)}
-        answer = render(request, "admin/django_mcp/approval/waiting.html", context)
+        context = {"opts": self.opts, **self._pending(request, shown, count)}
+        answer = render(request, "admin/django_mcp/approval/pending.html", context)
         answer.headers["ETag"] = etag
         return answer
 
-    def _waiting(self, request: HttpRequest, shown: list[Card], count: int) -> dict[str, Any]:
+    def _pending(self, request: HttpRequest, shown: list[Card], count: int) -> dict[str, Any]:
         note_shown(shown, request.user)
         return {
             "cards": shown,
-            "waiting_count": count,
-            "waiting_tag": tag(shown, count, request.user),
+            "pending_count": count,
+            "pending_etag": tag(shown, count, request.user),
             "query": request.GET.urlencode(),
             "periods": PERIODS,
         }
@@ -574,7 +574,7 @@ class ApprovalAdmin(LookingAdmin):
         if row is None:
             return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[attr-defined, no-any-return]
         (card,) = cards([row], request.user)
-        waiting = [card] if is_waiting(row) else []
+        pending = [card] if is_pending(row) else []
         request.current_app = self.admin_site.name
         context = {
             **self.admin_site.each_context(request),
@@ -587,8 +587,8 @@ class ApprovalAdmin(LookingAdmin):
             "is_cancelled": is_cancelled(row),
             "is_detail": True,
             "events": list(row.events.select_related("by").order_by("pk")),
-            "live_url": self._url("waiting_one", row.pk) if waiting else "",
-            **self._waiting(request, waiting, len(waiting)),
+            "polling_url": self._url("pending_one", row.pk) if pending else "",
+            **self._pending(request, pending, len(pending)),
             **(extra_context or {}),
         }
         return TemplateResponse(request, "admin/django_mcp/approval/detail.html", context)
@@ -604,9 +604,11 @@ class ApprovalAdmin(LookingAdmin):
         if request.method != "POST":  # redirected here after a login
             return HttpResponseRedirect(page)
         level, words = decide(request, row)
-        if LIVE in request.headers:
+        if FRAGMENT_HEADER in request.headers:
             return render(
-                request, "admin/django_mcp/approval/said.html", {"level": messages.DEFAULT_TAGS[level], "words": words}
+                request,
+                "admin/django_mcp/approval/message.html",
+                {"level": messages.DEFAULT_TAGS[level], "words": words},
             )
         self.message_user(request, words, level)
         match request.POST.get("back"):
@@ -716,15 +718,15 @@ class RequesterView(LoginRequiredMixin, View):
         if found.user_id != request.user.pk:
             raise Http404
         (card,) = cards([found], request.user)
-        is_waiting = state_of(found) == State.PENDING
+        is_pending = state_of(found) == State.PENDING
         title, text = describe(found)
         context = {
             "title": title,
             "text": text,
             "card": card,
             "row": found,
-            "is_waiting": is_waiting,
-            "is_notified": is_waiting and found.notices.filter(delivered__isnull=False).exists(),
+            "is_pending": is_pending,
+            "is_notified": is_pending and found.notices.filter(delivered__isnull=False).exists(),
             "refresh_seconds": REFRESH_SECONDS,
             "endpoint_title": next((title_of(server) for server in servers() if server.name == endpoint), endpoint),
         }

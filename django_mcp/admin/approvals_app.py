@@ -11,7 +11,7 @@ from django.core import signing
 from django.core.exceptions import PermissionDenied
 from pydantic import Field
 
-from django_mcp.admin.approvals import LONGEST_REASON, Card, cards, decide_seen, note_shown, waits
+from django_mcp.admin.approvals import LONGEST_REASON, Card, cards, decide_seen, note_shown, pending_q
 from django_mcp.admin.display import line
 from django_mcp.approvals.notices import may_approve
 from django_mcp.conf import APPROVALS_SCOPE
@@ -59,7 +59,7 @@ class ApprovalsApp(App):
 
     def view(self, context: Any, result: Any, **more: Any) -> str:
         """Return the HTML of the pending requests at the endpoint, newest first."""
-        found = _waiting(context)
+        found = _pending(context)
         shown = cards(found.order_by("-pk").select_related("user", "task")[:MAX_CARDS], context.user)
         note_shown(shown, context.user)
         rows = [(card, token_of(context, card) if card.may_decide else "") for card in shown]
@@ -67,8 +67,8 @@ class ApprovalsApp(App):
         return super().view(context, result, cards=rows, count=count, longest_reason=LONGEST_REASON, **more)
 
 
-def _waiting(context: Any) -> Any:
-    return Approval.objects.filter(waits(), server=context.server.name)
+def _pending(context: Any) -> Any:
+    return Approval.objects.filter(pending_q(), server=context.server.name)
 
 
 APP = ApprovalsApp("ui://django_mcp/approvals", "django_mcp/approvals/app.html", title="Pending approvals")
@@ -92,7 +92,7 @@ def add_to(server: MCPServer) -> None:
     )
     def pending_approvals(ctx: Context) -> ToolResult[dict[str, int]]:
         """Show the user the calls that wait for their approval. Only the user can decide, with the buttons shown."""
-        count = _waiting(ctx).count()
+        count = _pending(ctx).count()
         text = f"Calls pending approval: {count}. The user sees them and decides there; you cannot."
         return ToolResult({"pending": count}, text=text)
 

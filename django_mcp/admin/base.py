@@ -103,7 +103,7 @@ class OwnFiltersList(ChangeList):
             super().get_results(request)
 
 
-def needed_permission(request: HttpRequest, codename: str) -> str:
+def required_permission(request: HttpRequest, codename: str) -> str:
     """Return the name of a permission of this app that the user lacks; empty if they have it, or for no codename."""
     if not codename or request.user.has_perm(f"django_mcp.{codename}"):
         return ""
@@ -136,7 +136,7 @@ class OwnFiltersAdmin(_ModelAdmin):
         """Title the list with the name of its rows; "Select … to change" is wrong for readers who may not."""
         shown = {
             "title": capfirst(self.opts.verbose_name_plural),
-            "needed": needed_permission(request, self.acts_with),
+            "required_permission": required_permission(request, self.acts_with),
             "nothing_yet": self.nothing_yet,
         }
         return super().changelist_view(request, {**shown, **(extra_context or {})})
@@ -144,7 +144,7 @@ class OwnFiltersAdmin(_ModelAdmin):
     def changeform_view(
         self, request: HttpRequest, object_id: str | None = None, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
-        shown = {"needed": needed_permission(request, self.acts_with)}
+        shown = {"required_permission": required_permission(request, self.acts_with)}
         return super().changeform_view(request, object_id, form_url, {**shown, **(extra_context or {})})
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
@@ -448,7 +448,7 @@ class OwnPagesAdmin(_ModelAdmin):
             "title": title,
             "opts": self.opts,
             "may_change": self.has_change_permission(request),
-            "needed": needed_permission(request, f"change_{self.behind}"),
+            "required_permission": required_permission(request, f"change_{self.behind}"),
         }
         return TemplateResponse(request, f"admin/django_mcp/{self.folder}/{template}.html", {**shared, **context})
 
@@ -555,7 +555,7 @@ class StoppingAdmin(OwnFiltersAdmin):
     stopped_none: ClassVar[Words]
     stopped_many: ClassVar[Words]
     note: ClassVar[Words]
-    change_form_template = "admin/django_mcp/stoppable.html"
+    change_form_template = "admin/django_mcp/stoppable_change_form.html"
 
     def stop(self, row: Any) -> bool:
         raise NotImplementedError
@@ -607,7 +607,7 @@ class StoppingAdmin(OwnFiltersAdmin):
             "listing": f"admin:{self._name('changelist')}",
             "page": f"admin:{self._name('change')}",
         }
-        return TemplateResponse(request, "admin/django_mcp/stop.html", context)
+        return TemplateResponse(request, "admin/django_mcp/stop_confirmation.html", context)
 
     def stop_all(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
         """Stop rows, for an action: ask first, and return the page that asks."""
@@ -634,7 +634,7 @@ class StoppingAdmin(OwnFiltersAdmin):
             "answer": self.stop_answer % len(rows),
             "listing": f"admin:{self._name('changelist')}",
         }
-        return TemplateResponse(request, "admin/django_mcp/stop.html", context)
+        return TemplateResponse(request, "admin/django_mcp/stop_confirmation.html", context)
 
     def stop_and_log(self, request: HttpRequest, row: Model) -> bool:
         """Stop a row and add an entry to its history."""

@@ -166,10 +166,10 @@ class ClientPolicyAdmin(DecisionAdmin, UserChoiceAdmin, OwnFiltersAdmin):
     acts_with = "change_clientpolicy"
     nothing_yet = gettext_lazy("No client policies. A client without one may do what its users consent to.")
     form = PolicyForm
-    delete_confirmation_template = "admin/django_mcp/clientpolicy/delete.html"
+    delete_confirmation_template = "admin/django_mcp/clientpolicy/delete_confirmation.html"
     delete_selected_confirmation_template = delete_confirmation_template
     list_display = ("client_id", "client", "access", "read_only", "scope_limit", "service_account")
-    change_form_template = "admin/django_mcp/clientpolicy/change.html"
+    change_form_template = "admin/django_mcp/clientpolicy/change_form.html"
     list_filter = ("blocked",)
     list_select_related = ("service_account",)
     search_fields = ("client_id",)

@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext, pgettext
 
 from django_mcp.admin.approvals import PERIODS as APPROVAL_PERIODS
-from django_mcp.admin.approvals import cards, note_shown, pending_count, waits
+from django_mcp.admin.approvals import cards, note_shown, pending_count, pending_q
 from django_mcp.admin.base import ReadOnlyAdmin, address_in
 from django_mcp.admin.charts import Bin, Layer, stacked_bars, swatch
 from django_mcp.admin.display import duration
@@ -340,7 +340,7 @@ class OverviewAdmin(ReadOnlyAdmin):
         """Return the figures, and the newest pending approvals for users who may see them."""
         may_view = request.user.has_perm(APPROVE) or request.user.has_perm("django_mcp.view_approval")
         address = address_in(self.admin_site, "approval_changelist") if may_view else ""
-        rows = Approval.objects.filter(waits())
+        rows = Approval.objects.filter(pending_q())
         pending, total = pending_count(request), found.total
         names = {name for name, _version in found.clients}
         figures = [

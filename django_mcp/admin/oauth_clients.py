@@ -515,7 +515,7 @@ class OAuthClientAdmin(OwnPagesAdmin):
             "block_address": self.address("oauthclient_block", quote(application.client_id)),
             "notes": self.notes(application.client_id),
         }
-        return self.page(request, "application", name_of(application), context)
+        return self.page(request, "detail", name_of(application), context)
 
     def _change(self, request: HttpRequest, application: Any, limits: ClientLimitsForm) -> HttpResponse | None:
         """Do what was asked, and return the response; None if the form of limits has errors to show."""
@@ -579,7 +579,7 @@ class OAuthClientAdmin(OwnPagesAdmin):
             return self._no_such(request, object_id)
         registers = application.registration_source == application.RegistrationSource.DCR
         title = _("Unblock client") if application.mcp_blocked else _("Block client")
-        return self.page(request, "block", title, {**self._what_ends(application), "registers": registers})
+        return self.page(request, "block_confirmation", title, {**self._what_ends(application), "registers": registers})
 
     def _find_to_change(self, request: HttpRequest, object_id: str) -> Any:
         application = self._find(request, object_id)

@@ -506,7 +506,7 @@ class PlaygroundAdmin(ReadOnlyAdmin):
             "sections": [section for section in sections if section["entries"]],
             "read_url": self._url("call", endpoint=server.name, kind="uri") if server and _reads(server) else "",
         }
-        return self._response(request, "choose", context)
+        return self._response(request, "index", context)
 
     def _section(self, request: HttpRequest, server: MCPServer, kind: str, name: Any, words: str) -> dict[str, Any]:
         entries = [entry for entry in subjects(request, server, kind) if _has(entry, words)]
@@ -650,7 +650,7 @@ class PlaygroundAdmin(ReadOnlyAdmin):
     def _response(self, request: HttpRequest, template: str, context: dict[str, Any]) -> HttpResponse:
         request.current_app = self.admin_site.name
         whole = {**self.admin_site.each_context(request), "opts": self.opts, **context}
-        return TemplateResponse(request, f"admin/django_mcp/try/{template}.html", whole)
+        return TemplateResponse(request, f"admin/django_mcp/playground/{template}.html", whole)
 
 
 def _reads(server: MCPServer) -> bool:

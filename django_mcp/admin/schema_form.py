@@ -39,7 +39,7 @@ class Field:
         one_line: use single-line inputs for texts.
 
     Attributes:
-        kind: type of widget; see ``templates/admin/django_mcp/try/field.html``.
+        kind: type of widget; see ``templates/admin/django_mcp/playground/field.html``.
         text: the input's text.
         ticked: selected values, as in ``options``.
         problem: validation error.

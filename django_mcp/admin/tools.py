@@ -389,7 +389,7 @@ def confirmation(
         "fields": [*sent, (CONFIRMED, digest)],
         "back": request.get_full_path(),
     }
-    return model_admin.page(request, "confirm", _("Allow more than now?"), context)
+    return model_admin.page(request, "weaken_confirmation", _("Allow more than now?"), context)
 
 
 CONFIRMED = "confirmed"
@@ -699,7 +699,7 @@ class ToolsAdmin(OwnPagesAdmin):
             "calls_address": self._calls_address(line),
             "notes": self.notes(line.key),
         }
-        return self.page(request, "tool", line.title or line.tool.name, context)
+        return self.page(request, "detail", line.title or line.tool.name, context)
 
     def _change(self, request: HttpRequest, line: ToolRow, form: OverrideForm) -> HttpResponse | None:
         """Do what was asked, and return the response; None if the form has errors to show."""

@@ -21,7 +21,7 @@ from django_mcp.tasks import store
 pytestmark = pytest.mark.django_db
 
 LIST, STANDING = "/admin/django_mcp/approval/", "/admin/django_mcp/autoapprovalrule/"
-WAITING = f"{LIST}waiting/"
+PENDING = f"{LIST}pending/"
 DAY = datetime.timedelta(days=1)
 EVIL = "<script>alert(1)</script> \u202egnp.exe\u0007"
 
@@ -231,7 +231,7 @@ def test_what_clients_and_tools_say_cannot_dress_up(approver: Browser, ada: User
         preview=preview,
         principal_kind=EVIL[:32],
     )
-    for url in (LIST, WAITING, detail(row)):
+    for url in (LIST, PENDING, detail(row)):
         shown = page(approver, url)
         assert "<script>alert" not in shown
         assert "alert(1)" in shown
@@ -274,9 +274,9 @@ def test_pages_take_few_queries_however_much_waits(
     page(approver, LIST)
     with django_assert_max_num_queries(18):
         assert "40 approvals pending." in words(page(approver, LIST))
-    tag = approver.get(WAITING).headers["ETag"]
+    tag = approver.get(PENDING).headers["ETag"]
     with django_assert_max_num_queries(8):
-        assert approver.get(WAITING, headers={"if-none-match": tag}).status_code == 304
+        assert approver.get(PENDING, headers={"if-none-match": tag}).status_code == 304
 
 
 def test_the_newest_of_very_many_are_shown(approver: Browser, ada: User) -> None:
@@ -296,12 +296,12 @@ def test_filters_and_search_are_for_both_parts(approver: Browser, ada: User) -> 
     make(ada, tool="two_tool", server="staff", state="denied")
     found = page(approver, f"{LIST}?server=staff")
     assert "1 approval pending" in words(found)
-    assert "waiting/?server=staff" in found
+    assert "pending/?server=staff" in found
     assert "0 approvals" not in words(found)
-    assert "1 approval pending" in words(page(approver, f"{WAITING}?server=staff"))
-    assert "No approvals pending" in words(page(approver, f"{WAITING}?q=three"))
-    assert "2 approvals pending" in words(page(approver, f"{WAITING}?q=ada-the"))
-    assert page(approver, f"{WAITING}?nonsense__x=3", 400) == ""
+    assert "1 approval pending" in words(page(approver, f"{PENDING}?server=staff"))
+    assert "No approvals pending" in words(page(approver, f"{PENDING}?q=three"))
+    assert "2 approvals pending" in words(page(approver, f"{PENDING}?q=ada-the"))
+    assert page(approver, f"{PENDING}?nonsense__x=3", 400) == ""
 
 
 @pytest.mark.postgresql
@@ -348,25 +348,25 @@ def test_of_a_call_that_was_run_approvers_read_the_word_that_its_requester_reads
 
 
 def test_nothing_is_sent_where_nothing_changed(approver: Browser, row: Approval, ada: User) -> None:
-    first = approver.get(WAITING)
+    first = approver.get(PENDING)
     tag = first.headers["ETag"]
     assert f'data-etag="{tag.replace(chr(34), "&quot;")}"' in page(approver, LIST)
-    again = approver.get(WAITING, headers={"if-none-match": tag})
+    again = approver.get(PENDING, headers={"if-none-match": tag})
     assert (again.status_code, again.content) == (304, b"")
     other = make(ada, tool="second_tool")
-    fresh = approver.get(WAITING, headers={"if-none-match": tag})
+    fresh = approver.get(PENDING, headers={"if-none-match": tag})
     assert fresh.status_code == 200
     assert f'id="mcp-approval-{other.pk}"' in fresh.content.decode()
 
 
 def test_a_tag_is_for_one_person(approver: Browser, row: Approval, ada: User) -> None:
-    tag = approver.get(WAITING).headers["ETag"]
+    tag = approver.get(PENDING).headers["ETag"]
     other = staff("view_approval", name="only-looking")
-    assert other.get(WAITING, headers={"if-none-match": tag}).status_code == 200
+    assert other.get(PENDING, headers={"if-none-match": tag}).status_code == 200
 
 
 def test_the_page_of_one_call_hears_when_it_waits_no_longer(approver: Browser, row: Approval) -> None:
-    url = f"{LIST}{row.pk}/waiting/"
+    url = f"{LIST}{row.pk}/pending/"
     assert url in page(approver, detail(row))
     assert 'data-count="1"' in page(approver, url)
     Approval.objects.update(state="denied", unique_key=None)
@@ -376,10 +376,10 @@ def test_the_page_of_one_call_hears_when_it_waits_no_longer(approver: Browser, r
 
 def test_whoever_may_not_look_gets_nothing(row: Approval) -> None:
     other = staff("view_task")
-    for url in (LIST, WAITING, detail(row), f"{LIST}{row.pk}/waiting/"):
+    for url in (LIST, PENDING, detail(row), f"{LIST}{row.pk}/pending/"):
         page(other, url, 403)
     assert other.post(f"{LIST}{row.pk}/decide/", {"decision": "approve"}).status_code == 403
-    for url in (LIST, WAITING, detail(row), f"{LIST}{row.pk}/waiting/"):
+    for url in (LIST, PENDING, detail(row), f"{LIST}{row.pk}/pending/"):
         assert Browser().get(url).status_code == 302
     assert state(row) == "pending"
 
@@ -423,9 +423,9 @@ def test_the_list_decides_and_stays_the_same_list(approver: Browser, row: Approv
 
 def test_the_script_gets_the_words_alone(approver: Browser, row: Approval) -> None:
     given = {"seen": seen(approver, row), "decision": "deny"}
-    answer = approver.post(f"{LIST}{row.pk}/decide/", given, headers={"x-mcp-live": "1"})
+    answer = approver.post(f"{LIST}{row.pk}/decide/", given, headers={"x-mcp-fragment": "1"})
     assert answer.content.decode().strip().startswith('<p class="success">You denied')
-    answer = approver.post(f"{LIST}{row.pk}/decide/", given, headers={"x-mcp-live": "1"})
+    answer = approver.post(f"{LIST}{row.pk}/decide/", given, headers={"x-mcp-fragment": "1"})
     assert answer.content.decode().strip().startswith('<p class="warning">Already decided: You denied')
 
 
@@ -459,7 +459,7 @@ def test_what_no_form_sends_decides_nothing(approver: Browser, row: Approval) ->
         {"reason": "x" * 1001},
         {"seen": ""},
     ]
-    headers = {"x-mcp-live": "1"}  # what is said alone
+    headers = {"x-mcp-fragment": "1"}  # what is said alone
     for each in wrong:
         answer = approver.post(f"{LIST}{row.pk}/decide/", {**given, **each}, headers=headers)
         assert "Not decided." in words(answer.content.decode()), each
@@ -478,7 +478,7 @@ def test_approved_is_what_was_seen(approver: Browser, row: Approval) -> None:
 
 
 def test_looking_changes_nothing_but_that_it_was_shown_once(approver: Browser, row: Approval) -> None:
-    for url in (LIST, WAITING, detail(row), detail(row), f"{LIST}{row.pk}/waiting/"):
+    for url in (LIST, PENDING, detail(row), detail(row), f"{LIST}{row.pk}/pending/"):
         page(approver, url)
     assert approver.get(f"{LIST}{row.pk}/decide/?decision=approve").headers["Location"] == detail(row)
     assert state(row) == "pending"

@@ -68,7 +68,7 @@ def pages(site: str, name: str, rows: dict[str, Any]) -> list[str]:
     if name in {"apikey", "autoapprovalrule"}:
         found.append(f"{listing}{rows[name][0]}/revoke/")
     if name == "approval":
-        found += [f"{listing}waiting/", f"{listing}{rows[name][0]}/waiting/"]
+        found += [f"{listing}pending/", f"{listing}{rows[name][0]}/pending/"]
     return found
 
 

@@ -37,13 +37,13 @@ def press(page: Page, amount: int, button: str, reason: str = "") -> None:
     if reason:
         card(page, amount).get_by_label("Reason").fill(reason)
     pressed = card(page, amount).get_by_role("button", name=button, exact=True, disabled=False)
-    page.locator("[data-mcp-live]:not([data-settling])").wait_for()
+    page.locator("[data-mcp-polling]:not([data-settling])").wait_for()
     pressed.click()
     with suppress(GoneError):  # for it was pressed
         for _ in range(3):
             if not pressed.count() or card(page, amount).locator("form[data-sent]").count():
                 return
-            page.locator("[data-mcp-live]:not([data-settling])").wait_for()
+            page.locator("[data-mcp-polling]:not([data-settling])").wait_for()
             pressed.click(timeout=1000)
 
 
@@ -93,12 +93,12 @@ def test_a_decision_is_confirmed_though_the_page_learns_of_it_before_the_answer(
     page.goto(client.url)
 
     def answer_late(route: Route) -> None:
-        with page.expect_response(lambda answer: answer.url.endswith("/waiting/") and answer.status == 200):
+        with page.expect_response(lambda answer: answer.url.endswith("/pending/") and answer.status == 200):
             decided = route.fetch()  # the page asks again as soon as the decision is saved
         route.fulfill(response=decided)
 
     page.route("**/decide/", answer_late)
-    page.locator("[data-mcp-live]:not([data-settling])").wait_for()
+    page.locator("[data-mcp-polling]:not([data-settling])").wait_for()
     card(page, amount).get_by_role("button", name="Approve", exact=True).click(no_wait_after=True)
     expect(page.locator(".messagelist")).to_contain_text("You approved the call of pay")
     assert client.end() == f"Paid {amount} to {TO}."
@@ -132,7 +132,7 @@ def test_a_button_that_is_pressed_after_the_time_says_so(site: Site, at_list: Op
     client = WithTasks(site[0])
     client.begin(amount=amount, to=TO)
     page = at_list("cleo")
-    page.route("**/waiting/*", lambda route: route.abort())  # or she would see it go
+    page.route("**/pending/*", lambda route: route.abort())  # or she would see it go
     site.let_time_be_up(key_of(page, amount))
     press(page, amount, "Approve")
     expect(page.locator(".mcp-said")).to_contain_text("the approval request for pay has expired")
@@ -158,7 +158,7 @@ def test_the_slower_of_two_approvers_is_told_that_she_is_late(
     client.begin(amount=amount, to=TO)
     dora, cleo = at_list("dora"), at_list("cleo")
     expect(card(cleo, amount)).to_be_visible(timeout=SOON)
-    cleo.route("**/waiting/*", lambda route: route.abort())  # or she would see it go
+    cleo.route("**/pending/*", lambda route: route.abort())  # or she would see it go
     press(dora, amount, "Approve")
     expect(dora.locator(".mcp-said")).to_contain_text("You approved")
     press(cleo, amount, second)
@@ -179,7 +179,7 @@ def test_whoever_made_the_call_sees_no_button_and_cannot_do_without(site: Site, 
     action, seen = form.get_attribute("action"), form.locator("[name=seen]").input_value()
     cookies = {each["name"]: each["value"] for each in ann.context.cookies()}
     sent = {"decision": "approve", "seen": seen, "csrfmiddlewaretoken": cookies["csrftoken"]}
-    answer = ann.request.post(site.url(1, str(action)), form=sent, headers={"x-mcp-live": "1"})
+    answer = ann.request.post(site.url(1, str(action)), form=sent, headers={"x-mcp-fragment": "1"})
     assert answer.ok
     assert "another person has to decide" in answer.text()
     assert client.get()["status"] == "working"
@@ -291,7 +291,7 @@ def test_enter_in_a_field_decides_nothing(site: Site, at_list: Open, amount: int
     mine.locator(".mcp-further summary").click()
     mine.get_by_label("Number of further calls").press("Enter")
     mine.get_by_label("Reason").press("Enter")
-    page.locator("[data-mcp-live]:not([data-settling])").wait_for()
+    page.locator("[data-mcp-polling]:not([data-settling])").wait_for()
     press(page, amount, "Deny")
     expect(page.locator(".mcp-said")).to_contain_text("You denied")
     assert "denied" in client.end()
@@ -333,7 +333,7 @@ def at_list_plain(site: Site, signed_in: Callable[..., BrowserContext]) -> Page:
 def test_nothing_is_sent_as_long_as_nothing_changes(site: Site, at_list: Open) -> None:
     page = at_list("cleo")
     statuses: list[int] = []
-    page.on("response", lambda answer: "waiting/" in answer.url and statuses.append(answer.status))
+    page.on("response", lambda answer: "pending/" in answer.url and statuses.append(answer.status))
     until(lambda: page.wait_for_timeout(50) or len(statuses) >= 2, "it asked twice")
     assert set(statuses) == {304}
 

@@ -103,12 +103,12 @@
                 next = made;
             }
             if (changed) settle();
-            if (changed && texts.mcpLive === "list") refresh().catch(() => {});
+            if (changed && texts.mcpPolling === "list") refresh().catch(() => {});
             const count = Number(cards.dataset.count), old = section.querySelector(".mcp-count");
             const now = fresh.querySelector(".mcp-count");
             if (old && now && old.textContent !== now.textContent) old.textContent = now.textContent;
             document.title = (count ? `(${count}) ` : "") + title;
-            if (texts.mcpLive === "one" && !count && !list.querySelector(".mcp-is-gone")) window.location.reload();
+            if (texts.mcpPolling === "one" && !count && !list.querySelector(".mcp-is-gone")) window.location.reload();
         };
 
         const ask = async () => {
@@ -151,7 +151,7 @@
             form.dataset.sent = "1";
             for (const each of form.querySelectorAll("button")) each.setAttribute("aria-disabled", "true");
             try {
-                const headers = {"X-MCP-Live": "1"};
+                const headers = {"X-MCP-Fragment": "1"};
                 const answer = await fetch(form.action, {method: "POST", body, headers, redirect: "manual"});
                 if (!answer.ok) throw new Error(String(answer.status));
                 const words = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("p");
@@ -173,7 +173,7 @@
             if (form.dataset.plain) return;
             if ("settling" in section.dataset || form.dataset.sent) {
                 event.preventDefault();
-            } else if (texts.mcpLive === "list") {
+            } else if (texts.mcpPolling === "list") {
                 event.preventDefault();
                 send(form, button);
             } else {
@@ -186,7 +186,7 @@
         timer = setTimeout(look, EVERY);
     };
 
-    const begin = () => document.querySelectorAll("[data-mcp-live]").forEach(start);
+    const begin = () => document.querySelectorAll("[data-mcp-polling]").forEach(start);
     if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", begin);
     else begin();
 })();
