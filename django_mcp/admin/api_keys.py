@@ -172,7 +172,7 @@ class APIKeyAdmin(DecisionAdmin, UserChoiceAdmin, StoppingAdmin):
 
     @admin.display(description=gettext_lazy("name"), ordering="name")
     def key(self, row: APIKey) -> SafeString:
-        return format_html('{}<span class="mcp-quiet mcp-below">{}…</span>', row.name, row.prefix)
+        return format_html('{}<span class="mcp-quiet mcp-second-line">{}…</span>', row.name, row.prefix)
 
     @admin.display(description=gettext_lazy("state"))
     def state(self, row: APIKey) -> str:

@@ -95,7 +95,7 @@ class AutoApprovalRuleAdmin(LookingAdmin, StoppableAdmin):
         if not row.pattern:
             return _("any arguments")
         pairs = ((line(name), _given(row, name)) for name in row.pattern)
-        return format_html_join("", '<div class="mcp-pair"><b>{}</b> {}</div>', pairs)
+        return format_html_join("", '<div class="mcp-argument"><b>{}</b> {}</div>', pairs)
 
     @admin.display(description=gettext_lazy("calls left"), ordering="remaining")
     def left(self, row: AutoApprovalRule) -> str:
@@ -124,7 +124,7 @@ class AutoApprovalRuleAdmin(LookingAdmin, StoppableAdmin):
         left = _("no limit")
         if row.remaining is not None:
             left = ngettext("%d call left", "%d calls left", row.remaining) % row.remaining
-        return format_html('{}<span class="mcp-quiet mcp-below">{}</span>', state, left)
+        return format_html('{}<span class="mcp-quiet mcp-second-line">{}</span>', state, left)
 
 
 def _given(row: AutoApprovalRule, name: str) -> SafeString:

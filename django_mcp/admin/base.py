@@ -324,10 +324,10 @@ def with_stored(choices: Choices, stored: Iterable[str] | None) -> Choices:
 
 
 def checkboxes(**options: Any) -> forms.MultipleChoiceField:
-    return forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple(attrs={"class": "mcp-choices"}), **options)
+    return forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple(attrs={"class": "mcp-checkboxes"}), **options)
 
 
-CLIENTS = "mcp-clients"
+CLIENTS = "mcp-client-list"
 """Id of the list of clients that a page offers."""
 MAX_CLIENTS = 500
 """Maximum offered clients; others can be typed."""

@@ -376,7 +376,7 @@ def _dicts(value: Any) -> list[Any]:
 
 
 def text_of(text: str) -> SafeString:
-    return format_html('<pre class="mcp-try-value" translate="no" dir="auto" tabindex="0">{}</pre>', cut(text))
+    return format_html('<pre class="mcp-playground-value" translate="no" dir="auto" tabindex="0">{}</pre>', cut(text))
 
 
 def json_of(value: Any) -> SafeString:

@@ -38,11 +38,11 @@ from django_mcp.primitives.tool import Tool
 
 MAX_LINES = 400
 """Maximum lines shown of a difference."""
-_KINDS = {"+": "added", "-": "removed", "@": "place"}
+_KINDS = {"+": "added", "-": "removed", "@": "hunk"}
 
 
 class Row(NamedTuple):
-    """A line of a difference: ``"added"``, ``"removed"``, ``"place"`` or ``""``, with the sign ``+`` or ``-``."""
+    """A line of a difference: ``"added"``, ``"removed"``, ``"hunk"`` or ``""``, with the sign ``+`` or ``-``."""
 
     kind: str
     sign: str
@@ -84,7 +84,7 @@ def _rows(before: Sequence[str], now: Sequence[str]) -> list[Row]:
     if len(found) > MAX_LINES:
         more = len(found) - MAX_LINES
         words = ngettext("… and %d line more.", "… and %d lines more.", more) % more
-        found = [*found[:MAX_LINES], Row("place", "", words)]
+        found = [*found[:MAX_LINES], Row("hunk", "", words)]
     return found
 
 
@@ -93,7 +93,7 @@ def _compared(before: Sequence[str], now: Sequence[str]) -> Iterator[Row]:
     for number, line in enumerate(unified):
         if number > 1:  # skip the file names
             kind = _KINDS.get(line[0], "")
-            yield Row(kind, "" if kind == "place" else line[0], line if kind == "place" else line[1:])
+            yield Row(kind, "" if kind == "hunk" else line[0], line if kind == "hunk" else line[1:])
 
 
 HINTS = (

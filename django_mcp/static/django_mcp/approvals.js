@@ -9,7 +9,7 @@
     const MINUTE = 60, HOUR = 60 * MINUTE, DAY = 24 * HOUR;
 
     const start = (section) => {
-        const texts = section.dataset, said = section.querySelector(".mcp-said"), lost = section.querySelector(".mcp-lost");
+        const texts = section.dataset, said = section.querySelector(".mcp-message"), lost = section.querySelector(".mcp-connection-lost");
         const title = document.title.replace(/^\(\d+\) /, "");
         let etag = texts.etag, pause = EVERY, timer = 0, settling = 0;
         let asking = false, again = false, over = false, leaving = false;
@@ -52,10 +52,10 @@
                 card.remove();
                 return;
             }
-            card.classList.add("mcp-is-gone");
+            card.classList.add("mcp-outdated");
             card.removeAttribute("id");
             for (const each of card.querySelectorAll("button, input, select, textarea")) each.disabled = true;
-            const words = card.querySelector(".mcp-gone");
+            const words = card.querySelector(".mcp-outdated-message");
             words.textContent = texts.gone;
             words.hidden = false;
         };
@@ -104,11 +104,11 @@
             }
             if (changed) settle();
             if (changed && texts.mcpPolling === "list") refresh().catch(() => {});
-            const count = Number(cards.dataset.count), old = section.querySelector(".mcp-count");
-            const now = fresh.querySelector(".mcp-count");
+            const count = Number(cards.dataset.count), old = section.querySelector(".mcp-pending-count");
+            const now = fresh.querySelector(".mcp-pending-count");
             if (old && now && old.textContent !== now.textContent) old.textContent = now.textContent;
             document.title = (count ? `(${count}) ` : "") + title;
-            if (texts.mcpPolling === "one" && !count && !list.querySelector(".mcp-is-gone")) window.location.reload();
+            if (texts.mcpPolling === "one" && !count && !list.querySelector(".mcp-outdated")) window.location.reload();
         };
 
         const ask = async () => {
