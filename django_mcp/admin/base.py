@@ -30,7 +30,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from django_mcp.admin.display import NOTHING
-from django_mcp.approvals import tool_policies
+from django_mcp.approvals import unmatched_policies
 from django_mcp.approvals.notices import APPROVE
 from django_mcp.auth.api_keys import takes_keys
 from django_mcp.auth.oauth import has_toolkit
@@ -349,7 +349,7 @@ class ClientField(forms.CharField):
             ValidationError: no client has this id or name, or several have the name.
         """
         text: str = super().clean(value)
-        if not text or not tool_policies.unknown_clients([text]):
+        if not text or not unmatched_policies.unknown_clients([text]):
             return text
         named = list(_applications().filter(name=text).values_list("client_id", flat=True)[: MAX_OF_NAME + 1])
         if len(named) == 1:
@@ -359,7 +359,7 @@ class ClientField(forms.CharField):
             msg = _("Several clients are named “%(name)s”. Enter the id of one: %(ids)s.")
             raise forms.ValidationError(msg % {"name": text, "ids": listed})
         is_document = settings.CLIENT_DOCUMENTS and text.startswith("https://")  # registered at its first sign-in
-        if is_document or tool_policies.may_register_elsewhere():
+        if is_document or unmatched_policies.may_register_elsewhere():
             return text
         raise forms.ValidationError(_("No OAuth client has the id or name “%s”. Choose one of the list.") % text)
 

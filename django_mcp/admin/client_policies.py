@@ -28,7 +28,8 @@ from django_mcp.admin.base import (
     with_stored,
 )
 from django_mcp.admin.display import NOTHING, client_names
-from django_mcp.approvals.tool_policies import tools_of, unknown_clients
+from django_mcp.approvals.tool_definitions import tools_of
+from django_mcp.approvals.unmatched_policies import unknown_clients
 from django_mcp.core import database
 from django_mcp.core.server import servers
 from django_mcp.models import ClientPolicy

@@ -35,7 +35,7 @@ from django_mcp.admin.tools import (
     undo_button,
     use_undo,
 )
-from django_mcp.approvals.tool_policies import which_of
+from django_mcp.approvals.tool_policies import parse_tools
 from django_mcp.auth.oauth import KINDS
 from django_mcp.auth.toolkit import get_application_model
 from django_mcp.core import database
@@ -376,7 +376,7 @@ def sort(limit: Collection[str] | None) -> list[str] | None:
 def loosened_limits(application: Any, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Loosened]:
     """Yield what limits of a client would give more than now."""
     if "tools" in after:
-        limits = {application.client_id: which_of(after["tools"])}
+        limits = {application.client_id: parse_tools(after["tools"])}
         yield from loosened(lines(with_calls=False), limits=limits)
     if "scopes" in after and is_wider(before["scopes"], after["scopes"]):
         who = _("Client %s") % name_of(application)
@@ -398,7 +398,7 @@ def policy_words(application: Any, policy: ClientPolicy | None) -> list[str]:
         if policy.read_only:
             found.append(_("Only tools that change nothing, resources and prompts."))
         found.append(_scope_words(policy.scopes))
-        found.append(_tool_words(which_of(policy.tools)))
+        found.append(_tool_words(parse_tools(policy.tools)))
     if policy is not None and policy.service_account is not None:
         found.append(_("Service account: %s.") % policy.service_account.get_username())
     elif acts_alone:

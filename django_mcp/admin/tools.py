@@ -35,8 +35,8 @@ from django_mcp.admin.base import ClientField, OwnPagesAdmin, client_list, page_
 from django_mcp.admin.display import as_json, client_name, client_names, lasted
 from django_mcp.admin.stats import unindexed
 from django_mcp.admin.tool_rows import DAYS, ToolRow, decided_words, decision_words, differences, find, left_over, lines
-from django_mcp.approvals import tool_policies
-from django_mcp.approvals.tool_policies import Stored
+from django_mcp.approvals import tool_definitions, tool_policies, unmatched_policies
+from django_mcp.approvals.tool_policies import StoredPolicies
 from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.policies import Decision, Policies, Rule
@@ -317,7 +317,7 @@ def loosened(
         changes: of their policies.
         limits: id of a client -> the tools that it may use afterwards, or None for all.
     """
-    limited_now = tool_policies.limits()
+    limited_now = tool_policies.read_limits()
     limited_then = {**limited_now, **(limits or {})}
     limited_then = {client_id: tools for client_id, tools in limited_then.items() if tools is not None}
     own: dict[str, list[Change]] = defaultdict(list)
@@ -362,7 +362,7 @@ def _policies(line: ToolRow, decisions: Mapping[Whom, str], limits: Mapping[str,
         for (group, client_id), decision in decisions.items()
         if decision != DEFAULT
     ]
-    return tool_policies.policies_of(line.server, Stored({(line.server.name, line.tool.key): rules}, limits))
+    return tool_policies.policies_of(line.server, StoredPolicies({(line.server.name, line.tool.key): rules}, limits))
 
 
 def confirmation(
@@ -498,13 +498,13 @@ class ToolPolicyActions:
             return
         self._tell(ngettext("%d policy restored.", "%d policies restored.", number) % number)
 
-    def accept(self, line: ToolRow, digest: str) -> None:
+    def approve_definition(self, line: ToolRow, digest: str) -> None:
         """Approve a tool's new definition, unless it has changed since it was shown."""
-        if digest != tool_policies.known(line.tool).digest:
+        if digest != tool_definitions.current_definition(line.tool).digest:
             self._tell(_("The definition has changed again. Review it, then approve."), messages.WARNING)
             return
         with database.atomic():
-            tool_policies.accept(line.server, line.tool, self._request.user)
+            tool_definitions.approve_definition(line.server, line.tool, self._request.user)
             self._note(line.server.name, line.tool.key, _("New definition approved."))
         self._tell(_("The new definition of %s is approved.") % line.key)
 
@@ -557,7 +557,7 @@ class ToolsAdmin(OwnPagesAdmin):
 
     # Permissions
 
-    def has_accept_permission(self, request: HttpRequest) -> bool:
+    def has_approve_permission(self, request: HttpRequest) -> bool:
         return self.has_change_permission(request) or request.user.has_perm("django_mcp.change_toolsnapshot")
 
     # List
@@ -678,15 +678,15 @@ class ToolsAdmin(OwnPagesAdmin):
             if answer is not None:
                 return answer
         names = client_names([*(row.client_id for row in line.overrides), *line.limited])
-        problems = tool_policies.find_problems(line.overrides)
+        problems = unmatched_policies.find_problems(line.overrides)
         context = {
             "line": line,
             "overrides": [(row, names.get(row.client_id, ""), problems.get(row.pk, "")) for row in line.overrides],
             "limited": [(client_id, names.get(client_id, "")) for client_id in line.limited],
             "form": form,
             "clients": client_list(),
-            "may_accept": self.has_accept_permission(request),
-            "digest": tool_policies.known(line.tool).digest,
+            "may_approve": self.has_approve_permission(request),
+            "digest": tool_definitions.current_definition(line.tool).digest,
             "differences": _differences(line),
             "days": DAYS,
             "holds": settings.BLOCK_CHANGED_TOOLS,
@@ -704,10 +704,10 @@ class ToolsAdmin(OwnPagesAdmin):
     def _change(self, request: HttpRequest, line: ToolRow, form: OverrideForm) -> HttpResponse | None:
         """Do what was asked, and return the response; None if the form has errors to show."""
         given = request.POST
-        if "accept" in given:
-            if not self.has_accept_permission(request):
+        if "approve_definition" in given:
+            if not self.has_approve_permission(request):
                 raise PermissionDenied
-            ToolPolicyActions(self, request).accept(line, given["accept"])
+            ToolPolicyActions(self, request).approve_definition(line, given["approve_definition"])
             return HttpResponseRedirect(request.get_full_path())
         if not self.has_change_permission(request):
             raise PermissionDenied
@@ -757,9 +757,9 @@ def _wanted(given: QueryDict, every: Iterable[ToolRow]) -> list[Change]:
 
 
 def _differences(line: ToolRow) -> Any:
-    if line.known is None or not line.is_changed:
+    if line.snapshot is None or not line.is_changed:
         return []
-    return differences(line.known.definition, tool_policies.known(line.tool).definition)
+    return differences(line.snapshot.definition, tool_definitions.current_definition(line.tool).definition)
 
 
 def _output_schema(line: ToolRow) -> Any:

@@ -81,27 +81,27 @@ def _good() -> Any:
     return AutoApprovalRule.objects.filter(is_left, approver, revoked=None, expires__gt=timezone.now())
 
 
-def use(standing: AutoApprovalRule, fields: Mapping[str, Any], run: str, round: int) -> Approval | None:  # noqa: A002
+def use(rule: AutoApprovalRule, fields: Mapping[str, Any], run: str, round: int) -> Approval | None:  # noqa: A002
     """Take one call from a rule. Return its approval request, already used, or None if no calls are left.
 
     *fields* are those of the approval request; for *run* and *round* see ``approval_requests.use``.
     """
     with database.atomic(durable=True):
         # In SQL, NULL - 1 is NULL: still no limit.
-        if not _good().filter(pk=standing.pk).update(remaining=F("remaining") - 1):
+        if not _good().filter(pk=rule.pk).update(remaining=F("remaining") - 1):
             return None
         now = timezone.now()
         made = Approval.objects.create(
-            **{**fields, "expires": max(standing.expires, once.expiry())},  # as in approval_requests.use
+            **{**fields, "expires": max(rule.expires, once.expiry())},  # as in approval_requests.use
             public_id=secrets.token_urlsafe(16),
             state=Approval.State.CONSUMED,
             decided=now,
-            decided_by_id=standing.created_by_id,
-            standing=standing,
+            decided_by_id=rule.created_by_id,
+            rule=rule,
             consumed=now,
             run=run,
             rounds=round + 1,
         )
         approval_requests.note(made, approval_requests.Kind.PROPOSED)
-        approval_requests.note(made, approval_requests.Kind.EXECUTED, text=f"auto-approval rule {standing.pk}")
+        approval_requests.note(made, approval_requests.Kind.EXECUTED, text=f"auto-approval rule {rule.pk}")
     return made

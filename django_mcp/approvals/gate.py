@@ -103,13 +103,13 @@ class AutoApprovalGrant(RequestGrant):
     """A grant by an auto-approval rule, which loses one call."""
 
     def __init__(self, approved: AutoApprovalRule, fields: Mapping[str, Any], call: "_Call") -> None:
-        self._standing, self._fields, self._call, self._rows = approved, fields, call, call.rows
+        self._rule, self._fields, self._call, self._rows = approved, fields, call, call.rows
         self._dialogue = call.context.channel.dialogue
         self._is_shown = True  # a rule approved the call without a preview, so there is none to compare
 
     def use(self) -> None:
         """Take one call from the rule and record it as an approval request."""
-        made = auto_approvals.use(self._standing, self._fields, self._dialogue.id, self._dialogue.round)
+        made = auto_approvals.use(self._rule, self._fields, self._dialogue.id, self._dialogue.round)
         if made is None:
             raise messages.used()
         self._approval, self.public_id = made, made.public_id

@@ -20,7 +20,7 @@ from django_mcp.tasks import store
 
 pytestmark = pytest.mark.django_db
 
-LIST, STANDING = "/admin/django_mcp/approval/", "/admin/django_mcp/autoapprovalrule/"
+LIST, RULES = "/admin/django_mcp/approval/", "/admin/django_mcp/autoapprovalrule/"
 PENDING = f"{LIST}pending/"
 DAY = datetime.timedelta(days=1)
 EVIL = "<script>alert(1)</script> \u202egnp.exe\u0007"
@@ -686,53 +686,53 @@ def test_nobody_makes_changes_or_deletes_any_by_hand(row: Approval) -> None:
 
 
 @pytest.fixture
-def standing(ada: User, row: Approval) -> AutoApprovalRule:
+def rule(ada: User, row: Approval) -> AutoApprovalRule:
     cleo = User.objects.create_user("cleo-who-approved")
     cleo.user_permissions.add(Permission.objects.get(codename="approve_tool_call"))
     assert decisions.approve(row, cleo, names=["to"], calls=4, seconds=3600)
     return AutoApprovalRule.objects.get()
 
 
-def test_standing_approvals_say_whom_they_let_do_what(approver: Browser, standing: AutoApprovalRule) -> None:
-    for url in (STANDING, f"{STANDING}{standing.pk}/change/"):
+def test_standing_approvals_say_whom_they_let_do_what(approver: Browser, rule: AutoApprovalRule) -> None:
+    for url in (RULES, f"{RULES}{rule.pk}/change/"):
         shown = words(page(approver, url))
         for said in ("pay_bill", "ada-the-caller", "to the-landlord", "active", "cleo-who-approved"):
             assert said in shown
-    assert "active 3 calls left" in words(page(approver, STANDING))
-    assert STANDING in page(approver, LIST)
-    assert 'name="_save"' not in page(approver, f"{STANDING}{standing.pk}/change/")
+    assert "active 3 calls left" in words(page(approver, RULES))
+    assert RULES in page(approver, LIST)
+    assert 'name="_save"' not in page(approver, f"{RULES}{rule.pk}/change/")
 
 
 @pytest.mark.parametrize("way", ["page", "action"])
 def test_a_standing_approval_is_revoked_by_whoever_may_approve(
-    approver: Browser, standing: AutoApprovalRule, way: str
+    approver: Browser, rule: AutoApprovalRule, way: str
 ) -> None:
     if way == "page":
-        url = f"{STANDING}{standing.pk}/revoke/"
-        assert url in page(approver, f"{STANDING}{standing.pk}/change/")
+        url = f"{RULES}{rule.pk}/revoke/"
+        assert url in page(approver, f"{RULES}{rule.pk}/change/")
         assert "is revoked" in words(approver.post(url, follow=True).content.decode())
         assert "has already ended" in words(approver.post(url, follow=True).content.decode())
     else:
-        approver.post(STANDING, {"action": "stop_selected", "_selected_action": [standing.pk], "confirmed": "yes"})
-    standing.refresh_from_db()
-    assert standing.revoked is not None
-    assert "revoked" in words(page(approver, STANDING))
+        approver.post(RULES, {"action": "stop_selected", "_selected_action": [rule.pk], "confirmed": "yes"})
+    rule.refresh_from_db()
+    assert rule.revoked is not None
+    assert "revoked" in words(page(approver, RULES))
 
 
-def test_whoever_may_only_look_revokes_nothing(standing: AutoApprovalRule) -> None:
+def test_whoever_may_only_look_revokes_nothing(rule: AutoApprovalRule) -> None:
     looking = staff("view_autoapprovalrule", "change_autoapprovalrule")
-    url = f"{STANDING}{standing.pk}/revoke/"
-    assert url not in page(looking, f"{STANDING}{standing.pk}/change/")
+    url = f"{RULES}{rule.pk}/revoke/"
+    assert url not in page(looking, f"{RULES}{rule.pk}/change/")
     assert looking.post(url).status_code == 403
-    standing.refresh_from_db()
-    assert standing.revoked is None
+    rule.refresh_from_db()
+    assert rule.revoked is None
 
 
-def test_nobody_deletes_a_standing_approval_but_with_its_user(standing: AutoApprovalRule, ada: User) -> None:
+def test_nobody_deletes_a_standing_approval_but_with_its_user(rule: AutoApprovalRule, ada: User) -> None:
     root = signed_in(User.objects.create_superuser("root"))
-    assert root.get(f"{STANDING}add/").status_code == 403
-    assert root.post(f"{STANDING}{standing.pk}/delete/", {"post": "yes"}).status_code == 403
-    root.post(STANDING, {"action": "delete_selected", "_selected_action": [standing.pk], "post": "yes"})
+    assert root.get(f"{RULES}add/").status_code == 403
+    assert root.post(f"{RULES}{rule.pk}/delete/", {"post": "yes"}).status_code == 403
+    root.post(RULES, {"action": "delete_selected", "_selected_action": [rule.pk], "post": "yes"})
     assert AutoApprovalRule.objects.exists()
     assert root.post(f"/admin/auth/user/{ada.pk}/delete/", {"post": "yes"}).status_code == 302
     assert not User.objects.filter(pk=ada.pk).exists()

@@ -116,7 +116,7 @@ def test_a_standing_approval_that_is_revoked_while_it_is_used_is_one_or_the_othe
         before = len(pay)
         revoke = partial(AutoApprovalRule.objects.filter(revoked=None).update, revoked=timezone.now())
         at_once(partial(serve, server, people["ann"], "pay", {"amount": 6}), revoke)
-        used = Approval.objects.filter(standing__isnull=False).count()
+        used = Approval.objects.filter(rule__isnull=False).count()
         assert len(pay) - before == used
         serve(server, people["ann"], "pay", {"amount": 6})
         assert len(pay) - before == used
