@@ -30,7 +30,7 @@ from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
 from django.views import View
 
-from django_mcp.admin.base import LookingAdmin, OwnFiltersList, address_in, user_lookups, values_of_url
+from django_mcp.admin.base import ApproverReadOnlyAdmin, StrictFiltersList, address_in, user_lookups, values_of_url
 from django_mcp.admin.display import (
     NOTHING,
     Preview,
@@ -410,7 +410,7 @@ MOST = 50
 """Maximum cards on a page."""
 
 
-class ApprovalList(OwnFiltersList):
+class ApprovalList(StrictFiltersList):
     """Change list of decided and expired requests; ``pending`` holds the pending ones, newest first."""
 
     pending: QuerySet[Approval]
@@ -476,7 +476,7 @@ FRAGMENT_HEADER = "x-mcp-fragment"
 """Header of requests by the page's script, which expect a fragment."""
 
 
-class ApprovalAdmin(LookingAdmin):
+class ApprovalAdmin(ApproverReadOnlyAdmin):
     """Lists and decides approval requests."""
 
     change_list_template = "admin/django_mcp/approval/list.html"

@@ -11,14 +11,14 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext, ngettext_lazy
 
-from django_mcp.admin.base import LookingAdmin, StoppableAdmin, user_lookups
+from django_mcp.admin.base import ApproverReadOnlyAdmin, ReadOnlyStoppableAdmin, user_lookups
 from django_mcp.admin.display import NONE, line, names_of, shown_value, with_names
 from django_mcp.approvals.notices import APPROVE
 from django_mcp.core.principal import display_name
 from django_mcp.models import AutoApprovalRule
 
 
-class AutoApprovalRuleAdmin(LookingAdmin, StoppableAdmin):
+class AutoApprovalRuleAdmin(ApproverReadOnlyAdmin, ReadOnlyStoppableAdmin):
     """Lists auto-approval rules. Users who may approve calls may revoke rules."""
 
     acts_with = APPROVE.partition(".")[2]

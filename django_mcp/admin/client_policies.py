@@ -20,7 +20,7 @@ from django_mcp.admin.base import (
     ClientField,
     DecisionAdmin,
     DecisionForm,
-    OwnFiltersAdmin,
+    StrictFiltersAdmin,
     UserChoiceAdmin,
     checkboxes,
     client_list,
@@ -48,7 +48,7 @@ class PolicyForm(DecisionForm):
         label=gettext_lazy("Scopes"),
         required=False,
     )
-    loosens = forms.BooleanField(
+    weakens = forms.BooleanField(
         label=gettext_lazy("Give the client more than now"), required=False, widget=forms.HiddenInput
     )
 
@@ -87,7 +87,7 @@ class PolicyForm(DecisionForm):
                 self.add_error(name, _("Tick “%s” as well, or choose none.") % limit)
             given[name] = None
 
-    def loosened(self) -> list[str]:
+    def find_weakened(self) -> list[str]:
         """Return sentences about what a valid form gives to the client."""
         found = []
         if "blocked" in self.changed and not self.cleaned_data["blocked"]:
@@ -112,7 +112,7 @@ class ClientLimitsForm(PolicyForm):
     """
 
     client_id = None  # type: ignore[assignment]
-    loosens = None  # type: ignore[assignment]
+    weakens = None  # type: ignore[assignment]
     limits_tools = forms.BooleanField(
         label=gettext_lazy("Limit tools"),
         required=False,
@@ -161,7 +161,7 @@ def state_of(row: ClientPolicy) -> str:
     return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()[:32]
 
 
-class ClientPolicyAdmin(DecisionAdmin, UserChoiceAdmin, OwnFiltersAdmin):
+class ClientPolicyAdmin(DecisionAdmin, UserChoiceAdmin, StrictFiltersAdmin):
     """Blocks OAuth clients and limits their scopes. Their tools are limited on the pages of the clients."""
 
     acts_with = "change_clientpolicy"

@@ -26,7 +26,7 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from django_mcp.admin.base import BoundedPaginator, OwnFiltersList, ReadOnlyAdmin, address_in, page_of
+from django_mcp.admin.base import BoundedPaginator, ReadOnlyAdmin, StrictFiltersList, address_in, page_of
 from django_mcp.admin.display import NOTHING, as_json, as_text, lasted
 from django_mcp.audit.outcomes import FILTERS, GROUP_OF
 from django_mcp.core.database import keys_of
@@ -414,7 +414,7 @@ class Entry(NamedTuple):
     took: str
 
 
-class LogList(OwnFiltersList):
+class LogList(StrictFiltersList):
     """Rows of two lines, and filters above them instead of beside them."""
 
     def get_filters(self, request: HttpRequest) -> Any:

@@ -9,7 +9,7 @@ from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy, ngettext_lazy
 
-from django_mcp.admin.base import StoppableAdmin, user_lookups
+from django_mcp.admin.base import ReadOnlyStoppableAdmin, user_lookups
 from django_mcp.admin.display import NOTHING, as_json, line, name_of, without_view
 from django_mcp.core.principal import display_name
 from django_mcp.core.redaction import redacted
@@ -20,7 +20,7 @@ from django_mcp.tasks.extension import status_message
 from django_mcp.tasks.worker import keeper
 
 
-class TaskAdmin(StoppableAdmin):
+class TaskAdmin(ReadOnlyStoppableAdmin):
     """Lists tasks, newest first."""
 
     acts_with = "change_task"

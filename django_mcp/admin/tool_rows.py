@@ -42,7 +42,7 @@ MAX_LINES = 400
 _KINDS = {"+": "added", "-": "removed", "@": "hunk"}
 
 
-class Row(NamedTuple):
+class DiffLine(NamedTuple):
     """A line of a difference: ``"added"``, ``"removed"``, ``"hunk"`` or ``""``, with the sign ``+`` or ``-``."""
 
     kind: str
@@ -54,7 +54,7 @@ class Difference(NamedTuple):
     """The difference of one part of a definition."""
 
     title: str
-    rows: Sequence[Row]
+    rows: Sequence[DiffLine]
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Difference]:
@@ -80,21 +80,21 @@ def _text(value: Any) -> list[str]:
     return [visible(text_line) for text_line in as_words(value).split("\n")]
 
 
-def _rows(before: Sequence[str], now: Sequence[str]) -> list[Row]:
+def _rows(before: Sequence[str], now: Sequence[str]) -> list[DiffLine]:
     found = list(_compared(before, now))
     if len(found) > MAX_LINES:
         more = len(found) - MAX_LINES
         words = ngettext("… and %d line more.", "… and %d lines more.", more) % more
-        found = [*found[:MAX_LINES], Row("hunk", "", words)]
+        found = [*found[:MAX_LINES], DiffLine("hunk", "", words)]
     return found
 
 
-def _compared(before: Sequence[str], now: Sequence[str]) -> Iterator[Row]:
+def _compared(before: Sequence[str], now: Sequence[str]) -> Iterator[DiffLine]:
     unified = difflib.unified_diff(before, now, lineterm="", n=3)
     for number, line in enumerate(unified):
         if number > 1:  # skip the file names
             kind = _KINDS.get(line[0], "")
-            yield Row(kind, "" if kind == "hunk" else line[0], line if kind == "hunk" else line[1:])
+            yield DiffLine(kind, "" if kind == "hunk" else line[0], line if kind == "hunk" else line[1:])
 
 
 HINTS = (
@@ -269,7 +269,7 @@ class ToolRow:
     @property
     def decision(self) -> Decision:
         """Return the decision for callers without an override."""
-        if self.is_held:
+        if self.is_hidden:
             return Decision.BLOCK
         return self.general
 
@@ -290,7 +290,7 @@ class ToolRow:
     @property
     def reason(self) -> str:
         """Return why this decision applies."""
-        if self.is_held:
+        if self.is_hidden:
             return _("definition changed; hidden from clients until it is approved")
         if self.own is not None:
             return decided_words(self.own)
@@ -316,7 +316,7 @@ class ToolRow:
         return self.snapshot is not None and self.snapshot.digest != current_definition(self.tool).digest
 
     @property
-    def is_held(self) -> bool:
+    def is_hidden(self) -> bool:
         """Return True if the tool is hidden from clients because its definition changed."""
         return self.is_changed and settings.BLOCK_CHANGED_TOOLS
 
@@ -331,7 +331,7 @@ class ToolRow:
         return description_of(self.tool)
 
     @property
-    def gist(self) -> str:
+    def summary(self) -> str:
         return self.description.strip().partition("\n")[0]
 
     @property
@@ -386,7 +386,7 @@ def decided_words(row: ToolPolicy) -> str:
     return _("decided by %(who)s on %(when)s") % {"who": row.changed_by.get_username(), "when": when}
 
 
-def lines(*, with_calls: bool) -> list[ToolRow]:
+def load_tool_rows(*, with_calls: bool) -> list[ToolRow]:
     """Return all tools, in the order of endpoints and lists. Stores snapshots of new tools."""
     served = list(servers())
     snapshots = {(snapshot.server, snapshot.tool): snapshot for snapshot in ToolSnapshot.objects.defer("definition")}
@@ -404,7 +404,7 @@ def lines(*, with_calls: bool) -> list[ToolRow]:
     ]
 
 
-def left_over() -> list[tuple[ToolPolicy, str]]:
+def find_orphaned_policies() -> list[tuple[ToolPolicy, str]]:
     """Return the policies that match nobody, with the reason: their tool, client or group's members do not exist.
 
     Tools are those of this process. The policies apply again if what they name returns.
@@ -417,7 +417,7 @@ def left_over() -> list[tuple[ToolPolicy, str]]:
     return [(row, problems[row.pk]) for row in rows if row.pk in problems]
 
 
-def find(key: str, *, with_calls: bool) -> ToolRow | None:
+def find_tool_row(key: str, *, with_calls: bool) -> ToolRow | None:
     """Return one tool with its approved definition, or None."""
     server_name, _dot, tool_key = key.partition(".")
     server = next((endpoint for endpoint in servers() if endpoint.name == server_name), None)

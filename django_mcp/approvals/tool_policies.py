@@ -15,7 +15,6 @@ from django.dispatch import receiver
 from django.utils import timezone
 
 from django_mcp.approvals.tool_definitions import approved_digests, current_definition, store_snapshots, tools_of
-from django_mcp.approvals.unmatched_policies import find_unmatched
 from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.policies import Decision, Limit, Policies, Rule, policy_cache
@@ -283,6 +282,6 @@ def _is_needed(rules: Iterable[Rule]) -> bool:
 
 def start_loading() -> None:
     """Load policies on each call when due. The tools' defaults apply at once."""
-    policy_cache.reload, policy_cache.find_unmatched = reload_policies, find_unmatched
+    policy_cache.reload = reload_policies
     policy_cache.expire()
     apply_policies(NO_POLICIES, set())

@@ -381,8 +381,8 @@ def test_an_override_that_loosens_is_asked_about_first_and_can_be_undone(
     browser: Browser, desk: MCPServer, stored: dict[str, str], given: dict[str, str], asked: str
 ) -> None:
     office = Group.objects.create(name="Office")
-    for whom, decision in stored.items():
-        set_policy(desk, desk.tools["pay"], decision, group=office if whom == "office" else None)
+    for audience, decision in stored.items():
+        set_policy(desk, desk.tools["pay"], decision, group=office if audience == "office" else None)
     before = decisions()
     if "remove" in given:
         row = ToolPolicy.objects.get(group=office)
@@ -631,11 +631,11 @@ def test_decisions_about_tools_that_are_not_there_are_shown_and_can_be_taken_bac
     page = browser.get(TOOLS).content.decode()
     assert "2 policies match nobody" in page
     assert f"Client {CLIENT}" in page
-    browser.post(TOOLS, {"forget": f"{gone.pk}:block"})
+    browser.post(TOOLS, {"delete_orphan": f"{gone.pk}:block"})
     assert "1 policy matches nobody" in browser.get(TOOLS).content.decode()
     assert {(row.server, row.tool) for row in ToolPolicy.objects.all()} == {("desk", "look"), ("closed", "pay")}
     assert LogEntry.objects.get(object_id="desk.sell").get_change_message() == "General policy: default."
-    browser.post(TOOLS, {"forget": f"{other.pk}:ask"})
+    browser.post(TOOLS, {"delete_orphan": f"{other.pk}:ask"})
     assert "matches nobody" not in browser.get(TOOLS).content.decode()
 
 
@@ -644,7 +644,7 @@ def test_the_key_of_a_policy_that_a_button_sends_is_not_written_for_people(desk:
     browser.defaults["HTTP_ACCEPT_LANGUAGE"] = "de"
     ToolPolicy.objects.create(pk=1_234_567, server="desk", tool="sell", decision="block")
     ToolPolicy.objects.create(pk=1_234_568, server="desk", tool="pay", decision="block", client_id=CLIENT)
-    assert 'name="forget" value="1234567:block"' in browser.get(TOOLS).content.decode()
+    assert 'name="delete_orphan" value="1234567:block"' in browser.get(TOOLS).content.decode()
     assert 'name="remove" value="1234568:block"' in browser.get(PAY).content.decode()
 
 
@@ -652,13 +652,13 @@ def test_a_decision_about_a_tool_that_is_there_is_not_taken_back_as_one_of_those
     desk: MCPServer, browser: Browser
 ) -> None:
     set_policy(desk, desk.tools["look"], "block")
-    browser.post(TOOLS, {"forget": f"{ToolPolicy.objects.get().pk}:block"})
+    browser.post(TOOLS, {"delete_orphan": f"{ToolPolicy.objects.get().pk}:block"})
     assert ToolPolicy.objects.get().decision == "block"
 
 
 def test_who_may_only_look_takes_no_decision_back(desk: MCPServer) -> None:
     gone = ToolPolicy.objects.create(server="desk", tool="sell", decision="block")
     trainee = staff("view_toolpolicy")
-    assert 'name="forget"' not in trainee.get(TOOLS).content.decode()
-    assert trainee.post(TOOLS, {"forget": f"{gone.pk}:block"}).status_code == 403
+    assert 'name="delete_orphan"' not in trainee.get(TOOLS).content.decode()
+    assert trainee.post(TOOLS, {"delete_orphan": f"{gone.pk}:block"}).status_code == 403
     assert ToolPolicy.objects.count() == 1

@@ -161,7 +161,7 @@ def test_undo_that_loosens_asks_first(browser: Browser, desk: MCPServer) -> None
     assert stored() == {("pay", ""): "allow"}
 
 
-# What loosens
+# What weakens
 
 
 def test_an_override_that_loosens_for_some_members_of_two_groups_is_asked_about(
@@ -264,7 +264,7 @@ def test_the_policy_of_a_client_gives_more_only_if_that_was_said(browser: Browse
     ):
         sent = {**fields(browser, url), **given}
         assert says in words(browser.post(url, sent).content.decode())
-        assert browser.post(url, {**sent, "loosens": "on"}).status_code == 302
+        assert browser.post(url, {**sent, "weakens": "on"}).status_code == 302
         ClientPolicy.objects.update(blocked=True, scopes=["travel:read"])
 
 
@@ -308,7 +308,7 @@ def test_who_opens_more_tools_to_a_client_is_asked_first() -> None:
     assert "It may use only tools that change nothing, and could use others." in answer
     row.refresh_from_db()
     assert row.read_only
-    browser.post(page, {**sent, "loosens": "on"})
+    browser.post(page, {**sent, "weakens": "on"})
     row.refresh_from_db()
     assert not row.read_only
 
