@@ -17,8 +17,9 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext, pgettext
 
-from django_mcp.admin.approvals import PERIODS as APPROVAL_PERIODS
-from django_mcp.admin.approvals import cards, note_shown, pending_count, pending_q
+from django_mcp.admin.approval_cards import make_cards, record_views
+from django_mcp.admin.approval_decisions import PERIODS as APPROVAL_PERIODS
+from django_mcp.admin.approval_states import pending_count, pending_q
 from django_mcp.admin.base import ReadOnlyAdmin, address_in
 from django_mcp.admin.charts import Bin, Layer, stacked_bars, swatch
 from django_mcp.admin.display import duration
@@ -359,8 +360,8 @@ class OverviewAdmin(ReadOnlyAdmin):
         ]
         shown = []
         if address:
-            shown = cards(rows.select_related("user", "task").order_by("-pk")[:MAX_CARDS], request.user)
-            note_shown(shown, request.user)
+            shown = make_cards(rows.select_related("user", "task").order_by("-pk")[:MAX_CARDS], request.user)
+            record_views(shown, request.user)
         more = pending - len(shown)
         return {
             "figures": figures,

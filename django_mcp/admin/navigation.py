@@ -15,7 +15,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from django_mcp.admin.approvals import pending_count
+from django_mcp.admin.approval_states import pending_count
 from django_mcp.models import Approval
 
 APP = "django_mcp"

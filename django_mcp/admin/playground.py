@@ -518,8 +518,7 @@ class PlaygroundAdmin(ReadOnlyAdmin):
         first, _rest, _rest = str(definition.get("description") or "").partition("\n")
         return {
             "key": target.key,
-            "title": definition.get("title")
-            or (definition.get("name") if definition.get("name") != target.key else ""),
+            "title": title or (name if name != target.key else ""),
             "description": first,
             "badges": badges(request, server, target),
             "url": self._url("call", endpoint=server.name, kind=target.kind, key=target.key),
@@ -672,8 +671,6 @@ def badges(request: HttpRequest, server: MCPServer, target: Target) -> list[str]
 
 
 def _has(target: Target, words: str) -> bool:
-    definition = target.definition
-    text = " ".join(
-        [target.key, str(definition.get("title") or ""), str(definition.get("description") or "")]
-    ).casefold()
+    texts = [target.key, *(str(target.definition.get(key) or "") for key in ("title", "description"))]
+    text = " ".join(texts).casefold()
     return all(word in text for word in words.casefold().split())

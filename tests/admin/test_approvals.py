@@ -12,7 +12,7 @@ from django.test import Client as Browser
 from django.test import override_settings
 from django.utils import timezone
 
-from django_mcp.admin.approvals import describe
+from django_mcp.admin.requester_page import describe_state
 from django_mcp.approvals import approval_requests, decisions
 from django_mcp.auth.api_keys import create_key
 from django_mcp.models import Approval, ApprovalEvent, AutoApprovalRule, Task
@@ -334,7 +334,7 @@ def test_of_a_call_that_was_run_approvers_read_the_word_that_its_requester_reads
     fields: dict[str, Any] = {"server": "test", "principal_kind": "name", "caller": {}, "request": {}, "dialogue": {}}
     task = None if status is None else store.make(None, status=status, **fields)
     used = make(ada, state="consumed", outcome=outcome, task=task)
-    assert describe(used)[0] == word
+    assert describe_state(used)[0] == word
     listed = re.findall(r'class="field-state_now[^>]*>([^<]*)<', page(approver, LIST))
     assert listed == re.findall(r'class="mcp-state [^>]*>([^<]*)<', page(approver, detail(used))) == [word]
     for chosen in ("started", "interrupted", "done", "failed"):
@@ -650,7 +650,7 @@ def test_a_call_whose_task_was_cancelled_says_so_to_approvers_and_its_requester(
     shown = words(page(approver, detail(row)))
     assert "Cancelled" in shown
     assert "The task of this call was cancelled. The call was not run" in shown
-    assert describe(row) == ("Cancelled", "It was not run, because its task was cancelled.")
+    assert describe_state(row) == ("Cancelled", "It was not run, because its task was cancelled.")
     for chosen in ("pending", "approved", "expired"):
         assert f"{int(chosen == 'expired')} approval" in words(page(approver, f"{LIST}?state={chosen}")), chosen
 
@@ -659,7 +659,7 @@ def test_a_call_that_expired_before_its_task_was_cancelled_has_expired(approver:
     fields: dict[str, Any] = {"server": "test", "principal_kind": "name", "caller": {}, "request": {}, "dialogue": {}}
     task = store.make(None, status=Task.Status.CANCELLED, **fields)
     row = make(ada, state="expired", task=task, expires=timezone.now() - DAY)
-    assert describe(row)[0] == "Expired"
+    assert describe_state(row)[0] == "Expired"
     assert "was cancelled" not in words(page(approver, detail(row)))
 
 

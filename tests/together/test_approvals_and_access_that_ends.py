@@ -12,7 +12,8 @@ from django.test.utils import isolate_apps
 from django.utils import timezone
 
 from django_mcp import MCPServer, tool
-from django_mcp.admin.approvals import decide_seen, seen
+from django_mcp.admin.approval_cards import card_digest
+from django_mcp.admin.approval_decisions import decide_card
 from django_mcp.approvals import auto_approvals, receivers
 from django_mcp.approvals.decisions import approve
 from django_mcp.approvals.tool_policies import limit_client, set_policy
@@ -236,8 +237,8 @@ def test_who_approves_what_could_not_run_reads_why(waiting: Waiting, what: str) 
     by, end, why = SILENT[what]
     waiting.call(1, by)
     end(waiting)
-    given = {"decision": "approve", "seen": seen(newest()), "unseen": False, "reason": ""}
-    _level, said = decide_seen(newest(), waiting.cleo, given)
+    given = {"decision": "approve", "seen": card_digest(newest()), "unseen": False, "reason": ""}
+    _level, said = decide_card(newest(), waiting.cleo, given)
     assert said == f"Not decided: the approval request for pay was withdrawn. {why}"
     assert waiting.states() == [State.EXPIRED]
 
