@@ -13,7 +13,7 @@ from django_mcp.approvals.tool_policies import set_policy
 from django_mcp.auth.toolkit import get_application_model
 from django_mcp.core import server as core_server
 from django_mcp.doctor.diagnose import policies
-from django_mcp.doctor.messages import Stop
+from django_mcp.doctor.messages import CheckFailed
 from django_mcp.models import ClientPolicy, RequestLog, ToolPolicy
 from tests.admin.test_tools import PAY, TOOLS, told, words
 from tests.behaviour.users import ByName
@@ -111,7 +111,7 @@ def test_pages_name_clients_and_say_what_matches_nobody(browser: Browser, desk: 
     listed = words(browser.get(POLICIES).content.decode())
     assert "8f3a MCP Inspector blocked" in listed
     assert "MCP CLI matches nobody: no client has this id blocked" in listed
-    with pytest.raises(Stop) as found:
+    with pytest.raises(CheckFailed) as found:
         policies(SimpleNamespace(server=desk))  # type: ignore[arg-type]
     for each in (
         "block of sell: no such tool",
