@@ -27,7 +27,7 @@ from django_mcp.admin.display import (
     shown_value,
 )
 from django_mcp.approvals import messages as approval_messages
-from django_mcp.approvals.decisions import may_decide, not_shown
+from django_mcp.approvals.decisions import find_hidden_parts, may_decide
 from django_mcp.approvals.notices import APPROVE, may_approve
 from django_mcp.core.redaction import visible
 from django_mcp.core.server import servers
@@ -102,8 +102,8 @@ class Card:
         return shown_arguments(self.row.arguments, (self.row.withheld or {}).get("arguments", {}))
 
     @cached_property
-    def not_shown(self) -> list[str]:
-        return [line(name) for name in not_shown(self.row)]
+    def hidden_parts(self) -> list[str]:
+        return [line(name) for name in find_hidden_parts(self.row)]
 
     @cached_property
     def preview(self) -> Preview:

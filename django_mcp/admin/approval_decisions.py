@@ -98,7 +98,7 @@ def decide_card(row: Approval, user: Any, given: dict[str, Any], *, via: str = "
         if row.state == State.PENDING and given["seen"] != card_digest(row):
             return messages.ERROR, _("This call has changed since you opened the page. Review it again, then decide.")
         is_allowed = given["decision"] == DENY_ACTION or given["unseen"]
-        if not is_allowed and (hidden := decisions.not_shown(row)):
+        if not is_allowed and (hidden := decisions.find_hidden_parts(row)):
             words = _("Not decided: parts of this call are hidden (%s). Select the check box to approve it anyway.")
             return messages.ERROR, words % ", ".join(map(line, hidden))
         if _apply_decision(row, user, given, via):

@@ -39,7 +39,7 @@ def row(ada: User) -> Approval:
 def make(user: User | None, **fields: Any) -> Approval:
     made = unsaved(user, Approval.objects.count(), **fields)
     made.save()
-    approval_requests.note(made, approval_requests.Kind.PROPOSED)
+    approval_requests.record_event(made, approval_requests.Kind.PROPOSED)
     return made
 
 

@@ -130,7 +130,7 @@ def test_a_task_that_is_let_go_twice_runs_once(
     for number in range(min(TIMES, 5)):
         task = parked()
         approve(newest(), people["cleo"])
-        at_once(*[partial(decisions.release, task)] * 3)
+        at_once(*[partial(decisions.resume_task, task)] * 3)
         finished(task)
         assert len(pay) == number + 1
         Approval.objects.all().delete()

@@ -135,8 +135,8 @@ def test_a_credential_that_is_taken_back_just_before_the_ticket_is_there_opens_n
         assert approve(the_ticket(), people["cleo"])
         return made
 
-    propose = approval_requests.propose
-    monkeypatch.setattr(approval_requests, "propose", proposed)
+    propose = approval_requests.create_request
+    monkeypatch.setattr(approval_requests, "create_request", proposed)
     assert kind_of(serve(server, people["ann"], "pay", {"amount": 5})) == "expired"
     assert pay == []
 

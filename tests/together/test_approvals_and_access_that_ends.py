@@ -268,4 +268,4 @@ def test_pages_say_what_ends_and_what_was_withdrawn(waiting: Waiting) -> None:
 def test_a_rule_of_a_client_that_was_blocked_approves_nothing(waiting: Waiting) -> None:
     waiting.ask()
     block(waiting)
-    assert not auto_approvals._good().exists()
+    assert not auto_approvals._usable_rules().exists()
