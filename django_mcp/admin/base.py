@@ -442,7 +442,7 @@ class VirtualModelAdmin(_ModelAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
         return False
 
-    def sees_calls(self, request: HttpRequest) -> bool:
+    def can_view_log(self, request: HttpRequest) -> bool:
         return request.user.has_perm("django_mcp.view_requestlog")
 
     # Parts of a page

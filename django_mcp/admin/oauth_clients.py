@@ -460,7 +460,7 @@ class OAuthClientAdmin(VirtualModelAdmin):
             "page": page,
             "page_queries": page_queries(request, page),
             "number": get_application_model().objects.count() if filter_form.is_narrowed else page.paginator.count,
-            "sees_calls": self.sees_calls(request),
+            "can_view_log": self.can_view_log(request),
             "rows": [(row, self.address_of(row.application.client_id)) for row in page],
         }
         return self.page(request, "list", capfirst(str(self.opts.verbose_name_plural)), context)
@@ -510,7 +510,7 @@ class OAuthClientAdmin(VirtualModelAdmin):
             "holders": holders(application, [row["user"] for row in page]),
             "page": page,
             "page_queries": page_queries(request, page),
-            "sees_calls": self.sees_calls(request),
+            "can_view_log": self.can_view_log(request),
             "calls_address": self._calls_address(application),
             "toolkit_address": page_of(request, self.admin_site, get_application_model(), application.pk),
             "take_back_address": self.address("oauthclient_take_back", quote(application.client_id)),

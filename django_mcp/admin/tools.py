@@ -581,11 +581,11 @@ class ToolsAdmin(VirtualModelAdmin):
         """
         if not self.has_view_permission(request):
             raise PermissionDenied
-        sees_calls = self.sees_calls(request)
-        every = load_tool_rows(with_calls=sees_calls)
+        can_view_log = self.can_view_log(request)
+        every = load_tool_rows(with_calls=can_view_log)
         if request.method == "POST":
             return self._decide_about_some(request, every)
-        filter_form = ToolFilterForm(request.GET, with_calls=sees_calls)
+        filter_form = ToolFilterForm(request.GET, with_calls=can_view_log)
         found = filter_form.apply(every)
         page = Paginator(found, PER_PAGE).get_page(request.GET.get("p"))
         unmatched = find_orphaned_policies()
@@ -596,7 +596,7 @@ class ToolsAdmin(VirtualModelAdmin):
             "number": len(every),
             "changed": sum(tool_row.is_changed for tool_row in every),
             "days": DAYS,
-            "sees_calls": sees_calls,
+            "can_view_log": can_view_log,
             "decisions": ToolPolicy.Decision.choices,
             "rows": [(tool_row, self.address_of(tool_row.key)) for tool_row in page],
             "orphaned_policies": [
@@ -684,7 +684,7 @@ class ToolsAdmin(VirtualModelAdmin):
         """
         if not self.has_view_permission(request):
             raise PermissionDenied
-        tool_row = find_tool_row(unquote(object_id), with_calls=self.sees_calls(request))
+        tool_row = find_tool_row(unquote(object_id), with_calls=self.can_view_log(request))
         if tool_row is None:
             return self._get_obj_does_not_exist_redirect(request, self.opts, unquote(object_id))  # type: ignore[attr-defined, no-any-return]
         form = OverrideForm(request.POST if "override" in request.POST else None)
@@ -709,7 +709,7 @@ class ToolsAdmin(VirtualModelAdmin):
             "scope_words": tool_rows.scope_words(tool_row.tool),
             "input_schema": as_json(tool_row.tool.definition["inputSchema"]),
             "output_schema": _output_schema(tool_row),
-            "sees_calls": self.sees_calls(request),
+            "can_view_log": self.can_view_log(request),
             "last_calls": self._last_calls(request, tool_row),
             "calls_address": self._calls_address(tool_row),
             "history": self.history(tool_row.key),
@@ -742,7 +742,7 @@ class ToolsAdmin(VirtualModelAdmin):
         return self._set(request, [change], [tool_row], posted_fields(given))
 
     def _last_calls(self, request: HttpRequest, tool_row: ToolRow) -> list[tuple[RequestLog, str, str]]:
-        if not self.sees_calls(request):
+        if not self.can_view_log(request):
             return []
         # Force the index on name, which is selective; SQLite would choose the one on the endpoint.
         rows = RequestLog.objects.alias(endpoint=unindexed("server"), verb=unindexed("method"))
