@@ -280,8 +280,14 @@ def _is_needed(rules: Iterable[Rule]) -> bool:
     return any(rule.decision is not Decision.ALLOW or not rule.is_for_everybody for rule in rules)
 
 
+def _find_unmatched(server: MCPServer) -> list[str]:
+    from django_mcp.approvals.unmatched_policies import find_unmatched  # noqa: PLC0415 - mcp_doctor alone needs it
+
+    return find_unmatched(server)
+
+
 def start_loading() -> None:
     """Load policies on each call when due. The tools' defaults apply at once."""
-    policy_cache.reload = reload_policies
+    policy_cache.reload, policy_cache.find_unmatched = reload_policies, _find_unmatched
     policy_cache.expire()
     apply_policies(NO_POLICIES, set())

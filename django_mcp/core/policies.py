@@ -174,12 +174,14 @@ class PolicyCache:
 
     Attributes:
         reload: updates all ``Policies`` and returns the seconds until the next reload. Blocks. None without policies.
+        find_unmatched: returns a sentence about each policy of an endpoint that matches nobody. Blocks.
         due: monotonic time of the next reload; 0 for before the next call.
         is_read: True after the first successful reload.
     """
 
     def __init__(self) -> None:
         self.reload: Callable[[], float] | None = None
+        self.find_unmatched: Callable[[Any], list[str]] = lambda _server: []
         self.due = NEVER
         self.is_read = False
         self._expired = 0

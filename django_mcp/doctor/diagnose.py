@@ -16,8 +16,8 @@ from django.db import Error as DatabaseError
 from django.db import connections, router
 from django.db.migrations.executor import MigrationExecutor
 
-from django_mcp.approvals.unmatched_policies import find_unmatched
 from django_mcp.conf import settings
+from django_mcp.core.policies import policy_cache
 from django_mcp.doctor import probes
 from django_mcp.doctor.http import Diagnosis
 from django_mcp.doctor.messages import CheckFailed, CheckResult, Severity
@@ -130,7 +130,7 @@ MAX_NAMED = 5
 
 def policies(diagnosis: Diagnosis) -> str:
     """Look for policies that match nobody: a control that was meant to restrict, and does not."""
-    if unmatched := find_unmatched(diagnosis.server):
+    if unmatched := policy_cache.find_unmatched(diagnosis.server):
         more = f"; and {len(unmatched) - MAX_NAMED} more" if len(unmatched) > MAX_NAMED else ""
         raise CheckFailed("policies.unmatched", evidence="; ".join(unmatched[:MAX_NAMED]) + more)
     return "every policy names tools, clients and groups that exist"

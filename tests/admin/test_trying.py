@@ -715,7 +715,7 @@ def test_one_of_a_kind_is_in_the_singular() -> None:
     ]
     assert cut("x" * 20_001).endswith("\n… and 1 character more.")
     for number, said in ((1, "1 more is not shown."), (2, "2 more are not shown.")):
-        shown = {"left_out": number, "is_grid": True, "structured": {"rows": [["x"]], "more": number}}
+        shown = {"left_out": number, "is_table": True, "structured": {"rows": [["x"]], "more": number}}
         assert words(render_to_string("admin/django_mcp/playground/result.html", {"result": shown})).count(said) == 2
 
 
