@@ -156,8 +156,8 @@ def explain_failure(row: Approval, user: Any) -> str:
         )
         return (cancelled if is_cancelled else ended) % line(row.tool)
     if is_withdrawn(row):
-        told = {"tool": line(row.tool), "why": line(row.reason)}
-        return _("Not decided: the approval request for %(tool)s was withdrawn. %(why)s") % told
+        names = {"tool": line(row.tool), "why": line(row.reason)}
+        return _("Not decided: the approval request for %(tool)s was withdrawn. %(why)s") % names
     if row.state == State.EXPIRED or row.expires <= timezone.now():
         return _("Not decided: the approval request for %s has expired.") % line(row.tool)
     return _("Not decided: you requested this call, so another person has to decide.")

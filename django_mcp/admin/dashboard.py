@@ -200,7 +200,7 @@ def failing(found: Activity, log: Log) -> Table:
     """Return the tools that failed, by number of failures."""
     names = named(found.tools)
     failed = [(tool, tally) for tool, tally in found.tools.items() if tally.failures]
-    failed.sort(key=lambda each: (-each[1].failures, each[0]))
+    failed.sort(key=lambda row: (-row[1].failures, row[0]))
     rows = [
         (
             (names[tool], log.filtered(**_of(tool))),
@@ -223,7 +223,7 @@ def slow(found: Activity, log: Log) -> Table:
     """Return the tools that ran, the slowest first."""
     names = named(found.tools)
     timed = [(tool, tally, tally.p95 or 0.0) for tool, tally in found.tools.items() if tally.durations]
-    timed.sort(key=lambda each: (-each[2], each[0]))
+    timed.sort(key=lambda row: (-row[2], row[0]))
     rows = [
         (
             (names[tool], log.filtered(**_of(tool))),
@@ -243,7 +243,7 @@ def clients(found: Activity, log: Log) -> Table:
     for (name, version), requests in found.clients.items():
         versions[name] |= {version} - {""}
         protocols[name] += requests
-    ranked = sorted(protocols.items(), key=lambda each: (-each[1].total(), each[0]))
+    ranked = sorted(protocols.items(), key=lambda row: (-row[1].total(), row[0]))
     total = sum(protocol.total() for protocol in protocols.values()) or 1
     rows = [
         (

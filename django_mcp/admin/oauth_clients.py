@@ -77,8 +77,8 @@ class ClientActions:
         with database.atomic():
             take_back(user, self._application.pk)
             self._note(_("Access of %s revoked.") % user.get_username())
-        told = {"application": name_of(self._application), "user": user.get_username()}
-        self._message_user(_("Access of client %(application)s on behalf of %(user)s is revoked.") % told)
+        names = {"application": name_of(self._application), "user": user.get_username()}
+        self._message_user(_("Access of client %(application)s on behalf of %(user)s is revoked.") % names)
 
     def take_back_all(self) -> None:
         """Revoke all access, including the client's own."""

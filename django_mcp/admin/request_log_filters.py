@@ -45,7 +45,7 @@ class _ColumnFilter(admin.SimpleListFilter):
         chosen = self.used_parameters.get(self.parameter_name or "")
         if chosen:
             found.setdefault(str(chosen), str(chosen))
-        return sorted(found.items(), key=lambda each: each[1].lower())
+        return sorted(found.items(), key=lambda choice: choice[1].lower())
 
     def choices_now(self, request: HttpRequest) -> Iterable[tuple[str, str]]:
         raise NotImplementedError

@@ -50,7 +50,7 @@ class TaskAdmin(ReadOnlyStoppableAdmin):
     ordering = ("-pk",)
     fieldsets = (
         (None, {"fields": ("tool", "server", "caller_name", "client_name", "arguments")}),
-        (gettext_lazy("State"), {"fields": ("status", "said", "asked", "outcome")}),
+        (gettext_lazy("State"), {"fields": ("status", "status_words", "asked", "outcome")}),
         (gettext_lazy("Times"), {"fields": ("created", "updated", "expires")}),
         (gettext_lazy("Execution"), {"fields": ("task_id", "backend", "attempts", "worker", "lease")}),
     )
@@ -92,12 +92,12 @@ class TaskAdmin(ReadOnlyStoppableAdmin):
         return " ".join(filter(None, (client.get("title") or client.get("name"), client.get("version")))) or NOTHING
 
     @admin.display(description=gettext_lazy("message"))
-    def said(self, row: Task) -> str:
+    def status_words(self, row: Task) -> str:
         return status_message(row) or NOTHING
 
     @admin.display(description=gettext_lazy("message"))
     def in_short(self, row: Task) -> str:
-        return Truncator(self.said(row)).chars(60)
+        return Truncator(self.status_words(row)).chars(60)
 
     @admin.display(description=gettext_lazy("arguments"))
     def arguments(self, row: Task) -> SafeString:

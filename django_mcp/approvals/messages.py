@@ -113,10 +113,10 @@ def requester(approval: Approval) -> str:
 
 def client(approval: Approval) -> str:
     """Return the client's self-reported name and version, or its client id."""
-    said: Any = approval.client
-    if isinstance(said, Mapping):
-        said = " ".join(str(said[key]) for key in ("name", "version") if said.get(key))
-    return str(said or approval.client_id)
+    reported: Any = approval.client
+    if isinstance(reported, Mapping):
+        reported = " ".join(str(reported[key]) for key in ("name", "version") if reported.get(key))
+    return str(reported or approval.client_id)
 
 
 REQUIRED, PENDING, DENIED, EXPIRED = "approval_required", "pending", "denied", "expired"

@@ -46,17 +46,17 @@ def clock(diagnosis: Diagnosis) -> str:
     before = timezone.now()
     reply = diagnosis.modern_request("server/discover")
     date = reply.headers.get("date")
-    told = []
+    clocks = []
     if date is not None:
         with contextlib.suppress(ValueError):
-            told.append(("the server or its proxy", parsedate_to_datetime(date), before))
+            clocks.append(("the server or its proxy", parsedate_to_datetime(date), before))
     if diagnosis.row is not None:
-        told.append(("the worker", diagnosis.row.created, diagnosis.started_at))
-    for whose, theirs, ours in told:
+        clocks.append(("the worker", diagnosis.row.created, diagnosis.started_at))
+    for whose, theirs, ours in clocks:
         compare_clocks(diagnosis, whose, theirs, ours)
         if diagnosis.findings:
             break
-    return f"{' and '.join(whose for whose, *_ in told) or 'no other clock'} agrees with this machine"
+    return f"{' and '.join(whose for whose, *_ in clocks) or 'no other clock'} agrees with this machine"
 
 
 def compare_clocks(diagnosis: Diagnosis, whose: str, theirs: datetime.datetime, ours: datetime.datetime) -> None:
@@ -257,10 +257,10 @@ def is_login(location: str) -> bool:
 
 def host_failure(diagnosis: Diagnosis, seen: str) -> CheckFailed:
     """Return the finding for a rejected host: the client's, or one set by a proxy."""
-    said = diagnosis.client.parts.netloc
-    if seen and seen.lower() != said.lower():
-        return CheckFailed("host.rewritten", seen=seen, host=said)
-    return CheckFailed("host.refused", host=diagnosis.client.parts.hostname or said)
+    sent = diagnosis.client.parts.netloc
+    if seen and seen.lower() != sent.lower():
+        return CheckFailed("host.rewritten", seen=seen, host=sent)
+    return CheckFailed("host.refused", host=diagnosis.client.parts.hostname or sent)
 
 
 _MISSING = re.compile(r"Missing header ([\w-]+):")
@@ -460,12 +460,12 @@ def streams(diagnosis: Diagnosis) -> str:
         stream.close()
         stream = open_listen_stream(diagnosis, {})
     if "text/event-stream" not in stream.headers.get("content-type", ""):
-        said = stream.read_rest().decode("utf-8", "replace")
+        text = stream.read_rest().decode("utf-8", "replace")
         stream.close()
-        if _NO_STREAMS in said:
+        if _NO_STREAMS in text:
             diagnosis.add_finding("streams.wsgi")
             return ""
-        raise CheckFailed("streams.error", evidence=f"{stream.status} {' '.join(said.split())[:200]}")
+        raise CheckFailed("streams.error", evidence=f"{stream.status} {' '.join(text.split())[:200]}")
     diagnosis.stream = stream
     cacheable = stream.headers.get("cache-control", "missing")
     if not any(word in cacheable for word in _HELD):
@@ -530,13 +530,13 @@ def challenge(diagnosis: Diagnosis) -> str:
         diagnosis.key = key
     if reply.status != 401:  # noqa: PLR2004
         return "no login is required"
-    told = reply.headers.get("www-authenticate")
-    if told is None:
+    header = reply.headers.get("www-authenticate")
+    if header is None:
         raise CheckFailed("challenge.missing")
-    found = _METADATA.search(told)
+    found = _METADATA.search(header)
     if found is None:
         if has_metadata(diagnosis.server):
-            raise CheckFailed("challenge.no-metadata", challenge=told)
+            raise CheckFailed("challenge.no-metadata", challenge=header)
         return "callers need an API key; OAuth is not configured"
     return resource(diagnosis, found[1])
 
