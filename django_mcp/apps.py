@@ -82,4 +82,4 @@ class DjangoMCPConfig(AppConfig):
         skills.start()
         tasks.prepare()
         approvals.start()
-        tool_policies.start()
+        tool_policies.start_loading()

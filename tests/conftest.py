@@ -160,7 +160,7 @@ def _undecided(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 @pytest.fixture
 def policies(monkeypatch: pytest.MonkeyPatch, open_database: None) -> None:
     """What was decided about tools counts, and is looked at before each call."""
-    monkeypatch.setattr(policy_cache, "reload", lambda: tool_policies.reload() and 0.0)
+    monkeypatch.setattr(policy_cache, "reload", lambda: tool_policies.reload_policies() and 0.0)
     monkeypatch.setattr(policy_cache, "is_read", False)
     policy_cache.expire()
 

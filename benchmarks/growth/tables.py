@@ -108,7 +108,7 @@ class Filling:
             (own_models.Step, {**lives, "call": key("x"), "key": "'repeat'", "done": "TRUE"}),
             (own_models.Task, {**caller, **server, **lives, **self._task()}),
             (own_models.TaskInput, {"task_id": some(self._parents["Task"]), "key": key("i"), "request": "'{}'"}),
-            (own_models.AutoApprovalRule, {**caller, **server, **self._standing(), "created_by_id": users}),
+            (own_models.AutoApprovalRule, {**caller, **server, **self._rule(), "created_by_id": users}),
             (own_models.Approval, {**caller, **server, **self._approval()}),
             (own_models.ApprovalEvent, {"approval_id": some(self._parents["Approval"]), "kind": "'proposed'"}),
             (own_models.Notice, {"approval_id": some(self._parents["Approval"]), "delivered": time("-60")}),
@@ -159,7 +159,7 @@ class Filling:
             "worker": "'worker-' || n",
         }
 
-    def _standing(self) -> dict[str, str]:
+    def _rule(self) -> dict[str, str]:
         """All over, and kept as long as the log of approvals."""
         return {"tool": "'discard'", "created": time("-90000"), "expires": time("-n %% 86400 - 1")}
 

@@ -8,7 +8,7 @@ from django_mcp.admin.approvals import ApprovalAdmin
 from django_mcp.admin.auto_approvals import AutoApprovalRuleAdmin
 from django_mcp.admin.client_policies import ClientPolicyAdmin
 from django_mcp.admin.dashboard import OverviewAdmin
-from django_mcp.admin.navigation import arrange
+from django_mcp.admin.navigation import order_app_list
 from django_mcp.admin.playground import PlaygroundAdmin
 from django_mcp.admin.request_log import RequestLogAdmin
 from django_mcp.admin.sessions import SessionAdmin
@@ -32,4 +32,4 @@ if has_toolkit():
 
     admin.site.register(models.OAuthClient, OAuthClientAdmin)
 
-arrange(admin.site)
+order_app_list(admin.site)

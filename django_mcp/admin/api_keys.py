@@ -19,13 +19,13 @@ from django.views.decorators.debug import sensitive_variables
 from django_mcp.admin.base import (
     DecisionAdmin,
     DecisionForm,
-    StoppingAdmin,
+    StoppableAdmin,
     UserChoiceAdmin,
     checkboxes,
     endpoint_choices,
+    revocation_effects,
     scope_choices,
     user_lookups,
-    what_ends,
 )
 from django_mcp.admin.display import NOTHING, line
 from django_mcp.auth.api_keys import (
@@ -105,7 +105,7 @@ class NewKeyForm(_ModelForm):
 class KeyForm(DecisionForm):
     """Form to rename a key, and to limit it to tools that change nothing."""
 
-    loosens = forms.BooleanField(
+    weakens = forms.BooleanField(
         label=gettext_lazy("Give the key more than now"), required=False, widget=forms.HiddenInput
     )
     decided = ("read_only",)
@@ -114,7 +114,7 @@ class KeyForm(DecisionForm):
         model = APIKey
         fields = ("name", "read_only")
 
-    def loosened(self) -> list[str]:
+    def find_weakened(self) -> list[str]:
         is_wider = "read_only" in self.changed and not self.cleaned_data["read_only"]
         return [_("It opens only tools that change nothing, and would open others.")] if is_wider else []
 
@@ -142,7 +142,7 @@ class StateFilter(admin.SimpleListFilter):
         return queryset
 
 
-class APIKeyAdmin(DecisionAdmin, UserChoiceAdmin, StoppingAdmin):
+class APIKeyAdmin(DecisionAdmin, UserChoiceAdmin, StoppableAdmin):
     """Creates API keys, which are shown once. Afterwards they can be renamed, limited to reading or revoked."""
 
     acts_with = "change_apikey"
@@ -172,7 +172,7 @@ class APIKeyAdmin(DecisionAdmin, UserChoiceAdmin, StoppingAdmin):
 
     @admin.display(description=gettext_lazy("name"), ordering="name")
     def key(self, row: APIKey) -> SafeString:
-        return format_html('{}<span class="mcp-quiet mcp-below">{}…</span>', row.name, row.prefix)
+        return format_html('{}<span class="mcp-quiet mcp-second-line">{}…</span>', row.name, row.prefix)
 
     @admin.display(description=gettext_lazy("state"))
     def state(self, row: APIKey) -> str:
@@ -199,7 +199,7 @@ class APIKeyAdmin(DecisionAdmin, UserChoiceAdmin, StoppingAdmin):
         new = ("user", "name", "endpoints", "scopes", "read_only", "days")
         if obj is None:
             return new
-        hidden = ("shown", "loosens") if self.has_change_permission(request, obj) else ()
+        hidden = ("shown", "weakens") if self.has_change_permission(request, obj) else ()
         return ("name", "read_only", *hidden, *self.readonly_fields)
 
     def get_readonly_fields(self, request: HttpRequest, obj: APIKey | None = None) -> Any:  # noqa: ARG002
@@ -273,8 +273,8 @@ class APIKeyAdmin(DecisionAdmin, UserChoiceAdmin, StoppingAdmin):
     def can_stop(self, row: APIKey) -> bool:
         return row.revoked is None
 
-    def ends(self, rows: Iterable[APIKey]) -> list[str]:
-        return what_ends(principal_kind="api_key", principal_id__in=[str(row.pk) for row in rows])
+    def effects(self, rows: Iterable[APIKey]) -> list[str]:
+        return revocation_effects(principal_kind="api_key", principal_id__in=[str(row.pk) for row in rows])
 
     def stop(self, row: APIKey) -> bool:
         return revoke_key(row)

@@ -11,7 +11,9 @@ from django.core import signing
 from django.core.exceptions import PermissionDenied
 from pydantic import Field
 
-from django_mcp.admin.approvals import LONGEST_REASON, Card, cards, decide_seen, note_shown, waits
+from django_mcp.admin.approval_cards import Card, make_cards, record_views
+from django_mcp.admin.approval_decisions import MAX_REASON_LENGTH, decide_card
+from django_mcp.admin.approval_states import pending_q
 from django_mcp.admin.display import line
 from django_mcp.approvals.notices import may_approve
 from django_mcp.conf import APPROVALS_SCOPE
@@ -59,16 +61,16 @@ class ApprovalsApp(App):
 
     def view(self, context: Any, result: Any, **more: Any) -> str:
         """Return the HTML of the pending requests at the endpoint, newest first."""
-        found = _waiting(context)
-        shown = cards(found.order_by("-pk").select_related("user", "task")[:MAX_CARDS], context.user)
-        note_shown(shown, context.user)
+        found = _pending(context)
+        shown = make_cards(found.order_by("-pk").select_related("user", "task")[:MAX_CARDS], context.user)
+        record_views(shown, context.user)
         rows = [(card, token_of(context, card) if card.may_decide else "") for card in shown]
         count = len(rows) if len(rows) < MAX_CARDS else found.count()
-        return super().view(context, result, cards=rows, count=count, longest_reason=LONGEST_REASON, **more)
+        return super().view(context, result, cards=rows, count=count, longest_reason=MAX_REASON_LENGTH, **more)
 
 
-def _waiting(context: Any) -> Any:
-    return Approval.objects.filter(waits(), server=context.server.name)
+def _pending(context: Any) -> Any:
+    return Approval.objects.filter(pending_q(), server=context.server.name)
 
 
 APP = ApprovalsApp("ui://django_mcp/approvals", "django_mcp/approvals/app.html", title="Pending approvals")
@@ -92,7 +94,7 @@ def add_to(server: MCPServer) -> None:
     )
     def pending_approvals(ctx: Context) -> ToolResult[dict[str, int]]:
         """Show the user the calls that wait for their approval. Only the user can decide, with the buttons shown."""
-        count = _waiting(ctx).count()
+        count = _pending(ctx).count()
         text = f"Calls pending approval: {count}. The user sees them and decides there; you cannot."
         return ToolResult({"pending": count}, text=text)
 
@@ -111,7 +113,7 @@ def add_to(server: MCPServer) -> None:
         approval: str,
         decision: Literal["approve", "deny"],
         token: Annotated[str, Secret()],
-        reason: Annotated[str, Field(max_length=LONGEST_REASON)] = "",
+        reason: Annotated[str, Field(max_length=MAX_REASON_LENGTH)] = "",
         unseen: bool = False,
     ) -> str:
         """Decide a pending call with the token of its form.
@@ -129,7 +131,7 @@ def add_to(server: MCPServer) -> None:
         seen = _seen(ctx, row, token)
         given = {"decision": decision, "seen": seen, "reason": reason, "unseen": unseen}
         try:
-            level, words = decide_seen(row, ctx.user, given, via=f"via {line(ctx.client.name) or 'an MCP client'}")
+            level, words = decide_card(row, ctx.user, given, via=f"via {line(ctx.client.name) or 'an MCP client'}")
         except PermissionDenied:
             raise ToolError("Not decided: you may not decide calls at this endpoint.") from None
         if level == messages.ERROR:

@@ -11,14 +11,14 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext, ngettext_lazy
 
-from django_mcp.admin.base import LookingAdmin, StoppableAdmin, user_lookups
+from django_mcp.admin.base import ApproverReadOnlyAdmin, ReadOnlyStoppableAdmin, user_lookups
 from django_mcp.admin.display import NONE, line, names_of, shown_value, with_names
 from django_mcp.approvals.notices import APPROVE
 from django_mcp.core.principal import display_name
 from django_mcp.models import AutoApprovalRule
 
 
-class AutoApprovalRuleAdmin(LookingAdmin, StoppableAdmin):
+class AutoApprovalRuleAdmin(ApproverReadOnlyAdmin, ReadOnlyStoppableAdmin):
     """Lists auto-approval rules. Users who may approve calls may revoke rules."""
 
     acts_with = APPROVE.partition(".")[2]
@@ -95,7 +95,7 @@ class AutoApprovalRuleAdmin(LookingAdmin, StoppableAdmin):
         if not (names := [name for name in row.pattern if name]):
             return _("any arguments")
         pairs = ((line(name), _given(row, name)) for name in names)
-        return format_html_join("", '<div class="mcp-pair"><b>{}</b> {}</div>', pairs)
+        return format_html_join("", '<div class="mcp-argument"><b>{}</b> {}</div>', pairs)
 
     @admin.display(description=gettext_lazy("calls left"), ordering="remaining")
     def left(self, row: AutoApprovalRule) -> str:
@@ -124,7 +124,7 @@ class AutoApprovalRuleAdmin(LookingAdmin, StoppableAdmin):
         left = _("no limit")
         if row.remaining is not None:
             left = ngettext("%d call left", "%d calls left", row.remaining) % row.remaining
-        return format_html('{}<span class="mcp-quiet mcp-below">{}</span>', state, left)
+        return format_html('{}<span class="mcp-quiet mcp-second-line">{}</span>', state, left)
 
 
 def _given(row: AutoApprovalRule, name: str) -> SafeString:

@@ -30,7 +30,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from django_mcp.admin.display import NOTHING
-from django_mcp.approvals import tool_policies
+from django_mcp.approvals import unmatched_policies
 from django_mcp.approvals.notices import APPROVE
 from django_mcp.auth.api_keys import takes_keys
 from django_mcp.auth.oauth import has_toolkit
@@ -72,7 +72,7 @@ def values_of_url(request: HttpRequest) -> Iterator[None]:
         raise IncorrectLookupParameters(type(error).__name__) from error
 
 
-class OwnFiltersList(ChangeList):
+class StrictFiltersList(ChangeList):
     """A list that takes from a URL only what its own filters and links send.
 
     Django takes any lookup of a column of the model. With ``regex`` a link can make SQLite, which runs Python's regular
@@ -103,7 +103,7 @@ class OwnFiltersList(ChangeList):
             super().get_results(request)
 
 
-def needed_permission(request: HttpRequest, codename: str) -> str:
+def required_permission(request: HttpRequest, codename: str) -> str:
     """Return the name of a permission of this app that the user lacks; empty if they have it, or for no codename."""
     if not codename or request.user.has_perm(f"django_mcp.{codename}"):
         return ""
@@ -111,7 +111,7 @@ def needed_permission(request: HttpRequest, codename: str) -> str:
     return named.values_list("name", flat=True).first() or codename
 
 
-class OwnFiltersAdmin(_ModelAdmin):
+class StrictFiltersAdmin(_ModelAdmin):
     """Admin whose list takes only the lookups that its filters send, and says what its reader may not do.
 
     Attributes:
@@ -136,7 +136,7 @@ class OwnFiltersAdmin(_ModelAdmin):
         """Title the list with the name of its rows; "Select … to change" is wrong for readers who may not."""
         shown = {
             "title": capfirst(self.opts.verbose_name_plural),
-            "needed": needed_permission(request, self.acts_with),
+            "required_permission": required_permission(request, self.acts_with),
             "nothing_yet": self.nothing_yet,
         }
         return super().changelist_view(request, {**shown, **(extra_context or {})})
@@ -144,15 +144,15 @@ class OwnFiltersAdmin(_ModelAdmin):
     def changeform_view(
         self, request: HttpRequest, object_id: str | None = None, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
-        shown = {"needed": needed_permission(request, self.acts_with)}
+        shown = {"required_permission": required_permission(request, self.acts_with)}
         return super().changeform_view(request, object_id, form_url, {**shown, **(extra_context or {})})
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         base = super().get_changelist(request, **kwargs)
-        return base if issubclass(base, OwnFiltersList) else type(base.__name__, (OwnFiltersList, base), {})
+        return base if issubclass(base, StrictFiltersList) else type(base.__name__, (StrictFiltersList, base), {})
 
 
-class LookingAdmin(OwnFiltersAdmin):
+class ApproverReadOnlyAdmin(StrictFiltersAdmin):
     """Read-only admin for approvers and users with the view permission."""
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -215,7 +215,7 @@ class DecisionForm(_ModelForm):
     """
 
     shown = forms.CharField(required=False, widget=forms.HiddenInput)
-    loosens = forms.BooleanField(required=False, widget=forms.HiddenInput)
+    weakens = forms.BooleanField(required=False, widget=forms.HiddenInput)
 
     decided: ClassVar[tuple[str, ...]] = ()
 
@@ -228,7 +228,7 @@ class DecisionForm(_ModelForm):
     def prepare(self, given: dict[str, Any]) -> None:
         """Change values before they are compared."""
 
-    def loosened(self) -> list[str]:
+    def find_weakened(self) -> list[str]:
         return []
 
     def clean(self) -> dict[str, Any]:
@@ -237,11 +237,11 @@ class DecisionForm(_ModelForm):
         self.prepare(given)
         if not self.errors:
             self._compare(given)
-        is_asked = "loosens" in self.fields and self.instance.pk is not None and not given.get("loosens")
-        if is_asked and not self.errors and (found := self.loosened()):
-            self.fields["loosens"].widget = forms.CheckboxInput()
+        is_asked = "weakens" in self.fields and self.instance.pk is not None and not given.get("weakens")
+        if is_asked and not self.errors and (found := self.find_weakened()):
+            self.fields["weakens"].widget = forms.CheckboxInput()
             words = _("%(what)s Tick “%(box)s” to save this.")
-            self.add_error("loosens", words % {"what": " ".join(found), "box": self.fields["loosens"].label})
+            self.add_error("weakens", words % {"what": " ".join(found), "box": self.fields["weakens"].label})
         return given
 
     def _compare(self, given: dict[str, Any]) -> None:
@@ -324,10 +324,10 @@ def with_stored(choices: Choices, stored: Iterable[str] | None) -> Choices:
 
 
 def checkboxes(**options: Any) -> forms.MultipleChoiceField:
-    return forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple(attrs={"class": "mcp-choices"}), **options)
+    return forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple(attrs={"class": "mcp-checkboxes"}), **options)
 
 
-CLIENTS = "mcp-clients"
+CLIENTS = "mcp-client-list"
 """Id of the list of clients that a page offers."""
 MAX_CLIENTS = 500
 """Maximum offered clients; others can be typed."""
@@ -349,7 +349,7 @@ class ClientField(forms.CharField):
             ValidationError: no client has this id or name, or several have the name.
         """
         text: str = super().clean(value)
-        if not text or not tool_policies.unknown_clients([text]):
+        if not text or not unmatched_policies.unknown_clients([text]):
             return text
         named = list(_applications().filter(name=text).values_list("client_id", flat=True)[: MAX_OF_NAME + 1])
         if len(named) == 1:
@@ -359,7 +359,7 @@ class ClientField(forms.CharField):
             msg = _("Several clients are named “%(name)s”. Enter the id of one: %(ids)s.")
             raise forms.ValidationError(msg % {"name": text, "ids": listed})
         is_document = settings.CLIENT_DOCUMENTS and text.startswith("https://")  # registered at its first sign-in
-        if is_document or tool_policies.may_register_elsewhere():
+        if is_document or unmatched_policies.may_register_elsewhere():
             return text
         raise forms.ValidationError(_("No OAuth client has the id or name “%s”. Choose one of the list.") % text)
 
@@ -410,24 +410,31 @@ def page_of(request: HttpRequest, site: admin.AdminSite, model: type[Model], key
         return ""
 
 
-LAST_NOTES = 20
+MAX_HISTORY = 20
 
 
-class OwnPagesAdmin(_ModelAdmin):
-    """Base of admin pages without rows, with templates in ``folder`` and the permissions of the model ``behind``."""
+class VirtualModelAdmin(_ModelAdmin):
+    """Base of admin pages of a model without a table.
 
-    folder: ClassVar[str]
-    behind: ClassVar[str]
+    Attributes:
+        template_dir: folder of its templates, below ``admin/django_mcp``.
+        permission_model: name of the model whose permissions to view and change apply.
+    """
+
+    template_dir: ClassVar[str]
+    permission_model: ClassVar[str]
 
     # Permissions
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return request.user.has_perm(f"django_mcp.view_{self.behind}") or self.has_change_permission(request, obj)
+        return request.user.has_perm(f"django_mcp.view_{self.permission_model}") or self.has_change_permission(
+            request, obj
+        )
 
     has_module_permission = has_view_permission
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
-        return request.user.has_perm(f"django_mcp.change_{self.behind}")
+        return request.user.has_perm(f"django_mcp.change_{self.permission_model}")
 
     def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002
         return False
@@ -435,22 +442,22 @@ class OwnPagesAdmin(_ModelAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
         return False
 
-    def sees_calls(self, request: HttpRequest) -> bool:
+    def can_view_log(self, request: HttpRequest) -> bool:
         return request.user.has_perm("django_mcp.view_requestlog")
 
     # Parts of a page
 
     def page(self, request: HttpRequest, template: str, title: str, context: dict[str, Any]) -> TemplateResponse:
-        """Return a response with a template of the folder in the admin's layout."""
+        """Return a response with a template of the template_dir in the admin's layout."""
         request.current_app = self.admin_site.name
         shared = {
             **self.admin_site.each_context(request),
             "title": title,
             "opts": self.opts,
             "may_change": self.has_change_permission(request),
-            "needed": needed_permission(request, f"change_{self.behind}"),
+            "required_permission": required_permission(request, f"change_{self.permission_model}"),
         }
-        return TemplateResponse(request, f"admin/django_mcp/{self.folder}/{template}.html", {**shared, **context})
+        return TemplateResponse(request, f"admin/django_mcp/{self.template_dir}/{template}.html", {**shared, **context})
 
     def address_of(self, key: str) -> str:
         return self.address(f"{self.opts.model_name}_change", quote(key))
@@ -459,11 +466,11 @@ class OwnPagesAdmin(_ModelAdmin):
         """Return the URL of an admin page of this app, or "" if the site removed it."""
         return address_in(self.admin_site, name, *arguments)
 
-    def notes(self, key: str) -> Any:
+    def history(self, key: str) -> Any:
         """Return the latest history entries of an object."""
         kind = get_content_type_for_model(self.model())
         entries = LogEntry.objects.filter(content_type=kind, object_id=key).select_related("user")
-        return entries.order_by("-action_time", "-pk")[:LAST_NOTES]
+        return entries.order_by("-action_time", "-pk")[:MAX_HISTORY]
 
 
 def page_queries(request: HttpRequest, page: "Page[Any]") -> list[tuple[int, str]]:
@@ -490,7 +497,7 @@ class BoundedPaginator(Paginator):  # type: ignore[type-arg]
         return found
 
 
-class ReadOnlyAdmin(OwnFiltersAdmin):
+class ReadOnlyAdmin(StrictFiltersAdmin):
     """Denies adding, changing and deleting, also to superusers."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002
@@ -503,7 +510,7 @@ class ReadOnlyAdmin(OwnFiltersAdmin):
         return False
 
 
-def what_ends(*wanted: Q, **of: Any) -> list[str]:
+def revocation_effects(*wanted: Q, **of: Any) -> list[str]:
     """Return what ends with a caller's access, beside tokens and streams: tasks, approvals and auto-approval rules.
 
     Four queries.
@@ -531,7 +538,7 @@ MAX_NAMED = 20
 """Rows that are named where it is asked whether to stop many."""
 
 
-class StoppingAdmin(OwnFiltersAdmin):
+class StoppableAdmin(StrictFiltersAdmin):
     """Adds a page, a button and an action that stop rows, with the change permission.
 
     Attributes:
@@ -555,7 +562,7 @@ class StoppingAdmin(OwnFiltersAdmin):
     stopped_none: ClassVar[Words]
     stopped_many: ClassVar[Words]
     note: ClassVar[Words]
-    change_form_template = "admin/django_mcp/stoppable.html"
+    change_form_template = "admin/django_mcp/stoppable_change_form.html"
 
     def stop(self, row: Any) -> bool:
         raise NotImplementedError
@@ -563,7 +570,7 @@ class StoppingAdmin(OwnFiltersAdmin):
     def can_stop(self, row: Any) -> bool:
         raise NotImplementedError
 
-    def ends(self, rows: Iterable[Any]) -> list[str]:  # noqa: ARG002
+    def effects(self, rows: Iterable[Any]) -> list[str]:  # noqa: ARG002
         return []
 
     def get_urls(self) -> list[URLPattern]:
@@ -601,13 +608,13 @@ class StoppingAdmin(OwnFiltersAdmin):
             "title": self.stop_title % 1,
             "opts": self.opts,
             "row": row,
-            "ends": self.ends([row]),
+            "effects": self.effects([row]),
             "question": self.stop_question % row,
             "answer": self.stop_answer % 1,
             "listing": f"admin:{self._name('changelist')}",
             "page": f"admin:{self._name('change')}",
         }
-        return TemplateResponse(request, "admin/django_mcp/stop.html", context)
+        return TemplateResponse(request, "admin/django_mcp/stop_confirmation.html", context)
 
     def stop_all(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
         """Stop rows, for an action: ask first, and return the page that asks."""
@@ -627,14 +634,14 @@ class StoppingAdmin(OwnFiltersAdmin):
             "question": self.stop_many_question % len(rows),
             "rows": rows[:MAX_NAMED],
             "more": max(len(rows) - MAX_NAMED, 0),
-            "ends": self.ends(rows),
+            "effects": self.effects(rows),
             "keys": request.POST.getlist(ACTION_CHECKBOX_NAME),
             "action": request.POST.get("action", ""),
             "across": request.POST.get("select_across", "0"),
             "answer": self.stop_answer % len(rows),
             "listing": f"admin:{self._name('changelist')}",
         }
-        return TemplateResponse(request, "admin/django_mcp/stop.html", context)
+        return TemplateResponse(request, "admin/django_mcp/stop_confirmation.html", context)
 
     def stop_and_log(self, request: HttpRequest, row: Model) -> bool:
         """Stop a row and add an entry to its history."""
@@ -663,7 +670,7 @@ class StoppingAdmin(OwnFiltersAdmin):
         return reverse(f"admin:{self._name(view)}", args=arguments, current_app=self.admin_site.name)
 
 
-class StoppableAdmin(StoppingAdmin):
+class ReadOnlyStoppableAdmin(StoppableAdmin):
     """Rows can be viewed and stopped, not edited. Subclasses add the action ``stop_selected``, in their words."""
 
     actions = ("stop_selected",)

@@ -25,7 +25,7 @@ STEP, SPARKLINE_HEIGHT = 4, 20
 
 
 def tag(name: str, *children: str, **attributes: float | str) -> SafeString:
-    """Return an SVG element: ``tag("text", "12", x="3%", class_="mcp-tick")``. Underlines become hyphens."""
+    """Return an SVG element: ``tag("text", "12", x="3%", class_="mcp-chart-label")``. Underlines become hyphens."""
     written = format_html_join(
         "", ' {}="{}"', ((key.rstrip("_").replace("_", "-"), _number(value)) for key, value in attributes.items())
     )
@@ -88,16 +88,19 @@ def stacked_bars(
     levels = whole_ticks(max(sum(column) for column in zip(*(layer.values for layer in layers), strict=True)))
     top = levels[-1]
     # Percentages inside of the inner picture are of what the gutter leaves.
-    place = {"x": _percent(GUTTER), "width": _percent(1 - GUTTER), "class_": "mcp-data"}
+    place = {"x": _percent(GUTTER), "width": _percent(1 - GUTTER), "class_": "mcp-chart-data"}
     bars = (_bar(bins, layers, at, top, shown) for at in range(len(bins)))
     return tag(
         "svg",
         tag("title", title, id=f"{key}-title"),
         tag("desc", description, id=f"{key}-desc"),
-        *(tag("line", x1="0", x2="100%", y1=_y(level, top), y2=_y(level, top), class_="mcp-rule") for level in levels),
+        *(
+            tag("line", x1="0", x2="100%", y1=_y(level, top), y2=_y(level, top), class_="mcp-chart-line")
+            for level in levels
+        ),
         tag("svg", *bars, *_marks(bins), **place),
-        *(tag("text", shown(level), x="0", y=_y(level, top) - 4, class_="mcp-tick") for level in levels[1:]),
-        class_="mcp-plot",
+        *(tag("text", shown(level), x="0", y=_y(level, top) - 4, class_="mcp-chart-label") for level in levels[1:]),
+        class_="mcp-chart",
         role="group",
         aria_labelledby=f"{key}-title",
         aria_describedby=f"{key}-desc",
@@ -126,7 +129,7 @@ def _bar(
     words = [bins[at].label, *(f"{layer.name}: {shown(layer.values[at])}" for layer in counted)]
     width = 1 / len(bins)
     # An empty bin can be pointed at too.
-    whole = tag("rect", x=_percent(at * width), y=0, width=_percent(width), height=FLOOR, class_="mcp-touch")
+    whole = tag("rect", x=_percent(at * width), y=0, width=_percent(width), height=FLOOR, class_="mcp-chart-hover")
     bar = tag("g", tag("title", "\n".join(words)), whole, *_areas(counted, at, width, top))
     if not counted or not bins[at].address:
         return bar
@@ -146,10 +149,10 @@ def _marks(bins: Sequence[Bin]) -> Iterator[SafeString]:
     for at, bin_ in enumerate(bins):
         if bin_.mark:
             middle = (at + 0.5) / len(bins)
-            yield tag("line", x1=_percent(middle), x2=_percent(middle), y1=FLOOR, y2=FLOOR + 4, class_="mcp-rule")
+            yield tag("line", x1=_percent(middle), x2=_percent(middle), y1=FLOOR, y2=FLOOR + 4, class_="mcp-chart-line")
             # At the right edge a centred label would be cut off.
             anchor, x = ("end", 1.0) if middle > 1 - EDGE else ("middle", middle)
-            yield tag("text", bin_.mark, x=_percent(x), y=HEIGHT - 4, text_anchor=anchor, class_="mcp-tick")
+            yield tag("text", bin_.mark, x=_percent(x), y=HEIGHT - 4, text_anchor=anchor, class_="mcp-chart-label")
 
 
 def swatch(kind: str) -> SafeString:

@@ -20,7 +20,7 @@ from django_mcp.admin.base import (
     ClientField,
     DecisionAdmin,
     DecisionForm,
-    OwnFiltersAdmin,
+    StrictFiltersAdmin,
     UserChoiceAdmin,
     checkboxes,
     client_list,
@@ -28,7 +28,8 @@ from django_mcp.admin.base import (
     with_stored,
 )
 from django_mcp.admin.display import NOTHING, client_names
-from django_mcp.approvals.tool_policies import tools_of, unknown_clients
+from django_mcp.approvals.tool_definitions import tools_of
+from django_mcp.approvals.unmatched_policies import unknown_clients
 from django_mcp.core import database
 from django_mcp.core.server import servers
 from django_mcp.models import ClientPolicy
@@ -47,7 +48,7 @@ class PolicyForm(DecisionForm):
         label=gettext_lazy("Scopes"),
         required=False,
     )
-    loosens = forms.BooleanField(
+    weakens = forms.BooleanField(
         label=gettext_lazy("Give the client more than now"), required=False, widget=forms.HiddenInput
     )
 
@@ -86,7 +87,7 @@ class PolicyForm(DecisionForm):
                 self.add_error(name, _("Tick “%s” as well, or choose none.") % limit)
             given[name] = None
 
-    def loosened(self) -> list[str]:
+    def find_weakened(self) -> list[str]:
         """Return sentences about what a valid form gives to the client."""
         found = []
         if "blocked" in self.changed and not self.cleaned_data["blocked"]:
@@ -111,7 +112,7 @@ class ClientLimitsForm(PolicyForm):
     """
 
     client_id = None  # type: ignore[assignment]
-    loosens = None  # type: ignore[assignment]
+    weakens = None  # type: ignore[assignment]
     limits_tools = forms.BooleanField(
         label=gettext_lazy("Limit tools"),
         required=False,
@@ -160,16 +161,16 @@ def state_of(row: ClientPolicy) -> str:
     return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()[:32]
 
 
-class ClientPolicyAdmin(DecisionAdmin, UserChoiceAdmin, OwnFiltersAdmin):
+class ClientPolicyAdmin(DecisionAdmin, UserChoiceAdmin, StrictFiltersAdmin):
     """Blocks OAuth clients and limits their scopes. Their tools are limited on the pages of the clients."""
 
     acts_with = "change_clientpolicy"
     nothing_yet = gettext_lazy("No client policies. A client without one may do what its users consent to.")
     form = PolicyForm
-    delete_confirmation_template = "admin/django_mcp/clientpolicy/delete.html"
+    delete_confirmation_template = "admin/django_mcp/clientpolicy/delete_confirmation.html"
     delete_selected_confirmation_template = delete_confirmation_template
     list_display = ("client_id", "client", "access", "read_only", "scope_limit", "service_account")
-    change_form_template = "admin/django_mcp/clientpolicy/change.html"
+    change_form_template = "admin/django_mcp/clientpolicy/change_form.html"
     list_filter = ("blocked",)
     list_select_related = ("service_account",)
     search_fields = ("client_id",)

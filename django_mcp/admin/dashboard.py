@@ -17,8 +17,9 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext, pgettext
 
-from django_mcp.admin.approvals import PERIODS as APPROVAL_PERIODS
-from django_mcp.admin.approvals import cards, note_shown, pending_count, waits
+from django_mcp.admin.approval_cards import make_cards, record_views
+from django_mcp.admin.approval_decisions import PERIODS as APPROVAL_PERIODS
+from django_mcp.admin.approval_states import pending_count, pending_q
 from django_mcp.admin.base import ReadOnlyAdmin, address_in
 from django_mcp.admin.charts import Bin, Layer, stacked_bars, swatch
 from django_mcp.admin.display import duration
@@ -199,7 +200,7 @@ def failing(found: Activity, log: Log) -> Table:
     """Return the tools that failed, by number of failures."""
     names = named(found.tools)
     failed = [(tool, tally) for tool, tally in found.tools.items() if tally.failures]
-    failed.sort(key=lambda each: (-each[1].failures, each[0]))
+    failed.sort(key=lambda row: (-row[1].failures, row[0]))
     rows = [
         (
             (names[tool], log.filtered(**_of(tool))),
@@ -222,7 +223,7 @@ def slow(found: Activity, log: Log) -> Table:
     """Return the tools that ran, the slowest first."""
     names = named(found.tools)
     timed = [(tool, tally, tally.p95 or 0.0) for tool, tally in found.tools.items() if tally.durations]
-    timed.sort(key=lambda each: (-each[2], each[0]))
+    timed.sort(key=lambda row: (-row[2], row[0]))
     rows = [
         (
             (names[tool], log.filtered(**_of(tool))),
@@ -242,7 +243,7 @@ def clients(found: Activity, log: Log) -> Table:
     for (name, version), requests in found.clients.items():
         versions[name] |= {version} - {""}
         protocols[name] += requests
-    ranked = sorted(protocols.items(), key=lambda each: (-each[1].total(), each[0]))
+    ranked = sorted(protocols.items(), key=lambda row: (-row[1].total(), row[0]))
     total = sum(protocol.total() for protocol in protocols.values()) or 1
     rows = [
         (
@@ -340,7 +341,7 @@ class OverviewAdmin(ReadOnlyAdmin):
         """Return the figures, and the newest pending approvals for users who may see them."""
         may_view = request.user.has_perm(APPROVE) or request.user.has_perm("django_mcp.view_approval")
         address = address_in(self.admin_site, "approval_changelist") if may_view else ""
-        rows = Approval.objects.filter(waits())
+        rows = Approval.objects.filter(pending_q())
         pending, total = pending_count(request), found.total
         names = {name for name, _version in found.clients}
         figures = [
@@ -359,8 +360,8 @@ class OverviewAdmin(ReadOnlyAdmin):
         ]
         shown = []
         if address:
-            shown = cards(rows.select_related("user", "task").order_by("-pk")[:MAX_CARDS], request.user)
-            note_shown(shown, request.user)
+            shown = make_cards(rows.select_related("user", "task").order_by("-pk")[:MAX_CARDS], request.user)
+            record_views(shown, request.user)
         more = pending - len(shown)
         return {
             "figures": figures,

@@ -105,7 +105,9 @@ def _shown(text: str, longest: int = LONGEST_LINE, most: int = MAX_LINES) -> Saf
         return block
     begin = " ".join(shown[: 2 * SUMMARY].split())[:SUMMARY]
     size = _("%d characters") % characters
-    words = '<details class="mcp-long"><summary><code translate="no" dir="ltr">{}…</code> ({})</summary>{}</details>'
+    words = (
+        '<details class="mcp-long-value"><summary><code translate="no" dir="ltr">{}…</code> ({})</summary>{}</details>'
+    )
     return format_html(words, begin, size, block)
 
 

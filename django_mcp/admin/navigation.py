@@ -1,7 +1,7 @@
 """The order of this app's entries in the index and sidebar of the admin, and the number of pending approvals there.
 
-Django sorts entries by name, and asks no ``ModelAdmin``. So ``arrange`` wraps ``get_app_list`` of one admin site:
-entries of other apps stay as they are, and a site that overrides ``get_app_list`` keeps its order of apps.
+Django sorts entries by name, and asks no ``ModelAdmin``. So ``order_app_list`` wraps ``get_app_list`` of one admin
+site: entries of other apps stay as they are, and a site that overrides ``get_app_list`` keeps its order of apps.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from django_mcp.admin.approvals import pending_count
+from django_mcp.admin.approval_states import pending_count
 from django_mcp.models import Approval
 
 APP = "django_mcp"
@@ -27,7 +27,7 @@ MAX_PENDING = 99
 """Pending approvals that are shown; more are "99+"."""
 
 
-def arrange(site: AdminSite) -> None:
+def order_app_list(site: AdminSite) -> None:
     """Arrange this app's entries in the index and sidebar of an admin site."""
     usual = site.get_app_list
 

@@ -21,21 +21,21 @@ from django.utils.text import Truncator, capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from django_mcp.admin.base import OwnPagesAdmin, page_of, page_queries, user_lookups, what_ends
+from django_mcp.admin.base import VirtualModelAdmin, page_of, page_queries, revocation_effects, user_lookups
 from django_mcp.admin.client_policies import ClientLimitsForm, is_wider
-from django_mcp.admin.tool_rows import lines
+from django_mcp.admin.tool_rows import load_tool_rows
 from django_mcp.admin.tools import (
     TOO_LATE,
     USED,
-    Loosened,
-    confirmation,
-    fields_of,
-    loosened,
-    state_of_undo,
+    WeakenedPolicy,
+    confirm_weakening,
+    consume_undo_token,
+    find_weakened,
+    posted_fields,
+    read_undo_token,
     undo_button,
-    use_undo,
 )
-from django_mcp.approvals.tool_policies import which_of
+from django_mcp.approvals.tool_policies import parse_tools
 from django_mcp.auth.oauth import KINDS
 from django_mcp.auth.toolkit import get_application_model
 from django_mcp.core import database
@@ -69,7 +69,7 @@ class ClientActions:
         """Revoke the access on behalf of the user with this primary key, given as a string."""
         user = _user(key)
         if user is None:
-            self._tell(_("This user no longer exists."), messages.WARNING)
+            self._message_user(_("This user no longer exists."), messages.WARNING)
             return
         if acts_for_itself(self._application):
             self.revoke_all()
@@ -77,8 +77,8 @@ class ClientActions:
         with database.atomic():
             revoke_access(user, self._application.pk)
             self._note(_("Access of %s revoked.") % user.get_username())
-        told = {"application": name_of(self._application), "user": user.get_username()}
-        self._tell(_("Access of client %(application)s on behalf of %(user)s is revoked.") % told)
+        names = {"application": name_of(self._application), "user": user.get_username()}
+        self._message_user(_("Access of client %(application)s on behalf of %(user)s is revoked.") % names)
 
     def revoke_all(self) -> None:
         """Revoke all access, including the client's own."""
@@ -86,7 +86,7 @@ class ClientActions:
             number = revoke_all_access(self._application.pk)
             words = ngettext("All access revoked, of %d user.", "All access revoked, of %d users.", number)
             self._note(words % number)
-        self._tell(_("All access of client %s is revoked.") % name_of(self._application))
+        self._message_user(_("All access of client %s is revoked.") % name_of(self._application))
 
     def block(self, *, blocked: bool) -> None:
         """Block or unblock the client. Saves the model instance, so that open streams are notified."""
@@ -95,7 +95,7 @@ class ClientActions:
         with database.atomic():
             row = ClientPolicy.objects.select_for_update().filter(client_id=client_id).first()
             if blocked is (row is not None and row.blocked):
-                self._tell(_("Nothing changed: this is already the policy."), messages.INFO)
+                self._message_user(_("Nothing changed: this is already the policy."), messages.INFO)
                 return
             row = row or ClientPolicy(client_id=client_id)
             row.blocked = blocked
@@ -103,29 +103,29 @@ class ClientActions:
             self._admin.log_change(self._request, row, done)
             self._note(done)
         name = name_of(self._application)
-        self._tell((_("Client %s is blocked.") if blocked else _("Client %s is no longer blocked.")) % name)
+        self._message_user((_("Client %s is blocked.") if blocked else _("Client %s is no longer blocked.")) % name)
 
     def limit(self, form: ClientLimitsForm, address: str) -> None:
         """Save the limits of a valid form whose instance is locked, and offer to undo it on the page at *address*."""
         row = form.instance
         if not form.changed:
-            self._tell(_("Nothing changed: this is already the policy."), messages.INFO)
+            self._message_user(_("Nothing changed: this is already the policy."), messages.INFO)
             return
         before = {name: form.before[name] for name in form.changed}
         after = {name: form.cleaned_data[name] for name in form.changed}
         self._save(row, after)
         words = _("Limits of client %s saved.") % name_of(self._application)
-        self._tell(undo_button(self._request, words, address, [before, after]))
+        self._message_user(undo_button(self._request, words, address, [before, after]))
 
     def undo(self, nonce: str, row: ClientPolicy, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
         """Restore limits that are still what the user's own change made; *row* is locked."""
-        if not use_undo(nonce):
-            self._tell(str(USED), messages.WARNING)
+        if not consume_undo_token(nonce):
+            self._message_user(str(USED), messages.WARNING)
         elif not is_still(row, after):
-            self._tell(str(CHANGED), messages.ERROR)
+            self._message_user(str(CHANGED), messages.ERROR)
         else:
             self._save(row, before)
-            self._tell(_("Limits of client %s restored.") % name_of(self._application))
+            self._message_user(_("Limits of client %s restored.") % name_of(self._application))
 
     def _save(self, row: ClientPolicy, limits: Mapping[str, Any]) -> None:
         for name, value in limits.items():
@@ -141,7 +141,7 @@ class ClientActions:
         row.pk = row.client_id  # the proxy has no table; LogEntry stores this id
         self._admin.log_change(self._request, row, words)
 
-    def _tell(self, words: "str | SafeString", level: int = messages.SUCCESS) -> None:
+    def _message_user(self, words: "str | SafeString", level: int = messages.SUCCESS) -> None:
         self._admin.message_user(self._request, words, level)
 
 
@@ -240,8 +240,8 @@ class ClientRows(Sequence[ClientRow]):
     Lazy: two queries for the order, and two more for each page.
     """
 
-    def __init__(self, choosing: ClientFilterForm) -> None:
-        self._choosing = choosing
+    def __init__(self, filter_form: ClientFilterForm) -> None:
+        self._filter_form = filter_form
 
     @cached_property
     def _summaries(self) -> dict[Any, Summary]:
@@ -262,13 +262,13 @@ class ClientRows(Sequence[ClientRow]):
 
     @cached_property
     def _keys(self) -> list[Any]:
-        rows = self._choosing.apply(get_application_model().objects.order_by("-created", "-pk"))
+        rows = self._filter_form.apply(get_application_model().objects.order_by("-created", "-pk"))
         keys, known = list(rows.values_list("pk", flat=True)), self._summaries
-        if self._choosing.state == "access":
+        if self._filter_form.state == "access":
             keys = [key for key in keys if key in known]
-        elif self._choosing.state == "unused":
+        elif self._filter_form.state == "unused":
             keys = [key for key in keys if key in self._unused]
-        elif not self._choosing.is_narrowed:
+        elif not self._filter_form.is_narrowed:
             keys = [key for key in keys if key not in self._unused]
         return sorted(keys, key=lambda key: -known[key].renewed.timestamp() if key in known else 0)
 
@@ -373,15 +373,17 @@ def sort(limit: Collection[str] | None) -> list[str] | None:
     return None if limit is None else sorted(limit)
 
 
-def loosened_limits(application: Any, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Loosened]:
+def find_weakened_limits(
+    application: Any, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> Iterator[WeakenedPolicy]:
     """Yield what limits of a client would give more than now."""
     if "tools" in after:
-        limits = {application.client_id: which_of(after["tools"])}
-        yield from loosened(lines(with_calls=False), limits=limits)
+        limits = {application.client_id: parse_tools(after["tools"])}
+        yield from find_weakened(load_tool_rows(with_calls=False), limits=limits)
     if "scopes" in after and is_wider(before["scopes"], after["scopes"]):
         who = _("Client %s") % name_of(application)
         now, then = _scope_words(before["scopes"]), _scope_words(after["scopes"])
-        yield Loosened(_("Scopes"), "", who, now, then, is_tool=False)
+        yield WeakenedPolicy(_("Scopes"), "", who, now, then, is_tool=False)
 
 
 CHANGED = gettext_lazy(
@@ -398,7 +400,7 @@ def policy_words(application: Any, policy: ClientPolicy | None) -> list[str]:
         if policy.read_only:
             found.append(_("Only tools that change nothing, resources and prompts."))
         found.append(_scope_words(policy.scopes))
-        found.append(_tool_words(which_of(policy.tools)))
+        found.append(_tool_words(parse_tools(policy.tools)))
     if policy is not None and policy.service_account is not None:
         found.append(_("Service account: %s.") % policy.service_account.get_username())
     elif acts_alone:
@@ -424,10 +426,10 @@ def _tool_words(tools: Collection[tuple[str, str]] | None) -> str:
 PER_PAGE = 100
 
 
-class OAuthClientAdmin(OwnPagesAdmin):
+class OAuthClientAdmin(VirtualModelAdmin):
     """Pages of OAuth clients, with the permissions to view and change client policies."""
 
-    folder, behind = "oauthclient", "clientpolicy"
+    template_dir, permission_model = "oauthclient", "clientpolicy"
 
     def get_urls(self) -> list[URLPattern]:
         """Return the pages, under the names that the admin index and history links use."""
@@ -449,16 +451,16 @@ class OAuthClientAdmin(OwnPagesAdmin):
         """
         if not self.has_view_permission(request):
             raise PermissionDenied
-        choosing = ClientFilterForm(request.GET)
-        rows = ClientRows(choosing)
+        filter_form = ClientFilterForm(request.GET)
+        rows = ClientRows(filter_form)
         page = Paginator(rows, PER_PAGE).get_page(request.GET.get("p"))
         context = {
-            "choosing": choosing,
-            "unused": 0 if choosing.is_narrowed else rows.unused_number,
+            "filter_form": filter_form,
+            "unused": 0 if filter_form.is_narrowed else rows.unused_number,
             "page": page,
             "page_queries": page_queries(request, page),
-            "number": get_application_model().objects.count() if choosing.is_narrowed else page.paginator.count,
-            "sees_calls": self.sees_calls(request),
+            "number": get_application_model().objects.count() if filter_form.is_narrowed else page.paginator.count,
+            "can_view_log": self.can_view_log(request),
             "rows": [(row, self.address_of(row.application.client_id)) for row in page],
         }
         return self.page(request, "list", capfirst(str(self.opts.verbose_name_plural)), context)
@@ -508,14 +510,14 @@ class OAuthClientAdmin(OwnPagesAdmin):
             "holders": holders(application, [row["user"] for row in page]),
             "page": page,
             "page_queries": page_queries(request, page),
-            "sees_calls": self.sees_calls(request),
+            "can_view_log": self.can_view_log(request),
             "calls_address": self._calls_address(application),
             "toolkit_address": page_of(request, self.admin_site, get_application_model(), application.pk),
             "revoke_address": self.address("oauthclient_revoke", quote(application.client_id)),
             "block_address": self.address("oauthclient_block", quote(application.client_id)),
-            "notes": self.notes(application.client_id),
+            "history": self.history(application.client_id),
         }
-        return self.page(request, "application", name_of(application), context)
+        return self.page(request, "detail", name_of(application), context)
 
     def _change(self, request: HttpRequest, application: Any, limits: ClientLimitsForm) -> HttpResponse | None:
         """Do what was asked, and return the response; None if the form of limits has errors to show."""
@@ -524,7 +526,9 @@ class OAuthClientAdmin(OwnPagesAdmin):
             if not limits.is_valid():
                 return None
             wanted = {name: limits.cleaned_data[name] for name in limits.changed}
-            asking = confirmation(self, request, loosened_limits(application, limits.before, wanted), fields_of(given))
+            asking = confirm_weakening(
+                self, request, find_weakened_limits(application, limits.before, wanted), posted_fields(given)
+            )
             if asking is not None:
                 return asking
             changing.limit(limits, request.path)
@@ -539,7 +543,7 @@ class OAuthClientAdmin(OwnPagesAdmin):
     def _undo(
         self, request: HttpRequest, application: Any, changing: ClientActions, row: ClientPolicy
     ) -> HttpResponse | None:
-        found = state_of_undo(request, request.POST["undo"])
+        found = read_undo_token(request, request.POST["undo"])
         if found is None:
             self.message_user(request, TOO_LATE, messages.WARNING)
             return HttpResponseRedirect(request.get_full_path())
@@ -547,8 +551,8 @@ class OAuthClientAdmin(OwnPagesAdmin):
         if "tools" in after and not request.user.has_perm("django_mcp.change_toolpolicy"):
             raise PermissionDenied
         if is_still(row, after):
-            more = loosened_limits(application, after, before)
-            asking = confirmation(self, request, more, [("undo", request.POST["undo"])])
+            more = find_weakened_limits(application, after, before)
+            asking = confirm_weakening(self, request, more, [("undo", request.POST["undo"])])
             if asking is not None:
                 return asking
         changing.undo(nonce, row, before, after)
@@ -566,7 +570,7 @@ class OAuthClientAdmin(OwnPagesAdmin):
         if request.method == "POST":
             ClientActions(self, request, application).revoke_all()
             return HttpResponseRedirect(self.address_of(application.client_id))
-        return self.page(request, "revoke", _("Revoke all access"), self._what_ends(application))
+        return self.page(request, "revoke", _("Revoke all access"), self._revocation_context(application))
 
     def block_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
         """Confirm that a client is blocked or unblocked, with what ends. The page of the client does it.
@@ -579,7 +583,9 @@ class OAuthClientAdmin(OwnPagesAdmin):
             return self._no_such(request, object_id)
         registers = application.registration_source == application.RegistrationSource.DCR
         title = _("Unblock client") if application.mcp_blocked else _("Block client")
-        return self.page(request, "block", title, {**self._what_ends(application), "registers": registers})
+        return self.page(
+            request, "block_confirmation", title, {**self._revocation_context(application), "registers": registers}
+        )
 
     def _find_to_change(self, request: HttpRequest, object_id: str) -> Any:
         application = self._find(request, object_id)
@@ -587,11 +593,11 @@ class OAuthClientAdmin(OwnPagesAdmin):
             raise PermissionDenied
         return application
 
-    def _what_ends(self, application: Any) -> dict[str, Any]:
+    def _revocation_context(self, application: Any) -> dict[str, Any]:
         return {
             **self._about(application),
             "people": users_of(application).count(),
-            "ends": what_ends(of_client(application)),
+            "effects": revocation_effects(of_client(application)),
             "address": self.address_of(application.client_id),
         }
 

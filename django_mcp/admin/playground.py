@@ -24,12 +24,12 @@ from django_mcp.admin.display import MAX_CHARACTERS, cut
 from django_mcp.admin.playground_call import (
     Outcome,
     PageRequest,
-    Shown,
+    ResultView,
     Snippet,
     call,
-    json_of,
-    messages_of,
+    describe_messages,
     principal_of,
+    render_json,
     security_policy,
     snippets,
 )
@@ -102,7 +102,7 @@ METHODS: Mapping[str, str] = {
     "template": "resources/read",
     "uri": "resources/read",
 }
-"""Kind of subject -> method. ``uri`` is any resource by a URI that the user enters."""
+"""Kind of target -> method. ``uri`` is any resource by a URI that the user enters."""
 ANY_URI: Mapping[str, Any] = {
     "type": "object",
     "properties": {"uri": {"type": "string", "format": "uri", "title": "URI"}},
@@ -112,7 +112,7 @@ _EXPRESSION = re.compile(r"\{([?+]?)([^{}]*)\}")
 _RESERVED = "/:@!$&'()*+,;=~"
 
 
-class Subject(NamedTuple):
+class Target(NamedTuple):
     """A tool, prompt, resource or template to call.
 
     Attributes:
@@ -130,8 +130,8 @@ class Subject(NamedTuple):
         """Return the definition that clients get, in the language of the page."""
         if self.primitive is None:
             return {}
-        told: dict[str, Any] = spoken(self.primitive.definition, get_language() or "en")
-        return told
+        definition: dict[str, Any] = spoken(self.primitive.definition, get_language() or "en")
+        return definition
 
     @property
     def schema(self) -> Mapping[str, Any]:
@@ -161,7 +161,7 @@ class Subject(NamedTuple):
             case "uri":
                 return {"uri": str(arguments.get("uri", ""))}
             case "template":
-                return {"uri": expanded(self.key, arguments)}
+                return {"uri": expand_template(self.key, arguments)}
         return {"uri": self.key}
 
 
@@ -169,26 +169,26 @@ def endpoints(user: Any) -> list[MCPServer]:
     return [server for server in servers() if admits(server, user)]
 
 
-def subjects(request: HttpRequest, server: MCPServer, kind: str) -> list[Subject]:
-    """Return the subjects of a kind that the user may use, in the order of lists."""
-    context = _looking(request, server)
+def find_targets(request: HttpRequest, server: MCPServer, kind: str) -> list[Target]:
+    """Return the targets of a kind that the user may use, in the order of lists."""
+    context = _context_of(request, server)
     found = (primitive for primitive in registry(server, kind).values() if right(context, primitive) is Right.USE)
-    return [Subject(kind, primitive.key, primitive) for primitive in found]
+    return [Target(kind, primitive.key, primitive) for primitive in found]
 
 
-def subject(request: HttpRequest, server: MCPServer, kind: str, key: str) -> Subject:
-    """Return one subject, without ``primitive`` if the user may not use it."""
+def find_target(request: HttpRequest, server: MCPServer, kind: str, key: str) -> Target:
+    """Return one target, without ``primitive`` if the user may not use it."""
     primitive = registry(server, kind).get(key)
-    if primitive is None or right(_looking(request, server), primitive) is not Right.USE:
-        return Subject(kind, key)
-    return Subject(kind, key, primitive)
+    if primitive is None or right(_context_of(request, server), primitive) is not Right.USE:
+        return Target(kind, key)
+    return Target(kind, key, primitive)
 
 
-def asks(request: HttpRequest, server: MCPServer, primitive: Primitive | None) -> bool:
+def requires_approval(request: HttpRequest, server: MCPServer, primitive: Primitive | None) -> bool:
     """Return True if the user's calls require approval."""
     if not isinstance(primitive, Tool) or primitive.key not in server.policies.asking:
         return False
-    return rule_for(_looking(request, server), primitive).decision is Decision.ASK
+    return rule_for(_context_of(request, server), primitive).decision is Decision.ASK
 
 
 def registry(server: MCPServer, kind: str) -> Mapping[str, Primitive]:
@@ -205,7 +205,7 @@ def registry(server: MCPServer, kind: str) -> Mapping[str, Primitive]:
     return {}
 
 
-def _looking(request: HttpRequest, server: MCPServer) -> Context:
+def _context_of(request: HttpRequest, server: MCPServer) -> Context:
     bring_up_to_date(server)
     return looking(server, principal_of(request.user), PageRequest(request))
 
@@ -222,7 +222,7 @@ def _words(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {key: schema[key] for key in ("title", "description") if key in schema}
 
 
-def expanded(template: str, values: Mapping[str, Any]) -> str:
+def expand_template(template: str, values: Mapping[str, Any]) -> str:
     """Expand a URI template with the RFC 6570 operators that ``protocol.uri_template`` supports."""
 
     def put(match: re.Match[str]) -> str:
@@ -240,8 +240,8 @@ def may_see_crashes(request: HttpRequest) -> bool:
     return request.user.has_perm("django_mcp.view_requestlog")
 
 
-class Trial:
-    """A call of one subject; *reads* returns the URL of the page that reads a resource.
+class PlaygroundCall:
+    """A call of one target; *reads* returns the URL of the page that reads a resource.
 
     Attributes:
         arguments: the submitted arguments, or None.
@@ -250,11 +250,11 @@ class Trial:
         hidden: hidden form fields that continue the call with answers.
     """
 
-    def __init__(self, request: HttpRequest, server: MCPServer, subject: Subject, reads: Callable[[str], str]) -> None:
-        self.request, self.server, self.subject, self._reads = request, server, subject, reads
-        self.form = SchemaForm(subject.schema, one_line=subject.kind in {"template", "uri"})
-        if subject.kind == "uri" and subject.key:
-            self.form.fill({"uri": subject.key})
+    def __init__(self, request: HttpRequest, server: MCPServer, target: Target, reads: Callable[[str], str]) -> None:
+        self.request, self.server, self.target, self._reads = request, server, target, reads
+        self.form = SchemaForm(target.schema, one_line=target.kind in {"template", "uri"})
+        if target.kind == "uri" and target.key:
+            self.form.fill({"uri": target.key})
         self.json = ""
         self.by_json = False
         self.arguments: dict[str, Any] | None = None
@@ -265,7 +265,7 @@ class Trial:
         self._secrets: list[str] = []
 
     def run(self) -> None:
-        """Call the subject with the submitted arguments."""
+        """Call the target with the submitted arguments."""
         arguments = self._read()
         if arguments is None:
             return
@@ -276,14 +276,14 @@ class Trial:
             lambda field: field.name in arguments and not self._is_shown({field.name: arguments[field.name]})
         )
         self.json = as_text(arguments) if self._is_shown(arguments) else ""
-        params = self.subject.params(arguments)
+        params = self.target.params(arguments)
         is_answer = self.request.POST.get("by") == "answers"
         try:
             params |= self._answers() if is_answer else {}
         except signing.BadSignature:
             self.problem = str(TOO_LATE)
             return
-        outcome = call(self.request, self.server, METHODS[self.subject.kind], params, self.subject.primitive)
+        outcome = call(self.request, self.server, METHODS[self.target.kind], params, self.target.primitive)
         if is_answer and outcome.ended.error.get("code") == InvalidParams.code:  # an invalid requestState
             self.problem = str(TOO_LATE)
             return
@@ -311,11 +311,11 @@ class Trial:
         data = self.request.POST
         if data.get("by") in {"again", "answers"}:
             try:
-                kept: dict[str, Any] = self._open(data.get("arguments", ""))
+                arguments: dict[str, Any] = self._open(data.get("arguments", ""))
             except signing.BadSignature:
                 self.problem = str(TOO_LATE)
                 return None
-            return kept
+            return arguments
         if data.get("by") == "json":
             self.json, self.by_json = data.get("json", ""), True
             found = self._parsed(self.json or "{}")
@@ -331,14 +331,14 @@ class Trial:
     # Secrets: what the page has of them can be read in its source, in the browser's history and over a shoulder.
 
     def _seal(self, value: Any) -> str:
-        """Return a value encrypted, which only this user can send back, for the same subject."""
+        """Return a value encrypted, which only this user can send back, for the same target."""
         return encrypt(to_json([self._purpose, value]))
 
     def _open(self, sealed: str) -> Any:
         """Return a sealed value.
 
         Raises:
-            BadSignature: it was changed, or is of another user or subject.
+            BadSignature: it was changed, or is of another user or target.
         """
         for payload in map(from_json, decrypt(sealed)):
             if isinstance(payload, list) and payload[0] == self._purpose:
@@ -347,20 +347,19 @@ class Trial:
 
     @property
     def _purpose(self) -> list[str]:
-        return [SALT, str(self.request.user.pk), self.server.name, self.subject.kind, self.subject.key]
+        return [SALT, str(self.request.user.pk), self.server.name, self.target.kind, self.target.key]
 
     @property
     def _described(self) -> Tool | Prompt | None:
-        primitive = self.subject.primitive
+        primitive = self.target.primitive
         return primitive if isinstance(primitive, Tool | Prompt) else None
 
     def _is_shown(self, arguments: Mapping[str, Any]) -> bool:
-        shown: bool = redacted(self._described, arguments, longest=None, whole=None) == arguments
-        return shown
+        return bool(redacted(self._described, arguments, longest=None, whole=None) == arguments)
 
     def _may_have_secrets(self, text: str, name: str = "") -> bool:
         """Return True if a text that could not be read may have a secret."""
-        names = (*settings.REDACTED_ARGUMENTS, *_secret_names(self.subject.schema, self.subject.schema))
+        names = (*settings.REDACTED_ARGUMENTS, *_secret_names(self.target.schema, self.target.schema))
         is_named = any(secret.casefold() in f"{name} {text}".casefold() for secret in names)
         return is_named or not self._is_shown({name: text})
 
@@ -386,7 +385,7 @@ class Trial:
         return cut(traceback_of(raised)[-MAX_CHARACTERS:])  # its end says most
 
     @property
-    def shown(self) -> Shown | None:
+    def result(self) -> ResultView | None:
         """Return the result or error, or None if the call asks questions."""
         if self.outcome is None or self.questions:
             return None
@@ -395,15 +394,15 @@ class Trial:
             secrets = secrets_in(self._described, self.arguments)
             hidden = None if secrets is None else [*secrets, *self._secrets]
             result, error = _without(result, hidden), _without(error, hidden)
-        return Shown(result, error, self._reads)
+        return ResultView(result, error, self._reads)
 
     @property
-    def said(self) -> list[tuple[str, str]]:
-        return [] if self.outcome is None else messages_of(self.outcome.ended.notifications)
+    def messages(self) -> list[tuple[str, str]]:
+        return [] if self.outcome is None else describe_messages(self.outcome.ended.notifications)
 
     @property
-    def sent(self) -> Any:
-        return json_of(self.sent_arguments)
+    def arguments_json(self) -> Any:
+        return render_json(self.sent_arguments)
 
     @property
     def sent_arguments(self) -> Any:
@@ -412,17 +411,17 @@ class Trial:
     @property
     def snippets(self) -> list[Snippet]:
         """Return the request to copy, without secrets."""
-        params = self.subject.params(self.sent_arguments or {})
+        params = self.target.params(self.sent_arguments or {})
         url = url_of(self.server) or self.request.build_absolute_uri(path_of(self.server))
-        return snippets(self.server, url, self.subject.kind, params)
+        return snippets(self.server, url, self.target.kind, params)
 
     @property
-    def kept(self) -> str:
+    def sealed_arguments(self) -> str:
         return self._seal(self.arguments)
 
     @property
     def schema(self) -> Any:
-        return json_of(self.subject.schema)
+        return render_json(self.target.schema)
 
 
 def _secret_names(schema: Any, root: Mapping[str, Any]) -> Iterator[str]:
@@ -506,46 +505,47 @@ class PlaygroundAdmin(ReadOnlyAdmin):
             "sections": [section for section in sections if section["entries"]],
             "read_url": self._url("call", endpoint=server.name, kind="uri") if server and _reads(server) else "",
         }
-        return self._response(request, "choose", context)
+        return self._response(request, "index", context)
 
     def _section(self, request: HttpRequest, server: MCPServer, kind: str, name: Any, words: str) -> dict[str, Any]:
-        entries = [entry for entry in subjects(request, server, kind) if _has(entry, words)]
+        entries = [entry for entry in find_targets(request, server, kind) if _has(entry, words)]
         shown = [self._entry(request, server, entry) for entry in entries[:MAX_LISTED]]
         return {"name": name, "entries": shown, "more": len(entries) - len(shown), "total": len(entries)}
 
-    def _entry(self, request: HttpRequest, server: MCPServer, each: Subject) -> dict[str, Any]:
-        told = each.definition
-        first, _rest, _rest = str(told.get("description") or "").partition("\n")
+    def _entry(self, request: HttpRequest, server: MCPServer, target: Target) -> dict[str, Any]:
+        definition = target.definition
+        title, name = definition.get("title"), definition.get("name")
+        first, _rest, _rest = str(definition.get("description") or "").partition("\n")
         return {
-            "key": each.key,
-            "title": told.get("title") or (told.get("name") if told.get("name") != each.key else ""),
+            "key": target.key,
+            "title": title or (name if name != target.key else ""),
             "description": first,
-            "marks": marks(request, server, each),
-            "url": self._url("call", endpoint=server.name, kind=each.kind, key=each.key),
+            "badges": badges(request, server, target),
+            "url": self._url("call", endpoint=server.name, kind=target.kind, key=target.key),
         }
 
     def call_view(self, request: HttpRequest) -> HttpResponse:
-        """Show the form of a subject. On POST, call it and show the outcome."""
+        """Show the form of a target. On POST, call it and show the outcome."""
         server = self._server(request, endpoints(request.user))
         kind, key = request.GET.get("kind", ""), request.GET.get("key", "")
         if kind not in METHODS:
             raise Http404
-        chosen = subject(request, server, kind, key)
-        # A subject that was removed meanwhile is called anyway, for the same error as any unknown name.
-        if chosen.primitive is None and kind != "uri" and request.method != "POST":
+        target = find_target(request, server, kind, key)
+        # A target that was removed meanwhile is called anyway, for the same error as any unknown name.
+        if target.primitive is None and kind != "uri" and request.method != "POST":
             raise Http404
-        trial = Trial(request, server, chosen, self._reads(server))
+        playground_call = PlaygroundCall(request, server, target, self._reads(server))
         if request.method == "POST":
-            trial.run()
-            if trial.outcome is not None and trial.outcome.task:
-                return HttpResponseRedirect(self._url("task", endpoint=server.name, task=trial.outcome.task))
+            playground_call.run()
+            if playground_call.outcome is not None and playground_call.outcome.task:
+                return HttpResponseRedirect(self._url("task", endpoint=server.name, task=playground_call.outcome.task))
         context = {
             "title": key or _("Read a resource"),
-            "trial": trial,
-            "app": self._app(server, chosen, trial.shown, trial.sent_arguments),
-            "marks": marks(request, server, chosen),
+            "playground_call": playground_call,
+            "app": self._app(server, target, playground_call.result, playground_call.sent_arguments),
+            "badges": badges(request, server, target),
             "server": server,
-            "subject": chosen,
+            "target": target,
         }
         return self._response(request, "call", context)
 
@@ -555,7 +555,7 @@ class PlaygroundAdmin(ReadOnlyAdmin):
         It has its own security policy: a page inside the HTML of the frame would have that of the admin.
         """
         server = self._server(request, endpoints(request.user))
-        tool = subject(request, server, "tool", request.GET.get("key", "")).primitive
+        tool = find_target(request, server, "tool", request.GET.get("key", "")).primitive
         is_framed = request.headers.get("Sec-Fetch-Dest", "iframe") == "iframe"
         if not isinstance(tool, Tool) or tool.app is None or not is_framed:
             raise Http404
@@ -572,14 +572,14 @@ class PlaygroundAdmin(ReadOnlyAdmin):
         return response
 
     def _app(
-        self, server: MCPServer, chosen: Subject, shown: Shown | None, arguments: Any = None
+        self, server: MCPServer, target: Target, result: ResultView | None, arguments: Any = None
     ) -> dict[str, Any] | None:
         """Return the app of a tool and what it is sent; None without an app or a result."""
-        tool = chosen.primitive
-        if not isinstance(tool, Tool) or tool.app is None or shown is None or shown.error or shown.approval:
+        tool = target.primitive
+        if not isinstance(tool, Tool) or tool.app is None or result is None or result.error or result.approval:
             return None
-        sent = {"tool": chosen.definition, "arguments": arguments, "result": shown.fields}
-        url = self._url("app", endpoint=server.name, key=chosen.key)
+        sent = {"tool": target.definition, "arguments": arguments, "result": result.fields}
+        url = self._url("app", endpoint=server.name, key=target.key)
         return {"uri": tool.app.uri, "url": url, "sent": sent}
 
     def task_view(self, request: HttpRequest) -> HttpResponse:
@@ -598,25 +598,25 @@ class PlaygroundAdmin(ReadOnlyAdmin):
             take_answers(context, task.task_id, {question.key: question.answer(request.POST) for question in questions})
             return HttpResponseRedirect(request.get_full_path())
         outcome = self._outcome_of(task, server)
-        shown = {
+        page_context = {
             "title": task.tool,
             "server": server,
             "task": task,
-            "said": status_message(task),
+            "status_message": status_message(task),
             "crash": self._crash_of(request, task),
             "questions": questions,
-            "shown": outcome,
-            "app": self._app(server, subject(request, server, "tool", task.tool), outcome),
+            "result": outcome,
+            "app": self._app(server, find_target(request, server, "tool", task.tool), outcome),
             "task_page": self._task_page(request, task),
             "call_url": self._url("call", endpoint=server.name, kind="tool", key=task.tool),
         }
-        return self._response(request, "task", shown)
+        return self._response(request, "task", page_context)
 
-    def _outcome_of(self, task: Task, server: MCPServer) -> Shown | None:
+    def _outcome_of(self, task: Task, server: MCPServer) -> ResultView | None:
         if task.status == Task.Status.COMPLETED:
-            return Shown(task.result or {}, {}, self._reads(server))
+            return ResultView(task.result or {}, {}, self._reads(server))
         if task.status == Task.Status.FAILED:
-            return Shown({}, TaskFailed(task.error).to_wire(), self._reads(server))
+            return ResultView({}, TaskFailed(task.error).to_wire(), self._reads(server))
         return None
 
     def _crash_of(self, request: HttpRequest, task: Task) -> str:
@@ -650,27 +650,27 @@ class PlaygroundAdmin(ReadOnlyAdmin):
     def _response(self, request: HttpRequest, template: str, context: dict[str, Any]) -> HttpResponse:
         request.current_app = self.admin_site.name
         whole = {**self.admin_site.each_context(request), "opts": self.opts, **context}
-        return TemplateResponse(request, f"admin/django_mcp/try/{template}.html", whole)
+        return TemplateResponse(request, f"admin/django_mcp/playground/{template}.html", whole)
 
 
 def _reads(server: MCPServer) -> bool:
     return "resources" in server.capabilities
 
 
-def marks(request: HttpRequest, server: MCPServer, each: Subject) -> list[str]:
-    """Return the labels of a subject, such as "read-only" and "requires approval"."""
+def badges(request: HttpRequest, server: MCPServer, target: Target) -> list[str]:
+    """Return the labels of a target, such as "read-only" and "requires approval"."""
     found = []
-    hints = each.definition.get("annotations") or {} if each.kind == "tool" else {}
-    if each.kind == "tool" and each.primitive is not None:
+    hints = target.definition.get("annotations") or {} if target.kind == "tool" else {}
+    if target.kind == "tool" and target.primitive is not None:
         found.append(kind_words(hints))
-    if asks(request, server, each.primitive):
+    if requires_approval(request, server, target.primitive):
         found.append(_("requires approval"))
-    if getattr(each.primitive, "task", None):
+    if getattr(target.primitive, "task", None):
         found.append(_("runs as a task"))
     return found
 
 
-def _has(each: Subject, words: str) -> bool:
-    told = each.definition
-    text = " ".join([each.key, str(told.get("title") or ""), str(told.get("description") or "")]).casefold()
+def _has(target: Target, words: str) -> bool:
+    texts = [target.key, *(str(target.definition.get(key) or "") for key in ("title", "description"))]
+    text = " ".join(texts).casefold()
     return all(word in text for word in words.casefold().split())

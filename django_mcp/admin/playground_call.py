@@ -155,7 +155,7 @@ Reader = Callable[[str], str]
 """Returns the URL of the page that reads a resource."""
 
 
-class Shown:
+class ResultView:
     """A result or error for the template; one of *fields* and *error* is empty."""
 
     def __init__(self, fields: Mapping[str, Any], error: Mapping[str, Any], reads: Reader) -> None:
@@ -168,7 +168,7 @@ class Shown:
 
     @property
     def error_text(self) -> SafeString:
-        return text_of(str(self.error.get("message", "")))
+        return render_text(str(self.error.get("message", "")))
 
     @property
     def approval(self) -> Mapping[str, Any] | None:
@@ -210,24 +210,24 @@ class Shown:
         return max(0, sum(map(len, lists)) - MAX_BLOCKS)
 
     @cached_property
-    def structured(self) -> "Grid | SafeString | None":
+    def structured(self) -> "ResultTable | SafeString | None":
         """Return ``structuredContent`` as a table, or as JSON if it has no rows; None if there is none."""
         if "structuredContent" not in self.fields:
             return None
-        return grid_of(self.fields["structuredContent"]) or json_of(self.fields["structuredContent"])
+        return to_table(self.fields["structuredContent"]) or render_json(self.fields["structuredContent"])
 
     @property
-    def is_grid(self) -> bool:
-        return isinstance(self.structured, Grid)
+    def is_table(self) -> bool:
+        return isinstance(self.structured, ResultTable)
 
     @property
     def raw(self) -> SafeString:
-        return json_of(self.error or without_view(self.fields))
+        return render_json(self.error or without_view(self.fields))
 
     def _block(self, block: Any) -> Block:
         match block:
             case {"type": "text", "text": str(text)}:
-                return {"kind": "text", "text": text_of(text)}
+                return {"kind": "text", "text": render_text(text)}
             case {"type": "image", "data": str(data)}:
                 return _image(data, str(block.get("mimeType")))
             case {"type": "audio", "data": str(data)}:
@@ -237,10 +237,10 @@ class Shown:
             case {"type": "resource", "resource": {"uri": str(uri)}}:
                 inner = block["resource"]
                 return {**_words_of(inner), "kind": "resource", "uri": visible(uri), "inner": _contents(inner)}
-        return {"kind": "text", "text": json_of(block)}
+        return {"kind": "text", "text": render_json(block)}
 
 
-class Grid(NamedTuple):
+class ResultTable(NamedTuple):
     """Structured content as a table.
 
     Attributes:
@@ -256,10 +256,10 @@ class Grid(NamedTuple):
     more: int
 
 
-MAX_GRID_ROWS, MAX_GRID_COLUMNS = 50, 30
+MAX_TABLE_ROWS, MAX_TABLE_COLUMNS = 50, 30
 
 
-def grid_of(value: Any) -> Grid | None:
+def to_table(value: Any) -> ResultTable | None:
     """Return an object, a list of objects, or an object with one list of objects as a table; otherwise None."""
     if not isinstance(value, Mapping | list) or not value:
         return None
@@ -268,12 +268,12 @@ def grid_of(value: Any) -> Grid | None:
     rows: Any = members.pop(lists[0]) if len(lists) == 1 else value if _are_rows(value) else []
     if not rows and not members:
         return None
-    columns = list(dict.fromkeys(name for row in rows[:MAX_GRID_ROWS] for name in row))[:MAX_GRID_COLUMNS]
-    return Grid(
+    columns = list(dict.fromkeys(name for row in rows[:MAX_TABLE_ROWS] for name in row))[:MAX_TABLE_COLUMNS]
+    return ResultTable(
         [(visible(str(name)), _cell(member)) for name, member in members.items()],
         [visible(str(name)) for name in columns],
-        [[_cell(row[name]) if name in row else NONE for name in columns] for row in rows[:MAX_GRID_ROWS]],
-        max(0, len(rows) - MAX_GRID_ROWS),
+        [[_cell(row[name]) if name in row else NONE for name in columns] for row in rows[:MAX_TABLE_ROWS]],
+        max(0, len(rows) - MAX_TABLE_ROWS),
     )
 
 
@@ -298,7 +298,7 @@ def snippets(server: MCPServer, url: str, kind: str, params: Mapping[str, Any]) 
     Args:
         server: the endpoint.
         url: its absolute URL.
-        kind: of the subject: ``"tool"``, ``"prompt"``, or any kind of resource.
+        kind: of the target: ``"tool"``, ``"prompt"``, or any kind of resource.
         params: of the request, without secrets.
     """
     method = {"tool": "tools/call", "prompt": "prompts/get"}.get(kind, "resources/read")
@@ -340,10 +340,10 @@ def test_it(user):
 def _contents(contents: Mapping[str, Any]) -> Block:
     match contents:
         case {"text": str(text)}:
-            return {"kind": "text", "text": text_of(text)}
+            return {"kind": "text", "text": render_text(text)}
         case {"blob": str(data)}:
             return _image(data, str(contents.get("mimeType")))
-    return {"kind": "text", "text": json_of(contents)}
+    return {"kind": "text", "text": render_json(contents)}
 
 
 def _image(data: str, mime_type: str) -> Block:
@@ -375,16 +375,16 @@ def _dicts(value: Any) -> list[Any]:
     return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else []
 
 
-def text_of(text: str) -> SafeString:
-    return format_html('<pre class="mcp-try-value" translate="no" dir="auto" tabindex="0">{}</pre>', cut(text))
+def render_text(text: str) -> SafeString:
+    return format_html('<pre class="mcp-playground-value" translate="no" dir="auto" tabindex="0">{}</pre>', cut(text))
 
 
-def json_of(value: Any) -> SafeString:
+def render_json(value: Any) -> SafeString:
     """Render a JSON value with indentation, in its own order."""
-    return text_of(json.dumps(value, indent=2, ensure_ascii=False))
+    return render_text(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def messages_of(notifications: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
+def describe_messages(notifications: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
     return [(level, bounded(words, 2000)) for level, words in islice(map(_message, notifications), MAX_MESSAGES)]
 
 

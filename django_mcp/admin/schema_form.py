@@ -39,7 +39,7 @@ class Field:
         one_line: use single-line inputs for texts.
 
     Attributes:
-        kind: type of widget; see ``templates/admin/django_mcp/try/field.html``.
+        kind: type of widget; see ``templates/admin/django_mcp/playground/field.html``.
         text: the input's text.
         ticked: selected values, as in ``options``.
         problem: validation error.
@@ -240,7 +240,7 @@ def _scalar(text: str, schema: Schema) -> Any:
 
 def _types(schema: Schema) -> frozenset[str] | None:
     """Return the types of a scalar schema, or None for other schemas."""
-    types: list[Any] = [each for part in alternatives(schema, schema) if (each := part.get("type")) != "null"]
+    types: list[Any] = [kind for part in alternatives(schema, schema) if (kind := part.get("type")) != "null"]
     return frozenset(types) if types and all(isinstance(name, str) and name in SCALARS for name in types) else None
 
 

@@ -8,13 +8,13 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy, ngettext_lazy
 
-from django_mcp.admin.base import StoppableAdmin
+from django_mcp.admin.base import ReadOnlyStoppableAdmin
 from django_mcp.admin.display import NOTHING, as_json, as_text, name_of, with_names
 from django_mcp.models import Call, Session
 from django_mcp.revisions.legacy.sessions import end_session
 
 
-class SessionAdmin(StoppableAdmin):
+class SessionAdmin(ReadOnlyStoppableAdmin):
     """Lists sessions of legacy clients, newest first."""
 
     acts_with = "change_session"

@@ -9,7 +9,7 @@ from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy, ngettext_lazy
 
-from django_mcp.admin.base import StoppableAdmin, user_lookups
+from django_mcp.admin.base import ReadOnlyStoppableAdmin, user_lookups
 from django_mcp.admin.display import NOTHING, as_json, line, name_of, without_view
 from django_mcp.core.principal import display_name
 from django_mcp.core.redaction import redacted
@@ -20,7 +20,7 @@ from django_mcp.tasks.extension import status_message
 from django_mcp.tasks.worker import keeper
 
 
-class TaskAdmin(StoppableAdmin):
+class TaskAdmin(ReadOnlyStoppableAdmin):
     """Lists tasks, newest first."""
 
     acts_with = "change_task"
@@ -50,7 +50,7 @@ class TaskAdmin(StoppableAdmin):
     ordering = ("-pk",)
     fieldsets = (
         (None, {"fields": ("tool", "server", "caller_name", "client_name", "arguments")}),
-        (gettext_lazy("State"), {"fields": ("status", "said", "asked", "outcome")}),
+        (gettext_lazy("State"), {"fields": ("status", "status_words", "asked", "outcome")}),
         (gettext_lazy("Times"), {"fields": ("created", "updated", "expires")}),
         (gettext_lazy("Execution"), {"fields": ("task_id", "backend", "attempts", "worker", "lease")}),
     )
@@ -92,12 +92,12 @@ class TaskAdmin(StoppableAdmin):
         return " ".join(filter(None, (client.get("title") or client.get("name"), client.get("version")))) or NOTHING
 
     @admin.display(description=gettext_lazy("message"))
-    def said(self, row: Task) -> str:
+    def status_words(self, row: Task) -> str:
         return status_message(row) or NOTHING
 
     @admin.display(description=gettext_lazy("message"))
     def in_short(self, row: Task) -> str:
-        return Truncator(self.said(row)).chars(60)
+        return Truncator(self.status_words(row)).chars(60)
 
     @admin.display(description=gettext_lazy("arguments"))
     def arguments(self, row: Task) -> SafeString:

@@ -25,8 +25,9 @@ from django.utils.translation import gettext_lazy, ngettext
 from django_mcp.admin.charts import sparkline
 from django_mcp.admin.dashboard import count, share
 from django_mcp.admin.stats import ToolStatistics, tool_statistics
-from django_mcp.approvals import tool_policies
-from django_mcp.approvals.tool_policies import SHOWN, Which, default_decision
+from django_mcp.approvals import tool_definitions, tool_policies, unmatched_policies
+from django_mcp.approvals.tool_definitions import DEFINITION_KEYS, current_definition
+from django_mcp.approvals.tool_policies import ToolKey, default_decision
 from django_mcp.conf import settings
 from django_mcp.core.permissions import declared
 from django_mcp.core.policies import Decision
@@ -38,11 +39,11 @@ from django_mcp.primitives.tool import Tool
 
 MAX_LINES = 400
 """Maximum lines shown of a difference."""
-_KINDS = {"+": "added", "-": "removed", "@": "place"}
+_KINDS = {"+": "added", "-": "removed", "@": "hunk"}
 
 
-class Row(NamedTuple):
-    """A line of a difference: ``"added"``, ``"removed"``, ``"place"`` or ``""``, with the sign ``+`` or ``-``."""
+class DiffLine(NamedTuple):
+    """A line of a difference: ``"added"``, ``"removed"``, ``"hunk"`` or ``""``, with the sign ``+`` or ``-``."""
 
     kind: str
     sign: str
@@ -53,7 +54,7 @@ class Difference(NamedTuple):
     """The difference of one part of a definition."""
 
     title: str
-    rows: Sequence[Row]
+    rows: Sequence[DiffLine]
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Difference]:
@@ -68,7 +69,7 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Diffe
     }
     return [
         Difference(titles[part], _rows(_text(before.get(part)), _text(now.get(part))))
-        for part in SHOWN
+        for part in DEFINITION_KEYS
         if before.get(part) != now.get(part)
     ]
 
@@ -79,21 +80,21 @@ def _text(value: Any) -> list[str]:
     return [visible(text_line) for text_line in as_words(value).split("\n")]
 
 
-def _rows(before: Sequence[str], now: Sequence[str]) -> list[Row]:
+def _rows(before: Sequence[str], now: Sequence[str]) -> list[DiffLine]:
     found = list(_compared(before, now))
     if len(found) > MAX_LINES:
         more = len(found) - MAX_LINES
         words = ngettext("… and %d line more.", "… and %d lines more.", more) % more
-        found = [*found[:MAX_LINES], Row("place", "", words)]
+        found = [*found[:MAX_LINES], DiffLine("hunk", "", words)]
     return found
 
 
-def _compared(before: Sequence[str], now: Sequence[str]) -> Iterator[Row]:
+def _compared(before: Sequence[str], now: Sequence[str]) -> Iterator[DiffLine]:
     unified = difflib.unified_diff(before, now, lineterm="", n=3)
     for number, line in enumerate(unified):
         if number > 1:  # skip the file names
             kind = _KINDS.get(line[0], "")
-            yield Row(kind, "" if kind == "place" else line[0], line if kind == "place" else line[1:])
+            yield DiffLine(kind, "" if kind == "hunk" else line[0], line if kind == "hunk" else line[1:])
 
 
 HINTS = (
@@ -201,15 +202,15 @@ class ToolRow:
     Attributes:
         rows: its policies.
         limits: id of each client that may use only some tools -> these.
-        known: its last approved definition.
+        snapshot: its last approved definition.
         calls: recent statistics; None if the user may not see them.
     """
 
     server: MCPServer
     tool: Tool
     rows: Sequence[ToolPolicy]
-    limits: Mapping[str, Collection[Which]]
-    known: ToolSnapshot | None
+    limits: Mapping[str, Collection[ToolKey]]
+    snapshot: ToolSnapshot | None
     calls: ToolStatistics | None
 
     @property
@@ -268,7 +269,7 @@ class ToolRow:
     @property
     def decision(self) -> Decision:
         """Return the decision for callers without an override."""
-        if self.is_held:
+        if self.is_hidden:
             return Decision.BLOCK
         return self.general
 
@@ -289,7 +290,7 @@ class ToolRow:
     @property
     def reason(self) -> str:
         """Return why this decision applies."""
-        if self.is_held:
+        if self.is_hidden:
             return _("definition changed; hidden from clients until it is approved")
         if self.own is not None:
             return decided_words(self.own)
@@ -312,10 +313,10 @@ class ToolRow:
 
     @cached_property
     def is_changed(self) -> bool:
-        return self.known is not None and self.known.digest != tool_policies.known(self.tool).digest
+        return self.snapshot is not None and self.snapshot.digest != current_definition(self.tool).digest
 
     @property
-    def is_held(self) -> bool:
+    def is_hidden(self) -> bool:
         """Return True if the tool is hidden from clients because its definition changed."""
         return self.is_changed and settings.BLOCK_CHANGED_TOOLS
 
@@ -330,7 +331,7 @@ class ToolRow:
         return description_of(self.tool)
 
     @property
-    def gist(self) -> str:
+    def summary(self) -> str:
         return self.description.strip().partition("\n")[0]
 
     @property
@@ -385,59 +386,59 @@ def decided_words(row: ToolPolicy) -> str:
     return _("decided by %(who)s on %(when)s") % {"who": row.changed_by.get_username(), "when": when}
 
 
-def lines(*, with_calls: bool) -> list[ToolRow]:
+def load_tool_rows(*, with_calls: bool) -> list[ToolRow]:
     """Return all tools, in the order of endpoints and lists. Stores snapshots of new tools."""
     served = list(servers())
-    known = {(snapshot.server, snapshot.tool): snapshot for snapshot in ToolSnapshot.objects.defer("definition")}
-    digests = {which: snapshot.digest for which, snapshot in known.items()}
-    tool_policies.remember(served, digests)
+    snapshots = {(snapshot.server, snapshot.tool): snapshot for snapshot in ToolSnapshot.objects.defer("definition")}
+    digests = {which: snapshot.digest for which, snapshot in snapshots.items()}
+    tool_definitions.store_snapshots(served, digests)
     rows: dict[tuple[str, str], list[ToolPolicy]] = defaultdict(list)
     for row in ToolPolicy.objects.select_related("group", "changed_by").order_by("group__name", "client_id"):
         rows[row.server, row.tool].append(row)
-    limits = tool_policies.limits()
+    limits = tool_policies.read_limits()
     calls = _calls() if with_calls else {}
     nothing = ToolStatistics(per_day=[0] * DAYS) if with_calls else None
     return [
-        ToolRow(server, tool, rows.get(which, ()), limits, known.get(which), calls.get(which, nothing))
+        ToolRow(server, tool, rows.get(which, ()), limits, snapshots.get(which), calls.get(which, nothing))
         for server, tool, which in _every(served)
     ]
 
 
-def left_over() -> list[tuple[ToolPolicy, str]]:
+def find_orphaned_policies() -> list[tuple[ToolPolicy, str]]:
     """Return the policies that match nobody, with the reason: their tool, client or group's members do not exist.
 
     Tools are those of this process. The policies apply again if what they name returns.
     """
     there = {which for _server, _tool, which in _every(list(servers()))}
-    known = ToolPolicy.objects.select_related("group", "changed_by")
-    rows = list(known.order_by("server", "tool", "group__name", "client_id"))
+    policies = ToolPolicy.objects.select_related("group", "changed_by")
+    rows = list(policies.order_by("server", "tool", "group__name", "client_id"))
     problems = {row.pk: _("no such tool") for row in rows if (row.server, row.tool) not in there}
-    problems = {**tool_policies.find_problems(rows), **problems}
+    problems = {**unmatched_policies.find_problems(rows), **problems}
     return [(row, problems[row.pk]) for row in rows if row.pk in problems]
 
 
-def find(key: str, *, with_calls: bool) -> ToolRow | None:
+def find_tool_row(key: str, *, with_calls: bool) -> ToolRow | None:
     """Return one tool with its approved definition, or None."""
     server_name, _dot, tool_key = key.partition(".")
     server = next((endpoint for endpoint in servers() if endpoint.name == server_name), None)
     tool = None if server is None else server.tools.get(tool_key)
-    if server is None or tool is None or tool not in tool_policies.tools_of(server):
+    if server is None or tool is None or tool not in tool_definitions.tools_of(server):
         return None
     which = {"server": server.name, "tool": tool.key}
     rows = ToolPolicy.objects.select_related("group", "changed_by").order_by("group__name", "client_id")
     policies = list(rows.filter(**which))
-    accepted = ToolSnapshot.objects.filter(**which).select_related("accepted_by")
-    known = accepted.first()
-    if known is None:
-        tool_policies.remember([server], tool_policies.accepted())
-        known = accepted.first()
+    snapshots = ToolSnapshot.objects.filter(**which).select_related("approved_by")
+    snapshot = snapshots.first()
+    if snapshot is None:
+        tool_definitions.store_snapshots([server], tool_definitions.approved_digests())
+        snapshot = snapshots.first()
     calls = _calls().get((server.name, tool.key), ToolStatistics(per_day=[0] * DAYS)) if with_calls else None
-    return ToolRow(server, tool, policies, tool_policies.limits(), known, calls)
+    return ToolRow(server, tool, policies, tool_policies.read_limits(), snapshot, calls)
 
 
 def _every(served: Sequence[MCPServer]) -> Iterator[tuple[MCPServer, Tool, tuple[str, str]]]:
     for server in served:
-        for tool in tool_policies.tools_of(server):
+        for tool in tool_definitions.tools_of(server):
             yield server, tool, (server.name, tool.key)
 
 

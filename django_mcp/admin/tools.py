@@ -31,12 +31,21 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from django_mcp.admin import tool_rows
-from django_mcp.admin.base import ClientField, OwnPagesAdmin, client_list, page_queries
+from django_mcp.admin.base import ClientField, VirtualModelAdmin, client_list, page_queries
 from django_mcp.admin.display import as_json, client_name, client_names, lasted
 from django_mcp.admin.stats import unindexed
-from django_mcp.admin.tool_rows import DAYS, ToolRow, decided_words, decision_words, differences, find, left_over, lines
-from django_mcp.approvals import tool_policies
-from django_mcp.approvals.tool_policies import Stored
+from django_mcp.admin.tool_rows import (
+    DAYS,
+    ToolRow,
+    decided_words,
+    decision_words,
+    differences,
+    find_orphaned_policies,
+    find_tool_row,
+    load_tool_rows,
+)
+from django_mcp.approvals import tool_definitions, tool_policies, unmatched_policies
+from django_mcp.approvals.tool_policies import StoredPolicies
 from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.policies import Decision, Policies, Rule
@@ -50,31 +59,31 @@ Test = Callable[[ToolRow], bool]
 
 
 def _is(value: str) -> Test:
-    return lambda line: line.decision.name.lower() == value
+    return lambda tool_row: tool_row.decision.name.lower() == value
 
 
 OF_DECISION: Mapping[str, tuple[Any, Test]] = {
     **{str(value): (label, _is(value)) for value, label in ToolPolicy.Decision.choices},
-    "decided": (gettext_lazy("set explicitly"), lambda line: line.own is not None),
-    "overridden": (gettext_lazy("with overrides"), lambda line: bool(line.override_words)),
+    "decided": (gettext_lazy("set explicitly"), lambda tool_row: tool_row.own is not None),
+    "overridden": (gettext_lazy("with overrides"), lambda tool_row: bool(tool_row.override_words)),
 }
 OF_HINT: Mapping[str, tuple[Any, Test]] = {
-    "read-only": (gettext_lazy("read-only"), lambda line: line.tool.read_only),
-    "writes": (gettext_lazy("writes"), lambda line: not line.tool.read_only),
-    "destructive": (gettext_lazy("destructive"), lambda line: _says(line, "destructiveHint")),
-    "idempotent": (gettext_lazy("idempotent"), lambda line: _says(line, "idempotentHint")),
-    "open-world": (gettext_lazy("open world"), lambda line: _says(line, "openWorldHint")),
-    "unsaid": (gettext_lazy("no hints"), lambda line: not line.tool.annotations),
+    "read-only": (gettext_lazy("read-only"), lambda tool_row: tool_row.tool.read_only),
+    "writes": (gettext_lazy("writes"), lambda tool_row: not tool_row.tool.read_only),
+    "destructive": (gettext_lazy("destructive"), lambda tool_row: _says(tool_row, "destructiveHint")),
+    "idempotent": (gettext_lazy("idempotent"), lambda tool_row: _says(tool_row, "idempotentHint")),
+    "open-world": (gettext_lazy("open world"), lambda tool_row: _says(tool_row, "openWorldHint")),
+    "unsaid": (gettext_lazy("no hints"), lambda tool_row: not tool_row.tool.annotations),
 }
 ORDERS: Mapping[str, tuple[Any, Callable[[ToolRow], Any]]] = {
-    "calls": (gettext_lazy("most calls first"), lambda line: -(line.calls.calls if line.calls else 0)),
-    "failed": (gettext_lazy("most failures first"), lambda line: -line.failure_rate),
-    "name": (gettext_lazy("by name"), lambda line: line.tool.name),
+    "calls": (gettext_lazy("most calls first"), lambda tool_row: -(tool_row.calls.calls if tool_row.calls else 0)),
+    "failed": (gettext_lazy("most failures first"), lambda tool_row: -tool_row.failure_rate),
+    "name": (gettext_lazy("by name"), lambda tool_row: tool_row.tool.name),
 }
 
 
-def _says(line: ToolRow, hint: str) -> bool:
-    return bool(line.tool.annotations.get(hint)) and not (hint == "destructiveHint" and line.tool.read_only)
+def _says(tool_row: ToolRow, hint: str) -> bool:
+    return bool(tool_row.tool.annotations.get(hint)) and not (hint == "destructiveHint" and tool_row.tool.read_only)
 
 
 @dataclass
@@ -109,26 +118,26 @@ class ToolFilterForm:
     def is_narrowed(self) -> bool:
         return bool(self.query) or any(select.chosen for select in self.selects)
 
-    def apply(self, lines: Sequence[ToolRow]) -> list[ToolRow]:
+    def apply(self, tools: Sequence[ToolRow]) -> list[ToolRow]:
         """Return the matching tools in the chosen order."""
         endpoint, decision, hint, changed, order = (select.chosen for select in self.selects)
         words = self.query.casefold().split()
         found = [
-            line
-            for line in lines
-            if (not endpoint or line.server.name == endpoint)
-            and (not decision or OF_DECISION[decision][1](line))
-            and (not hint or OF_HINT[hint][1](line))
-            and (not changed or line.is_changed)
-            and _has(line, words)
+            tool_row
+            for tool_row in tools
+            if (not endpoint or tool_row.server.name == endpoint)
+            and (not decision or OF_DECISION[decision][1](tool_row))
+            and (not hint or OF_HINT[hint][1](tool_row))
+            and (not changed or tool_row.is_changed)
+            and _has(tool_row, words)
         ]
         return sorted(found, key=ORDERS[order][1]) if order else found
 
 
-def _has(line: ToolRow, words: Sequence[str]) -> bool:
+def _has(tool_row: ToolRow, words: Sequence[str]) -> bool:
     if not words:
         return True
-    text = f"{line.key} {line.title} {line.description} {line.source}".casefold()
+    text = f"{tool_row.key} {tool_row.title} {tool_row.description} {tool_row.source}".casefold()
     return all(word in text for word in words)
 
 
@@ -176,9 +185,9 @@ DECISIONS = (DEFAULT, *ToolPolicy.Decision.values)
 
 
 UNDO_SALT, UNDO_SECONDS = "django_mcp.admin.undo", 3600
-Whom = tuple[Any, str]
+Audience = tuple[Any, str]
 """Primary key of a group or None, and a client id or ""."""
-EVERYONE: Whom = (None, "")
+EVERYONE: Audience = (None, "")
 
 
 @dataclass(frozen=True)
@@ -208,7 +217,7 @@ class Change:
         return f"{self.server}.{self.tool}"
 
     @property
-    def whom(self) -> Whom:
+    def audience(self) -> Audience:
         """To whom it applies, as a key."""
         return None if self.group is None else self.group.pk, self.client_id
 
@@ -224,12 +233,12 @@ class Change:
         """
         row = (ToolPolicy.objects.all() if rows is None else rows).filter(**self._which).first()
         now = DEFAULT if row is None else row.decision
-        is_other = bool(self.version) and (row is None or version_of(row) != self.version)
+        is_other = bool(self.version) and (row is None or policy_version(row) != self.version)
         if is_other or now not in {self.seen, self.decision}:
             raise ChangedMeanwhile(self, row)
         return row
 
-    def store(self, user: Any) -> "Done | None":
+    def store(self, user: Any) -> "StoredChange | None":
         """Set or remove the policy, in the current transaction. Return None if it is set already.
 
         Raises:
@@ -251,25 +260,25 @@ class Change:
         else:
             row.decision, row.changed_by = self.decision, user
             row.save(update_fields=["decision", "changed", "changed_by"])
-        return Done(self, before, "" if row is None else version_of(row))
+        return StoredChange(self, before, "" if row is None else policy_version(row))
 
     @property
     def note(self) -> str:
         """The entry in the tool's history."""
-        if self.whom == EVERYONE:
+        if self.audience == EVERYONE:
             return _("General policy: %s.") % _words(self.decision)
         return self.message
 
     @property
     def message(self) -> str:
         """The message after it was set."""
-        if self.whom == EVERYONE:
+        if self.audience == EVERYONE:
             return _("Policy of %(tool)s is now: %(decision)s.") % {"tool": self.key, "decision": _words(self.decision)}
-        who = _whom(self.group, self.client_id)
+        who = _audience_words(self.group, self.client_id)
         return _("%s: override removed.") % who if self.decision == DEFAULT else f"{who}: {_words(self.decision)}."
 
 
-class Done(NamedTuple):
+class StoredChange(NamedTuple):
     """A change that was made: the decision before it, and the version of the row after it."""
 
     change: Change
@@ -277,7 +286,7 @@ class Done(NamedTuple):
     version: str
 
 
-def version_of(row: ToolPolicy) -> str:
+def policy_version(row: ToolPolicy) -> str:
     return f"{row.pk} {row.decision} {row.changed.isoformat()}"
 
 
@@ -285,7 +294,7 @@ class ChangedMeanwhile(Exception):
     """A decision is no longer the one that the author of a change saw. Its text tells what it is now."""
 
     def __init__(self, change: Change, now: ToolPolicy | None) -> None:
-        who = "" if change.whom == EVERYONE else f" ({_whom(change.group, change.client_id)})"
+        who = "" if change.audience == EVERYONE else f" ({_audience_words(change.group, change.client_id)})"
         words = _("Nothing was changed: the policy of %(tool)s is now “%(now)s”, which the page did not show.") % {
             "tool": f"{change.key}{who}",
             "now": _words(DEFAULT if now is None else now.decision),
@@ -294,56 +303,56 @@ class ChangedMeanwhile(Exception):
         super().__init__(f"{words}{by} {_('Check it, then decide again.')}")
 
 
-class Loosened(NamedTuple):
-    """A control that a change would loosen: the policy of a destructive tool, or a limit of a client."""
+class WeakenedPolicy(NamedTuple):
+    """A control that a change would weaken: the policy of a destructive tool, or a limit of a client."""
 
     key: str
-    gist: str
+    summary: str
     who: str
     before: str
     after: str
     is_tool: bool = True
 
 
-def loosened(
-    lines: Iterable[ToolRow], changes: Sequence[Change] = (), limits: Mapping[str, Any] | None = None
-) -> Iterator[Loosened]:
+def find_weakened(
+    tools: Iterable[ToolRow], changes: Sequence[Change] = (), limits: Mapping[str, Any] | None = None
+) -> Iterator[WeakenedPolicy]:
     """Yield which of the tools that may destroy data would be called with less control after the changes.
 
     Callers with every combination of a client and one or two groups are looked at: several overrides may match one.
 
     Args:
-        lines: the tools.
+        tools: the tools.
         changes: of their policies.
         limits: id of a client -> the tools that it may use afterwards, or None for all.
     """
-    limited_now = tool_policies.limits()
+    limited_now = tool_policies.read_limits()
     limited_then = {**limited_now, **(limits or {})}
     limited_then = {client_id: tools for client_id, tools in limited_then.items() if tools is not None}
     own: dict[str, list[Change]] = defaultdict(list)
     for change in changes:
         own[change.key].append(change)
-    for line in lines:
-        if not line.may_destroy or not (own[line.key] or limits):
+    for tool_row in tools:
+        if not tool_row.may_destroy or not (own[tool_row.key] or limits):
             continue
-        rows = {(row.group_id, row.client_id): row.decision for row in line.rows}
-        then = {**rows, **{change.whom: change.decision for change in own[line.key]}}
-        groups = {row.group_id: row.group for row in line.rows} | {
-            change.whom[0]: change.group for change in own[line.key]
+        rows = {(row.group_id, row.client_id): row.decision for row in tool_row.rows}
+        then = {**rows, **{change.audience: change.decision for change in own[tool_row.key]}}
+        groups = {row.group_id: row.group for row in tool_row.rows} | {
+            change.audience[0]: change.group for change in own[tool_row.key]
         }
         clients = {client_id for _group, client_id in then} | {"", *(limits or ())}
-        before, after = _policies(line, rows, limited_now), _policies(line, then, limited_then)
+        before, after = _policies(tool_row, rows, limited_now), _policies(tool_row, then, limited_then)
         found: list[tuple[frozenset[Any], str]] = []
         for of, client_id in _callers(groups, clients):
             if any(known <= of and known_client in {"", client_id} for known, known_client in found):
                 continue
             caller = Principal(kind="oauth", id="", user=AnonymousUser(), client_id=client_id or None)
             names = {str(pk) for pk in of}
-            was, becomes = (policies.of(line.tool, caller, names).decision for policies in (before, after))
+            was, becomes = (policies.of(tool_row.tool, caller, names).decision for policies in (before, after))
             if becomes < was:
                 found.append((of, client_id))
                 who = _callers_words(sorted((groups[pk] for pk in of), key=str), client_id)
-                yield Loosened(line.key, line.gist, who, decision_words(was), decision_words(becomes))
+                yield WeakenedPolicy(tool_row.key, tool_row.summary, who, decision_words(was), decision_words(becomes))
 
 
 def _callers(groups: Collection[Any], clients: Collection[str]) -> Iterator[tuple[frozenset[Any], str]]:
@@ -355,25 +364,27 @@ def _callers(groups: Collection[Any], clients: Collection[str]) -> Iterator[tupl
                 yield frozenset(of), client_id
 
 
-def _policies(line: ToolRow, decisions: Mapping[Whom, str], limits: Mapping[str, Any]) -> Policies:
+def _policies(tool_row: ToolRow, decisions: Mapping[Audience, str], limits: Mapping[str, Any]) -> Policies:
     """Return what the stored decisions on a tool would be for calls; groups are named by primary key."""
     rules = [
         Rule(Decision[decision.upper()], None if group is None else str(group), client_id or None)
         for (group, client_id), decision in decisions.items()
         if decision != DEFAULT
     ]
-    return tool_policies.policies_of(line.server, Stored({(line.server.name, line.tool.key): rules}, limits))
+    return tool_policies.policies_of(
+        tool_row.server, StoredPolicies({(tool_row.server.name, tool_row.tool.key): rules}, limits)
+    )
 
 
-def confirmation(
-    model_admin: OwnPagesAdmin,
+def confirm_weakening(
+    model_admin: VirtualModelAdmin,
     request: HttpRequest,
-    found: Iterable[Loosened],
+    found: Iterable[WeakenedPolicy],
     fields: Iterable[tuple[str, str]],
 ) -> HttpResponse | None:
-    """Return a page that asks whether to loosen what was found.
+    """Return a page that asks whether to weaken what was found.
 
-    None if exactly that was confirmed, or nothing is loosened.
+    None if exactly that was confirmed, or nothing is weakened.
 
     Args:
         fields: what the page sends again.
@@ -384,19 +395,19 @@ def confirmation(
         return None
     sent = [(name, value) for name, value in fields if name != CONFIRMED]
     context = {
-        "loosened": found,
+        "weakened": found,
         "has_tools": any(control.is_tool for control in found),
         "fields": [*sent, (CONFIRMED, digest)],
         "back": request.get_full_path(),
     }
-    return model_admin.page(request, "confirm", _("Allow more than now?"), context)
+    return model_admin.page(request, "weaken_confirmation", _("Allow more than now?"), context)
 
 
 CONFIRMED = "confirmed"
 """Field of the page that asks: a digest of what it showed."""
 
 
-def fields_of(given: QueryDict) -> list[tuple[str, str]]:
+def posted_fields(given: QueryDict) -> list[tuple[str, str]]:
     return [(name, value) for name, values in given.lists() if name != "csrfmiddlewaretoken" for value in values]
 
 
@@ -415,7 +426,7 @@ def undo_button(request: HttpRequest, words: str, address: str, state: Any) -> S
     )
 
 
-def state_of_undo(request: HttpRequest, token: str) -> tuple[str, Any] | None:
+def read_undo_token(request: HttpRequest, token: str) -> tuple[str, Any] | None:
     """Return id and state of a button of this user, or None if it is too late."""
     try:
         user, nonce, state = signing.loads(token, salt=UNDO_SALT, max_age=UNDO_SECONDS)
@@ -424,7 +435,7 @@ def state_of_undo(request: HttpRequest, token: str) -> tuple[str, Any] | None:
     return (nonce, state) if user == str(request.user.pk) else None
 
 
-def use_undo(nonce: str) -> bool:
+def consume_undo_token(nonce: str) -> bool:
     """Use up a button, in the current transaction. Return False if it was used before."""
     return once.take(f"undo {nonce}", "admin", timezone.now() + timedelta(seconds=UNDO_SECONDS))
 
@@ -445,10 +456,10 @@ class ToolPolicyActions:
             with database.atomic():
                 done = self._store(changes)
         except ChangedMeanwhile as error:
-            self._tell(str(error), messages.ERROR)
+            self._message_user(str(error), messages.ERROR)
             return
         if not done:
-            self._tell(_("Nothing changed: this is already the policy."), messages.INFO)
+            self._message_user(_("Nothing changed: this is already the policy."), messages.INFO)
             return
         words = done[0].change.message
         if len(done) > 1:
@@ -460,18 +471,18 @@ class ToolPolicyActions:
                 change.before,
                 change.change.decision,
                 change.version,
-                *change.change.whom,
+                *change.change.audience,
             )
             for change in done
         ]
-        self._tell(undo_button(self._request, words, self._admin.address("tools_changelist"), state))
+        self._message_user(undo_button(self._request, words, self._admin.address("tools_changelist"), state))
 
-    def _store(self, changes: Iterable[Change]) -> list[Done]:
+    def _store(self, changes: Iterable[Change]) -> list[StoredChange]:
         done = []
         for change in changes:
             made = change.store(self._request.user)
             if made is not None:
-                self._note(change.server, change.tool, change.note)
+                self._log_change(change.server, change.tool, change.note)
                 done.append(made)
         return done
 
@@ -489,31 +500,31 @@ class ToolPolicyActions:
         """Restore policies, all or none."""
         try:
             with database.atomic():
-                if not use_undo(nonce):
-                    self._tell(str(USED), messages.WARNING)
+                if not consume_undo_token(nonce):
+                    self._message_user(str(USED), messages.WARNING)
                     return
                 number = len(self._store(changes))
         except ChangedMeanwhile as error:
-            self._tell(str(error), messages.ERROR)
+            self._message_user(str(error), messages.ERROR)
             return
-        self._tell(ngettext("%d policy restored.", "%d policies restored.", number) % number)
+        self._message_user(ngettext("%d policy restored.", "%d policies restored.", number) % number)
 
-    def accept(self, line: ToolRow, digest: str) -> None:
+    def approve_definition(self, tool_row: ToolRow, digest: str) -> None:
         """Approve a tool's new definition, unless it has changed since it was shown."""
-        if digest != tool_policies.known(line.tool).digest:
-            self._tell(_("The definition has changed again. Review it, then approve."), messages.WARNING)
+        if digest != tool_definitions.current_definition(tool_row.tool).digest:
+            self._message_user(_("The definition has changed again. Review it, then approve."), messages.WARNING)
             return
         with database.atomic():
-            tool_policies.accept(line.server, line.tool, self._request.user)
-            self._note(line.server.name, line.tool.key, _("New definition approved."))
-        self._tell(_("The new definition of %s is approved.") % line.key)
+            tool_definitions.approve_definition(tool_row.server, tool_row.tool, self._request.user)
+            self._log_change(tool_row.server.name, tool_row.tool.key, _("New definition approved."))
+        self._message_user(_("The new definition of %s is approved.") % tool_row.key)
 
-    def _note(self, server: str, tool: str, words: str) -> None:
+    def _log_change(self, server: str, tool: str, words: str) -> None:
         row: Any = Tools(server=server, tool=tool)
         row.pk = f"{server}.{tool}"  # the proxy has no table; LogEntry stores this id
         self._admin.log_change(self._request, row, words)
 
-    def _tell(self, words: "str | SafeString", level: int = messages.SUCCESS) -> None:
+    def _message_user(self, words: "str | SafeString", level: int = messages.SUCCESS) -> None:
         self._admin.message_user(self._request, words, level)
 
 
@@ -521,8 +532,8 @@ def _words(decision: str) -> str:
     return _("default") if decision == DEFAULT else str(dict(ToolPolicy.decision.field.flatchoices)[decision])
 
 
-def whom(row: ToolPolicy) -> str:
-    return _("Everyone") if row.group is None and not row.client_id else _whom(row.group, row.client_id)
+def audience(row: ToolPolicy) -> str:
+    return _("Everyone") if row.group is None and not row.client_id else _audience_words(row.group, row.client_id)
 
 
 def _callers_words(groups: Sequence[Any], client_id: str) -> str:
@@ -534,7 +545,7 @@ def _callers_words(groups: Sequence[Any], client_id: str) -> str:
     return _("%(group)s with client %(client)s") % {"group": words, "client": client_name(client_id)}
 
 
-def _whom(group: Any, client_id: str) -> str:
+def _audience_words(group: Any, client_id: str) -> str:
     return _callers_words([] if group is None else [group], client_id)
 
 
@@ -542,10 +553,10 @@ PER_PAGE = 100
 LAST_CALLS = 20
 
 
-class ToolsAdmin(OwnPagesAdmin):
+class ToolsAdmin(VirtualModelAdmin):
     """Pages of tools, with the permissions to view and change tool policies."""
 
-    folder, behind = "tools", "toolpolicy"
+    template_dir, permission_model = "tools", "toolpolicy"
 
     def get_urls(self) -> list[URLPattern]:
         """Return the pages, under the names that the admin index and history links use."""
@@ -557,7 +568,7 @@ class ToolsAdmin(OwnPagesAdmin):
 
     # Permissions
 
-    def has_accept_permission(self, request: HttpRequest) -> bool:
+    def has_approve_permission(self, request: HttpRequest) -> bool:
         return self.has_change_permission(request) or request.user.has_perm("django_mcp.change_toolsnapshot")
 
     # List
@@ -570,25 +581,27 @@ class ToolsAdmin(OwnPagesAdmin):
         """
         if not self.has_view_permission(request):
             raise PermissionDenied
-        sees_calls = self.sees_calls(request)
-        every = lines(with_calls=sees_calls)
+        can_view_log = self.can_view_log(request)
+        every = load_tool_rows(with_calls=can_view_log)
         if request.method == "POST":
             return self._decide_about_some(request, every)
-        choosing = ToolFilterForm(request.GET, with_calls=sees_calls)
-        found = choosing.apply(every)
+        filter_form = ToolFilterForm(request.GET, with_calls=can_view_log)
+        found = filter_form.apply(every)
         page = Paginator(found, PER_PAGE).get_page(request.GET.get("p"))
-        unmatched = left_over()
+        unmatched = find_orphaned_policies()
         context = {
-            "choosing": choosing,
+            "filter_form": filter_form,
             "page": page,
             "page_queries": page_queries(request, page),
             "number": len(every),
-            "changed": sum(line.is_changed for line in every),
+            "changed": sum(tool_row.is_changed for tool_row in every),
             "days": DAYS,
-            "sees_calls": sees_calls,
+            "can_view_log": can_view_log,
             "decisions": ToolPolicy.Decision.choices,
-            "rows": [(line, self.address_of(line.key)) for line in page],
-            "left_over": [(policy, whom(policy), decided_words(policy), problem) for policy, problem in unmatched],
+            "rows": [(tool_row, self.address_of(tool_row.key)) for tool_row in page],
+            "orphaned_policies": [
+                (policy, audience(policy), decided_words(policy), problem) for policy, problem in unmatched
+            ],
         }
         return self.page(request, "list", capfirst(str(self.opts.verbose_name_plural)), context)
 
@@ -597,9 +610,11 @@ class ToolsAdmin(OwnPagesAdmin):
             raise PermissionDenied
         if "undo" in request.POST:
             return self._undo(request, request.POST["undo"], every)
-        if "forget" in request.POST:
-            return self._remove(request, [row for row, _problem in left_over()], request.POST["forget"], every)
-        return self._set_general(request, _wanted(request.POST, every), every)
+        if "delete_orphan" in request.POST:
+            return self._remove(
+                request, [row for row, _problem in find_orphaned_policies()], request.POST["delete_orphan"], every
+            )
+        return self._set_general(request, _requested_changes(request.POST, every), every)
 
     def _set_general(self, request: HttpRequest, changes: Sequence[Change], every: Sequence[ToolRow]) -> HttpResponse:
         shown = [(f"{SEEN}{change.key}", change.seen) for change in changes]
@@ -607,8 +622,8 @@ class ToolsAdmin(OwnPagesAdmin):
         return self._set(request, changes, every, fields)
 
     def _undo(self, request: HttpRequest, token: str, every: Sequence[ToolRow]) -> HttpResponse:
-        """Restore policies as they were before a change; ask first if that loosens."""
-        actions, found = ToolPolicyActions(self, request), state_of_undo(request, token)
+        """Restore policies as they were before a change; ask first if that weakens."""
+        actions, found = ToolPolicyActions(self, request), read_undo_token(request, token)
         if found is None:
             self.message_user(request, TOO_LATE, messages.WARNING)
             return HttpResponseRedirect(request.get_full_path())
@@ -629,7 +644,7 @@ class ToolsAdmin(OwnPagesAdmin):
             self.message_user(request, _("This policy no longer exists."), messages.WARNING)
             return HttpResponseRedirect(request.get_full_path())
         change = Change(row.server, row.tool, DEFAULT, row.group, row.client_id, seen)
-        return self._set(request, [change], every, fields_of(request.POST))
+        return self._set(request, [change], every, posted_fields(request.POST))
 
     def _set(
         self,
@@ -638,7 +653,7 @@ class ToolsAdmin(OwnPagesAdmin):
         every: Sequence[ToolRow],
         fields: Iterable[tuple[str, str]],
     ) -> HttpResponse:
-        """Set policies; ask first if that loosens the policy of a tool that may destroy something."""
+        """Set policies; ask first if that weakens the policy of a tool that may destroy something."""
         asking = self._ask(request, changes, every, fields)
         if asking is None:
             ToolPolicyActions(self, request).decide(changes)
@@ -651,13 +666,13 @@ class ToolsAdmin(OwnPagesAdmin):
         every: Sequence[ToolRow],
         fields: Iterable[tuple[str, str]],
     ) -> HttpResponse | None:
-        """Return the page that asks whether to loosen, if it is needed and what the author saw still applies."""
+        """Return the page that asks first, if a control is weakened and what the author saw still applies."""
         try:
             for change in changes:
                 change.check()
         except ChangedMeanwhile:  # told where they are stored
             return None
-        return confirmation(self, request, loosened(every, changes), fields)
+        return confirm_weakening(self, request, find_weakened(every, changes), fields)
 
     # Detail
 
@@ -669,81 +684,81 @@ class ToolsAdmin(OwnPagesAdmin):
         """
         if not self.has_view_permission(request):
             raise PermissionDenied
-        line = find(unquote(object_id), with_calls=self.sees_calls(request))
-        if line is None:
+        tool_row = find_tool_row(unquote(object_id), with_calls=self.can_view_log(request))
+        if tool_row is None:
             return self._get_obj_does_not_exist_redirect(request, self.opts, unquote(object_id))  # type: ignore[attr-defined, no-any-return]
         form = OverrideForm(request.POST if "override" in request.POST else None)
         if request.method == "POST":
-            answer = self._change(request, line, form)
+            answer = self._change(request, tool_row, form)
             if answer is not None:
                 return answer
-        names = client_names([*(row.client_id for row in line.overrides), *line.limited])
-        problems = tool_policies.find_problems(line.overrides)
+        names = client_names([*(row.client_id for row in tool_row.overrides), *tool_row.limited])
+        problems = unmatched_policies.find_problems(tool_row.overrides)
         context = {
-            "line": line,
-            "overrides": [(row, names.get(row.client_id, ""), problems.get(row.pk, "")) for row in line.overrides],
-            "limited": [(client_id, names.get(client_id, "")) for client_id in line.limited],
+            "tool_row": tool_row,
+            "overrides": [(row, names.get(row.client_id, ""), problems.get(row.pk, "")) for row in tool_row.overrides],
+            "limited": [(client_id, names.get(client_id, "")) for client_id in tool_row.limited],
             "form": form,
             "clients": client_list(),
-            "may_accept": self.has_accept_permission(request),
-            "digest": tool_policies.known(line.tool).digest,
-            "differences": _differences(line),
+            "may_approve": self.has_approve_permission(request),
+            "digest": tool_definitions.current_definition(tool_row.tool).digest,
+            "differences": _differences(tool_row),
             "days": DAYS,
             "holds": settings.BLOCK_CHANGED_TOOLS,
-            "place": tool_rows.place_of(line.tool),
-            "scope_words": tool_rows.scope_words(line.tool),
-            "input_schema": as_json(line.tool.definition["inputSchema"]),
-            "output_schema": _output_schema(line),
-            "sees_calls": self.sees_calls(request),
-            "last_calls": self._last_calls(request, line),
-            "calls_address": self._calls_address(line),
-            "notes": self.notes(line.key),
+            "place": tool_rows.place_of(tool_row.tool),
+            "scope_words": tool_rows.scope_words(tool_row.tool),
+            "input_schema": as_json(tool_row.tool.definition["inputSchema"]),
+            "output_schema": _output_schema(tool_row),
+            "can_view_log": self.can_view_log(request),
+            "last_calls": self._last_calls(request, tool_row),
+            "calls_address": self._calls_address(tool_row),
+            "history": self.history(tool_row.key),
         }
-        return self.page(request, "tool", line.title or line.tool.name, context)
+        return self.page(request, "detail", tool_row.title or tool_row.tool.name, context)
 
-    def _change(self, request: HttpRequest, line: ToolRow, form: OverrideForm) -> HttpResponse | None:
+    def _change(self, request: HttpRequest, tool_row: ToolRow, form: OverrideForm) -> HttpResponse | None:
         """Do what was asked, and return the response; None if the form has errors to show."""
         given = request.POST
-        if "accept" in given:
-            if not self.has_accept_permission(request):
+        if "approve_definition" in given:
+            if not self.has_approve_permission(request):
                 raise PermissionDenied
-            ToolPolicyActions(self, request).accept(line, given["accept"])
+            ToolPolicyActions(self, request).approve_definition(tool_row, given["approve_definition"])
             return HttpResponseRedirect(request.get_full_path())
         if not self.has_change_permission(request):
             raise PermissionDenied
         if "remove" in given:
-            return self._remove(request, line.overrides, given["remove"], [line])
+            return self._remove(request, tool_row.overrides, given["remove"], [tool_row])
         if "override" not in given:
-            return self._set_general(request, _wanted(given, [line]), [line])
+            return self._set_general(request, _requested_changes(given, [tool_row]), [tool_row])
         if not form.is_valid():
             return None
-        if given.get(SHOWN) != line.state:
+        if given.get(SHOWN) != tool_row.state:
             words = _("Nothing was changed: the policies of this tool are not the ones that the page showed.")
             self.message_user(request, f"{words} {_('Check it, then decide again.')}", messages.ERROR)
             return HttpResponseRedirect(request.get_full_path())
-        change = Change(line.server.name, line.tool.key, **form.cleaned_data)
-        rows = {(row.group_id, row.client_id): row.decision for row in line.rows}
-        change = replace(change, seen=rows.get(change.whom, DEFAULT))
-        return self._set(request, [change], [line], fields_of(given))
+        change = Change(tool_row.server.name, tool_row.tool.key, **form.cleaned_data)
+        rows = {(row.group_id, row.client_id): row.decision for row in tool_row.rows}
+        change = replace(change, seen=rows.get(change.audience, DEFAULT))
+        return self._set(request, [change], [tool_row], posted_fields(given))
 
-    def _last_calls(self, request: HttpRequest, line: ToolRow) -> list[tuple[RequestLog, str, str]]:
-        if not self.sees_calls(request):
+    def _last_calls(self, request: HttpRequest, tool_row: ToolRow) -> list[tuple[RequestLog, str, str]]:
+        if not self.can_view_log(request):
             return []
         # Force the index on name, which is selective; SQLite would choose the one on the endpoint.
         rows = RequestLog.objects.alias(endpoint=unindexed("server"), verb=unindexed("method"))
-        rows = rows.filter(name=line.tool.key, endpoint=line.server.name, verb="tools/call")
+        rows = rows.filter(name=tool_row.tool.key, endpoint=tool_row.server.name, verb="tools/call")
         rows = rows.order_by("-started_at")[:LAST_CALLS]
         return [(row, self.address("requestlog_change", row.pk), lasted(row.outcome, row.duration)) for row in rows]
 
-    def _calls_address(self, line: ToolRow) -> str:
-        query = urlencode({"server": line.server.name, "name": line.tool.key})
+    def _calls_address(self, tool_row: ToolRow) -> str:
+        query = urlencode({"server": tool_row.server.name, "name": tool_row.tool.key})
         listing = self.address("requestlog_changelist")
         return f"{listing}?{query}" if listing else ""
 
 
-def _wanted(given: QueryDict, every: Iterable[ToolRow]) -> list[Change]:
+def _requested_changes(given: QueryDict, every: Iterable[ToolRow]) -> list[Change]:
     """Return the changes that a form asks for: those of the ticked tools, or those of the selects."""
-    rows = {line.key: line for line in every}
+    rows = {tool_row.key: tool_row for tool_row in every}
     action = given.get("action", "")
     if action:
         chosen = [(key, action) for key in given.getlist("_selected_action")]
@@ -756,12 +771,12 @@ def _wanted(given: QueryDict, every: Iterable[ToolRow]) -> list[Change]:
     ]
 
 
-def _differences(line: ToolRow) -> Any:
-    if line.known is None or not line.is_changed:
+def _differences(tool_row: ToolRow) -> Any:
+    if tool_row.snapshot is None or not tool_row.is_changed:
         return []
-    return differences(line.known.definition, tool_policies.known(line.tool).definition)
+    return differences(tool_row.snapshot.definition, tool_definitions.current_definition(tool_row.tool).definition)
 
 
-def _output_schema(line: ToolRow) -> Any:
-    schema = line.tool.definition.get("outputSchema")
+def _output_schema(tool_row: ToolRow) -> Any:
+    schema = tool_row.tool.definition.get("outputSchema")
     return "" if schema is None else as_json(schema)

@@ -31,27 +31,27 @@ from django_mcp.pubsub import event_store, once
 logger = logging.getLogger("django_mcp")
 
 State, Kind = Approval.State, ApprovalEvent.Kind
-LONGEST, WHOLE = 20_000, 200_000
+MAX_ARGUMENT, MAX_ARGUMENTS = 20_000, 200_000
 """Maximum characters shown to approvers: of one argument, and of all arguments."""
-LIVE = [State.PENDING, State.APPROVED]
+OPEN_STATES = [State.PENDING, State.APPROVED]
 
 
 def topic(public_id: str) -> str:
     return f"approval:{public_id}"
 
 
-def note(approval: Approval, kind: str, by: Any = None, text: str = "") -> None:
+def record_event(approval: Approval, kind: str, by: Any = None, text: str = "") -> None:
     ApprovalEvent.objects.create(approval=approval, kind=kind, at=timezone.now(), by=by, note=text)
 
 
-def tell(approval: Approval) -> None:
+def publish_event(approval: Approval) -> None:
     event_store.append([(topic(approval.public_id), "")])
 
 
 # Lookup
 
 
-def current(digest: str, version: str) -> Approval | None:
+def find_current(digest: str, version: str) -> Approval | None:
     """Return the current approval request of a call: pending, approved, or recently denied.
 
     Requests that have passed their expiry, or whose tool or policy has changed, are expired first.
@@ -61,12 +61,12 @@ def current(digest: str, version: str) -> Approval | None:
         for row in _stale(Approval.objects.filter(digest=digest), version):
             expire(row)
     found = Approval.objects.filter(digest=digest, version=version, expires__gt=timezone.now())
-    return found.filter(state__in=[*LIVE, State.DENIED]).order_by("-pk").first()
+    return found.filter(state__in=[*OPEN_STATES, State.DENIED]).order_by("-pk").first()
 
 
 def _stale(rows: "QuerySet[Approval]", version: str) -> "QuerySet[Approval]":
     is_over = Q(state=State.PENDING, task__status__in=OVER)  # the requester cancelled the task
-    return rows.filter(Q(expires__lte=timezone.now()) | ~Q(version=version) | is_over, state__in=LIVE)
+    return rows.filter(Q(expires__lte=timezone.now()) | ~Q(version=version) | is_over, state__in=OPEN_STATES)
 
 
 def expire(approval: Approval, why: str = "") -> bool:
@@ -78,8 +78,8 @@ def expire(approval: Approval, why: str = "") -> bool:
     with database.atomic():
         if not Approval.objects.filter(pk=approval.pk, state=approval.state).update(**fields):
             return False
-        note(approval, Kind.EXPIRED, text=why)
-        tell(approval)
+        record_event(approval, Kind.EXPIRED, text=why)
+        publish_event(approval)
         # End the waiting task's lease: the next worker recovers it and finds the approval expired.
         waiting = Task.objects.filter(approvals=approval, status=Task.Status.WORKING, worker="")
         waiting.update(lease=timezone.now())
@@ -98,7 +98,9 @@ def withdraw(why: str, *wanted: Q, **of: Any) -> int:
     """
     now = timezone.now()
     with database.atomic():
-        number = sum(expire(approval, why) for approval in Approval.objects.filter(*wanted, **of, state__in=LIVE))
+        number = sum(
+            expire(approval, why) for approval in Approval.objects.filter(*wanted, **of, state__in=OPEN_STATES)
+        )
         rules = AutoApprovalRule.objects.filter(*wanted, **of, revoked=None, expires__gt=now)
         rules.exclude(remaining=0).update(revoked=now)
     return number
@@ -106,7 +108,7 @@ def withdraw(why: str, *wanted: Q, **of: Any) -> int:
 
 def withdraw_writing(why: str, **of: Any) -> int:
     """``withdraw``, but only for tools that change something, as far as this process knows."""
-    rows = Approval.objects.filter(**of, state__in=LIVE), AutoApprovalRule.objects.filter(**of, revoked=None)
+    rows = Approval.objects.filter(**of, state__in=OPEN_STATES), AutoApprovalRule.objects.filter(**of, revoked=None)
     asked = {which for kind in rows for which in kind.order_by().values_list("server", "tool").distinct()}
     reading = {(server.name, key) for server in every_server() for key, tool in server.tools.items() if tool.read_only}
     wanted = Q(pk=None)
@@ -120,35 +122,35 @@ def is_withdrawn(approval: Approval) -> bool:
 
 
 def expire_all() -> int:
-    due = Approval.objects.filter(state__in=LIVE, expires__lte=timezone.now())
+    due = Approval.objects.filter(state__in=OPEN_STATES, expires__lte=timezone.now())
     return sum(expire(approval) for approval in due[:1000])
 
 
 # Creation
 
 
-def waiting(context: Context) -> int:
+def count_pending(context: Context) -> int:
     """Return the number of the caller's pending approval requests at this endpoint."""
     principal = context.principal
     mine = Approval.objects.filter(principal_kind=principal.kind, principal_id=principal.id, state=State.PENDING)
     return mine.filter(server=context.server.name, expires__gt=timezone.now()).count()
 
 
-def check_room(context: Context) -> None:
+def check_limit(context: Context) -> None:
     """Check that the caller may have another pending approval request.
 
     Raises:
         ToolError: the caller has ``MAX_APPROVALS_PER_CALLER`` already.
     """
-    if waiting(context) >= settings.MAX_APPROVALS_PER_CALLER:
+    if count_pending(context) >= settings.MAX_APPROVALS_PER_CALLER:
         raise ToolError(
             f"{settings.MAX_APPROVALS_PER_CALLER} of your calls are already waiting for approval, the maximum. "
             "Wait until one is decided or expires, then retry."
         )
 
 
-def propose(context: Context, fields: Mapping[str, Any]) -> tuple[Approval, bool]:
-    """Create the approval request of a call; *fields* are those of ``fields_of``.
+def create_request(context: Context, fields: Mapping[str, Any]) -> tuple[Approval, bool]:
+    """Create the approval request of a call; *fields* are those of ``request_fields``.
 
     Return it, and False if a concurrent identical call created it first.
 
@@ -158,24 +160,26 @@ def propose(context: Context, fields: Mapping[str, Any]) -> tuple[Approval, bool
     try:
         with database.atomic():
             once.lock("approvals", context.server.name, context.principal.kind, context.principal.id)
-            check_room(context)
+            check_limit(context)
             made = Approval.objects.create(**fields, public_id=secrets.token_urlsafe(16))
-            note(made, Kind.PROPOSED)
+            record_event(made, Kind.PROPOSED)
             notices.make(made)
     except IntegrityError:
-        found = current(fields["digest"], fields["version"])
+        found = find_current(fields["digest"], fields["version"])
         if found is None:
             raise ToolError("An identical call was made at the same time. Retry in a few seconds.") from None
         return found, False
     return made, True
 
 
-def fields_of(context: Context, tool: Tool, preview: Plain | None = None) -> dict[str, Any]:
+def request_fields(context: Context, tool: Tool, preview: Plain | None = None) -> dict[str, Any]:
     """Return the fields of an approval request that describe the caller, the call and its preview."""
     principal, user, now = context.principal, context.user, timezone.now()
     preview = preview or Plain(None)
     shown = "" if preview.value is None else json.dumps(preview.value, sort_keys=True)
-    arguments, withheld = declared(tool, context.params.get("arguments") or {}, longest=LONGEST, whole=WHOLE)
+    arguments, withheld = declared(
+        tool, context.params.get("arguments") or {}, longest=MAX_ARGUMENT, whole=MAX_ARGUMENTS
+    )
     return {
         "server": context.server.name,
         "tool": tool.key,
@@ -217,11 +221,11 @@ def use(approval: Approval, run: str, round: int) -> bool:  # noqa: A002 - as ``
         used = {"state": State.CONSUMED, "unique_key": None, "consumed": now, "run": run, "rounds": round + 1}
         if not is_good.update(**used, expires=once.expiry()):
             return False
-        note(approval, Kind.EXECUTED)
+        record_event(approval, Kind.EXECUTED)
     return True
 
 
-def of_run(digest: str, version: str, run: str, round: int) -> Approval | None:  # noqa: A002 - likewise
+def find_used(digest: str, version: str, run: str, round: int) -> Approval | None:  # noqa: A002 - likewise
     """Return the approval request that an earlier round of the same call used, or None in the first round."""
     if round == 0:
         return None
@@ -229,15 +233,15 @@ def of_run(digest: str, version: str, run: str, round: int) -> Approval | None: 
     return found.filter(run=run, rounds=round).first()
 
 
-def ended(approval: Approval, outcome: str) -> None:
+def record_outcome(approval: Approval, outcome: str) -> None:
     """Record the outcome of an approved call. Errors are logged: the tool has run already."""
     try:
-        _ended(approval, outcome)
+        _record_outcome(approval, outcome)
     except Exception:
         logger.exception("The outcome of the approved call %s could not be recorded", approval.public_id)
 
 
-def _ended(approval: Approval, outcome: str) -> None:
+def _record_outcome(approval: Approval, outcome: str) -> None:
     with database.atomic():
         Approval.objects.filter(pk=approval.pk).update(outcome=outcome)
-        note(approval, Kind.RETURNED, text=outcome)
+        record_event(approval, Kind.RETURNED, text=outcome)

@@ -17,10 +17,12 @@ from django_mcp.models import Approval, AutoApprovalRule
 from django_mcp.primitives.tool import Tool
 from django_mcp.pubsub import once
 
-LONGEST_SECONDS = 24 * 60 * 60
+MAX_SECONDS = 24 * 60 * 60
 
 
-def make(approval: Approval, by: Any, names: Iterable[str], calls: int | None, seconds: float) -> AutoApprovalRule:
+def create_rule(
+    approval: Approval, by: Any, names: Iterable[str], calls: int | None, seconds: float
+) -> AutoApprovalRule:
     """Create a rule that approves further calls of the same tool by the same caller.
 
     Args:
@@ -50,14 +52,14 @@ def make(approval: Approval, by: Any, names: Iterable[str], calls: int | None, s
         remaining=calls,
         created=now,
         created_by=by,
-        expires=now + datetime.timedelta(seconds=min(seconds, LONGEST_SECONDS)),
+        expires=now + datetime.timedelta(seconds=min(seconds, MAX_SECONDS)),
     )
 
 
-def find(context: Context, tool: Tool, parts: Mapping[str, str], version: str) -> AutoApprovalRule | None:
+def find_rule(context: Context, tool: Tool, parts: Mapping[str, str], version: str) -> AutoApprovalRule | None:
     """Return a rule that approves a call, or None; *parts* are the digests of its arguments."""
     principal = context.principal
-    found = _good().filter(
+    found = _usable_rules().filter(
         server=context.server.name,
         tool=tool.key,
         principal_kind=principal.kind,
@@ -72,7 +74,7 @@ def find(context: Context, tool: Tool, parts: Mapping[str, str], version: str) -
     return next((rule for rule in fitting if may_approve(rule.created_by, context.server.name)), None)
 
 
-def _good() -> Any:
+def _usable_rules() -> Any:
     is_left = Q(remaining=None) | Q(remaining__gt=0)
     users = get_user_model()._default_manager  # noqa: SLF001 - Django's documented API
     # No join: an UPDATE would select its rows first, and two concurrent calls could both use the last one.
@@ -80,27 +82,27 @@ def _good() -> Any:
     return AutoApprovalRule.objects.filter(is_left, approver, revoked=None, expires__gt=timezone.now())
 
 
-def use(standing: AutoApprovalRule, fields: Mapping[str, Any], run: str, round: int) -> Approval | None:  # noqa: A002
+def use_rule(rule: AutoApprovalRule, fields: Mapping[str, Any], run: str, round: int) -> Approval | None:  # noqa: A002
     """Take one call from a rule. Return its approval request, already used, or None if no calls are left.
 
     *fields* are those of the approval request; for *run* and *round* see ``approval_requests.use``.
     """
     with database.atomic(durable=True):
         # In SQL, NULL - 1 is NULL: still no limit.
-        if not _good().filter(pk=standing.pk).update(remaining=F("remaining") - 1):
+        if not _usable_rules().filter(pk=rule.pk).update(remaining=F("remaining") - 1):
             return None
         now = timezone.now()
         made = Approval.objects.create(
-            **{**fields, "expires": max(standing.expires, once.expiry())},  # as in approval_requests.use
+            **{**fields, "expires": max(rule.expires, once.expiry())},  # as in approval_requests.use
             public_id=secrets.token_urlsafe(16),
             state=Approval.State.CONSUMED,
             decided=now,
-            decided_by_id=standing.created_by_id,
-            standing=standing,
+            decided_by_id=rule.created_by_id,
+            rule=rule,
             consumed=now,
             run=run,
             rounds=round + 1,
         )
-        approval_requests.note(made, approval_requests.Kind.PROPOSED)
-        approval_requests.note(made, approval_requests.Kind.EXECUTED, text=f"auto-approval rule {standing.pk}")
+        approval_requests.record_event(made, approval_requests.Kind.PROPOSED)
+        approval_requests.record_event(made, approval_requests.Kind.EXECUTED, text=f"auto-approval rule {rule.pk}")
     return made

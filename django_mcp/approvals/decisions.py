@@ -30,7 +30,7 @@ from django_mcp.tasks.api import check_room, make, record
 from django_mcp.tasks.backends import start as start_task
 
 
-def park(context: Context, tool: Tool, approval: Approval | None, *, start: bool = False) -> Task:
+def create_pending_task(context: Context, tool: Tool, approval: Approval | None, *, start: bool = False) -> Task:
     """Return the task of a pending call; repeated calls get the same one. Blocks.
 
     Its lease expires with the approval request. Any process then recovers it like a task whose worker stopped, finds no
@@ -49,12 +49,16 @@ def park(context: Context, tool: Tool, approval: Approval | None, *, start: bool
             check_room(context)
         task = make(context, tool, None)
         if approval is not None and not start:
-            task.needs_approval, task.message, task.lease = True, messages.short(context, approval), approval.expires
+            task.needs_approval, task.message, task.lease = (
+                True,
+                messages.short_text(context, approval),
+                approval.expires,
+            )
             task.expires = approval.expires + datetime.timedelta(seconds=settings.TASK_TTL)
             task.save(update_fields=["needs_approval", "message", "lease", "expires"])
             Approval.objects.filter(pk=approval.pk).update(task=task)
             if approval.state != Approval.State.PENDING:  # decided meanwhile
-                database.on_commit(lambda: release(task))
+                database.on_commit(lambda: resume_task(task))
         if start:
             record(context, task)
     if start:
@@ -63,7 +67,7 @@ def park(context: Context, tool: Tool, approval: Approval | None, *, start: bool
     return task
 
 
-def release(task: Task) -> None:
+def resume_task(task: Task) -> None:
     """Start a task whose approval request was decided. If it was denied, the task ends with that error."""
     found = Task.objects.filter(pk=task.pk, status=Task.Status.WORKING, worker="")
     if found.update(lease=store.lease_end(), message=""):
@@ -93,7 +97,7 @@ def approve(
         names: arguments in which further calls must agree with this one.
         calls: total number of calls; None for any number within ``seconds``.
         seconds: for how long further calls are approved; 0 for this call only.
-        unseen: approve although parts of the call are hidden; see ``not_shown``.
+        unseen: approve although parts of the call are hidden; see ``find_hidden_parts``.
         via: where the user decided, for the history, if not in the admin.
 
     Returns:
@@ -104,12 +108,12 @@ def approve(
         PermissionDenied: the user may not approve calls at this endpoint.
         ValueError: parts of the call are hidden and ``unseen`` is False.
     """
-    if not unseen and (hidden := not_shown(approval)):
+    if not unseen and (hidden := find_hidden_parts(approval)):
         msg = f"not shown to approvers: {', '.join(hidden)}; pass unseen=True to approve the call anyway"
         raise ValueError(msg)
     fields = {"expires": timezone.now() + datetime.timedelta(seconds=settings.APPROVAL_GRANT_TTL)}
     with database.atomic():
-        why = why_over(approval)
+        why = find_withdrawal_reason(approval)
         if approval.state == State.PENDING and why:
             approval_requests.expire(approval, why)
             return False
@@ -117,7 +121,7 @@ def approve(
             return False
         if seconds and (calls is None or calls > 1):
             more = None if calls is None else calls - 1
-            auto_approvals.make(approval, by, names, more, seconds)
+            auto_approvals.create_rule(approval, by, names, more, seconds)
     return True
 
 
@@ -128,21 +132,23 @@ def deny(approval: Approval, by: Any, *, reason: str = "", via: str = "") -> boo
 
 
 def _decide(approval: Approval, by: Any, state: str, reason: str, more: dict[str, Any], via: str) -> bool:
-    approver = _as_they_are_now(by, approval.server)
+    approver = _reload_approver(by, approval.server)
     fields = {"state": state, "decided": timezone.now(), "decided_by": approver, "reason": reason, **more}
-    if not _open_to(approver).filter(pk=approval.pk).update(**fields):
+    if not _decidable_by(approver).filter(pk=approval.pk).update(**fields):
         return False
     approval.refresh_from_db()
     by_themselves = " (their own call)" if approval.user_id == approver.pk else ""
-    approval_requests.note(approval, state, approver, f"{reason}{by_themselves}{f' ({via})' if via else ''}".strip())
-    approval_requests.tell(approval)
+    approval_requests.record_event(
+        approval, state, approver, f"{reason}{by_themselves}{f' ({via})' if via else ''}".strip()
+    )
+    approval_requests.publish_event(approval)
     if approval.task is not None:
         task = approval.task
-        database.on_commit(lambda: release(task))
+        database.on_commit(lambda: resume_task(task))
     return True
 
 
-def _as_they_are_now(user: Any, server: str) -> Any:
+def _reload_approver(user: Any, server: str) -> Any:
     """Read the user in the current transaction, as permissions may have changed since the page was rendered.
 
     Raises:
@@ -154,7 +160,7 @@ def _as_they_are_now(user: Any, server: str) -> Any:
     return found
 
 
-def _open_to(approver: Any) -> "QuerySet[Approval]":
+def _decidable_by(approver: Any) -> "QuerySet[Approval]":
     """Return the pending requests that a user may decide. Deciding updates this queryset, in one statement."""
     is_active = Exists(get_user_model()._default_manager.filter(pk=approver.pk, is_active=True))  # noqa: SLF001 - likewise
     # No join: an UPDATE would select its rows first, and two concurrent decisions could both succeed.
@@ -164,7 +170,7 @@ def _open_to(approver: Any) -> "QuerySet[Approval]":
     return found if settings.SELF_APPROVAL else found.filter(Q(user=None) | ~Q(user=approver))
 
 
-def why_over(approval: Approval) -> str:
+def find_withdrawal_reason(approval: Approval) -> str:
     """Return why a call could not run although it is approved, or "".
 
     What ends access withdraws requests at once. This also finds what was changed without a signal, such as in SQL or by
@@ -197,7 +203,7 @@ def why_over(approval: Approval) -> str:
     return ""
 
 
-def not_shown(approval: Approval) -> list[str]:
+def find_hidden_parts(approval: Approval) -> list[str]:
     """Return the names of arguments that the caller chose and approvers cannot see, and ``"preview"`` if it was cut.
 
     These are values cut for length or depth and arguments hidden because their name suggests a secret. Arguments that

@@ -22,7 +22,7 @@ from django.utils.translation import get_language
 from pydantic import BaseModel, SecretBytes, SecretStr
 
 from django_mcp.approvals.previews import ENDS_THE_CALL
-from django_mcp.approvals.tool_policies import known
+from django_mcp.approvals.tool_definitions import current_definition
 from django_mcp.core.context import Context
 from django_mcp.core.policies import Rule
 from django_mcp.primitives.tool import Tool
@@ -98,7 +98,7 @@ def _text(value: Any) -> str:
 
 def version(tool: Tool, rule: Rule) -> str:
     """Return a value that changes with the tool's definition or its policy."""
-    return hashlib.sha256(f"{known(tool).digest} {rule.version}".encode()).hexdigest()
+    return hashlib.sha256(f"{current_definition(tool).digest} {rule.version}".encode()).hexdigest()
 
 
 def canonical(context: Context, tool: Tool, keywords: Mapping[str, Any], rows: ModelArgument) -> dict[str, Any]:

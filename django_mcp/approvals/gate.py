@@ -12,7 +12,7 @@ from typing import Any
 from django.utils import timezone
 
 from django_mcp.approvals import approval_requests, auto_approvals, messages
-from django_mcp.approvals.decisions import park
+from django_mcp.approvals.decisions import create_pending_task
 from django_mcp.approvals.fingerprint import ModelArgument, addressed, digest, is_same, parts, version
 from django_mcp.approvals.previews import Plain, is_of_package, is_still_so, preview_of
 from django_mcp.conf import settings
@@ -36,7 +36,7 @@ from django_mcp.tasks.api import run_before
 async def wait(context: Context, approval: Approval, seconds: float) -> Approval:
     """Wait at most ``seconds`` for a decision. Return the current approval request."""
     # Zero, as progress must increase: the tool reports its own later.
-    context.report_progress(0, message=messages.short(context, approval))
+    context.report_progress(0, message=messages.short_text(context, approval))
     topic = approval_requests.topic(approval.public_id)
     return await wait_for(context, topic, partial(_look, approval), _is_decided, seconds)
 
@@ -96,20 +96,20 @@ class RequestGrant(ApprovalGrant):
                 raise messages.changed(self._approval)
 
     def ended(self, outcome: str) -> None:
-        approval_requests.ended(self._approval, outcome)
+        approval_requests.record_outcome(self._approval, outcome)
 
 
 class AutoApprovalGrant(RequestGrant):
     """A grant by an auto-approval rule, which loses one call."""
 
     def __init__(self, approved: AutoApprovalRule, fields: Mapping[str, Any], call: "_Call") -> None:
-        self._standing, self._fields, self._call, self._rows = approved, fields, call, call.rows
+        self._rule, self._fields, self._call, self._rows = approved, fields, call, call.rows
         self._dialogue = call.context.channel.dialogue
         self._is_shown = True  # a rule approved the call without a preview, so there is none to compare
 
     def use(self) -> None:
         """Take one call from the rule and record it as an approval request."""
-        made = auto_approvals.use(self._standing, self._fields, self._dialogue.id, self._dialogue.round)
+        made = auto_approvals.use_rule(self._rule, self._fields, self._dialogue.id, self._dialogue.round)
         if made is None:
             raise messages.used()
         self._approval, self.public_id = made, made.public_id
@@ -159,7 +159,7 @@ class _Call:
             if context.channel.is_task:  # a task is created for an approved or pending call only
                 raise messages.expired()
             context.channel.wants_task(self.tool.task or "optional")  # raises if the client cannot call the tool
-            await context.runner.sync(partial(approval_requests.check_room, context))
+            await context.runner.sync(partial(approval_requests.check_limit, context))
             await run_before(context, self.tool, self.keywords)
             kind = messages.REQUIRED
             found = await self._propose()
@@ -181,12 +181,12 @@ class _Call:
         self.digest = digest(context, self.tool, self.keywords, self.rows)
         self.parts = parts(context, self.tool, self.keywords, self.rows)
         dialogue = context.channel.dialogue
-        found = approval_requests.of_run(self.digest, self.version, dialogue.id, dialogue.round)
-        found = found or approval_requests.current(self.digest, self.version)
+        found = approval_requests.find_used(self.digest, self.version, dialogue.id, dialogue.round)
+        found = found or approval_requests.find_current(self.digest, self.version)
         if found is not None and found.state in {State.CONSUMED, State.APPROVED}:
             context.grant = RequestGrant(found, self)
         elif found is None or found.state == State.PENDING:
-            approved = auto_approvals.find(context, self.tool, self.parts, self.version)
+            approved = auto_approvals.find_rule(context, self.tool, self.parts, self.version)
             if approved is not None and not context.channel.needs_approval:
                 context.grant = AutoApprovalGrant(approved, self._fields(), self)
         if context.grant is None and context.channel.waits:
@@ -196,18 +196,18 @@ class _Call:
 
     def _fields(self, preview: Plain | None = None) -> dict[str, Any]:
         more = {"digest": self.digest, "version": self.version, "parts": self.parts}
-        return {**approval_requests.fields_of(self.context, self.tool, preview), **more}
+        return {**approval_requests.request_fields(self.context, self.tool, preview), **more}
 
     async def _propose(self) -> Approval:
         preview = await preview_of(self.context, self.tool, self.keywords)
-        propose = partial(approval_requests.propose, self.context, self._fields(preview))
+        propose = partial(approval_requests.create_request, self.context, self._fields(preview))
         return (await self.context.runner.sync(propose))[0]
 
     async def as_task(self, found: Approval | None) -> Result | None:
         """Return the task of a call that may run, if the client wants a task although the tool declares none."""
         context = self.context
         if self.tool.task is None and "task" in context.params and context.channel.wants_task("optional"):
-            made = await context.runner.sync(partial(park, context, self.tool, found, start=True))
+            made = await context.runner.sync(partial(create_pending_task, context, self.tool, found, start=True))
             return context.channel.task_made(made)
         return None
 
@@ -215,9 +215,11 @@ class _Call:
         context, channel = self.context, self.context.channel
         if found.state == State.PENDING and not channel.is_task:
             if kind == messages.PENDING:
-                await context.runner.sync(partial(approval_requests.note, found, approval_requests.Kind.REPEATED))
+                await context.runner.sync(
+                    partial(approval_requests.record_event, found, approval_requests.Kind.REPEATED)
+                )
             if channel.wants_task(self.tool.task or "optional"):
-                made = await context.runner.sync(partial(park, context, self.tool, found))
+                made = await context.runner.sync(partial(create_pending_task, context, self.tool, found))
                 return channel.task_made(made)
             if channel.waits and not no_waiting.get():
                 self._show_page(found)
@@ -227,11 +229,13 @@ class _Call:
                 context.grant = RequestGrant(found, self)
                 return None
             case State.DENIED:
-                await context.runner.sync(partial(approval_requests.note, found, approval_requests.Kind.REJECTED))
+                await context.runner.sync(
+                    partial(approval_requests.record_event, found, approval_requests.Kind.REJECTED)
+                )
                 raise messages.denied(found)
             case State.PENDING:
                 if not channel.is_task:
-                    return messages.waits(context, found, kind)
+                    return messages.pending_result(context, found, kind)
         raise messages.expired(found)
 
     async def _waited(self, found: Approval) -> Approval:
@@ -262,7 +266,7 @@ class _Call:
         Raises:
             InputRequired: the client was not asked yet.
         """
-        url = messages.url_of(self.context, found)
+        url = messages.page_url_of(self.context, found)
         if url.startswith(("https://", "http://")) and self.context.supports("elicitation.url"):
             message = (
                 f"{self.tool.name} requires approval. Approvers decide on this page; others see the request's status."

@@ -112,10 +112,10 @@ def requester(approval: Approval) -> str:
 
 def client(approval: Approval) -> str:
     """Return the client's self-reported name and version, or its client id."""
-    said: Any = approval.client
-    if isinstance(said, Mapping):
-        said = " ".join(str(said[key]) for key in ("name", "version") if said.get(key))
-    return str(said or approval.client_id)
+    reported: Any = approval.client
+    if isinstance(reported, Mapping):
+        reported = " ".join(str(reported[key]) for key in ("name", "version") if reported.get(key))
+    return str(reported or approval.client_id)
 
 
 REQUIRED, PENDING, DENIED, EXPIRED = "approval_required", "pending", "denied", "expired"
@@ -137,25 +137,25 @@ class NotApproved(ToolError):
         self.meta = {APPROVAL: {**meta, "url": url} if url else meta}
 
 
-def url_of(context: Context, approval: Approval) -> str:
+def page_url_of(context: Context, approval: Approval) -> str:
     """Return the URL of the request's status page, or "" if the site has none."""
     return requester_url(approval, context.request)
 
 
-def waits(context: Context, approval: Approval, kind: str) -> Result:
+def pending_result(context: Context, approval: Approval, kind: str) -> Result:
     """Return the result of a call that is still pending when its client cannot wait longer."""
-    url = url_of(context, approval)
+    url = page_url_of(context, approval)
     where = f" Status page, which takes approvers to the decision: {url}" if url else ""
     text = (
         f"{approval.tool} was not run: this call requires approval by a person with permission to approve it. "
         f"Approval request {approval.public_id} is pending.{where}\n{AGAIN} "
-        f"{waits_until(approval)}"
+        f"{pending_text(approval)}"
     )
     error = NotApproved(kind, text, approval, url)
     return Result({"content": [{"type": "text", "text": text}], "isError": True, "_meta": error.meta})
 
 
-def waits_until(approval: Approval) -> str:
+def pending_text(approval: Approval) -> str:
     """Return a sentence with the expiry in UTC. Without ``USE_TZ``, stored times are in the site's time zone."""
     expires = approval.expires
     if timezone.is_naive(expires):
@@ -163,8 +163,8 @@ def waits_until(approval: Approval) -> str:
     return f"The request expires at {expires.astimezone(datetime.UTC):%Y-%m-%d %H:%M} UTC."
 
 
-def short(context: Context, approval: Approval) -> str:
-    url = url_of(context, approval)
+def short_text(context: Context, approval: Approval) -> str:
+    url = page_url_of(context, approval)
     return f"Waiting for approval: {url}" if url else "Waiting for approval."
 
 

@@ -333,8 +333,8 @@ def _spread(notice: Notice) -> None:
     addresses = approvers(notice.approval)
     if not addresses:
         raise _Undelivered("No user who may approve this call has an e-mail address.")
-    told = {target.casefold() for target in notice.approval.notices.values_list("target", flat=True)}
-    new = [address for address in addresses if address.casefold() not in told]
+    known = {target.casefold() for target in notice.approval.notices.values_list("target", flat=True)}
+    new = [address for address in addresses if address.casefold() not in known]
     with database.atomic():
         now = timezone.now()
         Notice.objects.bulk_create(

@@ -21,7 +21,7 @@ from urllib.parse import SplitResult, urlsplit
 from django.utils import timezone
 
 from django_mcp.core.server import MCPServer
-from django_mcp.doctor.messages import Finding, Stop, make
+from django_mcp.doctor.messages import CheckFailed, Finding, make_finding
 from django_mcp.models import Session
 from django_mcp.protocol import headers, versions
 from django_mcp.protocol import meta as envelope
@@ -44,7 +44,7 @@ class HTTPResponse:
     seconds: float
 
     @property
-    def kind(self) -> str:
+    def media_type(self) -> str:
         return self.headers.get("content-type", "").partition(";")[0].strip().lower() or "no media type"
 
     @property
@@ -55,7 +55,7 @@ class HTTPResponse:
     def json(self) -> dict[str, Any]:
         """The JSON object of the body or of the last event of a stream, or {}."""
         text = self.text
-        if self.kind == "text/event-stream":
+        if self.media_type == "text/event-stream":
             data = [line[5:] for line in text.splitlines() if line.startswith("data:") and line[5:].strip()]
             text = data[-1] if data else ""
         with contextlib.suppress(ValueError):
@@ -71,9 +71,9 @@ class HTTPResponse:
         return str(error.get("message") or error) if isinstance(error, dict) else ""
 
     @property
-    def said(self) -> str:
+    def summary(self) -> str:
         words = self.error or " ".join(self.text.split())[:100]
-        return f"{self.status}, {self.kind}" + (f" ({words[:200]})" if words else "")
+        return f"{self.status}, {self.media_type}" + (f" ({words[:200]})" if words else "")
 
 
 @dataclass
@@ -87,7 +87,7 @@ class Stream:
     headers: Mapping[str, str] = field(default_factory=dict)
     opened: float = field(default_factory=time.monotonic)
 
-    def line(self, within: float) -> str | None:
+    def read_line(self, within: float) -> str | None:
         """Return the next non-empty line; "" at the end of the stream, None after a timeout."""
         deadline = time.monotonic() + within
         while True:
@@ -101,7 +101,7 @@ class Stream:
             if not line or (line := line.strip()):
                 return line.decode("utf-8", "replace")
 
-    def rest(self) -> bytes:
+    def read_rest(self) -> bytes:
         """Return the rest of a response that is not a stream."""
         with contextlib.suppress(OSError, http.client.HTTPException):
             return self.response.read(MAX_BYTES)
@@ -114,7 +114,7 @@ class Stream:
         self.sock.close()
 
 
-class Web:
+class HTTPClient:
     """Requests to the endpoint's URL, and to URLs that it refers to. *timeout* is in seconds."""
 
     def __init__(self, url: str, timeout: float, *, insecure: bool = False) -> None:
@@ -136,8 +136,8 @@ class Web:
         return context
 
     def connect(self, parts: SplitResult) -> http.client.HTTPConnection:
-        """Return a connection to the host of a URL; raises ``Stop`` on failure."""
-        host, port = place(parts)
+        """Return a connection to the host of a URL; raises ``CheckFailed`` on failure."""
+        host, port = host_and_port(parts)
         connection = (
             http.client.HTTPSConnection(host, port, timeout=self.timeout, context=self.context())
             if parts.scheme == "https"
@@ -147,18 +147,18 @@ class Web:
             connection.connect()
         except BaseException as error:
             connection.close()
-            raise self.failure(error, parts) from error
+            raise self.failure_of(error, parts) from error
         return connection
 
     def send(
         self, method: str, headers: Mapping[str, str] | None = None, body: bytes | None = None, url: str | None = None
     ) -> HTTPResponse:
-        """Send a request and read its response; raises ``Stop`` on failure."""
+        """Send a request and read its response; raises ``CheckFailed`` on failure."""
         parts = urlsplit(url or self.url)
         with contextlib.closing(self.connect(parts)) as connection:
-            return self.on(connection, method, headers, body, parts)
+            return self.send_on(connection, method, headers, body, parts)
 
-    def on(
+    def send_on(
         self,
         connection: http.client.HTTPConnection,
         method: str,
@@ -172,73 +172,73 @@ class Web:
         try:
             # A server may reject a body without reading it, and still have sent a response.
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                connection.request(method, target(parts), body, dict(headers or {}))
+                connection.request(method, request_target(parts), body, dict(headers or {}))
             response = connection.getresponse()
             content = response.read(MAX_BYTES)
         except BaseException as error:
-            raise self.failure(error, parts) from error
-        return HTTPResponse(response.status, joined(response), content, time.monotonic() - began)
+            raise self.failure_of(error, parts) from error
+        return HTTPResponse(response.status, join_headers(response), content, time.monotonic() - began)
 
     def open(self, method: str, headers: Mapping[str, str], body: bytes | None = None) -> Stream | None:
         """Send a request and read only the head of its response; None after a timeout."""
         connection = self.connect(self.parts)
         sock = connection.sock
         try:
-            connection.request(method, target(self.parts), body, dict(headers))
+            connection.request(method, request_target(self.parts), body, dict(headers))
             response = connection.getresponse()
         except TimeoutError:
             connection.close()
             return None
         except BaseException as error:
             connection.close()
-            raise self.failure(error, self.parts) from error
-        return Stream(connection, response, sock, response.status, joined(response))
+            raise self.failure_of(error, self.parts) from error
+        return Stream(connection, response, sock, response.status, join_headers(response))
 
-    def failure(self, error: BaseException, parts: SplitResult) -> BaseException:  # noqa: PLR0911 - a table
+    def failure_of(self, error: BaseException, parts: SplitResult) -> BaseException:  # noqa: PLR0911 - a table
         """Return the finding for a network error; other exceptions unchanged."""
-        host, port = place(parts)
+        host, port = host_and_port(parts)
         names: dict[str, Any] = {"host": host, "port": port, "why": getattr(error, "strerror", None) or str(error)}
         match error:
             case ssl.SSLCertVerificationError():
                 names["why"] = error.verify_message
                 if error.verify_code in _NAME_CODES:
-                    return Stop("tls.name", names=self.certified(parts), **names)
-                return Stop("tls.expired" if error.verify_code in _TIME_CODES else "tls.untrusted", **names)
+                    return CheckFailed("tls.name", names=self.certificate_names(parts), **names)
+                return CheckFailed("tls.expired" if error.verify_code in _TIME_CODES else "tls.untrusted", **names)
             case ssl.SSLError():
-                return Stop("tls.failed", **{**names, "why": error.reason or names["why"]})
+                return CheckFailed("tls.failed", **{**names, "why": error.reason or names["why"]})
             case socket.gaierror():
-                return Stop("reach.dns", **names)
+                return CheckFailed("reach.dns", **names)
             case TimeoutError():
-                return Stop("reach.timeout", seconds=f"{self.timeout:g}", **names)
+                return CheckFailed("reach.timeout", seconds=f"{self.timeout:g}", **names)
             case ConnectionRefusedError():
-                return Stop("reach.refused", **names)
+                return CheckFailed("reach.refused", **names)
             case OSError() | http.client.HTTPException():
-                return Stop("reach.broken", **{**names, "why": names["why"] or type(error).__name__})
+                return CheckFailed("reach.broken", **{**names, "why": names["why"] or type(error).__name__})
         return error
 
-    def certified(self, parts: SplitResult) -> str:
+    def certificate_names(self, parts: SplitResult) -> str:
         """Return the names of a certificate that is for another host."""
         context = ssl.create_default_context()
         context.check_hostname = False
         certificate: Any = {}
         with (
             contextlib.suppress(OSError),
-            socket.create_connection(place(parts), self.timeout) as plain,
+            socket.create_connection(host_and_port(parts), self.timeout) as plain,
             context.wrap_socket(plain, server_hostname=parts.hostname) as secure,
         ):
             certificate = secure.getpeercert() or {}
         return ", ".join(name for _, name in certificate.get("subjectAltName", ())) or "another name"
 
 
-def place(parts: SplitResult) -> tuple[str, int]:
+def host_and_port(parts: SplitResult) -> tuple[str, int]:
     return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
 
 
-def target(parts: SplitResult) -> str:
+def request_target(parts: SplitResult) -> str:
     return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
 
-def joined(response: http.client.HTTPResponse) -> dict[str, str]:
+def join_headers(response: http.client.HTTPResponse) -> dict[str, str]:
     """Return headers by lower-case name."""
     found: dict[str, str] = {}
     for name, value in response.getheaders():
@@ -252,46 +252,46 @@ OLDER = versions.LEGACY[0]
 
 
 @dataclass
-class Visit:
+class Diagnosis:
     """The state of one run.
 
     Attributes:
         key: bearer token to send.
         user: whose temporary key it is, or None.
         is_ours: True if this process's database has the key.
-        is_open: True if calls are allowed, with the credential or without.
+        may_call: True if calls are allowed, with the credential or without.
         row: row of the legacy session in this process's database, if found.
         name: unique client name of this run.
     """
 
-    web: Web
+    client: HTTPClient
     server: MCPServer
     path: str
     key: str | None = None
     user: Any = None
     is_ours: bool = False
-    is_open: bool = False
-    by_other_header: bool = False
-    holds_streams: bool = False
+    may_call: bool = False
+    uses_api_key_header: bool = False
+    has_stream: bool = False
     session: str | None = None
     row: Session | None = None
-    listening: Stream | None = None
+    stream: Stream | None = None
     findings: list[Finding] = field(default_factory=list)
-    began: datetime.datetime = field(default_factory=timezone.now)
+    started_at: datetime.datetime = field(default_factory=timezone.now)
     name: str = field(default_factory=lambda: f"mcp_doctor {secrets.token_hex(6)}")
     ids: Any = field(default_factory=lambda: itertools.count(1))
 
-    def found(self, finding_id: str, **values: Any) -> None:
-        self.findings.append(make(finding_id, **values))
+    def add_finding(self, finding_id: str, **values: Any) -> None:
+        self.findings.append(make_finding(finding_id, **values))
 
     @property
     def credential(self) -> dict[str, str]:
         """The credential's headers."""
         if self.key is None:
             return {}
-        return {"X-API-Key": self.key} if self.by_other_header else {"Authorization": f"Bearer {self.key}"}
+        return {"X-API-Key": self.key} if self.uses_api_key_header else {"Authorization": f"Bearer {self.key}"}
 
-    def own(self, more: Mapping[str, str]) -> dict[str, str]:
+    def post_headers(self, more: Mapping[str, str]) -> dict[str, str]:
         """Return the headers of a POST."""
         return {
             "Content-Type": "application/json",
@@ -303,7 +303,7 @@ class Visit:
 
     # Protocol 2026-07-28
 
-    def compose(self, method: str, params: Mapping[str, Any] | None = None) -> tuple[dict[str, str], bytes]:
+    def compose_modern(self, method: str, params: Mapping[str, Any] | None = None) -> tuple[dict[str, str], bytes]:
         """Return headers and body of a modern request."""
         meta = envelope.fields(NEWEST, {"name": self.name, "version": __version__}, {})
         message = {
@@ -312,36 +312,36 @@ class Visit:
             "method": method,
             "params": {**(params or {}), "_meta": meta},
         }
-        return self.own({headers.VERSION: NEWEST, headers.METHOD: method}), json.dumps(message).encode()
+        return self.post_headers({headers.VERSION: NEWEST, headers.METHOD: method}), json.dumps(message).encode()
 
-    def ask(
+    def modern_request(
         self, method: str, params: Mapping[str, Any] | None = None, more: Mapping[str, str] | None = None
     ) -> HTTPResponse:
-        given, body = self.compose(method, params)
-        return self.web.send("POST", {**given, **(more or {})}, body)
+        given, body = self.compose_modern(method, params)
+        return self.client.send("POST", {**given, **(more or {})}, body)
 
     # Legacy protocols
 
-    def named(self, session: str | None) -> dict[str, str]:
+    def session_headers(self, session: str | None) -> dict[str, str]:
         return {headers.VERSION: OLDER, **({headers.SESSION: session} if session else {})}
 
-    def say(
+    def legacy_request(
         self, method: str, params: Mapping[str, Any] | None = None, session: str | None = None, *, silent: bool = False
     ) -> HTTPResponse:
         """Send a legacy request, or a notification if *silent*."""
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": dict(params or {})}
         if not silent:
             message["id"] = next(self.ids)
-        given = {} if method == "initialize" else self.named(session)
-        return self.web.send("POST", self.own(given), json.dumps(message).encode())
+        given = {} if method == "initialize" else self.session_headers(session)
+        return self.client.send("POST", self.post_headers(given), json.dumps(message).encode())
 
     def close(self) -> None:
         """Close the stream, and delete the session."""
-        if self.listening is not None:
-            self.listening.close()
-            self.listening = None
+        if self.stream is not None:
+            self.stream.close()
+            self.stream = None
         if self.row is not None:
             Session.objects.filter(pk=self.row.pk).delete()
         elif self.session is not None:
             session, self.session = self.session, None
-            self.web.send("DELETE", {**self.named(session), **self.credential})
+            self.client.send("DELETE", {**self.session_headers(session), **self.credential})

@@ -308,7 +308,7 @@ SITE: Mapping[str, tuple[str, str, str]] = {
         "The running server does not use this process's database: {evidence}.",
         "Run this with the environment of that deployment, or correct the URL or `DJANGO_MCP['BASE_URL']`.",
     ),
-    "bell.slow": (
+    "notifications.slow": (
         "warning",
         "A stream received an event of this process after {seconds} s, by polling: the channel layer is not shared.",
         (
@@ -316,7 +316,7 @@ SITE: Mapping[str, tuple[str, str, str]] = {
             "warnings about the channel layer in the server's log."
         ),
     ),
-    "bell.unheard": (
+    "notifications.unheard": (
         "error",
         "A stream did not receive an event of this process within {seconds} s.",
         "Check the server's log for errors while reading the event log, and restart it.",
@@ -500,13 +500,13 @@ class Finding:
 
 
 @dataclass
-class Checked:
-    """The result of one check. ``seen`` is a sentence for success."""
+class CheckResult:
+    """The result of one check. ``success`` is a sentence for success."""
 
     name: str
     title: str
     findings: list[Finding] = field(default_factory=list)
-    seen: str = ""
+    success: str = ""
     skipped: str = ""
 
     @property
@@ -515,12 +515,12 @@ class Checked:
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON value. Without findings it has one finding for success."""
-        fine = [] if self.skipped else [Finding(f"{self.name}.ok", Severity.OK, self.seen, "").to_json()]
+        fine = [] if self.skipped else [Finding(f"{self.name}.ok", Severity.OK, self.success, "").to_json()]
         findings = [finding.to_json() for finding in self.findings] or fine
         return {"name": self.name, "severity": self.severity.word, "skipped": self.skipped, "findings": findings}
 
 
-class Stop(Exception):
+class CheckFailed(Exception):
     """Raised by a check that cannot continue."""
 
     def __init__(self, finding_id: str, **values: Any) -> None:
@@ -529,7 +529,7 @@ class Stop(Exception):
         self.values = values
 
 
-def make(finding_id: str, **values: Any) -> Finding:
+def make_finding(finding_id: str, **values: Any) -> Finding:
     severity, message, remedy = FINDINGS[finding_id]
     return Finding(finding_id, Severity[severity.upper()], message.format(**values), remedy.format(**values))
 
@@ -538,7 +538,7 @@ WIDTH = 100
 _MARKS = {Severity.OK: "✓", Severity.HINT: "✓", Severity.WARNING: "!", Severity.ERROR: "✗"}
 _PLAIN = {Severity.OK: "ok", Severity.HINT: "ok", Severity.WARNING: "!!", Severity.ERROR: "XX"}
 _LETTERS = str.maketrans({"“": '"', "”": '"', "’": "'", "…": "..."})
-_TITLES = 17
+_TITLE_WIDTH = 17
 
 
 def marks_for(encoding: str | None) -> dict[Severity, str]:
@@ -550,23 +550,23 @@ def marks_for(encoding: str | None) -> dict[Severity, str]:
     return _MARKS
 
 
-def shown(checked: Checked, marks: dict[Severity, str]) -> str:
+def format_result(result: CheckResult, marks: dict[Severity, str]) -> str:
     """Return the text of one check."""
-    mark = "-" if checked.skipped else marks[checked.severity]
-    worst = max(checked.findings, key=lambda finding: finding.severity, default=None)
-    words = checked.skipped or checked.seen if worst is None else f"{worst.severity.word}: {worst.id}"
-    if worst is not None and worst.severity is Severity.HINT and checked.seen:
-        words = checked.seen
-    line = f"{mark:<2} {checked.title:<{_TITLES}}{words}".rstrip()
-    text = "\n".join([line, *(told(finding) for finding in checked.findings)])
+    mark = "-" if result.skipped else marks[result.severity]
+    worst = max(result.findings, key=lambda finding: finding.severity, default=None)
+    words = result.skipped or result.success if worst is None else f"{worst.severity.word}: {worst.id}"
+    if worst is not None and worst.severity is Severity.HINT and result.success:
+        words = result.success
+    line = f"{mark:<2} {result.title:<{_TITLE_WIDTH}}{words}".rstrip()
+    text = "\n".join([line, *(format_finding(finding) for finding in result.findings)])
     # Text from servers may contain terminal control characters.
     text = "".join(character if character.isprintable() or character == "\n" else "?" for character in text)
     return text.translate(_LETTERS).encode("ascii", "replace").decode() if marks is _PLAIN else text
 
 
-def told(finding: Finding) -> str:
+def format_finding(finding: Finding) -> str:
     """Return the indented text of one finding."""
-    indent = " " * (_TITLES + 3)
+    indent = " " * (_TITLE_WIDTH + 3)
     options = {"width": WIDTH, "break_long_words": False, "break_on_hyphens": False}
     message = f"{finding.severity.word} {finding.id}: {finding.message}"
     lines = textwrap.wrap(message, initial_indent=indent, subsequent_indent=indent, **options)  # type: ignore[arg-type]
@@ -579,9 +579,9 @@ def told(finding: Finding) -> str:
     return "\n".join([*lines, *remedy])
 
 
-def summary(all_checked: Iterable[Checked]) -> str:
+def summary(results: Iterable[CheckResult]) -> str:
     """Return the number of findings by severity."""
-    found = [finding.severity for checked in all_checked for finding in checked.findings]
+    found = [finding.severity for result in results for finding in result.findings]
     count = {kind: found.count(kind) for kind in (Severity.ERROR, Severity.WARNING, Severity.HINT)}
-    told = [f"{number} {kind.word}{'' if number == 1 else 's'}" for kind, number in count.items() if number]
-    return ", ".join(told) + "." if told else "No problems found."
+    counts = [f"{number} {kind.word}{'' if number == 1 else 's'}" for kind, number in count.items() if number]
+    return ", ".join(counts) + "." if counts else "No problems found."

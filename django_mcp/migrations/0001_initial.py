@@ -363,7 +363,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddField(
             model_name="approval",
-            name="standing",
+            name="rule",
             field=models.ForeignKey(
                 null=True,
                 on_delete=django.db.models.deletion.SET_NULL,
@@ -996,9 +996,9 @@ class Migration(migrations.Migration):
                         help_text="SHA-256 of the definition.", max_length=64, verbose_name="digest"
                     ),
                 ),
-                ("accepted", models.DateTimeField(verbose_name="approved")),
+                ("approved", models.DateTimeField(verbose_name="approved")),
                 (
-                    "accepted_by",
+                    "approved_by",
                     models.ForeignKey(
                         null=True,
                         on_delete=django.db.models.deletion.SET_NULL,
@@ -1016,7 +1016,7 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="autoapprovalrule",
             index=models.Index(
-                fields=["principal_id", "principal_kind", "tool", "expires"], name="django_mcp_standing_caller"
+                fields=["principal_id", "principal_kind", "tool", "expires"], name="django_mcp_rule_caller"
             ),
         ),
         migrations.AddIndex(

@@ -78,8 +78,8 @@ class ToolSnapshot(Stored):
     tool = IdentifierField(_("tool"), max_length=128)
     definition = JSONTextField(_("definition"), help_text=_("Name, description, schemas and hints."))
     digest = IdentifierField(_("digest"), max_length=64, help_text=_("SHA-256 of the definition."))
-    accepted = models.DateTimeField(_("approved"))
-    accepted_by = models.ForeignKey(
+    approved = models.DateTimeField(_("approved"))
+    approved_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+", verbose_name=_("approved by")
     )
 
@@ -121,9 +121,7 @@ class AutoApprovalRule(Stored):
         verbose_name_plural = _("auto-approval rules")
         # With the time, as expired rules stay as long as the approval log.
         indexes = (
-            models.Index(
-                fields=["principal_id", "principal_kind", "tool", "expires"], name="django_mcp_standing_caller"
-            ),
+            models.Index(fields=["principal_id", "principal_kind", "tool", "expires"], name="django_mcp_rule_caller"),
         )
 
     def __str__(self) -> str:
@@ -170,7 +168,7 @@ class Approval(Stored):
         settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+", verbose_name=_("decided by")
     )
     reason = models.TextField(_("reason"), blank=True)
-    standing = models.ForeignKey(
+    rule = models.ForeignKey(
         AutoApprovalRule, models.SET_NULL, null=True, related_name="approvals", verbose_name=_("auto-approval rule")
     )
     task = models.ForeignKey(Task, models.SET_NULL, null=True, related_name="approvals", verbose_name=_("task"))

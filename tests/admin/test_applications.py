@@ -23,7 +23,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from django.utils.formats import date_format
 
-from django_mcp.approvals.tool_policies import limit, limit_of
+from django_mcp.approvals.tool_policies import get_limit, limit_client
 from django_mcp.auth.toolkit import get_access_token_model, get_application_model, get_grant_model
 from django_mcp.auth.toolkit import get_refresh_token_model as refresh_model
 from django_mcp.core.signals import access_ended
@@ -349,7 +349,7 @@ def test_people_are_turned_over_a_hundred_at_a_time(
 def test_the_policy_is_in_words_and_linked(site: Site, owner: Browser) -> None:
     policy = ClientPolicy.objects.create(client_id="conf-public", scopes=["travel:write"], service_account=site.user)
     name = site.alpha.name
-    limit("conf-public", {(name, "look_up"), (name, "change")})
+    limit_client("conf-public", {(name, "look_up"), (name, "change")})
     shown = words(content(owner, PAGE))
     for each in (
         "Not blocked.",
@@ -360,7 +360,7 @@ def test_the_policy_is_in_words_and_linked(site: Site, owner: Browser) -> None:
         assert each in shown
     assert f'href="/admin/django_mcp/clientpolicy/{policy.pk}/change/"' in content(owner, PAGE)
     ClientPolicy.objects.update(scopes=[], blocked=True)
-    limit("conf-public", ())
+    limit_client("conf-public", ())
     shown = words(content(owner, PAGE))
     assert "Blocked: all its tokens are rejected. Maximum scopes: none. Tools: none." in shown
 
@@ -546,11 +546,11 @@ def test_blocking_stops_its_tokens_until_it_is_unblocked(site: Site, owner: Brow
 
 def test_blocking_keeps_the_rest_of_the_policy(site: Site, owner: Browser) -> None:
     ClientPolicy.objects.create(client_id="conf-public", scopes=["travel:read"], service_account=site.user)
-    limit("conf-public", {(site.alpha.name, "look_up")})
+    limit_client("conf-public", {(site.alpha.name, "look_up")})
     press(owner, PAGE, blocked="yes")
     row = ClientPolicy.objects.get()
     assert (row.blocked, row.scopes, row.service_account) == (True, ["travel:read"], site.user)
-    assert limit_of("conf-public") == {(site.alpha.name, "look_up")}
+    assert get_limit("conf-public") == {(site.alpha.name, "look_up")}
 
 
 def test_the_questions_about_a_client_count_no_users_where_there_are_none(site: Site, owner: Browser) -> None:
@@ -569,14 +569,14 @@ def test_limits_are_set_on_the_page_and_keep_what_was_decided_meanwhile(site: Si
     assert "Limits of client conf-public saved." in told
     row = ClientPolicy.objects.get()
     assert (row.scopes, row.blocked, row.service_account) == ([], True, site.user)
-    assert limit_of("conf-public") == {(site.alpha.name, "look_up")}
+    assert get_limit("conf-public") == {(site.alpha.name, "look_up")}
     shown = content(owner, PAGE)
     assert f'<option value="{look_up}" selected>' in shown
     given = {**Fields(owner.get(PAGE).content.decode()).found, "limits": "1", "limits_tools": "", "limits_scopes": ""}
     loosen(owner, PAGE, owner.post_form(PAGE, given).content.decode())
     row.refresh_from_db()
     assert row.scopes is None
-    assert limit_of("conf-public") is None
+    assert get_limit("conf-public") is None
     history = LogEntry.objects.filter(content_type__model="oauthclient")
     assert [each.get_change_message() for each in history] == ["Limits changed."] * 2
 
@@ -592,23 +592,23 @@ def test_limits_that_allow_more_of_what_may_destroy_something_ask_first_and_can_
     asked = words(owner.post_form(PAGE, both).content.decode())
     assert f"{name}.change Client conf-public block allow" in asked
     assert "look_up Client" not in asked
-    assert limit_of("conf-public") == {(name, "look_up")}
+    assert get_limit("conf-public") == {(name, "look_up")}
     answer = owner.post_form(PAGE, both)
     again = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', answer.content.decode())
     assert [value for field, value in again if field == "tools"] == both["tools"]
     html = loosen(owner, PAGE, answer.content.decode())
-    assert limit_of("conf-public") == {(name, "look_up"), (name, "change")}
+    assert get_limit("conf-public") == {(name, "look_up"), (name, "change")}
     undo = re.search(r'name="undo" value="([^"]+)"', html)
     assert undo is not None
     restored = owner.post_form(PAGE, {"undo": undo[1]}, follow=True).content.decode()
     assert "Limits of client conf-public restored." in words(restored)
-    assert limit_of("conf-public") == {(name, "look_up")}
+    assert get_limit("conf-public") == {(name, "look_up")}
     everything = press(owner, PAGE, limits="1", limits_tools="", tools=[])
     assert f"{name}.administer Client conf-public block allow" in everything
 
 
 def test_tools_are_limited_only_by_who_may_change_their_policies(site: Site) -> None:
-    limit("conf-public", {(site.alpha.name, "look_up")})
+    limit_client("conf-public", {(site.alpha.name, "look_up")})
     changing = staff(site, "change_clientpolicy")
     shown = content(changing, PAGE)
     assert "Limit scopes" in shown
@@ -616,7 +616,7 @@ def test_tools_are_limited_only_by_who_may_change_their_policies(site: Site) -> 
     assert "Only the tool look_up" in words(shown)
     press(changing, PAGE, limits="1", limits_scopes="on", limits_tools="", tools=[])
     assert ClientPolicy.objects.get().scopes == []
-    assert limit_of("conf-public") == {(site.alpha.name, "look_up")}
+    assert get_limit("conf-public") == {(site.alpha.name, "look_up")}
 
 
 def test_limits_with_an_error_change_nothing_and_are_shown_again(site: Site, owner: Browser) -> None:

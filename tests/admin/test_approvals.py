@@ -12,7 +12,7 @@ from django.test import Client as Browser
 from django.test import override_settings
 from django.utils import timezone
 
-from django_mcp.admin.approvals import describe
+from django_mcp.admin.requester_page import describe_state
 from django_mcp.approvals import approval_requests, decisions
 from django_mcp.auth.api_keys import create_key
 from django_mcp.models import Approval, ApprovalEvent, AutoApprovalRule, Task
@@ -20,8 +20,8 @@ from django_mcp.tasks import store
 
 pytestmark = pytest.mark.django_db
 
-LIST, STANDING = "/admin/django_mcp/approval/", "/admin/django_mcp/autoapprovalrule/"
-WAITING = f"{LIST}waiting/"
+LIST, RULES = "/admin/django_mcp/approval/", "/admin/django_mcp/autoapprovalrule/"
+PENDING = f"{LIST}pending/"
 DAY = datetime.timedelta(days=1)
 EVIL = "<script>alert(1)</script> \u202egnp.exe\u0007"
 
@@ -39,7 +39,7 @@ def row(ada: User) -> Approval:
 def make(user: User | None, **fields: Any) -> Approval:
     made = unsaved(user, Approval.objects.count(), **fields)
     made.save()
-    approval_requests.note(made, approval_requests.Kind.PROPOSED)
+    approval_requests.record_event(made, approval_requests.Kind.PROPOSED)
     return made
 
 
@@ -231,7 +231,7 @@ def test_what_clients_and_tools_say_cannot_dress_up(approver: Browser, ada: User
         preview=preview,
         principal_kind=EVIL[:32],
     )
-    for url in (LIST, WAITING, detail(row)):
+    for url in (LIST, PENDING, detail(row)):
         shown = page(approver, url)
         assert "<script>alert" not in shown
         assert "alert(1)" in shown
@@ -274,9 +274,9 @@ def test_pages_take_few_queries_however_much_waits(
     page(approver, LIST)
     with django_assert_max_num_queries(18):
         assert "40 approvals pending." in words(page(approver, LIST))
-    tag = approver.get(WAITING).headers["ETag"]
+    tag = approver.get(PENDING).headers["ETag"]
     with django_assert_max_num_queries(8):
-        assert approver.get(WAITING, headers={"if-none-match": tag}).status_code == 304
+        assert approver.get(PENDING, headers={"if-none-match": tag}).status_code == 304
 
 
 def test_the_newest_of_very_many_are_shown(approver: Browser, ada: User) -> None:
@@ -296,12 +296,12 @@ def test_filters_and_search_are_for_both_parts(approver: Browser, ada: User) -> 
     make(ada, tool="two_tool", server="staff", state="denied")
     found = page(approver, f"{LIST}?server=staff")
     assert "1 approval pending" in words(found)
-    assert "waiting/?server=staff" in found
+    assert "pending/?server=staff" in found
     assert "0 approvals" not in words(found)
-    assert "1 approval pending" in words(page(approver, f"{WAITING}?server=staff"))
-    assert "No approvals pending" in words(page(approver, f"{WAITING}?q=three"))
-    assert "2 approvals pending" in words(page(approver, f"{WAITING}?q=ada-the"))
-    assert page(approver, f"{WAITING}?nonsense__x=3", 400) == ""
+    assert "1 approval pending" in words(page(approver, f"{PENDING}?server=staff"))
+    assert "No approvals pending" in words(page(approver, f"{PENDING}?q=three"))
+    assert "2 approvals pending" in words(page(approver, f"{PENDING}?q=ada-the"))
+    assert page(approver, f"{PENDING}?nonsense__x=3", 400) == ""
 
 
 @pytest.mark.postgresql
@@ -334,7 +334,7 @@ def test_of_a_call_that_was_run_approvers_read_the_word_that_its_requester_reads
     fields: dict[str, Any] = {"server": "test", "principal_kind": "name", "caller": {}, "request": {}, "dialogue": {}}
     task = None if status is None else store.make(None, status=status, **fields)
     used = make(ada, state="consumed", outcome=outcome, task=task)
-    assert describe(used)[0] == word
+    assert describe_state(used)[0] == word
     listed = re.findall(r'class="field-state_now[^>]*>([^<]*)<', page(approver, LIST))
     assert listed == re.findall(r'class="mcp-state [^>]*>([^<]*)<', page(approver, detail(used))) == [word]
     for chosen in ("started", "interrupted", "done", "failed"):
@@ -348,25 +348,25 @@ def test_of_a_call_that_was_run_approvers_read_the_word_that_its_requester_reads
 
 
 def test_nothing_is_sent_where_nothing_changed(approver: Browser, row: Approval, ada: User) -> None:
-    first = approver.get(WAITING)
+    first = approver.get(PENDING)
     tag = first.headers["ETag"]
     assert f'data-etag="{tag.replace(chr(34), "&quot;")}"' in page(approver, LIST)
-    again = approver.get(WAITING, headers={"if-none-match": tag})
+    again = approver.get(PENDING, headers={"if-none-match": tag})
     assert (again.status_code, again.content) == (304, b"")
     other = make(ada, tool="second_tool")
-    fresh = approver.get(WAITING, headers={"if-none-match": tag})
+    fresh = approver.get(PENDING, headers={"if-none-match": tag})
     assert fresh.status_code == 200
     assert f'id="mcp-approval-{other.pk}"' in fresh.content.decode()
 
 
 def test_a_tag_is_for_one_person(approver: Browser, row: Approval, ada: User) -> None:
-    tag = approver.get(WAITING).headers["ETag"]
+    tag = approver.get(PENDING).headers["ETag"]
     other = staff("view_approval", name="only-looking")
-    assert other.get(WAITING, headers={"if-none-match": tag}).status_code == 200
+    assert other.get(PENDING, headers={"if-none-match": tag}).status_code == 200
 
 
 def test_the_page_of_one_call_hears_when_it_waits_no_longer(approver: Browser, row: Approval) -> None:
-    url = f"{LIST}{row.pk}/waiting/"
+    url = f"{LIST}{row.pk}/pending/"
     assert url in page(approver, detail(row))
     assert 'data-count="1"' in page(approver, url)
     Approval.objects.update(state="denied", unique_key=None)
@@ -376,10 +376,10 @@ def test_the_page_of_one_call_hears_when_it_waits_no_longer(approver: Browser, r
 
 def test_whoever_may_not_look_gets_nothing(row: Approval) -> None:
     other = staff("view_task")
-    for url in (LIST, WAITING, detail(row), f"{LIST}{row.pk}/waiting/"):
+    for url in (LIST, PENDING, detail(row), f"{LIST}{row.pk}/pending/"):
         page(other, url, 403)
     assert other.post(f"{LIST}{row.pk}/decide/", {"decision": "approve"}).status_code == 403
-    for url in (LIST, WAITING, detail(row), f"{LIST}{row.pk}/waiting/"):
+    for url in (LIST, PENDING, detail(row), f"{LIST}{row.pk}/pending/"):
         assert Browser().get(url).status_code == 302
     assert state(row) == "pending"
 
@@ -423,9 +423,9 @@ def test_the_list_decides_and_stays_the_same_list(approver: Browser, row: Approv
 
 def test_the_script_gets_the_words_alone(approver: Browser, row: Approval) -> None:
     given = {"seen": seen(approver, row), "decision": "deny"}
-    answer = approver.post(f"{LIST}{row.pk}/decide/", given, headers={"x-mcp-live": "1"})
+    answer = approver.post(f"{LIST}{row.pk}/decide/", given, headers={"x-mcp-fragment": "1"})
     assert answer.content.decode().strip().startswith('<p class="success">You denied')
-    answer = approver.post(f"{LIST}{row.pk}/decide/", given, headers={"x-mcp-live": "1"})
+    answer = approver.post(f"{LIST}{row.pk}/decide/", given, headers={"x-mcp-fragment": "1"})
     assert answer.content.decode().strip().startswith('<p class="warning">Already decided: You denied')
 
 
@@ -443,7 +443,7 @@ def test_any_number_of_further_calls_may_be_approved_for_an_hour(approver: Brows
     decide(approver, row, "approve_more", calls="", unlimited="on", seconds="3600")
     made = AutoApprovalRule.objects.get()
     assert (made.remaining, made.pattern) == (None, {"": "e" * 64})
-    assert "any arguments" in words(page(approver, STANDING))
+    assert "any arguments" in words(page(approver, RULES))
     assert made.expires - made.created == datetime.timedelta(hours=1)
 
 
@@ -460,7 +460,7 @@ def test_what_no_form_sends_decides_nothing(approver: Browser, row: Approval) ->
         {"reason": "x" * 1001},
         {"seen": ""},
     ]
-    headers = {"x-mcp-live": "1"}  # what is said alone
+    headers = {"x-mcp-fragment": "1"}  # what is said alone
     for each in wrong:
         answer = approver.post(f"{LIST}{row.pk}/decide/", {**given, **each}, headers=headers)
         assert "Not decided." in words(answer.content.decode()), each
@@ -479,7 +479,7 @@ def test_approved_is_what_was_seen(approver: Browser, row: Approval) -> None:
 
 
 def test_looking_changes_nothing_but_that_it_was_shown_once(approver: Browser, row: Approval) -> None:
-    for url in (LIST, WAITING, detail(row), detail(row), f"{LIST}{row.pk}/waiting/"):
+    for url in (LIST, PENDING, detail(row), detail(row), f"{LIST}{row.pk}/pending/"):
         page(approver, url)
     assert approver.get(f"{LIST}{row.pk}/decide/?decision=approve").headers["Location"] == detail(row)
     assert state(row) == "pending"
@@ -651,7 +651,7 @@ def test_a_call_whose_task_was_cancelled_says_so_to_approvers_and_its_requester(
     shown = words(page(approver, detail(row)))
     assert "Cancelled" in shown
     assert "The task of this call was cancelled. The call was not run" in shown
-    assert describe(row) == ("Cancelled", "It was not run, because its task was cancelled.")
+    assert describe_state(row) == ("Cancelled", "It was not run, because its task was cancelled.")
     for chosen in ("pending", "approved", "expired"):
         assert f"{int(chosen == 'expired')} approval" in words(page(approver, f"{LIST}?state={chosen}")), chosen
 
@@ -660,7 +660,7 @@ def test_a_call_that_expired_before_its_task_was_cancelled_has_expired(approver:
     fields: dict[str, Any] = {"server": "test", "principal_kind": "name", "caller": {}, "request": {}, "dialogue": {}}
     task = store.make(None, status=Task.Status.CANCELLED, **fields)
     row = make(ada, state="expired", task=task, expires=timezone.now() - DAY)
-    assert describe(row)[0] == "Expired"
+    assert describe_state(row)[0] == "Expired"
     assert "was cancelled" not in words(page(approver, detail(row)))
 
 
@@ -687,53 +687,53 @@ def test_nobody_makes_changes_or_deletes_any_by_hand(row: Approval) -> None:
 
 
 @pytest.fixture
-def standing(ada: User, row: Approval) -> AutoApprovalRule:
+def rule(ada: User, row: Approval) -> AutoApprovalRule:
     cleo = User.objects.create_user("cleo-who-approved")
     cleo.user_permissions.add(Permission.objects.get(codename="approve_tool_call"))
     assert decisions.approve(row, cleo, names=["to"], calls=4, seconds=3600)
     return AutoApprovalRule.objects.get()
 
 
-def test_standing_approvals_say_whom_they_let_do_what(approver: Browser, standing: AutoApprovalRule) -> None:
-    for url in (STANDING, f"{STANDING}{standing.pk}/change/"):
+def test_standing_approvals_say_whom_they_let_do_what(approver: Browser, rule: AutoApprovalRule) -> None:
+    for url in (RULES, f"{RULES}{rule.pk}/change/"):
         shown = words(page(approver, url))
         for said in ("pay_bill", "ada-the-caller", "to the-landlord", "active", "cleo-who-approved"):
             assert said in shown
-    assert "active 3 calls left" in words(page(approver, STANDING))
-    assert STANDING in page(approver, LIST)
-    assert 'name="_save"' not in page(approver, f"{STANDING}{standing.pk}/change/")
+    assert "active 3 calls left" in words(page(approver, RULES))
+    assert RULES in page(approver, LIST)
+    assert 'name="_save"' not in page(approver, f"{RULES}{rule.pk}/change/")
 
 
 @pytest.mark.parametrize("way", ["page", "action"])
 def test_a_standing_approval_is_revoked_by_whoever_may_approve(
-    approver: Browser, standing: AutoApprovalRule, way: str
+    approver: Browser, rule: AutoApprovalRule, way: str
 ) -> None:
     if way == "page":
-        url = f"{STANDING}{standing.pk}/revoke/"
-        assert url in page(approver, f"{STANDING}{standing.pk}/change/")
+        url = f"{RULES}{rule.pk}/revoke/"
+        assert url in page(approver, f"{RULES}{rule.pk}/change/")
         assert "is revoked" in words(approver.post(url, follow=True).content.decode())
         assert "has already ended" in words(approver.post(url, follow=True).content.decode())
     else:
-        approver.post(STANDING, {"action": "stop_selected", "_selected_action": [standing.pk], "confirmed": "yes"})
-    standing.refresh_from_db()
-    assert standing.revoked is not None
-    assert "revoked" in words(page(approver, STANDING))
+        approver.post(RULES, {"action": "stop_selected", "_selected_action": [rule.pk], "confirmed": "yes"})
+    rule.refresh_from_db()
+    assert rule.revoked is not None
+    assert "revoked" in words(page(approver, RULES))
 
 
-def test_whoever_may_only_look_revokes_nothing(standing: AutoApprovalRule) -> None:
+def test_whoever_may_only_look_revokes_nothing(rule: AutoApprovalRule) -> None:
     looking = staff("view_autoapprovalrule", "change_autoapprovalrule")
-    url = f"{STANDING}{standing.pk}/revoke/"
-    assert url not in page(looking, f"{STANDING}{standing.pk}/change/")
+    url = f"{RULES}{rule.pk}/revoke/"
+    assert url not in page(looking, f"{RULES}{rule.pk}/change/")
     assert looking.post(url).status_code == 403
-    standing.refresh_from_db()
-    assert standing.revoked is None
+    rule.refresh_from_db()
+    assert rule.revoked is None
 
 
-def test_nobody_deletes_a_standing_approval_but_with_its_user(standing: AutoApprovalRule, ada: User) -> None:
+def test_nobody_deletes_a_standing_approval_but_with_its_user(rule: AutoApprovalRule, ada: User) -> None:
     root = signed_in(User.objects.create_superuser("root"))
-    assert root.get(f"{STANDING}add/").status_code == 403
-    assert root.post(f"{STANDING}{standing.pk}/delete/", {"post": "yes"}).status_code == 403
-    root.post(STANDING, {"action": "delete_selected", "_selected_action": [standing.pk], "post": "yes"})
+    assert root.get(f"{RULES}add/").status_code == 403
+    assert root.post(f"{RULES}{rule.pk}/delete/", {"post": "yes"}).status_code == 403
+    root.post(RULES, {"action": "delete_selected", "_selected_action": [rule.pk], "post": "yes"})
     assert AutoApprovalRule.objects.exists()
     assert root.post(f"/admin/auth/user/{ada.pk}/delete/", {"post": "yes"}).status_code == 302
     assert not User.objects.filter(pk=ada.pk).exists()

@@ -65,7 +65,7 @@ def page(browser: Browser, query: str = "", path: str = "") -> str:
 
 
 def rows_of(html: str) -> int:
-    return html.count('<th scope="row" class="mcp-call">')
+    return html.count('<th scope="row" class="mcp-request">')
 
 
 def sent(browser: Browser, query: str = "") -> str:
@@ -111,9 +111,9 @@ def test_a_crash_says_which_exception_was_raised_where(browser: Browser) -> None
         outcome="crashed", error="Internal server error.", exception_type="KeyError", exception_place="shop.py:9"
     )
     made(outcome="error", error="No such city.")
-    assert page(browser, "?outcome=crashed").count('class="mcp-call"') == 1
-    assert page(browser, "?outcome=handled").count('class="mcp-call"') == 1
-    assert page(browser, "?outcome=errors").count('class="mcp-call"') == 2
+    assert page(browser, "?outcome=crashed").count('class="mcp-request"') == 1
+    assert page(browser, "?outcome=handled").count('class="mcp-request"') == 1
+    assert page(browser, "?outcome=errors").count('class="mcp-request"') == 2
     assert "KeyError · shop.py:9" in page(browser, "?q=shop.py")
     assert '<span class="mcp-outcome mcp-outcome-crash">crashed</span>' in page(browser)
     entry = browser.get(f"/admin/django_mcp/requestlog/{row.pk}/change/").content.decode()
@@ -194,7 +194,7 @@ def test_filters_and_search_find_what_they_say(browser: Browser) -> None:
 
 def found_by(browser: Browser, term: str, query: str = "") -> list[str]:
     html = page(browser, query or "?" + urlencode({"q": term}))
-    return re.findall(r'<th scope="row" class="mcp-call"><a [^>]*>([^<]*)</a>', html)
+    return re.findall(r'<th scope="row" class="mcp-request"><a [^>]*>([^<]*)</a>', html)
 
 
 def test_an_id_finds_its_entry_behind_however_many_newer_ones(

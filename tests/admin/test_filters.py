@@ -88,7 +88,7 @@ def test_no_value_in_the_url_of_a_list_is_an_error_of_the_server(name: str) -> N
 
 @pytest.mark.parametrize(
     ("path", "status"),
-    [("session/", 302), ("approval/", 302), ("requestlog/export.csv", 302), ("approval/waiting/", 400)],
+    [("session/", 302), ("approval/", 302), ("requestlog/export.csv", 302), ("approval/pending/", 400)],
 )
 def test_a_page_with_a_value_that_no_column_can_have_says_so(browser: Browser, path: str, status: int) -> None:
     query = {"since" if path.startswith("requestlog") else "created__gte": ODD[5]}

@@ -162,7 +162,7 @@ def test_every_figure_leads_to_the_rows_that_it_counts(browser: Browser) -> None
     assert 'id="clients"' in html
     for name, count in (("Errors", 2), ("Crashes", 1), ("Requests", 5)):
         listed = browser.get(addresses[name]).content.decode()
-        assert listed.count('<th scope="row" class="mcp-call">') == count, name
+        assert listed.count('<th scope="row" class="mcp-request">') == count, name
         assert "long-ago" not in listed
 
 
@@ -173,7 +173,7 @@ def test_a_pending_approval_is_decided_on_the_page_and_leads_back_to_it() -> Non
     approver = staff("view_requestlog", "approve_tool_call")
     asked = approval(arguments={"city": "Lisbon"}, tool="no_longer_served")
     html = approver.get(PAGE).content.decode()
-    form = html[html.index('class="mcp-decide"') :]
+    form = html[html.index('class="mcp-decision-form"') :]
     given = dict(re.findall(r'<input type="hidden" name="(seen|back|query)" value="([^"]*)"', form))
     answer = approver.post(f"/admin/django_mcp/approval/{asked.pk}/decide/", {**given, "decision": "approve"})
     assert answer["location"] == PAGE
@@ -375,13 +375,15 @@ def test_every_bar_leads_to_its_requests_and_is_in_the_table_too(browser: Browse
     call(timedelta(hours=3), name="early")
     call(name="late", outcome="error")
     html = browser.get(PAGE).content.decode()
-    plot = html[html.index('class="mcp-plot"') : html.index("</section>", html.index('class="mcp-plot"'))]
+    plot = html[html.index('class="mcp-chart"') : html.index("</section>", html.index('class="mcp-chart"'))]
     bars = [unescape(each) for each in re.findall(r'<a href="([^"]+)" aria-label', plot)]
     assert len(bars) == 2
     rows = [unescape(each) for each in re.findall(r'<th scope="row"><a href="([^"]+)">', plot)]
     assert rows == bars[::-1]
     for address, name in zip(bars, ("early", "late"), strict=True):
-        assert re.findall(r'class="mcp-call"><a href="[^"]+">([^<]+)<', browser.get(address).content.decode()) == [name]
+        assert re.findall(r'class="mcp-request"><a href="[^"]+">([^<]+)<', browser.get(address).content.decode()) == [
+            name
+        ]
 
 
 def test_ids_of_a_page_are_there_once(browser: Browser) -> None:
@@ -413,7 +415,7 @@ def test_tools_are_ranked_by_errors_and_by_time(browser: Browser) -> None:
     assert first["failing"] == "broken 1 0 100 % 1"
     assert re.fullmatch(r"slow 9\.\d s 9\.\d s 1", first["slow"])
     listed = unescape(re.search(r'<h2 id="failing">.*?<td><a href="([^"]+)"', html, re.DOTALL)[1])
-    assert browser.get(listed).content.decode().count('class="mcp-call"') == 1
+    assert browser.get(listed).content.decode().count('class="mcp-request"') == 1
 
 
 def test_a_tool_has_its_endpoint_beside_its_name_where_there_are_several(browser: Browser) -> None:

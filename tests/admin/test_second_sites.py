@@ -38,7 +38,7 @@ def rows() -> dict[str, Any]:
     call = {"tool": "pay", "arguments": {}, "created": now, "expires": now + timedelta(1), **asked}
     rule = AutoApprovalRule.objects.create(created_by=user, **call)
     waiting = Approval.objects.create(public_id="waiting", digest="x", **call)
-    approved = {"state": "approved", "standing": rule, "decided": now, "decided_by": user, "digest": "y"}
+    approved = {"state": "approved", "rule": rule, "decided": now, "decided_by": user, "digest": "y"}
     decided = Approval.objects.create(public_id="decided", task=task, **call, **approved)
     server = next(each for each in servers() if each.name == "default")
     assert open_session(server, Principal("session", str(user.pk), user), "2025-11-25", {}, {})
@@ -68,7 +68,7 @@ def pages(site: str, name: str, rows: dict[str, Any]) -> list[str]:
     if name in {"apikey", "autoapprovalrule"}:
         found.append(f"{listing}{rows[name][0]}/revoke/")
     if name == "approval":
-        found += [f"{listing}waiting/", f"{listing}{rows[name][0]}/waiting/"]
+        found += [f"{listing}pending/", f"{listing}{rows[name][0]}/pending/"]
     return found
 
 

@@ -17,8 +17,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from django_mcp import AllowAny, MCPServer, tool
-from django_mcp.approvals import tool_policies
-from django_mcp.approvals.tool_policies import decide, limit
+from django_mcp.approvals import tool_definitions
+from django_mcp.approvals.tool_policies import limit_client, set_policy
 from django_mcp.auth.toolkit import get_application_model
 from django_mcp.core import server
 from django_mcp.models import RequestLog, ToolPolicy, ToolSnapshot
@@ -192,8 +192,8 @@ FOUND = {
 
 
 def test_tools_are_found_by_words_and_by_what_they_are(browser: Browser, desk_of_demo: MCPServer) -> None:
-    decide(desk_of_demo, desk_of_demo.tools["look"], "allow")
-    decide(desk_of_demo, desk_of_demo.tools["hide"], "ask", client_id=CLIENT)
+    set_policy(desk_of_demo, desk_of_demo.tools["look"], "allow")
+    set_policy(desk_of_demo, desk_of_demo.tools["hide"], "ask", client_id=CLIENT)
     assert {query: names(page(browser, f"{TOOLS}?{query}")) for query in FOUND} == FOUND
 
 
@@ -299,7 +299,7 @@ def test_it_is_not_asked_about_anything_else(
     browser: Browser, desk: MCPServer, before: str | None, given: dict[str, str], asked: bool
 ) -> None:
     if before:
-        decide(desk, desk.tools["pay"], before)
+        set_policy(desk, desk.tools["pay"], before)
     for url in (TOOLS, PAY) if "policy:desk.pay" in given else (TOOLS,):
         number = LogEntry.objects.count()
         assert ("Allow more than now?" in told(browser, url, **given)) is asked, url
@@ -307,7 +307,7 @@ def test_it_is_not_asked_about_anything_else(
 
 
 def test_a_change_can_be_undone_by_whoever_made_it(browser: Browser, desk: MCPServer) -> None:
-    decide(desk, desk.tools["look"], "ask")
+    set_policy(desk, desk.tools["look"], "ask")
     chosen = {"policy:desk.pay": "block", "policy:desk.look": "block"}
     html = send(browser, TOOLS, chosen)
     token = re.search(r'<button name="undo" value="([^"]+)">Undo</button>', html)
@@ -381,8 +381,8 @@ def test_an_override_that_loosens_is_asked_about_first_and_can_be_undone(
     browser: Browser, desk: MCPServer, stored: dict[str, str], given: dict[str, str], asked: str
 ) -> None:
     office = Group.objects.create(name="Office")
-    for whom, decision in stored.items():
-        decide(desk, desk.tools["pay"], decision, group=office if whom == "office" else None)
+    for audience, decision in stored.items():
+        set_policy(desk, desk.tools["pay"], decision, group=office if audience == "office" else None)
     before = decisions()
     if "remove" in given:
         row = ToolPolicy.objects.get(group=office)
@@ -410,7 +410,7 @@ def decisions() -> set[Any]:
 
 
 def test_an_override_of_a_tool_that_destroys_nothing_is_not_asked_about(browser: Browser, desk: MCPServer) -> None:
-    decide(desk, desk.tools["look"], "block")
+    set_policy(desk, desk.tools["look"], "block")
     look = f"{TOOLS}desk.look/change/"
     assert f"Client {CLIENT}: allow." in told(browser, look, override="1", client_id=CLIENT, decision="allow")
 
@@ -426,7 +426,7 @@ def test_a_group_that_is_gone_is_not_restored(browser: Browser, desk: MCPServer)
 
 
 def test_the_page_of_a_tool_names_the_clients_that_are_limited_to_others(browser: Browser, desk: MCPServer) -> None:
-    limit(CLIENT, {("desk", "look")})
+    limit_client(CLIENT, {("desk", "look")})
     assert f"{CLIENT} block limited to other tools" in words(page(browser, PAY))
     assert CLIENT not in words(page(browser, f"{TOOLS}desk.look/change/")).partition("Add override")[0]
     assert "1 override" not in line(page(browser), "desk.pay")
@@ -434,7 +434,7 @@ def test_the_page_of_a_tool_names_the_clients_that_are_limited_to_others(browser
 
 
 def test_an_override_gives_a_limited_client_nothing(browser: Browser, desk: MCPServer) -> None:
-    limit(CLIENT, {("desk", "look")})
+    limit_client(CLIENT, {("desk", "look")})
     assert f"Client {CLIENT}: allow." in told(browser, PAY, override="1", client_id=CLIENT, decision="allow")
     assert f"{CLIENT} block limited to other tools" in words(page(browser, PAY))
 
@@ -464,7 +464,12 @@ def test_who_may_look_at_policies_sees_no_buttons_and_decides_nothing(desk: MCPS
     assert looking.post(TOOLS, {"policy:desk.pay": "block"}).status_code == 403
     assert looking.post(PAY, {"policy:desk.pay": "block"}).status_code == 403
     assert looking.post(PAY, {"override": "1", "client_id": CLIENT, "decision": "ask"}).status_code == 403
-    assert looking.post(PAY, {"accept": tool_policies.known(desk.tools["pay"]).digest}).status_code == 403
+    assert (
+        looking.post(
+            PAY, {"approve_definition": tool_definitions.current_definition(desk.tools["pay"]).digest}
+        ).status_code
+        == 403
+    )
     assert not ToolPolicy.objects.exists()
     assert "Last 30 days" not in words(page(looking))
 
@@ -571,17 +576,17 @@ def test_a_tool_that_changed_is_marked_and_shows_what_is_another(browser: Browse
 def test_it_is_accepted_as_it_was_shown(browser: Browser, desk: MCPServer) -> None:
     page(browser)
     change(desk)
-    digest = re.search(r'name="accept" value="(\w+)"', page(browser, PAY))
+    digest = re.search(r'name="approve_definition" value="(\w+)"', page(browser, PAY))
     assert digest is not None
-    assert "The new definition of desk.pay is approved." in told(browser, PAY, accept=digest[1])
+    assert "The new definition of desk.pay is approved." in told(browser, PAY, approve_definition=digest[1])
     assert "changed since" not in words(page(browser))
     known = ToolSnapshot.objects.get(server="desk", tool="pay")
-    assert known.accepted_by is not None
+    assert known.approved_by is not None
     assert "by owner-of-the-site on" in words(page(browser, PAY))
     assert "New definition approved." in words(page(browser, PAY))
 
     desk.tools["pay"].definition = {**desk.tools["pay"].definition, "title": "Pay all"}
-    assert "has changed again" in told(browser, PAY, accept=digest[1])
+    assert "has changed again" in told(browser, PAY, approve_definition=digest[1])
     assert "Definition changed since approval" in words(page(browser, PAY))
 
 
@@ -591,7 +596,7 @@ def test_with_change_toolsnapshot_alone_one_accepts_and_decides_nothing(desk: MC
     change(desk)
     assert accepting.post(PAY, {"policy:desk.pay": "block"}).status_code == 403
     assert "The new definition of desk.pay is approved." in told(
-        accepting, PAY, accept=tool_policies.known(desk.tools["pay"]).digest
+        accepting, PAY, approve_definition=tool_definitions.current_definition(desk.tools["pay"]).digest
     )
 
 
@@ -620,17 +625,17 @@ def test_a_huge_change_is_cut(browser: Browser, desk: MCPServer) -> None:
 def test_decisions_about_tools_that_are_not_there_are_shown_and_can_be_taken_back(
     desk: MCPServer, browser: Browser
 ) -> None:
-    decide(desk, desk.tools["look"], "block")
+    set_policy(desk, desk.tools["look"], "block")
     gone = ToolPolicy.objects.create(server="desk", tool="sell", decision="block")
     other = ToolPolicy.objects.create(server="closed", tool="pay", decision="ask", client_id=CLIENT)
     page = browser.get(TOOLS).content.decode()
     assert "2 policies match nobody" in page
     assert f"Client {CLIENT}" in page
-    browser.post(TOOLS, {"forget": f"{gone.pk}:block"})
+    browser.post(TOOLS, {"delete_orphan": f"{gone.pk}:block"})
     assert "1 policy matches nobody" in browser.get(TOOLS).content.decode()
     assert {(row.server, row.tool) for row in ToolPolicy.objects.all()} == {("desk", "look"), ("closed", "pay")}
     assert LogEntry.objects.get(object_id="desk.sell").get_change_message() == "General policy: default."
-    browser.post(TOOLS, {"forget": f"{other.pk}:ask"})
+    browser.post(TOOLS, {"delete_orphan": f"{other.pk}:ask"})
     assert "matches nobody" not in browser.get(TOOLS).content.decode()
 
 
@@ -639,21 +644,21 @@ def test_the_key_of_a_policy_that_a_button_sends_is_not_written_for_people(desk:
     browser.defaults["HTTP_ACCEPT_LANGUAGE"] = "de"
     ToolPolicy.objects.create(pk=1_234_567, server="desk", tool="sell", decision="block")
     ToolPolicy.objects.create(pk=1_234_568, server="desk", tool="pay", decision="block", client_id=CLIENT)
-    assert 'name="forget" value="1234567:block"' in browser.get(TOOLS).content.decode()
+    assert 'name="delete_orphan" value="1234567:block"' in browser.get(TOOLS).content.decode()
     assert 'name="remove" value="1234568:block"' in browser.get(PAY).content.decode()
 
 
 def test_a_decision_about_a_tool_that_is_there_is_not_taken_back_as_one_of_those(
     desk: MCPServer, browser: Browser
 ) -> None:
-    decide(desk, desk.tools["look"], "block")
-    browser.post(TOOLS, {"forget": f"{ToolPolicy.objects.get().pk}:block"})
+    set_policy(desk, desk.tools["look"], "block")
+    browser.post(TOOLS, {"delete_orphan": f"{ToolPolicy.objects.get().pk}:block"})
     assert ToolPolicy.objects.get().decision == "block"
 
 
 def test_who_may_only_look_takes_no_decision_back(desk: MCPServer) -> None:
     gone = ToolPolicy.objects.create(server="desk", tool="sell", decision="block")
     trainee = staff("view_toolpolicy")
-    assert 'name="forget"' not in trainee.get(TOOLS).content.decode()
-    assert trainee.post(TOOLS, {"forget": f"{gone.pk}:block"}).status_code == 403
+    assert 'name="delete_orphan"' not in trainee.get(TOOLS).content.decode()
+    assert trainee.post(TOOLS, {"delete_orphan": f"{gone.pk}:block"}).status_code == 403
     assert ToolPolicy.objects.count() == 1

@@ -540,7 +540,7 @@ def test_any_schema_makes_a_form() -> None:
         form = SchemaForm(schema)
         form.fill_defaults()
         for field in form.fields:
-            assert render_to_string("admin/django_mcp/try/field.html", {"field": field})
+            assert render_to_string("admin/django_mcp/playground/field.html", {"field": field})
         assert form.read(QueryDict()) is not None
 
 
@@ -715,8 +715,8 @@ def test_one_of_a_kind_is_in_the_singular() -> None:
     ]
     assert cut("x" * 20_001).endswith("\n… and 1 character more.")
     for number, said in ((1, "1 more is not shown."), (2, "2 more are not shown.")):
-        shown = {"left_out": number, "is_grid": True, "structured": {"rows": [["x"]], "more": number}}
-        assert words(render_to_string("admin/django_mcp/try/shown.html", {"shown": shown})).count(said) == 2
+        shown = {"left_out": number, "is_table": True, "structured": {"rows": [["x"]], "more": number}}
+        assert words(render_to_string("admin/django_mcp/playground/result.html", {"result": shown})).count(said) == 2
 
 
 def test_a_large_image_and_a_large_text_are_bounded(browser: Browser, server: MCPServer) -> None:
@@ -1132,11 +1132,11 @@ def crashing(server: MCPServer) -> None:
 @pytest.mark.usefixtures("crashing")
 def test_a_crash_is_shown_to_staff_who_may_see_it_in_the_log() -> None:
     page = typed(browser_of(person("eve", "try_tool", "view_requestlog")), "crash", code="hunter2")
-    assert '<details class="mcp-try-crash">' in page
+    assert '<details class="mcp-playground-crash">' in page
     assert "in crash\n" in page
     assert "KeyError: &#x27;&lt;script&gt;nope&lt;/script&gt;&#x27;" in page
     assert "<script>nope" not in page
-    shown = page[page.index("mcp-try-crash") :]
+    shown = page[page.index("mcp-playground-crash") :]
     assert "hunter2" not in shown[: shown.index("</details>")]
     answer = page[page.index("Full response as JSON") :]
     assert "KeyError" not in answer[: answer.index("</pre>")]
@@ -1147,7 +1147,7 @@ def test_others_see_what_the_model_sees(browser: Browser) -> None:
     page = press(browser, address("crash"))
     assert "Internal server error" in page
     assert "KeyError" not in page
-    assert "mcp-try-crash" not in page
+    assert "mcp-playground-crash" not in page
 
 
 @pytest.mark.usefixtures("crashing", "call_log")

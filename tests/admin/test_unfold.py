@@ -16,7 +16,7 @@ SHOWN = {
     "autoapprovalrule/": ["auto-approval rules"],
     "requestlog/": ["changelist", "Export"],
     "playground/": ["book_hotel", "django_mcp/admin.css"],
-    "oauthclient/": ['class="mcp-tools mcp-applications"', "django_mcp/admin.css"],
+    "oauthclient/": ['class="mcp-tools mcp-oauth-clients"', "django_mcp/admin.css"],
     "session/": ["changelist"],
     "task/": ["changelist"],
     "apikey/": ["changelist"],

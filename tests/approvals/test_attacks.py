@@ -13,7 +13,7 @@ from django.utils import timezone
 from django_mcp import AllowAny, MCPServer, ToolError, tool
 from django_mcp.approvals import approval_requests
 from django_mcp.approvals.decisions import approve, deny
-from django_mcp.approvals.tool_policies import decide
+from django_mcp.approvals.tool_policies import set_policy
 from django_mcp.core import failures
 from django_mcp.models import Approval, AutoApprovalRule, Task
 from django_mcp.tasks import store
@@ -134,9 +134,9 @@ def test_a_task_that_waits_does_not_run_under_another_policy(
     server: MCPServer, people: People, pay: Calls, parked: Callable[[], Task], decision: str | None
 ) -> None:
     task = parked()
-    decide(server, server.tools["pay"], decision or "ask")
+    set_policy(server, server.tools["pay"], decision or "ask")
     if decision is None:
-        decide(server, server.tools["pay"], "allow")
+        set_policy(server, server.tools["pay"], "allow")
     assert not approve(the_ticket(), people["cleo"])
     task.refresh_from_db()
     recover(task)
@@ -159,7 +159,7 @@ def test_a_task_whose_ticket_expires_early_is_not_left_waiting(
     server: MCPServer, people: People, pay: Calls, parked: Callable[[], Task]
 ) -> None:
     task = parked()
-    decide(server, server.tools["pay"], "ask")
+    set_policy(server, server.tools["pay"], "ask")
     serve(server, people["ann"], "pay", FIVE)
     task.refresh_from_db()
     assert task.lease is not None

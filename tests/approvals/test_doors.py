@@ -14,7 +14,7 @@ from ninja import NinjaAPI
 
 from django_mcp import Context, MCPServer, ModelResource, Principal, form_tool, register, tool, view_tool
 from django_mcp.approvals.decisions import approve, deny
-from django_mcp.approvals.tool_policies import decide
+from django_mcp.approvals.tool_policies import set_policy
 from django_mcp.contrib.ninja import ninja_tools
 from django_mcp.models import Approval, Task
 from django_mcp.tasks.worker import run
@@ -200,7 +200,7 @@ def test_who_need_not_ask_may_ask_for_a_task_all_the_same(
     room: Room, server: MCPServer, people: People, pay: Calls
 ) -> None:
     people["ann"].groups.add(group("trusted"))
-    decide(server, server.tools["pay"], "allow", group=group("trusted"))
+    set_policy(server, server.tools["pay"], "allow", group=group("trusted"))
     talk = Conversation(room, LEGACY, headers=as_user(people["ann"]))
     task = talk.request("tools/call", {"name": "pay", "arguments": FIVE, "task": {}}).result["task"]["taskId"]
     assert talk.request("tasks/result", {"taskId": task}).text == PAID
@@ -420,7 +420,7 @@ def test_a_tool_that_is_registered_while_the_site_runs_is_asked_about_at_once(
     from django_mcp.approvals import tool_policies
     from django_mcp.core.policies import policy_cache
 
-    monkeypatch.setattr(policy_cache, "reload", lambda: tool_policies.reload() and 1000.0)
+    monkeypatch.setattr(policy_cache, "reload", lambda: tool_policies.reload_policies() and 1000.0)
     tool(server=server, name="first")(lambda: "done")
     serve(server, people["ann"], "first", {})
     tool(server=server, policy="ask", name="second")(lambda: "done")

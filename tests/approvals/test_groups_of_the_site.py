@@ -9,7 +9,7 @@ from django.db import connection, models
 from django.test.utils import isolate_apps
 
 from django_mcp import MCPServer, tool
-from django_mcp.approvals import tool_policies
+from django_mcp.approvals import unmatched_policies
 from django_mcp.models import ToolPolicy
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -41,7 +41,7 @@ def sailor(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         with connection.schema_editor() as editor:
             editor.create_model(Crew)
             editor.create_model(Sailor)
-        monkeypatch.setattr(tool_policies, "get_user_model", lambda: Sailor)
+        monkeypatch.setattr(unmatched_policies, "get_user_model", lambda: Sailor)
         try:
             yield Sailor.objects.create()
         finally:
@@ -59,6 +59,6 @@ def test_a_policy_of_a_group_matches_the_users_of_the_sites_group_of_that_name(
     sailor.groups.create(name="deck")  # with the key of the group that is empty
     for group in (empty, deck):
         ToolPolicy.objects.create(server="ship", tool="sail", decision="block", group=group)
-    assert tool_policies.find_unmatched(server) == [
+    assert unmatched_policies.find_unmatched(server) == [
         "block of sail for group empty matches nobody: the group has no members"
     ]

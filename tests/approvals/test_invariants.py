@@ -18,7 +18,7 @@ from django.utils import timezone
 from django_mcp import MCPServer, tool
 from django_mcp.approvals import approval_requests
 from django_mcp.approvals.decisions import approve, deny, may_decide
-from django_mcp.approvals.tool_policies import decide
+from django_mcp.approvals.tool_policies import set_policy
 from django_mcp.core.policies import Decision
 from django_mcp.models import Approval, AutoApprovalRule, Event, RequestLog, ToolPolicy
 from tests.approvals.asking import PAID, Calls, People, events, kind_of, newest, serve, texts, the_ticket
@@ -187,7 +187,7 @@ def test_a_tool_that_became_another_one_needs_another_approval(
 def test_a_policy_that_was_decided_anew_needs_another_approval(
     server: MCPServer, people: People, ask: Say, approved: Approval, pay: Calls
 ) -> None:
-    decide(server, server.tools["pay"], "ask", user=people["dora"])
+    set_policy(server, server.tools["pay"], "ask", user=people["dora"])
     assert kind_of(ask()) == "approval_required"
     approved.refresh_from_db()
     assert approved.state == "expired"
@@ -197,7 +197,7 @@ def test_a_policy_that_was_decided_anew_needs_another_approval(
 def test_what_is_blocked_does_not_run_although_it_was_approved(
     server: MCPServer, ask: Say, approved: Approval, pay: Calls
 ) -> None:
-    decide(server, server.tools["pay"], "block")
+    set_policy(server, server.tools["pay"], "block")
     with pytest.raises(Exception, match="Unknown tool"):
         ask()
     assert pay == []
@@ -206,9 +206,9 @@ def test_what_is_blocked_does_not_run_although_it_was_approved(
 def test_what_is_allowed_runs_at_once_and_leaves_no_approval_for_later(
     server: MCPServer, ask: Say, approved: Approval, pay: Calls
 ) -> None:
-    decide(server, server.tools["pay"], "allow")
+    set_policy(server, server.tools["pay"], "allow")
     assert says(ask()) == PAID
-    decide(server, server.tools["pay"], "ask")
+    set_policy(server, server.tools["pay"], "ask")
     assert kind_of(ask()) == "approval_required"
     assert len(pay) == 1
 
@@ -222,7 +222,7 @@ def test_nothing_leaves_a_final_state(ask: Say, people: People) -> None:
         assert not deny(ticket, people["dora"]), end
         assert not approval_requests.use(Approval(pk=ticket.pk, state="approved"), "run", 0), end
         approval_requests.expire_all()
-        approval_requests.current(ticket.digest, "another version")
+        approval_requests.find_current(ticket.digest, "another version")
         assert the_ticket().state == end
 
 
@@ -369,7 +369,7 @@ def test_the_log_tells_what_a_person_denied_from_what_the_endpoint_rejected(
     call(6)
     Approval.objects.filter(state="pending").update(expires=timezone.now() - HOUR)
     call(6)
-    decide(client.server, client.server.tools["pay"], "block")
+    set_policy(client.server, client.server.tools["pay"], "block")
     call(7)
     assert [row.outcome for row in call_log()] == ["waiting", "denied", "waiting", "waiting", "rejected"]
 
@@ -495,7 +495,7 @@ def test_a_standing_approval_ends(server: MCPServer, ask: Say, people: People, p
         case "tool":
             server.tools["pay"].definition = {**server.tools["pay"].definition, "description": "Pay twice."}
         case "policy":
-            decide(server, server.tools["pay"], "ask")
+            set_policy(server, server.tools["pay"], "ask")
     assert kind_of(ask("ann", {"amount": 6})) == "approval_required"
     assert len(pay) == 1
 
@@ -516,7 +516,7 @@ def test_which_of_two_equal_decisions_counts_does_not_change_by_itself(
 
     for name in ("payers", "auditors"):
         people["ann"].groups.add(group(name))
-        decide(server, server.tools["pay"], "ask", group=group(name))
+        set_policy(server, server.tools["pay"], "ask", group=group(name))
     ask()
     approve(the_ticket(), people["cleo"])
     for row in ToolPolicy.objects.order_by("pk"):  # which moves them in the tables of PostgreSQL

@@ -116,7 +116,7 @@ def test_a_standing_approval_that_is_revoked_while_it_is_used_is_one_or_the_othe
         before = len(pay)
         revoke = partial(AutoApprovalRule.objects.filter(revoked=None).update, revoked=timezone.now())
         at_once(partial(serve, server, people["ann"], "pay", {"amount": 6}), revoke)
-        used = Approval.objects.filter(standing__isnull=False).count()
+        used = Approval.objects.filter(rule__isnull=False).count()
         assert len(pay) - before == used
         serve(server, people["ann"], "pay", {"amount": 6})
         assert len(pay) - before == used
@@ -130,7 +130,7 @@ def test_a_task_that_is_let_go_twice_runs_once(
     for number in range(min(TIMES, 5)):
         task = parked()
         approve(newest(), people["cleo"])
-        at_once(*[partial(decisions.release, task)] * 3)
+        at_once(*[partial(decisions.resume_task, task)] * 3)
         finished(task)
         assert len(pay) == number + 1
         Approval.objects.all().delete()

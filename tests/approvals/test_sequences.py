@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from django_mcp import Context, MCPServer, tool
 from django_mcp.approvals.decisions import approve, deny
-from django_mcp.approvals.tool_policies import decide
+from django_mcp.approvals.tool_policies import set_policy
 from django_mcp.models import Approval, AutoApprovalRule, Task, ToolPolicy
 from django_mcp.protocol.errors import ProtocolError
 from django_mcp.tasks import store
@@ -249,7 +249,7 @@ class Site:
             case "pass", (seconds,):
                 self.rules.now += seconds
             case "decide", (endpoint, decision):
-                decide(self.servers[endpoint], self.servers[endpoint].tools["pay"], decision)
+                set_policy(self.servers[endpoint], self.servers[endpoint].tools["pay"], decision)
                 self.rules.set_policy(endpoint, decision)
             case "define", (endpoint,):
                 changed = self.servers[endpoint].tools["pay"]

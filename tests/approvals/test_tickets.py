@@ -59,4 +59,4 @@ def test_until_when_it_waits_is_told_in_utc_whatever_moments_the_site_has(
     approval = the_ticket()
     approval.expires = moment
     with override_settings(USE_TZ=moment.tzinfo is not None, TIME_ZONE="America/Chicago"):
-        assert "2026-11-26 01:00 UTC" in messages.waits_until(approval)
+        assert "2026-11-26 01:00 UTC" in messages.pending_text(approval)

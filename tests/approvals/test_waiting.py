@@ -15,7 +15,7 @@ from django.test import override_settings
 from django_mcp import MCPServer, tool
 from django_mcp.approvals import approval_requests
 from django_mcp.approvals.decisions import approve, deny
-from django_mcp.approvals.tool_policies import decide
+from django_mcp.approvals.tool_policies import set_policy
 from django_mcp.models import Approval, Event
 from django_mcp.pubsub.publish import end_access
 from tests.approvals.asking import PAID, Calls, People, kind_of, serve, texts, the_ticket
@@ -94,9 +94,9 @@ def test_what_was_decided_otherwise_while_it_waited_counts(
         assert approve(ticket, people["cleo"])
         match what:
             case "blocked":
-                decide(server, server.tools["close"], "block")
+                set_policy(server, server.tools["close"], "block")
             case "decided anew":
-                decide(server, server.tools["close"], "ask")
+                set_policy(server, server.tools["close"], "ask")
             case "deactivated":
                 type(ann).objects.filter(pk=ann.pk).update(is_active=False)
             case "permission":
@@ -135,8 +135,8 @@ def test_a_credential_that_is_taken_back_just_before_the_ticket_is_there_opens_n
         assert approve(the_ticket(), people["cleo"])
         return made
 
-    propose = approval_requests.propose
-    monkeypatch.setattr(approval_requests, "propose", proposed)
+    propose = approval_requests.create_request
+    monkeypatch.setattr(approval_requests, "create_request", proposed)
     assert kind_of(serve(server, people["ann"], "pay", {"amount": 5})) == "expired"
     assert pay == []
 

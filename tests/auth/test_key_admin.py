@@ -182,7 +182,7 @@ def test_a_key_is_limited_to_tools_that_change_nothing_now_or_later(browser: Bro
     sent = {"name": "renamed", "shown": '{"read_only": true}'}
     said = browser.post(f"{KEYS}{row.pk}/change/", sent).content.decode()
     assert "It opens only tools that change nothing, and would open others." in said
-    assert browser.post(f"{KEYS}{row.pk}/change/", {**sent, "loosens": "on"}).status_code == 302
+    assert browser.post(f"{KEYS}{row.pk}/change/", {**sent, "weakens": "on"}).status_code == 302
     row.refresh_from_db()
     assert (row.name, row.read_only) == ("renamed", False)
 
@@ -364,7 +364,7 @@ def test_limits_are_ticked_and_taken_back(browser: Browser, ada: User) -> None:
     chosen = {"limits_scopes": "on", "scopes": ["read"], "service_account": ada.pk}
     policy = save(browser, "add/", blocked="on", **chosen)
     assert (policy.blocked, policy.scopes, policy.service_account) == (True, ["read"], ada)
-    policy = save(browser, f"{policy.pk}/change/", scopes=["read"], service_account="", loosens="on")
+    policy = save(browser, f"{policy.pk}/change/", scopes=["read"], service_account="", weakens="on")
     assert (policy.blocked, policy.scopes, policy.service_account) == (False, None, None)
 
 

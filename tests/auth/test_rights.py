@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 
 from demo_project.travel.models import City
 from django_mcp import APIKeyAuthentication, Context, MCPServer, OAuth2Authentication, Principal, prompt, resource, tool
-from django_mcp.approvals.tool_policies import limit
+from django_mcp.approvals.tool_policies import limit_client
 from django_mcp.core.permissions import Right, covers, expanded, in_order, right_of_credential
 from tests.auth.conftest import BASE, SCOPES
 from tests.clients import LEGACY, MODERN, Client
@@ -152,10 +152,10 @@ def test_with_the_permission_the_scope_is_what_is_missing(signed_in: Make, make_
 
 
 def test_a_clients_own_list_is_all_it_has(policies: None, signed_in: Make, make_token: Make, application: Any) -> None:
-    limit(application.client_id, {("test", "book"), ("test", "look")})
+    limit_client(application.client_id, {("test", "book"), ("test", "look")})
     client = signed_in(make_token(scope="travel:write"))
     assert names(client) == ["look", "book"]
-    limit(application.client_id, {("test", "look")})
+    limit_client(application.client_id, {("test", "look")})
     assert names(client) == ["look"]
     assert "book" in client.call("book").error["message"]
     assert client.call("look").text == "seen"
@@ -172,7 +172,7 @@ def test_one_clients_list_is_not_shown_to_another(
 ) -> None:
     open_server_list = ["look", "book"]
     narrow = make_application()
-    limit(narrow.client_id, {("test", "look")})
+    limit_client(narrow.client_id, {("test", "look")})
     first, second = make_token(), make_token(application=narrow)
     client = Client(server, version, edge)
 

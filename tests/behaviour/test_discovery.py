@@ -11,7 +11,7 @@ from django.test import override_settings
 from pydantic import BaseModel, Field
 
 from django_mcp import Context, HeaderParam, MCPServer, ToolError, tool
-from django_mcp.approvals.tool_policies import limit
+from django_mcp.approvals.tool_policies import limit_client
 from django_mcp.protocol import versions
 from tests.behaviour.test_visibility import As
 from tests.behaviour.users import PERMISSION, ByName
@@ -438,7 +438,7 @@ def test_rarity_is_counted_among_what_the_caller_may_see(guarded: MCPServer, mak
 def test_a_clients_own_list_is_all_that_is_found_and_called(
     guarded: MCPServer, version: str, edge: str, make_user: Make, policies: None
 ) -> None:
-    limit("the-client", {(guarded.name, "open_1"), (guarded.name, "open_2")})
+    limit_client("the-client", {(guarded.name, "open_1"), (guarded.name, "open_2")})
     caller = As(Client(guarded, version, edge), make_user(), **{"x-client": "the-client"})
     assert caller.listed("tools/list") == ["open_1", "open_2"]
     assert json.loads(caller.call("search_tools", query="open").text)["total"] == 2

@@ -64,7 +64,7 @@ UNUSED = (
 )
 """Of these nothing is imported for a site with a few plain tools and without the admin."""
 STARTING = {
-    "approvals": {"receivers", "tool_policies"},
+    "approvals": {"receivers", "tool_definitions", "tool_policies"},
     "listing": {"documents"},
     "model_resources": {"receivers"},
     "skills": {"declaration", "receivers", "skill"},

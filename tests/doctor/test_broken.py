@@ -443,8 +443,8 @@ def test_a_layer_that_delivers_is_told_from_polling(tmp_path: Path, layer: str) 
     """Also where the server polls so often that an event seems to arrive at once."""
     with deployed("uvicorn", tmp_path, DOCTOR_REDIS=os.environ["REDIS_URL"], DOCTOR_LAYER=layer) as deployment:
         for _ in range(2):  # the server listens each time anew, with the first stream
-            assert "bell.slow" not in deployment.look().found
-        assert deployment.look(DOCTOR_PREFIX="another").bad == {"bell.slow"}
+            assert "notifications.slow" not in deployment.look().found
+        assert deployment.look(DOCTOR_PREFIX="another").bad == {"notifications.slow"}
 
 
 def test_a_stream_that_goes_on_when_its_session_has_ended(look: Look) -> None:
@@ -456,8 +456,8 @@ def test_a_stream_that_goes_on_when_its_session_has_ended(look: Look) -> None:
             raise ConnectionAbortedError
 
     report = look(fault=Fault(instead=endless))
-    assert report.bad == {"bell.unheard"}
-    assert "within 17 s" in report.message("bell.unheard")
+    assert report.bad == {"notifications.unheard"}
+    assert "within 17 s" in report.message("notifications.unheard")
 
 
 def test_a_rate_that_each_process_counts_for_itself_is_a_hint(look: Look) -> None:

@@ -8,7 +8,7 @@ from django.core.management import CommandError
 from django.test import override_settings
 
 from django_mcp import AllowAny, MCPServer, ModelResource, prompt, register, resource, tool
-from django_mcp.approvals.tool_policies import limit
+from django_mcp.approvals.tool_policies import limit_client
 from django_mcp.client.in_process import looking
 from django_mcp.core.permissions import Right, right
 from django_mcp.management.base import find_principal
@@ -141,7 +141,7 @@ def test_a_client_sees_what_its_policy_and_scopes_allow(
         assert (granted["usable"], granted["hidden_because"]) == (True, [])
         with pytest.raises(CommandError, match="no scope 'shop:wirte'; --scope takes one of shop:read, shop:write"):
             run(*ask, "--scope", "shop:wirte")
-    limit("acme", {("shop", "write")})
+    limit_client("acme", {("shop", "write")})
     rows = ClientPolicy.objects.filter(client_id="acme")
     try:
         found = entry(run(*ask).json, "find")

@@ -38,13 +38,13 @@ def press(page: Page, amount: int, button: str, reason: str = "") -> None:
     if reason:
         card(page, amount).get_by_label("Reason").fill(reason)
     pressed = card(page, amount).get_by_role("button", name=button, exact=True, disabled=False)
-    page.locator("[data-mcp-live]:not([data-settling])").wait_for()
+    page.locator("[data-mcp-polling]:not([data-settling])").wait_for()
     pressed.click()
     with suppress(GoneError):  # for it was pressed
         for _ in range(3):
             if not pressed.count() or card(page, amount).locator("form[data-sent]").count():
                 return
-            page.locator("[data-mcp-live]:not([data-settling])").wait_for()
+            page.locator("[data-mcp-polling]:not([data-settling])").wait_for()
             pressed.click(timeout=1000)
 
 
@@ -75,7 +75,7 @@ def test_a_call_waits_is_approved_and_goes_on(site: Site, at_list: Open, amount:
         expect(other.locator(".messagelist")).to_contain_text("You approved the call of pay")
     else:
         press(page, amount, "Approve")
-        expect(page.locator(".mcp-said")).to_contain_text("You approved the call of pay. It runs once.")
+        expect(page.locator(".mcp-message")).to_contain_text("You approved the call of pay. It runs once.")
     expect(card(page, amount)).to_have_count(0, timeout=SOON)
     decided = page.locator("#result_list tbody tr").first
     expect(decided).to_contain_text("pay", timeout=SOON)
@@ -94,12 +94,12 @@ def test_a_decision_is_confirmed_though_the_page_learns_of_it_before_the_answer(
     page.goto(client.url)
 
     def answer_late(route: Route) -> None:
-        with page.expect_response(lambda answer: answer.url.endswith("/waiting/") and answer.status == 200):
+        with page.expect_response(lambda answer: answer.url.endswith("/pending/") and answer.status == 200):
             decided = route.fetch()  # the page asks again as soon as the decision is saved
         route.fulfill(response=decided)
 
     page.route("**/decide/", answer_late)
-    page.locator("[data-mcp-live]:not([data-settling])").wait_for()
+    page.locator("[data-mcp-polling]:not([data-settling])").wait_for()
     card(page, amount).get_by_role("button", name="Approve", exact=True).click(no_wait_after=True)
     expect(page.locator(".messagelist")).to_contain_text("You approved the call of pay")
     assert client.end() == f"Paid {amount} to {TO}."
@@ -112,7 +112,7 @@ def test_a_call_that_is_refused_hears_why(site: Site, at_list: Open, amount: int
     client.begin(amount=amount, to=TO)
     page = at_list("cleo")
     press(page, amount, "Deny", "The landlord has moved.")
-    expect(page.locator(".mcp-said")).to_contain_text("You denied the call of pay.")
+    expect(page.locator(".mcp-message")).to_contain_text("You denied the call of pay.")
     assert "The landlord has moved." in client.end()
     assert paid(site, amount) == 0
 
@@ -133,10 +133,10 @@ def test_a_button_that_is_pressed_after_the_time_says_so(site: Site, at_list: Op
     client = WithTasks(site[0])
     client.begin(amount=amount, to=TO)
     page = at_list("cleo")
-    page.route("**/waiting/*", lambda route: route.abort())  # or she would see it go
+    page.route("**/pending/*", lambda route: route.abort())  # or she would see it go
     site.let_time_be_up(key_of(page, amount))
     press(page, amount, "Approve")
-    expect(page.locator(".mcp-said")).to_contain_text("the approval request for pay has expired")
+    expect(page.locator(".mcp-message")).to_contain_text("the approval request for pay has expired")
     assert paid(site, amount) == 0
 
 
@@ -145,7 +145,7 @@ def test_a_client_that_cannot_wait_makes_the_same_call_again(site: Site, at_list
     assert "repeat exactly the same call" in text(client.call("pay", amount=amount, to=TO))
     page = at_list("cleo")
     press(page, amount, "Approve")
-    expect(page.locator(".mcp-said")).to_contain_text("You approved")
+    expect(page.locator(".mcp-message")).to_contain_text("You approved")
     assert text(client.call("pay", amount=amount, to=TO)) == f"Paid {amount} to {TO}."
     assert "requires approval" in text(client.call("pay", amount=amount, to=TO))
     assert paid(site, amount) == 1
@@ -159,11 +159,11 @@ def test_the_slower_of_two_approvers_is_told_that_she_is_late(
     client.begin(amount=amount, to=TO)
     dora, cleo = at_list("dora"), at_list("cleo")
     expect(card(cleo, amount)).to_be_visible(timeout=SOON)
-    cleo.route("**/waiting/*", lambda route: route.abort())  # or she would see it go
+    cleo.route("**/pending/*", lambda route: route.abort())  # or she would see it go
     press(dora, amount, "Approve")
-    expect(dora.locator(".mcp-said")).to_contain_text("You approved")
+    expect(dora.locator(".mcp-message")).to_contain_text("You approved")
     press(cleo, amount, second)
-    expect(cleo.locator(".mcp-said")).to_contain_text("Already decided: dora approved this call of pay.")
+    expect(cleo.locator(".mcp-message")).to_contain_text("Already decided: dora approved this call of pay.")
     assert client.end() == f"Paid {amount} to {TO}."
     assert paid(site, amount) == 1
 
@@ -180,7 +180,7 @@ def test_whoever_made_the_call_sees_no_button_and_cannot_do_without(site: Site, 
     action, seen = form.get_attribute("action"), form.locator("[name=seen]").input_value()
     cookies = {each["name"]: each["value"] for each in ann.context.cookies()}
     sent = {"decision": "approve", "seen": seen, "csrfmiddlewaretoken": cookies["csrftoken"]}
-    answer = ann.request.post(site.url(1, str(action)), form=sent, headers={"x-mcp-live": "1"})
+    answer = ann.request.post(site.url(1, str(action)), form=sent, headers={"x-mcp-fragment": "1"})
     assert answer.ok
     assert "another person has to decide" in answer.text()
     assert client.get()["status"] == "working"
@@ -200,7 +200,7 @@ def test_a_task_outlives_the_server_that_made_it(site: Site, at_list: Open, amou
         site.replace_dead()
     expect(card(page, amount)).to_be_visible(timeout=SOON)
     press(page, amount, "Approve")
-    expect(page.locator(".mcp-said")).to_contain_text("You approved")
+    expect(page.locator(".mcp-message")).to_contain_text("You approved")
     site.replace_dead()
     client.move(site[0])
     assert client.end() == f"Paid {amount} to {TO}."
@@ -217,7 +217,7 @@ def test_a_call_whose_server_died_is_made_again_and_runs(
     expect(card(page, amount)).to_be_visible(timeout=SOON)
     site.kill(0)
     press(page, amount, "Approve")
-    expect(page.locator(".mcp-said")).to_contain_text("You approved")
+    expect(page.locator(".mcp-message")).to_contain_text("You approved")
     site.replace_dead()
     assert paid(site, amount) == 0
     assert text(Declared(site[0]).call("pay", amount=amount, to=TO)) == f"Paid {amount} to {TO}."
@@ -228,14 +228,14 @@ def test_a_call_whose_server_died_is_made_again_and_runs(
 def test_the_page_outlives_its_server(site: Site, at_list: Open, amount: int) -> None:
     page = at_list("cleo")
     site.kill(1)
-    expect(page.locator(".mcp-lost")).to_contain_text("Connection lost", timeout=SOON)
+    expect(page.locator(".mcp-connection-lost")).to_contain_text("Connection lost", timeout=SOON)
     client = WithTasks(site[0])
     client.begin(amount=amount, to=TO)
     site.restart(1)
     expect(card(page, amount)).to_be_visible(timeout=PATIENCE)
-    expect(page.locator(".mcp-lost")).to_be_empty()
+    expect(page.locator(".mcp-connection-lost")).to_be_empty()
     press(page, amount, "Deny")
-    expect(page.locator(".mcp-said")).to_contain_text("You denied")
+    expect(page.locator(".mcp-message")).to_contain_text("You denied")
     assert stayed(page)
     assert "denied" in client.end()
 
@@ -247,7 +247,7 @@ def test_what_somebody_fills_in_is_there_when_other_calls_come_and_go(site: Site
     page, dora = at_list("cleo"), at_list("dora")
     mine = card(page, amount)
     mine.get_by_label("Reason").fill("Because the roof")
-    mine.locator(".mcp-further summary").click()
+    mine.locator(".mcp-auto-approval summary").click()
     mine.get_by_role("checkbox", name="amount").uncheck()
     other.begin(amount=amount + 50_000, to=TO)
     expect(card(page, amount + 50_000)).to_be_visible(timeout=SOON)
@@ -268,12 +268,12 @@ def test_further_calls_like_it_are_approved_with_it(site: Site, at_list: Open, a
     client.begin(amount=amount, to=TO)
     page = at_list("cleo")
     mine = card(page, amount)
-    mine.locator(".mcp-further summary").click()
+    mine.locator(".mcp-auto-approval summary").click()
     mine.get_by_label("Number of further calls").fill("2")
     mine.get_by_role("checkbox", name="amount").check()
     mine.get_by_role("checkbox", name="to").uncheck()
     press(page, amount, "Approve and add rule")
-    expect(page.locator(".mcp-said")).to_contain_text("and similar calls")
+    expect(page.locator(".mcp-message")).to_contain_text("and similar calls")
     said = [client.end(), *(text(Declared(site[0]).call("pay", amount=amount, to=name)) for name in ("x", "y"))]
     assert said == [f"Paid {amount} to {name}." for name in (TO, "x", "y")]
     third = WithTasks(site[0])
@@ -289,12 +289,12 @@ def test_enter_in_a_field_decides_nothing(site: Site, at_list: Open, amount: int
     client.begin(amount=amount, to=TO)
     page = at_list("cleo")
     mine = card(page, amount)
-    mine.locator(".mcp-further summary").click()
+    mine.locator(".mcp-auto-approval summary").click()
     mine.get_by_label("Number of further calls").press("Enter")
     mine.get_by_label("Reason").press("Enter")
-    page.locator("[data-mcp-live]:not([data-settling])").wait_for()
+    page.locator("[data-mcp-polling]:not([data-settling])").wait_for()
     press(page, amount, "Deny")
-    expect(page.locator(".mcp-said")).to_contain_text("You denied")
+    expect(page.locator(".mcp-message")).to_contain_text("You denied")
     assert "denied" in client.end()
 
 
@@ -306,7 +306,7 @@ def test_the_keyboard_is_enough(site: Site, at_list: Open, amount: int) -> None:
     card(page, amount).get_by_label("Reason").focus()
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    expect(page.locator(".mcp-said")).to_be_focused()
+    expect(page.locator(".mcp-message")).to_be_focused()
     assert client.end() == f"Paid {amount} to {TO}."
 
 
@@ -334,7 +334,7 @@ def at_list_plain(site: Site, signed_in: Callable[..., BrowserContext]) -> Page:
 def test_nothing_is_sent_as_long_as_nothing_changes(site: Site, at_list: Open) -> None:
     page = at_list("cleo")
     statuses: list[int] = []
-    page.on("response", lambda answer: "waiting/" in answer.url and statuses.append(answer.status))
+    page.on("response", lambda answer: "pending/" in answer.url and statuses.append(answer.status))
     until(lambda: page.wait_for_timeout(50) or len(statuses) >= 2, "it asked twice")
     assert set(statuses) == {304}
 

@@ -30,7 +30,7 @@ MORE_PAGES = {
     "sessions": "session/",
 }
 CUT_OFF = """
-[...document.querySelectorAll(".results, .mcp-scroll, .mcp-scrolled")]
+[...document.querySelectorAll(".results, .mcp-scroll, .mcp-table-scroll")]
     .filter((part) => part.scrollWidth > part.clientWidth).map((part) => part.outerHTML.slice(0, 200))
 """
 """Parts of a page whose right side is out of sight."""
@@ -112,11 +112,11 @@ def test_an_approval_is_decided_on_the_overview(agency: Agency, page: Page) -> N
 def test_why_a_call_failed_is_three_clicks_away(agency: Agency, page: Page) -> None:
     page.goto(agency.page("overview/"))
     page.locator(".mcp-figures a", has_text="Errors").click()
-    entry = page.locator(".mcp-entries tbody tr").first
+    entry = page.locator(".mcp-request-log tbody tr").first
     expect(entry.locator(".mcp-outcome")).to_have_text("tool error")
-    reason = entry.locator(".mcp-problem").inner_text()
-    tool = entry.locator(".mcp-call a").inner_text()
-    entry.locator(".mcp-call a").click()
+    reason = entry.locator(".mcp-error-message").inner_text()
+    tool = entry.locator(".mcp-request a").inner_text()
+    entry.locator(".mcp-request a").click()
     expect(page.locator("#content")).to_contain_text(reason)
     page.locator(".mcp-related").get_by_role("link", name=tool).click()
     expect(page.get_by_role("heading", name=re.compile("Policy of"))).to_be_visible()
@@ -152,7 +152,7 @@ def test_a_key_is_made_for_oneself_and_calls_until_it_is_revoked(agency: Agency,
     page.fill("input[name=name]", "journey")
     page.get_by_role("button", name="Save").click()
     key = page.locator("#mcp-key").inner_text()
-    expect(page.locator(".mcp-facts")).to_contain_text(agency.endpoint)
+    expect(page.locator(".mcp-details")).to_contain_text(agency.endpoint)
     page.get_by_text("Claude Code – default").click()
     expect(page.locator("details[open] pre").first).to_contain_text(key)
     assert call(agency.endpoint, key, "get_preferences") == 200

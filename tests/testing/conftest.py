@@ -16,7 +16,7 @@ from tests.model_resources.library.models import Tag
 @pytest.fixture(autouse=True)
 def _decided(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What was decided about tools counts, as it does in the tests of a site."""
-    monkeypatch.setattr(policy_cache, "reload", lambda: tool_policies.reload() and 0.0)
+    monkeypatch.setattr(policy_cache, "reload", lambda: tool_policies.reload_policies() and 0.0)
     monkeypatch.setattr(policy_cache, "is_read", False)
     policy_cache.expire()
     yield

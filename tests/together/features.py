@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy
 
 from django_mcp import Context, MCPServer, ModelResource, Principal, ToolError, form_tool, tool, view_tool
 from django_mcp.approvals.decisions import approve, deny
-from django_mcp.approvals.tool_policies import decide
+from django_mcp.approvals.tool_policies import set_policy
 from django_mcp.audit.recorder import Recorder
 from django_mcp.core.dispatch import watching
 from django_mcp.core.execution import slots_of
@@ -117,7 +117,7 @@ class Policies(Feature):
     """A tool is blocked for one client, in the admin."""
 
     def decide(self, site: Site, deed: Deed) -> None:
-        decide(site.server, site.server.tools[deed.tool], "block", client_id="robot")
+        set_policy(site.server, site.server.tools[deed.tool], "block", client_id="robot")
 
     def holds(self, site: Site, deed: Deed) -> None:
         refused = site.attempt(deed, x_client="robot").finish()
@@ -141,7 +141,7 @@ class Approvals(Feature):
     """Each call needs the approval of Cleo."""
 
     def decide(self, site: Site, deed: Deed) -> None:
-        decide(site.server, site.server.tools[deed.tool], "ask")
+        set_policy(site.server, site.server.tools[deed.tool], "ask")
 
     def holds(self, site: Site, deed: Deed) -> None:
         before = Approval.objects.count()

@@ -18,7 +18,7 @@ from django.utils import translation
 
 from django_mcp import MCPServer, ModelResource, Principal, RequestHead, register, tool
 from django_mcp.approvals.decisions import approve
-from django_mcp.approvals.tool_policies import decide
+from django_mcp.approvals.tool_policies import set_policy
 from django_mcp.core import server as registry
 from django_mcp.core.policies import policy_cache
 from django_mcp.core.tool_search import relay_for
@@ -344,9 +344,9 @@ class Site:
         """Decide about a tool, for a time."""
         which = {"server": "test", "tool": deed.tool, "client_id": whom.get("client_id", "")}
         before = ToolPolicy.objects.filter(**which).values_list("decision", flat=True).first()
-        decide(self.server, self.server.tools[deed.tool], decision, **whom)
+        set_policy(self.server, self.server.tools[deed.tool], decision, **whom)
         yield
-        decide(self.server, self.server.tools[deed.tool], before, **whom)
+        set_policy(self.server, self.server.tools[deed.tool], before, **whom)
 
     def browser(self, name: str) -> Browser:
         browser = Browser()

@@ -12,10 +12,11 @@ from django.test.utils import isolate_apps
 from django.utils import timezone
 
 from django_mcp import MCPServer, tool
-from django_mcp.admin.approvals import decide_seen, seen
+from django_mcp.admin.approval_cards import card_digest
+from django_mcp.admin.approval_decisions import decide_card
 from django_mcp.approvals import auto_approvals, receivers
 from django_mcp.approvals.decisions import approve
-from django_mcp.approvals.tool_policies import decide, limit
+from django_mcp.approvals.tool_policies import limit_client, set_policy
 from django_mcp.auth.api_keys import create_key, revoke_key
 from django_mcp.auth.toolkit import get_application_model
 from django_mcp.models import APIKey, Approval, AutoApprovalRule, ClientPolicy, ToolPolicy
@@ -80,13 +81,13 @@ def deactivate(waiting: Waiting) -> None:
 
 
 def decide_about_pay(decision: str, **whom: Any) -> Callable[[Waiting], None]:
-    return lambda waiting: decide(waiting.server, waiting.server.tools["pay"], decision, **whom)
+    return lambda waiting: set_policy(waiting.server, waiting.server.tools["pay"], decision, **whom)
 
 
 def decide_for_group(waiting: Waiting) -> None:
     group = Group.objects.create(name="Office")
     waiting.ann.groups.add(group)
-    decide(waiting.server, waiting.server.tools["pay"], "block", group=group)
+    set_policy(waiting.server, waiting.server.tools["pay"], "block", group=group)
 
 
 def limit_key(waiting: Waiting) -> None:
@@ -99,7 +100,7 @@ ENDS: dict[str, tuple[str, Callable[[Waiting], object], str]] = {
     "the client is deleted": ("oauth", lambda waiting: waiting.robot.delete(), "The client was deleted."),
     "the client is limited to other tools": (
         "oauth",
-        lambda waiting: limit("robot", {("test", "look")}),
+        lambda waiting: limit_client("robot", {("test", "look")}),
         "The client was limited to other tools.",
     ),
     "the access is revoked": (
@@ -141,9 +142,9 @@ def test_what_waits_and_what_is_approved_is_withdrawn(waiting: Waiting, what: st
 
 OTHERS: dict[str, Callable[[Waiting], object]] = {
     "another client is blocked": lambda _waiting: ClientPolicy.objects.create(client_id="other", blocked=True),
-    "the client is limited to this tool": lambda _waiting: limit("robot", {("test", "pay")}),
+    "the client is limited to this tool": lambda _waiting: limit_client("robot", {("test", "pay")}),
     "the scopes of the client are limited": lambda _waiting: ClientPolicy.objects.create(client_id="robot", scopes=[]),
-    "another tool is blocked": lambda waiting: decide(waiting.server, waiting.server.tools["look"], "block"),
+    "another tool is blocked": lambda waiting: set_policy(waiting.server, waiting.server.tools["look"], "block"),
     "the tool is blocked for another client": decide_about_pay("block", client_id="other"),
     "another key of the user is limited": limit_key,
     "another key of the user is revoked": lambda waiting: revoke_key(waiting.key),
@@ -236,8 +237,8 @@ def test_who_approves_what_could_not_run_reads_why(waiting: Waiting, what: str) 
     by, end, why = SILENT[what]
     waiting.call(1, by)
     end(waiting)
-    given = {"decision": "approve", "seen": seen(newest()), "unseen": False, "reason": ""}
-    _level, said = decide_seen(newest(), waiting.cleo, given)
+    given = {"decision": "approve", "seen": card_digest(newest()), "unseen": False, "reason": ""}
+    _level, said = decide_card(newest(), waiting.cleo, given)
     assert said == f"Not decided: the approval request for pay was withdrawn. {why}"
     assert waiting.states() == [State.EXPIRED]
 
@@ -267,4 +268,4 @@ def test_pages_say_what_ends_and_what_was_withdrawn(waiting: Waiting) -> None:
 def test_a_rule_of_a_client_that_was_blocked_approves_nothing(waiting: Waiting) -> None:
     waiting.ask()
     block(waiting)
-    assert not auto_approvals._good().exists()
+    assert not auto_approvals._usable_rules().exists()

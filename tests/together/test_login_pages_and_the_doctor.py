@@ -14,13 +14,13 @@ from django.urls import include, path
 
 from django_mcp import MCPServer
 from django_mcp.doctor import probes
-from django_mcp.doctor.http import HTTPResponse, Visit, Web
+from django_mcp.doctor.http import Diagnosis, HTTPClient, HTTPResponse
 from tests.contrib.drf.beside import urlconf
 
 pytestmark = pytest.mark.django_db
 
 
-class InProcess(Web):
+class InProcess(HTTPClient):
     """Requests without a network."""
 
     def send(self, method: str, headers: Any = None, body: Any = None, url: str | None = None) -> HTTPResponse:
@@ -48,11 +48,11 @@ def test_the_doctor_signs_in_and_sees_where_next_leads(
     settings.LOGIN_URL = "/enter/"
     user = User.objects.create_user("ann")
     server = make_server(authentication=["django_mcp.OAuth2Authentication"])
-    visit = Visit(InProcess("http://testserver/mcp", 5), server, "/mcp", user=user)
+    diagnosis = Diagnosis(InProcess("http://testserver/mcp", 5), server, "/mcp", user=user)
     provider = include(([path("authorize/", lambda request: HttpResponse(), name="authorize")], "oauth2_provider"))
     with urlconf([path("enter/", view), path("o/", provider)]):
-        said = probes.login(visit)
-    assert [each.id for each in visit.findings] == ([] if is_good else ["login.next"])
+        said = probes.login(diagnosis)
+    assert [each.id for each in diagnosis.findings] == ([] if is_good else ["login.next"])
     assert told in said
     assert not Session.objects.exists(), "the session is gone"
     assert django_settings.SESSION_ENGINE == "django.contrib.sessions.backends.db"
@@ -60,4 +60,4 @@ def test_the_doctor_signs_in_and_sees_where_next_leads(
 
 def test_without_a_user_nobody_is_signed_in(make_server: Callable[..., MCPServer]) -> None:
     server = make_server(authentication=["django_mcp.OAuth2Authentication"])
-    assert "--as" in probes.login(Visit(InProcess("http://testserver/mcp", 5), server, "/mcp"))
+    assert "--as" in probes.login(Diagnosis(InProcess("http://testserver/mcp", 5), server, "/mcp"))

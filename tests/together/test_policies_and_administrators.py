@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from django_mcp import AllowAny, MCPServer, tool
 from django_mcp.admin.api_keys import APIKeyAdmin
-from django_mcp.approvals.tool_policies import decide, limit, limit_of
+from django_mcp.approvals.tool_policies import get_limit, limit_client, set_policy
 from django_mcp.auth.toolkit import get_application_model
 from django_mcp.models import APIKey, AutoApprovalRule, ClientPolicy, ToolPolicy
 from tests.admin.test_tools import HIDDEN, PAY, TOOLS, send, shown_by, told, words
@@ -70,7 +70,7 @@ def yes(browser: Browser, url: str, page: str) -> str:
 def test_saving_policies_keeps_what_another_one_decided_meanwhile(browser: Browser, desk: MCPServer) -> None:
     shown = shown_by(browser, TOOLS)
     selects = {f"policy:{name.removeprefix('seen:')}": value for name, value in shown.items()}
-    decide(desk, desk.tools["export"], "block")
+    set_policy(desk, desk.tools["export"], "block")
     said = told(browser, TOOLS, shown=shown, **{**selects, "policy:desk.look": "ask"})
     assert "Policy of desk.look is now: require approval." in said
     assert stored() == {("export", ""): "block", ("look", ""): "ask"}
@@ -83,7 +83,7 @@ def test_what_another_one_changed_meanwhile_is_not_overwritten(browser: Browser,
     if button == "action":
         given = {"action": "ask", "_selected_action": "desk.pay"}
     shown = shown_by(browser, url)
-    decide(desk, desk.tools["pay"], "block", user=User.objects.create_user("ben-the-other"))
+    set_policy(desk, desk.tools["pay"], "block", user=User.objects.create_user("ben-the-other"))
     said = told(browser, url, shown=shown, **given)
     assert "Nothing was changed: the policy of desk.pay is now “block”, which the page did not show." in said
     assert "Decided by ben-the-other" in said
@@ -98,7 +98,7 @@ def test_a_page_that_does_not_say_what_it_showed_changes_nothing(browser: Browse
 
 def test_an_answer_to_a_question_counts_for_that_question_alone(browser: Browser, desk: MCPServer) -> None:
     asked = send(browser, TOOLS, {"policy:desk.pay": "allow"})
-    decide(desk, desk.tools["pay"], "block")
+    set_policy(desk, desk.tools["pay"], "block")
     assert "Nothing was changed" in words(yes(browser, TOOLS, asked))
     answer = dict(re.findall(HIDDEN, asked))["confirmed"]
     more = {"confirmed": answer, "policy:desk.pay": "ask"}
@@ -111,10 +111,10 @@ def test_an_answer_to_a_question_counts_for_that_question_alone(browser: Browser
 def test_overrides_that_the_page_did_not_show_are_not_replaced(browser: Browser, desk: MCPServer, change: str) -> None:
     pay = desk.tools["pay"]
     if change != "added":
-        decide(desk, pay, "ask", client_id=CLIENT)
+        set_policy(desk, pay, "ask", client_id=CLIENT)
     shown = shown_by(browser, PAY)
     remove = f"{ToolPolicy.objects.get().pk}:ask" if change == "remove pressed" else ""
-    decide(desk, pay, None if change == "removed" else "block", client_id=CLIENT)
+    set_policy(desk, pay, None if change == "removed" else "block", client_id=CLIENT)
     before = stored()
     given = {"remove": remove} if remove else {"override": "1", "client_id": CLIENT, "decision": "allow"}
     assert "Nothing was changed" in told(browser, PAY, shown=shown, **given)
@@ -125,25 +125,25 @@ def test_overrides_that_the_page_did_not_show_are_not_replaced(browser: Browser,
 
 
 def test_undo_does_not_undo_the_decision_of_another_one(browser: Browser, desk: MCPServer) -> None:
-    decide(desk, desk.tools["pay"], "allow")
+    set_policy(desk, desk.tools["pay"], "allow")
     undo = undo_of(send(browser, TOOLS, {"policy:desk.pay": "ask"}))
-    decide(desk, desk.tools["pay"], "block")
+    set_policy(desk, desk.tools["pay"], "block")
     assert "Nothing was changed: the policy of desk.pay is now “block”" in told(browser, TOOLS, undo=undo)
     assert stored() == {("pay", ""): "block"}
-    decide(desk, desk.tools["pay"], "ask")  # the same again, but not the decision that is to be undone
+    set_policy(desk, desk.tools["pay"], "ask")  # the same again, but not the decision that is to be undone
     assert "Nothing was changed" in told(browser, TOOLS, undo=undo)
     assert stored() == {("pay", ""): "ask"}
 
 
 def test_undo_of_many_is_all_or_nothing(browser: Browser, desk: MCPServer) -> None:
     undo = undo_of(send(browser, TOOLS, {"action": "block", "_selected_action": ["desk.pay", "desk.look"]}))
-    decide(desk, desk.tools["look"], "ask")
+    set_policy(desk, desk.tools["look"], "ask")
     assert "Nothing was changed" in told(browser, TOOLS, undo=undo)
     assert stored() == {("pay", ""): "block", ("look", ""): "ask"}
 
 
 def test_undo_works_once(browser: Browser, desk: MCPServer) -> None:
-    decide(desk, desk.tools["look"], "block")
+    set_policy(desk, desk.tools["look"], "block")
     undo = undo_of(send(browser, TOOLS, {"policy:desk.look": "default"}))
     assert "1 policy restored." in told(browser, TOOLS, undo=undo)
     send(browser, TOOLS, {"policy:desk.look": "default"})
@@ -152,7 +152,7 @@ def test_undo_works_once(browser: Browser, desk: MCPServer) -> None:
 
 
 def test_undo_that_loosens_asks_first(browser: Browser, desk: MCPServer) -> None:
-    decide(desk, desk.tools["pay"], "allow")
+    set_policy(desk, desk.tools["pay"], "allow")
     undo = undo_of(send(browser, TOOLS, {"policy:desk.pay": "block"}))
     asked = send(browser, TOOLS, {"undo": undo})
     assert "desk.pay block allow" in words(asked)
@@ -161,24 +161,24 @@ def test_undo_that_loosens_asks_first(browser: Browser, desk: MCPServer) -> None
     assert stored() == {("pay", ""): "allow"}
 
 
-# What loosens
+# What weakens
 
 
 def test_an_override_that_loosens_for_some_members_of_two_groups_is_asked_about(
     browser: Browser, desk: MCPServer
 ) -> None:
     office, desk_group = Group.objects.create(name="Office"), Group.objects.create(name="Desk")
-    decide(desk, desk.tools["pay"], "block")
-    decide(desk, desk.tools["pay"], "block", group=office)
-    decide(desk, desk.tools["pay"], "allow", group=desk_group)
+    set_policy(desk, desk.tools["pay"], "block")
+    set_policy(desk, desk.tools["pay"], "block", group=office)
+    set_policy(desk, desk.tools["pay"], "allow", group=desk_group)
     remove = f"{ToolPolicy.objects.get(group=office).pk}:block"
     assert "Group Desk and Group Office block allow" in told(browser, PAY, remove=remove)
 
 
 def test_a_limit_that_ends_is_asked_about_for_members_of_a_group_too(browser: Browser, desk: MCPServer) -> None:
-    decide(desk, desk.tools["pay"], "block")
-    decide(desk, desk.tools["pay"], "allow", group=Group.objects.create(name="Office"), client_id=CLIENT)
-    limit(CLIENT, {("desk", "look")})
+    set_policy(desk, desk.tools["pay"], "block")
+    set_policy(desk, desk.tools["pay"], "allow", group=Group.objects.create(name="Office"), client_id=CLIENT)
+    limit_client(CLIENT, {("desk", "look")})
     asked = words(limits(browser, limits_tools="", tools=[]))
     assert f"desk.pay Group Office with client Robot ({CLIENT}) block allow" in asked
 
@@ -202,22 +202,22 @@ LOOK = {"limits_tools": "on", "tools": ["desk.look"]}
 
 def test_a_limit_of_scopes_keeps_the_limit_of_tools_that_another_one_set(browser: Browser, desk: MCPServer) -> None:
     shown = fields(browser)
-    limit(CLIENT, {("desk", "look")})
+    limit_client(CLIENT, {("desk", "look")})
     assert "Limits of client Robot saved." in words(limits(browser, shown=shown, limits_scopes="on"))
     row = ClientPolicy.objects.get()
     assert (row.scopes, row.tools) == ([], ["desk.look"])
 
 
 def test_a_limit_that_another_one_changed_is_not_overwritten(browser: Browser, desk: MCPServer) -> None:
-    limit(CLIENT, {("desk", "look"), ("desk", "pay")})
+    limit_client(CLIENT, {("desk", "look"), ("desk", "pay")})
     shown = fields(browser)
-    limit(CLIENT, set())
+    limit_client(CLIENT, set())
     assert "This was changed since the page was shown." in words(limits(browser, shown=shown, **LOOK))
-    assert limit_of(CLIENT) == set()
+    assert get_limit(CLIENT) == set()
 
 
 def test_limits_are_undone_as_they_were_set(browser: Browser, desk: MCPServer) -> None:
-    decide(desk, desk.tools["pay"], "ask", client_id=CLIENT)
+    set_policy(desk, desk.tools["pay"], "ask", client_id=CLIENT)
     undo = undo_of(limits(browser, limits_scopes="on", **LOOK))
     asked = browser.post(PAGE, {"undo": undo}).content.decode()
     assert "Scopes Client Robot Maximum scopes: none. Scopes: no limit." in words(asked)
@@ -228,15 +228,15 @@ def test_limits_are_undone_as_they_were_set(browser: Browser, desk: MCPServer) -
     limits(browser, limits_scopes="on", **LOOK)
     again = browser.post(PAGE, {"undo": undo}).content.decode()
     assert "This was undone already." in words(yes(browser, PAGE, again))
-    assert limit_of(CLIENT) == {("desk", "look")}
+    assert get_limit(CLIENT) == {("desk", "look")}
 
 
 def test_a_narrower_limit_of_another_one_is_not_undone(browser: Browser, desk: MCPServer) -> None:
     undo = undo_of(limits(browser, **LOOK))
-    limit(CLIENT, set())
+    limit_client(CLIENT, set())
     said = browser.post(PAGE, {"undo": undo}, follow=True).content.decode()
     assert "Nothing was changed: the limits of this client were changed since." in words(said)
-    assert limit_of(CLIENT) == set()
+    assert get_limit(CLIENT) == set()
 
 
 @pytest.mark.parametrize("change", [{"blocked": True}, {"scopes": ["travel:read"]}, {"tools": []}])
@@ -264,7 +264,7 @@ def test_the_policy_of_a_client_gives_more_only_if_that_was_said(browser: Browse
     ):
         sent = {**fields(browser, url), **given}
         assert says in words(browser.post(url, sent).content.decode())
-        assert browser.post(url, {**sent, "loosens": "on"}).status_code == 302
+        assert browser.post(url, {**sent, "weakens": "on"}).status_code == 302
         ClientPolicy.objects.update(blocked=True, scopes=["travel:read"])
 
 
@@ -308,7 +308,7 @@ def test_who_opens_more_tools_to_a_client_is_asked_first() -> None:
     assert "It may use only tools that change nothing, and could use others." in answer
     row.refresh_from_db()
     assert row.read_only
-    browser.post(page, {**sent, "loosens": "on"})
+    browser.post(page, {**sent, "weakens": "on"})
     row.refresh_from_db()
     assert not row.read_only
 

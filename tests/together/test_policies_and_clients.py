@@ -9,11 +9,11 @@ from django.contrib.auth.models import Group, User
 from django.test import Client as Browser
 
 from django_mcp import AllowAny, MCPServer, tool
-from django_mcp.approvals.tool_policies import decide
+from django_mcp.approvals.tool_policies import set_policy
 from django_mcp.auth.toolkit import get_application_model
 from django_mcp.core import server as core_server
 from django_mcp.doctor.diagnose import policies
-from django_mcp.doctor.messages import Stop
+from django_mcp.doctor.messages import CheckFailed
 from django_mcp.models import ClientPolicy, RequestLog, ToolPolicy
 from tests.admin.test_tools import PAY, TOOLS, told, words
 from tests.behaviour.users import ByName
@@ -81,7 +81,7 @@ def test_a_client_of_another_issuer_is_taken_as_it_is(browser: Browser, make_ser
 
 
 def test_a_client_that_was_deleted_is_none_although_it_is_in_the_log(browser: Browser, desk: MCPServer) -> None:
-    decide(desk, desk.tools["pay"], "block", client_id="8f3a")
+    set_policy(desk, desk.tools["pay"], "block", client_id="8f3a")
     RequestLog.objects.create(server="desk", client_id="8f3a", started_at="2026-01-01T00:00Z", duration=1)
     get_application_model().objects.get(client_id="8f3a").delete()
     assert "8f3a matches nobody: no client has this id" in words(browser.get(PAY).content.decode())
@@ -99,7 +99,7 @@ def test_a_client_stays_blocked_when_the_user_is_deleted_that_it_acts_as(desk: M
 def test_pages_name_clients_and_say_what_matches_nobody(browser: Browser, desk: MCPServer) -> None:
     pay = desk.tools["pay"]
     for whom in ({"client_id": "8f3a"}, {"client_id": "MCP CLI"}, {"group": Group.objects.create(name="Empty")}):
-        decide(desk, pay, "block", **whom)
+        set_policy(desk, pay, "block", **whom)
     ToolPolicy.objects.create(server="desk", tool="sell", decision="block")
     ClientPolicy.objects.create(client_id="MCP CLI", blocked=True)
     ClientPolicy.objects.create(client_id="8f3a", blocked=True)
@@ -111,7 +111,7 @@ def test_pages_name_clients_and_say_what_matches_nobody(browser: Browser, desk: 
     listed = words(browser.get(POLICIES).content.decode())
     assert "8f3a MCP Inspector blocked" in listed
     assert "MCP CLI matches nobody: no client has this id blocked" in listed
-    with pytest.raises(Stop) as found:
+    with pytest.raises(CheckFailed) as found:
         policies(SimpleNamespace(server=desk))  # type: ignore[arg-type]
     for each in (
         "block of sell: no such tool",

@@ -14,9 +14,9 @@ from django_mcp.auth.api_keys import State, create_key, hash_of, revoke_key, sta
 from django_mcp.auth.protected_resource import base_url, path_of
 from django_mcp.core.permissions import admits
 from django_mcp.core.server import MCPServer
-from django_mcp.doctor.diagnose import run
-from django_mcp.doctor.http import Visit, Web
-from django_mcp.doctor.messages import Checked, Severity, marks_for, shown, summary
+from django_mcp.doctor.diagnose import run_checks
+from django_mcp.doctor.http import Diagnosis, HTTPClient
+from django_mcp.doctor.messages import CheckResult, Severity, format_result, marks_for, summary
 from django_mcp.management.base import endpoint_url, find_server, find_user
 from django_mcp.models import APIKey
 
@@ -46,16 +46,18 @@ class Command(BaseCommand):
         url = find_url(options["url"], options["address"], server)
         if not options["timeout"] > 0:
             raise CommandError("--timeout must be a positive number of seconds.")
-        visit = Visit(Web(url, options["timeout"], insecure=options["insecure"]), server, path_of(server))
+        diagnosis = Diagnosis(
+            HTTPClient(url, options["timeout"], insecure=options["insecure"]), server, path_of(server)
+        )
         marks = marks_for(getattr(self.stdout, "encoding", None))
-        done: list[Checked] = []
+        done: list[CheckResult] = []
         if not options["json"]:
             self.stdout.write(f"{url}, endpoint {server.name!r}\n\n")
-        with credential(visit, options["key"], options["username"]):
-            for checked in run(visit):
-                done.append(checked)
+        with credential(diagnosis, options["key"], options["username"]):
+            for result in run_checks(diagnosis):
+                done.append(result)
                 if not options["json"]:
-                    self.stdout.write(shown(checked, marks))
+                    self.stdout.write(format_result(result, marks))
                     self.stdout.flush()
         worst = max(check.severity for check in done)
         if options["json"]:
@@ -87,28 +89,28 @@ def find_url(given: str | None, site: str | None, server: MCPServer) -> str:
 
 
 @contextmanager
-def credential(visit: Visit, key: str | None, username: str | None) -> Iterator[None]:
-    """Set the key of *visit*: the given one, or a temporary one of a user."""
+def credential(diagnosis: Diagnosis, key: str | None, username: str | None) -> Iterator[None]:
+    """Set the key of *diagnosis*: the given one, or a temporary one of a user."""
     if username is None:
-        visit.key = key
-        visit.is_ours = key is not None and is_good_here(key, visit.server)
+        diagnosis.key = key
+        diagnosis.is_ours = key is not None and is_good_here(key, diagnosis.server)
         yield
         return
-    if not takes_keys(visit.server):
+    if not takes_keys(diagnosis.server):
         raise CommandError(
-            f"The endpoint {visit.server.name!r} does not accept API keys: pass an access token with --key, or add "
+            f"The endpoint {diagnosis.server.name!r} does not accept API keys: pass an access token with --key, or add "
             "'django_mcp.APIKeyAuthentication' to its authentication."
         )
     try:
         user = find_user(username, "--as")
-        if not admits(visit.server, user):
-            raise CommandError(f"The endpoint {visit.server.name!r} does not admit the user {username!r}.")
-        row, visit.key = create_key(user, "mcp_doctor", endpoints=[visit.server.name], days=1)
+        if not admits(diagnosis.server, user):
+            raise CommandError(f"The endpoint {diagnosis.server.name!r} does not admit the user {username!r}.")
+        row, diagnosis.key = create_key(user, "mcp_doctor", endpoints=[diagnosis.server.name], days=1)
     except ValidationError as error:
         raise CommandError(" ".join(error.messages)) from None
     except DatabaseError as error:
         raise CommandError(f"Cannot create an API key because of a database error: {error}. Use --key.") from None
-    visit.is_ours, visit.user = True, user
+    diagnosis.is_ours, diagnosis.user = True, user
     try:
         yield
     finally:

@@ -9,7 +9,7 @@
     const MINUTE = 60, HOUR = 60 * MINUTE, DAY = 24 * HOUR;
 
     const start = (section) => {
-        const texts = section.dataset, said = section.querySelector(".mcp-said"), lost = section.querySelector(".mcp-lost");
+        const texts = section.dataset, message = section.querySelector(".mcp-message"), lost = section.querySelector(".mcp-connection-lost");
         const title = document.title.replace(/^\(\d+\) /, "");
         let etag = texts.etag, pause = EVERY, timer = 0, settling = 0;
         let asking = false, again = false, over = false, leaving = false;
@@ -26,11 +26,11 @@
 
         const showTimes = () => {
             const words = new Intl.RelativeTimeFormat(document.documentElement.lang || "en", {numeric: "always"});
-            for (const each of section.querySelectorAll("time[data-mcp-ago]")) {
-                const seconds = (Date.parse(each.dateTime) - Date.now()) / 1000, size = Math.abs(seconds);
+            for (const time of section.querySelectorAll("time[data-mcp-ago]")) {
+                const seconds = (Date.parse(time.dateTime) - Date.now()) / 1000, size = Math.abs(seconds);
                 const [unit, name] = size < 2 * MINUTE ? [1, "second"] : size < 2 * HOUR ? [MINUTE, "minute"]
                     : size < 2 * DAY ? [HOUR, "hour"] : [DAY, "day"];
-                each.textContent = words.format(Math.round(seconds / unit), name);
+                time.textContent = words.format(Math.round(seconds / unit), name);
             }
         };
 
@@ -43,8 +43,8 @@
         const isTouched = (card) => {
             const form = card.querySelector("form");
             if (!form || form.dataset.sent) return false;
-            return [...form.elements].some((each) => each.type === "checkbox" ? each.checked !== each.defaultChecked
-                : each.tagName === "TEXTAREA" || each.type === "number" ? each.value !== each.defaultValue : false);
+            return [...form.elements].some((control) => control.type === "checkbox" ? control.checked !== control.defaultChecked
+                : control.tagName === "TEXTAREA" || control.type === "number" ? control.value !== control.defaultValue : false);
         };
 
         const leave = (card) => {
@@ -52,10 +52,10 @@
                 card.remove();
                 return;
             }
-            card.classList.add("mcp-is-gone");
+            card.classList.add("mcp-outdated");
             card.removeAttribute("id");
-            for (const each of card.querySelectorAll("button, input, select, textarea")) each.disabled = true;
-            const words = card.querySelector(".mcp-gone");
+            for (const control of card.querySelectorAll("button, input, select, textarea")) control.disabled = true;
+            const words = card.querySelector(".mcp-outdated-message");
             words.textContent = texts.gone;
             words.hidden = false;
         };
@@ -67,8 +67,8 @@
             const answer = await fetch(window.location.href, {cache: "no-store", redirect: "manual"});
             if (!answer.ok) return; // the next change tries again
             const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-            for (const each of REST) {
-                const there = document.querySelector(each), made = fresh.querySelector(each);
+            for (const selector of REST) {
+                const there = document.querySelector(selector), made = fresh.querySelector(selector);
                 if (there && made && !there.contains(section)) there.replaceWith(document.importNode(made, true));
             }
         };
@@ -103,12 +103,12 @@
                 next = made;
             }
             if (changed) settle();
-            if (changed && texts.mcpLive === "list") refresh().catch(() => {});
-            const count = Number(cards.dataset.count), old = section.querySelector(".mcp-count");
-            const now = fresh.querySelector(".mcp-count");
+            if (changed && texts.mcpPolling === "list") refresh().catch(() => {});
+            const count = Number(cards.dataset.count), old = section.querySelector(".mcp-pending-count");
+            const now = fresh.querySelector(".mcp-pending-count");
             if (old && now && old.textContent !== now.textContent) old.textContent = now.textContent;
             document.title = (count ? `(${count}) ` : "") + title;
-            if (texts.mcpLive === "one" && !count && !list.querySelector(".mcp-is-gone")) window.location.reload();
+            if (texts.mcpPolling === "one" && !count && !list.querySelector(".mcp-outdated")) window.location.reload();
         };
 
         const ask = async () => {
@@ -149,22 +149,22 @@
         const send = async (form, button) => {
             const body = new FormData(form, button);
             form.dataset.sent = "1";
-            for (const each of form.querySelectorAll("button")) each.setAttribute("aria-disabled", "true");
+            for (const control of form.querySelectorAll("button")) control.setAttribute("aria-disabled", "true");
             try {
-                const headers = {"X-MCP-Live": "1"};
+                const headers = {"X-MCP-Fragment": "1"};
                 const answer = await fetch(form.action, {method: "POST", body, headers, redirect: "manual"});
                 if (!answer.ok) throw new Error(String(answer.status));
                 const words = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("p");
-                say(said, words.textContent, words.className);
-                said.focus();
+                say(message, words.textContent, words.className);
+                message.focus();
             } catch {
                 form.dataset.plain = "1"; // the page that comes says what is wrong
                 form.requestSubmit(button);
                 return;
             }
             delete form.dataset.sent;
-            for (const each of form.querySelectorAll("button")) each.removeAttribute("aria-disabled");
-            if (!said.querySelector(".error")) form.reset(); // there is nothing left to decide
+            for (const control of form.querySelectorAll("button")) control.removeAttribute("aria-disabled");
+            if (!message.querySelector(".error")) form.reset(); // there is nothing left to decide
             look();
         };
 
@@ -173,7 +173,7 @@
             if (form.dataset.plain) return;
             if ("settling" in section.dataset || form.dataset.sent) {
                 event.preventDefault();
-            } else if (texts.mcpLive === "list") {
+            } else if (texts.mcpPolling === "list") {
                 event.preventDefault();
                 send(form, button);
             } else {
@@ -186,7 +186,7 @@
         timer = setTimeout(look, EVERY);
     };
 
-    const begin = () => document.querySelectorAll("[data-mcp-live]").forEach(start);
+    const begin = () => document.querySelectorAll("[data-mcp-polling]").forEach(start);
     if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", begin);
     else begin();
 })();

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.test import override_settings
 
 from django_mcp import MCPServer, ModelResource, register, tool
-from django_mcp.approvals.tool_policies import decide
+from django_mcp.approvals.tool_policies import set_policy
 from django_mcp.core.policies import policy_cache
 from django_mcp.models import Task, ToolPolicy
 from django_mcp.tasks import store
@@ -37,14 +37,14 @@ def ada(client: Client, make_user: Make) -> As:
 
 
 def block(server: MCPServer, name: str = "refund_invoice", **whom: Any) -> None:
-    decide(server, tool_of(server, name), "block", **whom)
+    set_policy(server, tool_of(server, name), "block", **whom)
 
 
 def test_a_blocked_tool_is_in_no_list_and_an_allowed_one_is_again(offer: MCPServer, ada: As) -> None:
     assert ada.listed("tools/list") == ["refund_invoice", "look_around"]
     block(offer)
     assert ada.listed("tools/list") == ["look_around"]
-    decide(offer, tool_of(offer, "refund_invoice"), None)
+    set_policy(offer, tool_of(offer, "refund_invoice"), None)
     assert ada.listed("tools/list") == ["refund_invoice", "look_around"]
 
 
@@ -88,7 +88,7 @@ def test_a_blocked_tool_asks_for_no_scopes(offer: MCPServer, make_user: Make, ve
         return ada.client.post(json.dumps(body).encode(), {**headers, **ada.headers})
 
     assert raw("pay").status == 403
-    decide(offer, tool_of(offer, "pay"), "block")
+    set_policy(offer, tool_of(offer, "pay"), "block")
     blocked, missing = raw("pay"), raw("payment")
     assert (blocked.status, blocked.code) == (missing.status, missing.code)
     assert "travel:write" not in blocked.body.decode()
@@ -146,7 +146,7 @@ def test_the_tasks_of_a_blocked_tool_are_gone_too(
     )
     ask = {"task_id": ended.task_id}
     assert ada.call("get_task_result", **ask).text == "report"
-    decide(offer, tool_of(offer, "year_report"), "block")
+    set_policy(offer, tool_of(offer, "year_report"), "block")
     blocked = ada.call("get_task_result", **ask)
     missing = ada.call("get_task_result", task_id="no-such")
     assert blocked.result["isError"]
@@ -192,12 +192,12 @@ def test_what_is_for_a_group_with_a_client_is_for_both_together_alone(
 def test_of_several_that_fit_the_strictest_counts(offer: MCPServer, client: Client, make_user: Make) -> None:
     both = make_user(groups=("Desk", "Office"))
     it = tool_of(offer, "refund_invoice")
-    decide(offer, it, "allow", group=group("Desk"))
-    decide(offer, it, "block", group=group("Office"))
+    set_policy(offer, it, "allow", group=group("Desk"))
+    set_policy(offer, it, "block", group=group("Office"))
     assert "error" in As(client, both).call("refund_invoice").json
-    decide(offer, it, "allow", group=group("Office"))
+    set_policy(offer, it, "allow", group=group("Office"))
     assert As(client, both).call("refund_invoice").text == "refunded"
-    decide(offer, it, "block", client_id=CLIENT)
+    set_policy(offer, it, "block", client_id=CLIENT)
     assert "error" in As(client, both, **{"x-client": CLIENT}).call("refund_invoice").json
 
 
@@ -205,7 +205,7 @@ def test_an_override_stands_in_place_of_what_is_for_everybody(
     offer: MCPServer, client: Client, make_user: Make
 ) -> None:
     block(offer)
-    decide(offer, tool_of(offer, "refund_invoice"), "allow", group=group("Desk"))
+    set_policy(offer, tool_of(offer, "refund_invoice"), "allow", group=group("Desk"))
     assert As(client, make_user(groups=("Desk",))).call("refund_invoice").text == "refunded"
     assert "error" in As(client, make_user()).call("refund_invoice").json
 
@@ -221,9 +221,9 @@ def test_whoever_joins_a_group_meets_its_decisions_at_once(offer: MCPServer, cli
 def test_a_tools_own_option_counts_until_somebody_decides(server: MCPServer, ada: As) -> None:
     tool(server=server, name="hidden", policy="block")(lambda: "found")
     assert ada.listed("tools/list") == []
-    decide(server, tool_of(server, "hidden"), "allow")
+    set_policy(server, tool_of(server, "hidden"), "allow")
     assert ada.call("hidden").text == "found"
-    decide(server, tool_of(server, "hidden"), None)
+    set_policy(server, tool_of(server, "hidden"), None)
     assert "error" in ada.call("hidden").json
 
 
@@ -246,10 +246,10 @@ def test_the_hints_say_what_asks_by_default(server: MCPServer, ada: As, default:
 def test_deciding_twice_leaves_one_row_and_the_default_none(offer: MCPServer) -> None:
     it = tool_of(offer, "refund_invoice")
     for decision in ("block", "ask", "allow"):
-        decide(offer, it, decision)
-        decide(offer, it, decision, group=group("Desk"))
+        set_policy(offer, it, decision)
+        set_policy(offer, it, decision, group=group("Desk"))
     assert ToolPolicy.objects.count() == 2
-    decide(offer, it, None)
+    set_policy(offer, it, None)
     assert ToolPolicy.objects.get().group_id is not None
 
 

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.test import override_settings
 
 from django_mcp import MCPServer, tool
-from django_mcp.approvals import tool_policies
+from django_mcp.approvals import tool_definitions
 from django_mcp.core.server import server as default_server
 from django_mcp.core.server import servers
 from django_mcp.models import ToolSnapshot
@@ -40,7 +40,7 @@ def ada(server: MCPServer, client: Client, make_user: Make) -> As:
 def test_a_tool_that_is_new_is_as_its_author_made_it(server: MCPServer, ada: As) -> None:
     assert ada.call("pay").text == "paid"
     known = ToolSnapshot.objects.get(server="test", tool="pay")
-    assert (known.definition["description"], known.accepted_by) == ("Pay somebody.", None)
+    assert (known.definition["description"], known.approved_by) == ("Pay somebody.", None)
 
 
 @pytest.mark.postgresql
@@ -51,7 +51,7 @@ def test_a_tool_that_changed_is_not_there_until_somebody_accepts_it(server: MCPS
         assert ada.listed("tools/list") == [], change
         assert "error" in ada.call("pay").json, change
 
-        tool_policies.accept(server, tool_of(server, "pay"), None)
+        tool_definitions.approve_definition(server, tool_of(server, "pay"), None)
         assert ada.listed("tools/list") == ["pay"], change
         assert ada.call("pay").text == "paid", change
 
@@ -64,11 +64,11 @@ def test_a_change_of_the_schema_alone_is_one(server: MCPServer, ada: As) -> None
 
 
 def test_a_decision_does_not_bring_back_what_is_held(server: MCPServer, ada: As) -> None:
-    from django_mcp.approvals.tool_policies import decide
+    from django_mcp.approvals.tool_policies import set_policy
 
     assert ada.call("pay").text == "paid"
     offer(server, description="Pay everything.")
-    decide(server, tool_of(server, "pay"), "allow")
+    set_policy(server, tool_of(server, "pay"), "allow")
     assert "error" in ada.call("pay").json
 
 
@@ -84,14 +84,16 @@ def test_what_is_registered_again_as_it_was_is_no_change(server: MCPServer, ada:
 def test_no_tool_of_the_demo_changes_by_being_listed(policies: None, language: str) -> None:
     """Some are completed when they are first listed, and some are translated."""
     every = list(servers())
-    tool_policies.remember(every, tool_policies.accepted())
-    before = tool_policies.accepted()
+    tool_definitions.store_snapshots(every, tool_definitions.approved_digests())
+    before = tool_definitions.approved_digests()
     from django.utils import translation
 
     with translation.override(language):
         Client(default_server, MODERN, "asgi").request("tools/list")
-    tool_policies._known.clear()
+    tool_definitions._cached.clear()
     assert before
     assert {
-        (each.name, one.key): tool_policies.known(one).digest for each in every for one in tool_policies.tools_of(each)
+        (each.name, one.key): tool_definitions.current_definition(one).digest
+        for each in every
+        for one in tool_definitions.tools_of(each)
     } == {key: digest for key, digest in before.items() if key[0] in {each.name for each in every}}

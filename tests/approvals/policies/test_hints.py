@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from django_mcp import MCPServer, tool
-from django_mcp.approvals.tool_policies import decide
+from django_mcp.approvals.tool_policies import set_policy
 from tests.approvals.policies.conftest import tool_of
 from tests.behaviour.test_visibility import As
 from tests.behaviour.users import group
@@ -36,8 +36,8 @@ def test_a_tool_that_requires_approval_asks_for_a_person_as_long_as_it_does(ever
     for _ in range(2):
         assert meta(client) == {"refund": {}, "pay": {ASKS: True}}
     assert everybody.pages
-    decide(everybody, tool_of(everybody, "refund"), "ask")
-    decide(everybody, tool_of(everybody, "pay"), "allow")
+    set_policy(everybody, tool_of(everybody, "refund"), "ask")
+    set_policy(everybody, tool_of(everybody, "pay"), "allow")
     for _ in range(2):
         assert meta(client) == {"refund": {ASKS: True}, "pay": {}}
 
@@ -45,15 +45,15 @@ def test_a_tool_that_requires_approval_asks_for_a_person_as_long_as_it_does(ever
 def test_a_tool_that_some_may_call_without_approval_does_not(everybody: MCPServer) -> None:
     """The client would deny the call of a program that may make it."""
     client = Client(everybody, MODERN, "asgi")
-    decide(everybody, tool_of(everybody, "pay"), "allow", client_id="https://robot.example.com")
+    set_policy(everybody, tool_of(everybody, "pay"), "allow", client_id="https://robot.example.com")
     assert meta(client)["pay"] == {}
-    decide(everybody, tool_of(everybody, "pay"), "block", client_id="https://robot.example.com")
+    set_policy(everybody, tool_of(everybody, "pay"), "block", client_id="https://robot.example.com")
     assert meta(client)["pay"] == {ASKS: True}
 
 
 def test_a_tool_that_only_some_need_approval_for_does_not(server: MCPServer, client: Client, make_user: Make) -> None:
     tool(server=server, name="pay")(lambda: "paid")
-    decide(server, tool_of(server, "pay"), "ask", group=group("trainees"))
+    set_policy(server, tool_of(server, "pay"), "ask", group=group("trainees"))
     assert meta(As(client, make_user()))["pay"] == {}
 
 

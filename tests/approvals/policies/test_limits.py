@@ -8,7 +8,7 @@ from django.conf import settings
 from django.test import override_settings
 
 from django_mcp import MCPServer, ModelResource, register, tool
-from django_mcp.approvals.tool_policies import decide, limit, limit_of
+from django_mcp.approvals.tool_policies import get_limit, limit_client, set_policy
 from django_mcp.models import Task, ToolPolicy
 from tests.approvals.policies.conftest import Callers, tool_of
 from tests.approvals.policies.test_blocking import task_of
@@ -51,7 +51,7 @@ def test_other_tools_do_not_exist_for_the_client_and_for_others_they_do(
     offer: MCPServer, robot: As, client: Client, make_user: Make
 ) -> None:
     others = [As(client, make_user()), As(client, make_user(), **{"x-client": "another"})]
-    limit(CLIENT, of_test("look", "pay"))
+    limit_client(CLIENT, of_test("look", "pay"))
     for each in others:
         assert each.listed("tools/list") == ["look", "book", "pay"]
     assert robot.listed("tools/list") == ["look", "pay"]
@@ -64,15 +64,15 @@ def test_other_tools_do_not_exist_for_the_client_and_for_others_they_do(
 
 
 def test_tools_that_come_later_are_hidden_and_none_chosen_is_none(offer: MCPServer, robot: As) -> None:
-    limit(CLIENT, of_test("look"))
+    limit_client(CLIENT, of_test("look"))
     tool(server=offer, name="later")(lambda: "late")
     assert robot.listed("tools/list") == ["look"]
-    limit(CLIENT, ())
+    limit_client(CLIENT, ())
     assert robot.listed("tools/list") == []
-    assert limit_of(CLIENT) == set()
-    limit(CLIENT, None)
+    assert get_limit(CLIENT) == set()
+    limit_client(CLIENT, None)
     assert robot.listed("tools/list") == ["look", "book", "pay", "later"]
-    assert limit_of(CLIENT) is None
+    assert get_limit(CLIENT) is None
 
 
 def test_a_tool_is_chosen_for_one_endpoint(
@@ -80,7 +80,7 @@ def test_a_tool_is_chosen_for_one_endpoint(
 ) -> None:
     other = make_server("other", authentication=[Callers()], scopes=[])
     tool(server=other, name="look")(lambda: "looked elsewhere")
-    limit(CLIENT, of_test("look"))
+    limit_client(CLIENT, of_test("look"))
     there = As(Client(other, client.version, client.edge), make_user(), **{"x-client": CLIENT})
     assert there.listed("tools/list") == []
     assert As(client, make_user(), **{"x-client": CLIENT}).listed("tools/list") == ["look"]
@@ -89,15 +89,15 @@ def test_a_tool_is_chosen_for_one_endpoint(
 def test_a_chosen_tool_requires_the_approval_that_it_requires_of_others(
     offer: MCPServer, client: Client, make_user: Make
 ) -> None:
-    limit(CLIENT, of_test("book", "pay"))
-    decide(offer, tool_of(offer, "book"), "ask")
-    decide(offer, tool_of(offer, "pay"), "ask", group=group("Trainees"))
+    limit_client(CLIENT, of_test("book", "pay"))
+    set_policy(offer, tool_of(offer, "book"), "ask")
+    set_policy(offer, tool_of(offer, "pay"), "ask", group=group("Trainees"))
     trainee = As(client, make_user(groups=("Trainees",)), **{"x-client": CLIENT})
     clerk = As(client, make_user(), **{"x-client": CLIENT})
     assert asks(trainee, "pay")
     assert clerk.call("pay").text == "paid"
     assert asks(clerk, "book")
-    decide(offer, tool_of(offer, "book"), "block")
+    set_policy(offer, tool_of(offer, "book"), "block")
     assert clerk.listed("tools/list") == ["pay"]
 
 
@@ -106,15 +106,15 @@ def test_an_override_neither_widens_a_limit_nor_is_changed_by_one(
 ) -> None:
     overrides = {("look", "block"), ("book", "ask"), ("pay", "allow")}
     for name, decision in overrides:
-        decide(offer, tool_of(offer, name), decision, client_id=CLIENT)
-    decide(offer, tool_of(offer, "pay"), "allow", client_id=CLIENT, group=group("Desk"))
+        set_policy(offer, tool_of(offer, name), decision, client_id=CLIENT)
+    set_policy(offer, tool_of(offer, "pay"), "allow", client_id=CLIENT, group=group("Desk"))
     robot = As(client, make_user(groups=("Desk",)), **{"x-client": CLIENT})
     assert robot.listed("tools/list") == ["book", "pay"]
     for limited, listed in ((of_test("look", "book"), ["book"]), (of_test("book"), ["book"]), (of_test("look"), [])):
-        limit(CLIENT, limited)
+        limit_client(CLIENT, limited)
         assert robot.listed("tools/list") == listed
-        assert limit_of(CLIENT) == limited
-    limit(CLIENT, None)
+        assert get_limit(CLIENT) == limited
+    limit_client(CLIENT, None)
     assert robot.listed("tools/list") == ["book", "pay"]
     assert asks(robot, "book")
     assert set(ToolPolicy.objects.filter(group=None).values_list("tool", "decision")) == overrides
@@ -131,7 +131,7 @@ def test_the_tasks_of_a_tool_that_was_taken_away_are_not_found(
         status=Task.Status.COMPLETED, lease=None, result={"content": [{"type": "text", "text": "report"}]}
     )
     assert robot.call("get_task_result", task_id=ended.task_id).text == "report"
-    limit(CLIENT, of_test("look"))
+    limit_client(CLIENT, of_test("look"))
     assert robot.listed("tools/list") == ["look", "get_task_result"]
     hidden, missing = (robot.call("get_task_result", task_id=each).text for each in (ended.task_id, "no-such"))
     assert hidden.replace(ended.task_id, "X") == missing.replace("no-such", "X")
@@ -159,9 +159,9 @@ def test_a_search_that_the_caller_may_not_use_is_not_named_where_a_row_is_not_fo
         return str(robot.call("show_tag", tag=987654321).text)
 
     assert "search_tags" in missing()
-    limit(CLIENT, {("test", name) for name in names if name != "search_tags"})
+    limit_client(CLIENT, {("test", name) for name in names if name != "search_tags"})
     assert "found" in missing()
     assert "search_tags" not in missing()
-    limit(CLIENT, None)
-    decide(server, tool_of(server, "search_tags"), "block")
+    limit_client(CLIENT, None)
+    set_policy(server, tool_of(server, "search_tags"), "block")
     assert "search_tags" not in missing()

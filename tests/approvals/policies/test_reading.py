@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from django_mcp import MCPServer, tool
 from django_mcp.approvals import tool_policies
-from django_mcp.approvals.tool_policies import decide
+from django_mcp.approvals.tool_policies import set_policy
 from django_mcp.core import policies as core
 from django_mcp.core.policies import PolicyCache, policy_cache
 from django_mcp.models import Event, ToolPolicy
@@ -39,7 +39,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr("django_mcp.core.policies.monotonic", clock)
     monkeypatch.setattr("django_mcp.core.dispatch.monotonic", clock)
-    monkeypatch.setattr(policy_cache, "reload", tool_policies.reload)
+    monkeypatch.setattr(policy_cache, "reload", tool_policies.reload_policies)
     policy_cache.expire()
     return clock
 
@@ -87,7 +87,7 @@ def test_what_another_process_decided_counts_after_half_a_second(caller: Client,
 
 def test_what_was_decided_here_counts_at_once(caller: Client, site: MCPServer) -> None:
     assert caller.call("pay").text == "paid"
-    decide(site, tool_of(site, "pay"), "block")
+    set_policy(site, tool_of(site, "pay"), "block")
     assert "error" in caller.call("pay").json
 
 
@@ -137,14 +137,14 @@ def away(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def fail() -> Any:
         raise OperationalError("the database is away")
 
-    return lambda: monkeypatch.setattr(tool_policies, "_stored", fail)
+    return lambda: monkeypatch.setattr(tool_policies, "_read_policies", fail)
 
 
 def test_where_decisions_cannot_be_read_those_known_before_count(
     caller: Client, clock: Clock, site: MCPServer, away: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     tool(server=site, name="look")(lambda: "looked")
-    decide(site, tool_of(site, "pay"), "block")
+    set_policy(site, tool_of(site, "pay"), "block")
     assert "error" in caller.call("pay").json
     away()
     clock.now += 60

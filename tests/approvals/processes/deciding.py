@@ -34,12 +34,12 @@ def _prepare() -> None:
     from django.contrib.auth.models import Permission, User
 
     from django_mcp import server
-    from django_mcp.approvals.tool_policies import decide
+    from django_mcp.approvals.tool_policies import set_policy
 
     User.objects.create_user("ann")
     approve = Permission.objects.get(codename="approve_tool_call")
     User.objects.create_user("cleo").user_permissions.add(approve)
-    decide(server, server.tools["refund"], "ask")
+    set_policy(server, server.tools["refund"], "ask")
 
 
 def _decide(verb: str, label: str) -> None:
