@@ -44,6 +44,7 @@ from django_mcp.model_resources.bound_resource import (
 from django_mcp.model_resources.queryset import titled
 from django_mcp.model_resources.schema import (
     AnyDecimalField,
+    innermost,
     is_array,
     is_json,
     is_range,
@@ -574,8 +575,8 @@ def _why_not(field: Any) -> str | None:
         return _("is the primary key")
     if isinstance(field, models.FileField | models.BinaryField):
         return _("holds a file or bytes")
-    if is_range(field):
-        return _("is a range")
+    if is_range(innermost(field)):
+        return _("is a range") if is_range(field) else _("has ranges")
     if not field.editable:
         return _("is not editable")
     if field.many_to_many and not field.remote_field.through._meta.auto_created:  # noqa: SLF001 - as the admin does

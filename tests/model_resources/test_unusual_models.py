@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.contrib.postgres.fields import ArrayField, DateRangeField
+from django.contrib.postgres.fields import ArrayField, DateRangeField, IntegerRangeField
 from django.core.checks import run_checks
 from django.db import connection, connections, models, router
 from django.forms import modelform_factory
@@ -224,6 +224,7 @@ def test_an_array_or_a_range_is_shown_but_refused_as_a_filter_and_a_range_is_not
     class Shelf(models.Model):
         words = ArrayField(models.CharField(max_length=10))
         open = DateRangeField()
+        blocks = ArrayField(ArrayField(IntegerRangeField()))
 
         class Meta:
             app_label = "library"
@@ -239,9 +240,12 @@ def test_an_array_or_a_range_is_shown_but_refused_as_a_filter_and_a_range_is_not
                 told = [str(each.msg) for each in run_checks(tags=["django_mcp"]) if "Shelf" in str(each.msg)]
                 assert len(told) == (lookup != "isnull")
                 assert all(f"Field, which cannot be filtered with {lookup!r}" in each for each in told)
-    expose(server, Shelf, **{**shown, "writable_fields": ["words", "open"]})
-    (one,) = [str(each.msg) for each in run_checks(tags=["django_mcp"]) if "Shelf" in str(each.msg)]
-    assert "'open' is a range, so it cannot be written" in one
+    expose(server, Shelf, **{**shown, "writable_fields": ["words", "open", "blocks"]})
+    told = [str(each.msg) for each in run_checks(tags=["django_mcp"]) if "Shelf" in str(each.msg)]
+    assert [words.partition("writable_fields: ")[2] for words in told] == [
+        "'open' is a range, so it cannot be written.",
+        "'blocks' has ranges, so it cannot be written.",
+    ]
 
 
 @pytest.mark.postgresql
