@@ -231,7 +231,21 @@ def _is_of_database(model: type[models.Model], name: str, attribute: Any) -> boo
     return name in fields or is_relation or bool(getattr(attribute, "alters_data", False))
 
 
+def is_backwards(field: Any) -> bool:
+    """Return True for the reverse of a ``GenericRelation`` with ``related_query_name``.
+
+    Queries can follow it to a single row, but the attribute of that name is a manager of something else.
+    """
+    return bool(field.is_relation and field.auto_created and not field.concrete and field.many_to_one)
+
+
 def _require_showable(path: Path) -> None:
+    if any(is_backwards(hop) for hop in (*path.hops, path.field)):
+        raise PathError(
+            gettext_lazy("%(source)r follows a generic relation backwards, which cannot be shown"),
+            gettext_lazy("Use a method. Filters can follow it: add it to filter_only_fields."),
+            source=path.source,
+        )
     if path.hops and isinstance(path.value_field, models.FileField | models.BinaryField):
         raise PathError(
             gettext_lazy("%(source)r: a file of a related row cannot be shown; show the relation instead"),

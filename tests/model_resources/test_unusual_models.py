@@ -84,6 +84,48 @@ def plants(books: list[Book]) -> list[Plant]:
 
 
 @pytest.mark.postgresql
+def test_a_generic_relation_is_followed_backwards_by_filters_but_not_shown(
+    server: MCPServer, reader: MakeReader, plants: list[Plant], subtests: Any
+) -> None:
+    for name in ("plant", "plant__name"):
+        with subtests.test(name), registering(server):
+            expose(server, Plant, fields=["name"])
+            expose(server, Note, fields=["text", name])
+            (told,) = [str(each.msg) for each in run_checks(tags=["django_mcp"]) if "Note" in str(each.msg)]
+            assert f"{name!r} follows a generic relation backwards, which cannot be shown" in told
+
+    def seen(self: Any, ctx: Context) -> Any:
+        return Plant.objects.exclude(name="Moss")
+
+    paths = ["plant", "plant__name"]
+    expose(server, Plant, fields=["name"], title_field="name", get_queryset=seen)
+    expose(
+        server,
+        Note,
+        fields=["text"],
+        filterset_fields=paths,
+        filter_only_fields=paths,
+        search_fields=["plant__name"],
+        ordering_fields=["plant__name"],
+        aggregates={},
+        group_by_fields=paths,
+    )
+
+    def texts(**filters: Any) -> list[str]:
+        return [row["text"] for row in reader().data("search_notes", **filters)["rows"]]
+
+    ferns = ["Fern 0", "Fern 1", "Fern 2"]
+    assert texts(plant=plants[0].pk) == texts(plant__name="Fern") == texts(query="fern") == ferns
+    assert texts(plant__name="Moss") == texts(query="moss") == []
+    assert texts(plant=plants[1].pk) == []
+    assert texts(order_by="plant__name")[:3] == ferns
+    groups = reader().data("aggregate_notes", by=["plant__name"])["groups"]
+    assert sorted((str(group["plant__name"]), group["count"]) for group in groups) == [("Fern", 3), ("None", 3)]
+    groups = reader().data("aggregate_notes", by=["plant"])["groups"]
+    assert sorted((group["plant"] or {}).get("title", "") for group in groups) == ["", "Fern"]
+
+
+@pytest.mark.postgresql
 def test_a_generic_relation_and_a_relation_through_a_manager_of_its_own_are_shown(
     server: MCPServer, reader: MakeReader, plants: list[Plant]
 ) -> None:
