@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -11,6 +12,7 @@ from django.contrib.auth import get_backends, get_user_model
 from django.core.checks import CheckMessage, Error, Warning  # noqa: A004 - Django's name
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
+from django.urls import get_resolver
 from django.utils.translation import gettext as _
 
 from django_mcp import conf
@@ -226,6 +228,8 @@ def asks_for_staff() -> bool:
     """Return True if the admin reads ``is_staff`` of users who have no such attribute, so that its pages fail."""
     from django.contrib import admin  # noqa: PLC0415 - not installed on every site
 
+    with suppress(Exception):  # Django's own check reports a broken URLconf
+        _ = get_resolver().url_patterns  # the URLconf may set has_permission, and checks may run before it is imported
     is_default = getattr(admin.site.has_permission, "__func__", None) is admin.AdminSite.has_permission
     return is_default and not hasattr(get_user_model(), "is_staff")
 

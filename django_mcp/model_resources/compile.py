@@ -41,6 +41,7 @@ from django_mcp.model_resources.paths import Annotation, Path, PathError, exampl
 from django_mcp.model_resources.queryset import add_titles
 from django_mcp.model_resources.schema import (
     AnyDecimalField,
+    innermost,
     is_array,
     is_json,
     is_range,
@@ -240,7 +241,21 @@ def _is_of_database(model: type[models.Model], name: str, attribute: Any) -> boo
     return name in fields or is_relation or bool(getattr(attribute, "alters_data", False))
 
 
+def is_backwards(field: Any) -> bool:
+    """Return True for the reverse of a ``GenericRelation`` with ``related_query_name``.
+
+    Queries can follow it to a single row, but the attribute of that name is a manager of something else.
+    """
+    return bool(field.is_relation and field.auto_created and not field.concrete and field.many_to_one)
+
+
 def _require_showable(path: Path) -> None:
+    if any(is_backwards(hop) for hop in (*path.hops, path.field)):
+        raise PathError(
+            gettext_lazy("%(source)r follows a generic relation backwards, which cannot be shown"),
+            gettext_lazy("Use a method. Filters can follow it: add it to filter_only_fields."),
+            source=path.source,
+        )
     if path.hops and isinstance(path.value_field, models.FileField | models.BinaryField):
         raise PathError(
             gettext_lazy("%(source)r: a file of a related row cannot be shown; show the relation instead"),
@@ -584,8 +599,8 @@ def _why_not(field: Any) -> str | None:
         return _("is the primary key")
     if isinstance(field, models.FileField | models.BinaryField):
         return _("holds a file or bytes")
-    if is_range(field):
-        return _("is a range")
+    if is_range(innermost(field)):
+        return _("is a range") if is_range(field) else _("has ranges")
     if not field.editable:
         return _("is not editable")
     if field.many_to_many and not field.remote_field.through._meta.auto_created:  # noqa: SLF001 - as the admin does

@@ -31,7 +31,14 @@ from django_mcp.model_resources.compile import own_fields
 from django_mcp.model_resources.form_choices import RowChoice, lookup_columns, row_choices
 from django_mcp.model_resources.form_data import clean_fields, written_model_fields
 from django_mcp.model_resources.form_errors import CONFLICT_MESSAGE, InvalidForm, names_hidden_fields, plain_message
-from django_mcp.model_resources.form_schema import NOTHING, editable_fields, form_schema, initial_value, key_column
+from django_mcp.model_resources.form_schema import (
+    NOTHING,
+    editable_fields,
+    form_schema,
+    initial_value,
+    is_array_field,
+    key_column,
+)
 from django_mcp.model_resources.form_sources import FormSource
 from django_mcp.model_resources.paths import lookup_value
 from django_mcp.model_resources.previews import Fields
@@ -360,7 +367,7 @@ def _prepare(field: Any, schema: Mapping[str, Any], most_bytes: int, *, is_empty
     attrs, kinds, items = widget.attrs, _kinds(schema), _kinds(schema.get("items", {}))
     if isinstance(field, forms.FileField):
         _add_help(field, _("At most %(size)s.") % {"size": size(most_bytes)})
-    elif hasattr(field, "base_field"):  # ArrayField of PostgreSQL
+    elif _is_list(field):
         kinds = items
         attrs["data-mcp-list"] = ","
     elif isinstance(widget, forms.CheckboxSelectMultiple | MultipleHiddenInput | forms.MultiWidget):
@@ -377,13 +384,29 @@ def _prepare(field: Any, schema: Mapping[str, Any], most_bytes: int, *, is_empty
         attrs["data-mcp-json"] = True
 
 
+def _is_list(field: Any) -> bool:
+    """Return True for an array of single values, which are typed with commas; one of arrays or ranges is JSON."""
+    return is_array_field(field) and not (
+        is_array_field(field.base_field) or isinstance(field.base_field, forms.MultiValueField)
+    )
+
+
+def _plain(field: Any, value: Any) -> Any:
+    """Return the value of an array's field as lists of what the inputs of its items show."""
+    if is_array_field(field) and isinstance(value, list):
+        return [_plain(field.base_field, part) for part in value]
+    return field.prepare_value(value)
+
+
 def _prepared(field: Any, usual: Callable[[Any], Any], value: Any) -> Any:
     """Return a value as the input of a field shows it."""
     if isinstance(field, forms.JSONField) and value is None:
         return ""
     if isinstance(field, forms.SplitDateTimeField) and isinstance(value, datetime.datetime):
         return to_current_timezone(value)
-    if hasattr(field, "base_field") and not isinstance(value, str):
+    if is_array_field(field) and not isinstance(value, str):
+        if not _is_list(field):
+            return "" if value is None else to_json(_plain(field, value)).decode()
         return ",".join(str(field.base_field.prepare_value(part)) for part in value or ())
     return usual(value)
 
@@ -402,7 +425,7 @@ def _widget(field: Any) -> Any:
     if moment is not None:
         _, made, kind, format_ = moment
         return made({**attrs, "type": kind}, format_)
-    if hasattr(field, "base_field"):
+    if is_array_field(field):
         return forms.TextInput(attrs)
     if isinstance(field, forms.IntegerField) and not isinstance(widget, forms.NumberInput):
         is_exact = (getattr(field, "max_digits", None) or 0) <= MAX_DIGITS
@@ -449,7 +472,8 @@ def _is_of_forms(field: Any, widget: Any) -> bool:
         return False
     own = [type(widget).value_from_datadict, getattr(type(widget), "optgroups", forms.Select.optgroups)]
     is_usual = all(class_.__module__.startswith("django.forms.") for class_ in own)
-    return is_usual and not type(widget).__module__.startswith("django.contrib.")
+    module = type(widget).__module__
+    return is_usual and (module.startswith("django.contrib.postgres.") or not module.startswith("django.contrib."))
 
 
 def _kinds(schema: Mapping[str, Any]) -> list[str]:

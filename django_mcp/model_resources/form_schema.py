@@ -141,6 +141,11 @@ def read_value(field: forms.Field, value: Any, most_bytes: int = MAX_BYTES) -> A
     return (reader_of(field) or _choice)(field, value)  # an unknown class takes what can be typed
 
 
+def is_array_field(field: Any) -> bool:
+    """Return True for the form field of a PostgreSQL array; in that of a range, ``base_field`` is a class."""
+    return isinstance(getattr(field, "base_field", None), forms.Field)
+
+
 Reader = Callable[[Any, Any], Any]
 """Takes a field and a value other than None."""
 
@@ -149,7 +154,7 @@ def reader_of(field: forms.Field) -> Reader | None:
     """Return the reader for a field's values, or None if its class is unknown."""
     if (custom := custom_type(field)) is not None and custom.from_json is not None:
         return _custom
-    if hasattr(field, "base_field"):  # ArrayField of PostgreSQL
+    if is_array_field(field):
         return _items
     return next((_READERS[kind] for kind in type(field).__mro__ if kind in _READERS), None)
 
@@ -415,7 +420,7 @@ def field_schema(field: Any, column: Any = None, *, call: bool = False) -> dict[
     schema = _UNKNOWN if known is None else known
     if getattr(field.widget, "input_type", None) == "password":
         schema = {**schema, "format": "password"}
-    if hasattr(field, "base_field"):  # ArrayField of PostgreSQL
+    if is_array_field(field):
         return _array(field, field_schema(field.base_field))
     for classes, shape in _SHAPES:
         if isinstance(field, classes):

@@ -74,7 +74,8 @@ class Path(NamedTuple):
 
     @property
     def is_nullable(self) -> bool:
-        return any(getattr(hop, "null", True) for hop in (*self.hops, self.field))
+        # Django does not say whether the expression of a generated column can be null.
+        return any(getattr(hop, "generated", False) or getattr(hop, "null", True) for hop in (*self.hops, self.field))
 
 
 def is_unique(field: Any) -> bool:

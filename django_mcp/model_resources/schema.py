@@ -351,6 +351,13 @@ def is_array(field: Any) -> bool:
     return hasattr(field, "base_field") and not is_range(field)
 
 
+def innermost(field: Any) -> Any:
+    """Return the field of an array's items, also of an array of arrays."""
+    while is_array(field):
+        field = field.base_field
+    return field
+
+
 def is_range(field: Any) -> bool:
     """Return True for a PostgreSQL range, which has a ``base_field`` too."""
     return hasattr(field, "range_type")

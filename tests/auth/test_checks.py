@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -39,7 +39,7 @@ from django_mcp import (
 from django_mcp.auth.base import Misconfigured, load_authenticators, required_authenticators
 from django_mcp.auth.oauth import has_toolkit
 from django_mcp.checks import MAX_TOOLS
-from tests.auth.checked_site import DJANGO_MCP, CheckedSite, findings, ids, make_checked_site, only
+from tests.auth.checked_site import DJANGO_MCP, CheckedSite, findings, forget_urlconfs, ids, make_checked_site, only
 from tests.model_resources.library.models import Tag
 
 ROOT = Path(django_mcp.__file__).resolve().parent
@@ -436,7 +436,15 @@ def test_so_is_one_whose_users_the_admin_cannot_ask_whether_they_are_staff(
     monkeypatch.setattr("django_mcp.approvals.checks.get_user_model", lambda: people)
     assert "has no such attribute" in only("W064").msg
     assert "admin.site.has_permission = lambda request:" in str(only("W064").hint)
-    monkeypatch.setattr(admin.site, "has_permission", lambda request: request.user.is_superuser, raising=False)
+
+    class Urlconf(ModuleType):
+        @property
+        def urlpatterns(self) -> list[Any]:  # read when a urlconf is loaded
+            monkeypatch.setattr(admin.site, "has_permission", lambda request: request.user.is_superuser, raising=False)
+            return []
+
+    site.settings.ROOT_URLCONF = Urlconf("urlconf")
+    forget_urlconfs()
     assert "django_mcp.W064" not in ids()
 
 

@@ -40,6 +40,7 @@ def root(server: MCPServer, reader: Callable[..., Reader], people: Any) -> Reade
 def test_results_fit_their_schemas_in_every_reader_of_schemas(root: Reader) -> None:
     tools = {tool["name"]: tool for tool in root.list("tools/list")}
     key = Stall.objects.get(name="Mill").pk
+    Stall.objects.create(name="", opens=datetime.time(9, 30), rest=datetime.timedelta())
     for name, arguments in [
         ("search_stalls", {}),
         ("get_stall", {"pk": key}),
@@ -73,6 +74,21 @@ def test_a_generated_column_has_the_type_of_its_output_field(root: Reader) -> No
     assert root.data("search_stalls", sign__icontains="arb")["rows"][0]["name"] == "Harbour"
     assert "'area'" in root.problem("search_stalls", area="abc")
     assert root.data("aggregate_stalls", measures=["sum_area"])["groups"] == [{"sum_area": 27}]
+
+
+def test_a_generated_column_may_be_null(root: Reader) -> None:
+    Stall.objects.bulk_create(
+        Stall(name="", opens=datetime.time(9, 30), rest=datetime.timedelta(), length=length) for length in (6, 7, 8)
+    )
+    for order in ("sign", "-sign"):
+        areas, cursor = [], None
+        while True:
+            page = root.data("search_stalls", order_by=order, limit=1, **({"cursor": cursor} if cursor else {}))
+            areas += [row["area"] for row in page["rows"]]
+            cursor = page.get("next_cursor")
+            if not cursor:
+                break
+        assert sorted(areas) == [12, 12, 14, 15, 16]
 
 
 def test_a_row_with_a_generated_column_is_created_and_changed(root: Reader) -> None:

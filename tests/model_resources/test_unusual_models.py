@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.contrib.postgres.fields import ArrayField, DateRangeField
+from django.contrib.postgres.fields import ArrayField, DateRangeField, IntegerRangeField
 from django.core.checks import run_checks
 from django.db import connection, connections, models, router
 from django.forms import modelform_factory
@@ -81,6 +81,48 @@ def plants(books: list[Book]) -> list[Plant]:
             Note.objects.create(about=plant, text=f"{plant.name} {number}", writer=writer)
         plant.labels.set(Tag.objects.all())
     return made
+
+
+@pytest.mark.postgresql
+def test_a_generic_relation_is_followed_backwards_by_filters_but_not_shown(
+    server: MCPServer, reader: MakeReader, plants: list[Plant], subtests: Any
+) -> None:
+    for name in ("plant", "plant__name"):
+        with subtests.test(name), registering(server):
+            expose(server, Plant, fields=["name"])
+            expose(server, Note, fields=["text", name])
+            (told,) = [str(each.msg) for each in run_checks(tags=["django_mcp"]) if "Note" in str(each.msg)]
+            assert f"{name!r} follows a generic relation backwards, which cannot be shown" in told
+
+    def seen(self: Any, ctx: Context) -> Any:
+        return Plant.objects.exclude(name="Moss")
+
+    paths = ["plant", "plant__name"]
+    expose(server, Plant, fields=["name"], title_field="name", get_queryset=seen)
+    expose(
+        server,
+        Note,
+        fields=["text"],
+        filterset_fields=paths,
+        filter_only_fields=paths,
+        search_fields=["plant__name"],
+        ordering_fields=["plant__name"],
+        aggregates={},
+        group_by_fields=paths,
+    )
+
+    def texts(**filters: Any) -> list[str]:
+        return [row["text"] for row in reader().data("search_notes", **filters)["rows"]]
+
+    ferns = ["Fern 0", "Fern 1", "Fern 2"]
+    assert texts(plant=plants[0].pk) == texts(plant__name="Fern") == texts(query="fern") == ferns
+    assert texts(plant__name="Moss") == texts(query="moss") == []
+    assert texts(plant=plants[1].pk) == []
+    assert texts(order_by="plant__name")[:3] == ferns
+    groups = reader().data("aggregate_notes", by=["plant__name"])["groups"]
+    assert sorted((str(group["plant__name"]), group["count"]) for group in groups) == [("Fern", 3), ("None", 3)]
+    groups = reader().data("aggregate_notes", by=["plant"])["groups"]
+    assert sorted((group["plant"] or {}).get("title", "") for group in groups) == ["", "Fern"]
 
 
 @pytest.mark.postgresql
@@ -224,6 +266,7 @@ def test_an_array_or_a_range_is_shown_but_refused_as_a_filter_and_a_range_is_not
     class Shelf(models.Model):
         words = ArrayField(models.CharField(max_length=10))
         open = DateRangeField()
+        blocks = ArrayField(ArrayField(IntegerRangeField()))
 
         class Meta:
             app_label = "library"
@@ -239,9 +282,12 @@ def test_an_array_or_a_range_is_shown_but_refused_as_a_filter_and_a_range_is_not
                 told = [str(each.msg) for each in run_checks(tags=["django_mcp"]) if "Shelf" in str(each.msg)]
                 assert len(told) == (lookup != "isnull")
                 assert all(f"Field, which cannot be filtered with {lookup!r}" in each for each in told)
-    expose(server, Shelf, **{**shown, "writable_fields": ["words", "open"]})
-    (one,) = [str(each.msg) for each in run_checks(tags=["django_mcp"]) if "Shelf" in str(each.msg)]
-    assert "'open' is a range, so it cannot be written" in one
+    expose(server, Shelf, **{**shown, "writable_fields": ["words", "open", "blocks"]})
+    told = [str(each.msg) for each in run_checks(tags=["django_mcp"]) if "Shelf" in str(each.msg)]
+    assert [words.partition("writable_fields: ")[2] for words in told] == [
+        "'open' is a range, so it cannot be written.",
+        "'blocks' has ranges, so it cannot be written.",
+    ]
 
 
 @pytest.mark.postgresql

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django import forms
 from django.contrib.auth.models import AnonymousUser, Permission, User
+from django.contrib.postgres.forms import DateRangeField, IntegerRangeField, SimpleArrayField
 from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
 
@@ -315,6 +316,33 @@ def test_inputs_of_several_parts_or_with_scripts_become_those_of_a_browser(serve
     assert " checked" in field(html, "loud")
     assert '<option value="b">Back</option>' in html
     assert host(server).call("parts", pages=[3, 9]).text == "(3, 9)"
+
+
+def test_ranges_and_arrays_of_postgresql_are_taken_and_shown(server: MCPServer) -> None:
+    class SpanForm(forms.Form):
+        """Give the spans."""
+
+        weeks = IntegerRangeField(required=False)
+        days = DateRangeField(required=False)
+        sizes = SimpleArrayField(forms.IntegerField(), required=False)
+        blocks = SimpleArrayField(IntegerRangeField(), required=False)
+
+    def tell(_: Context, form: Any) -> str:
+        spans = form.cleaned_data
+        return f"{spans['weeks']} {spans['days']} {spans['sizes']} {' '.join(map(str, spans['blocks']))}"
+
+    form_tool(SpanForm, app=True, handle=tell, server=server)
+    blocks = [[1, 4], [7, None]]
+    given: dict[str, Any] = {"weeks": [3, 9], "days": ["2026-01-01", None], "sizes": [4, 5], "blocks": blocks}
+    page = host(server).call("span_form", **given)
+    assert re.findall(r'type="(\w+)" name="weeks" value="(\d+)"', page.html) == [("number", "3"), ("number", "9")]
+    assert re.findall(r'name="days" value="([^"]*)"', page.html) == ["2026-01-01"]
+    assert 'value="4,5"' in field(page.html, "sizes")
+    assert " data-mcp-json " in field(page.html, "blocks")
+    assert 'value="[[1,4],[7,null]]"' in field(page.html, "blocks")
+    other(server).call("span", **given).assert_text("[3, 9) [2026-01-01, None) [4, 5] [1, 4) [7, None)")
+    other(server).call("span", weeks=[9, 3]).assert_error_mentions("weeks")
+    other(server).call("span", blocks=[[9, 3]]).assert_error_mentions("blocks")
 
 
 def test_a_form_that_cannot_be_rendered_loses_no_errors(

@@ -12,7 +12,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import ValidationError
 from django.db import models, transaction
 from django.db.models.fields.related_descriptors import ManyToManyDescriptor
-from django.db.models.functions import Upper
+from django.db.models.functions import NullIf, Upper
 from django.utils.functional import cached_property
 from django.utils.text import slugify
 
@@ -237,7 +237,7 @@ class Plant(models.Model):
 
     name = models.CharField(max_length=100)
     code = models.SlugField(unique=True, null=True, blank=True)
-    notes = GenericRelation(Note)
+    notes = GenericRelation(Note, related_query_name="plant")
     labels = LabelsField(Tag, blank=True, related_name="plants")
 
     def __str__(self) -> str:
@@ -293,7 +293,9 @@ class Stall(models.Model):
         expression=models.F("width") * models.F("length"), output_field=models.IntegerField(), db_persist=True
     )
     sign = models.GeneratedField(
-        expression=Upper("name"), output_field=models.CharField(max_length=50), db_persist=True
+        expression=Upper(NullIf("name", models.Value(""))),
+        output_field=models.CharField(max_length=50),
+        db_persist=True,
     )
 
     def __str__(self) -> str:

@@ -2,6 +2,7 @@
 
 import django.db.models.deletion
 import django.db.models.expressions
+import django.db.models.functions.comparison
 import django.db.models.functions.text
 import tests.model_resources.library.models
 import uuid
@@ -88,7 +89,9 @@ class Migration(migrations.Migration):
                     "sign",
                     models.GeneratedField(
                         db_persist=True,
-                        expression=django.db.models.functions.text.Upper("name"),
+                        expression=django.db.models.functions.text.Upper(
+                            django.db.models.functions.comparison.NullIf("name", models.Value(""))
+                        ),
                         output_field=models.CharField(max_length=50),
                     ),
                 ),
