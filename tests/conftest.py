@@ -22,10 +22,9 @@ from django_mcp import AllowAny, MCPServer
 from django_mcp.approvals import tool_policies
 from django_mcp.audit import recorder
 from django_mcp.audit.writer import log_pool, writer
-from django_mcp.core import failures
+from django_mcp.core import dispatch, failures
 from django_mcp.core import server as registry
 from django_mcp.core.concurrency import async_threads, free_pool, shared_pool
-from django_mcp.core.dispatch import watching
 from django_mcp.core.policies import NONE, policy_cache
 from django_mcp.model_resources.writes import has_history
 from django_mcp.models import (
@@ -283,7 +282,7 @@ def end_jobs() -> None:
 def _unwatched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Most tests have no database for the log of calls: without the fixture ``call_log`` nothing is written."""
     if "call_log" not in request.fixturenames:
-        monkeypatch.setattr(watching, "observer", None)
+        monkeypatch.setattr(dispatch, "observer", None)
 
 
 @pytest.fixture

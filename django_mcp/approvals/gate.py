@@ -20,7 +20,7 @@ from django_mcp.core import database
 from django_mcp.core.channel import no_waiting
 from django_mcp.core.context import Context
 from django_mcp.core.elicitation import URLElicitation
-from django_mcp.core.execution import repeat_of
+from django_mcp.core.execution import idempotency_record
 from django_mcp.core.permissions import find_rule, may_use
 from django_mcp.core.policies import ApprovalGrant, Decision, Rule, policy_cache
 from django_mcp.core.resources import refresh_principal
@@ -166,8 +166,8 @@ class _Call:
         return await self._decided(found, kind)
 
     def _kept(self) -> dict[str, Any] | None:
-        idempotency = repeat_of(self.context, self.tool, self.context.params.get("arguments") or {})
-        return None if idempotency is None else idempotency.kept()
+        idempotency = idempotency_record(self.context, self.tool, self.context.params.get("arguments") or {})
+        return None if idempotency is None else idempotency.stored()
 
     def _look(self) -> tuple[dict[str, Any] | None, Approval | None]:
         """Return the stored result of the same call, or else its approval request.
@@ -208,7 +208,7 @@ class _Call:
         context = self.context
         if self.tool.task is None and "task" in context.params and context.channel.wants_task("optional"):
             made = await context.runner.sync(partial(park, context, self.tool, found, start=True))
-            return context.channel.task_made(made)
+            return context.channel.announce_task(made)
         return None
 
     async def _decided(self, found: Approval, kind: str) -> Result | None:
@@ -218,7 +218,7 @@ class _Call:
                 await context.runner.sync(partial(approval_requests.note, found, approval_requests.Kind.REPEATED))
             if channel.wants_task(self.tool.task or "optional"):
                 made = await context.runner.sync(partial(park, context, self.tool, found))
-                return channel.task_made(made)
+                return channel.announce_task(made)
             if channel.waits and not no_waiting.get():
                 self._show_page(found)
                 found = await self._waited(found)

@@ -16,7 +16,7 @@ from django_mcp.core.context import Context
 from django_mcp.core.database import storable_text
 from django_mcp.core.deadline import DeadlineExceeded
 from django_mcp.core.elicitation import InputRequired
-from django_mcp.core.failures import Crash, Unknown, crash_of
+from django_mcp.core.failures import Crash, UnknownPrimitive, crash_of
 from django_mcp.core.principal import Principal
 from django_mcp.core.redaction import HIDDEN, redact, redact_uri, redacted, secrets_in, without
 from django_mcp.core.request import address_at
@@ -36,7 +36,7 @@ from django_mcp.protocol.meta import APPROVAL, meta_of
 
 Outcome = RequestLog.Outcome
 _WAITS = {"pending", "approval_required"}
-_REFUSALS = (Unknown, ResourceNotFound, TooManyRequests, InsufficientScope)
+_REFUSALS = (UnknownPrimitive, ResourceNotFound, TooManyRequests, InsufficientScope)
 _MAX_KINDS = 4
 
 

@@ -18,10 +18,10 @@ from django_mcp.audit import writer as rows
 from django_mcp.audit.entry import Ended, Facts
 from django_mcp.audit.otel import wanted
 from django_mcp.audit.writer import NotRecordable, NotRecorded, writer, written
+from django_mcp.core import dispatch
 from django_mcp.core.channel import Cancelled
 from django_mcp.core.concurrency import NoThread, Runner, shared_pool
 from django_mcp.core.context import Context
-from django_mcp.core.dispatch import watching
 from django_mcp.core.failures import log_rate_limited, log_survived, must_propagate, survive
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
@@ -43,7 +43,7 @@ def _counting(execute: Callable[..., Any], sql: str, params: Any, many: bool, co
 
 
 def _begin(*, connection: Any, **_: Any) -> None:
-    if watching.observer is not None and _counting not in connection.execute_wrappers:
+    if dispatch.observer is not None and _counting not in connection.execute_wrappers:
         # Before wrappers of the site, which may count or block queries.
         connection.execute_wrappers.insert(0, _counting)
 
@@ -62,7 +62,7 @@ def tell(runner: Runner, server: MCPServer, facts: Facts) -> None:
         send()
     else:
         try:
-            shared_pool().begin(send)
+            shared_pool().post(send)
         except NoThread as error:  # the call has run and is logged
             log_rate_limited(logging.WARNING, "request_logged is not sent: %s", error)
 
@@ -228,5 +228,5 @@ class _Call:
 
 
 def install() -> None:
-    watching.observer = Recorder()
+    dispatch.observer = Recorder()
     count_queries()

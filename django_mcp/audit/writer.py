@@ -29,7 +29,7 @@ from django.db import (
 
 from django_mcp.audit.entry import Facts
 from django_mcp.conf import settings
-from django_mcp.core.concurrency import Pool, Runner, again_and_again, reset_after_fork
+from django_mcp.core.concurrency import Pool, Runner, reset_after_fork, retry_attempt
 from django_mcp.core.database import NOT_MIGRATED, has_write_lock, is_locked, is_temporary, is_unmigrated
 from django_mcp.models import RequestLog
 from django_mcp.models.fields import IdentifierField
@@ -129,7 +129,7 @@ def _complete(call: Facts, alias: str) -> bool:
 def _withdraw(begun: "asyncio.Future[int]") -> None:
     """Delete the entry of a call that was refused or cancelled before it ran."""
     if not begun.cancelled() and begun.exception() is None:
-        log_pool().begin(RequestLog.objects.filter(pk=begun.result()).delete)
+        log_pool().post(RequestLog.objects.filter(pk=begun.result()).delete)
 
 
 def _insert_alone(call: Facts, alias: str) -> None:
@@ -305,7 +305,7 @@ class Writer:
             return
         self._is_called = True
         try:
-            log_pool().begin(self._write_some)
+            log_pool().post(self._write_some)
         except Exception as error:  # noqa: BLE001 - no thread, for example; those who wait must learn of it here
             self._is_called = False
             entries: list[_Entry] = []
@@ -437,7 +437,7 @@ async def written(runner: Runner, facts: Facts, *, is_task: bool) -> None:
     """
     try:
         if not runner.is_inline:
-            await again_and_again(partial(writer.write, facts))
+            await retry_attempt(partial(writer.write, facts))
         else:
             _write_here(partial(save, [facts]), PATIENCE_SECONDS if is_task else 0.0)
             if writer.is_failing:

@@ -176,7 +176,8 @@ class RequestContext:
         is_large: the parameters are too large to validate on the event loop.
         relay: the tool of tool search that the call came through; method and params are those of the named tool. None
             for a direct call.
-        spend: uses up the client's single-use ``requestState`` before the run; returns False if it was already used.
+        consume_state: uses up the client's single-use ``requestState`` before the run; returns False if it was
+            already used.
     """
 
     __slots__ = (
@@ -187,6 +188,7 @@ class RequestContext:
         "_seen",
         "capabilities",
         "channel",
+        "consume_state",
         "crash",
         "deadline",
         "grant",
@@ -198,7 +200,6 @@ class RequestContext:
         "request_id",
         "runner",
         "server",
-        "spend",
         "transaction",
     )
 
@@ -233,7 +234,7 @@ class RequestContext:
         self.crash: BaseException | None = None
         self.relay: Any = None
         self.is_large = False
-        self.spend: Callable[[], bool] | None = None
+        self.consume_state: Callable[[], bool] | None = None
         self._seen: Counter[str] | None = None
 
     @property

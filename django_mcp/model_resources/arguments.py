@@ -15,7 +15,7 @@ from django.utils.text import capfirst
 from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
 from pydantic_core import to_json
 
-from django_mcp.core.concurrency import aside
+from django_mcp.core.concurrency import run_off_loop
 from django_mcp.core.context import Context
 from django_mcp.core.permissions import is_blocked
 from django_mcp.core.request import require_same
@@ -570,9 +570,9 @@ def _around(
     async def arun(**keywords: Any) -> Any:
         context = keywords[name]
         runner = context.site_runner
-        own = await aside(runner, partial(take, keywords)) if arguments else take(keywords)
+        own = await run_off_loop(runner, partial(take, keywords)) if arguments else take(keywords)
         value = await call(**own)
-        return await aside(runner, partial(show, context, value)) if gives_rows and is_shown(value) else value
+        return await run_off_loop(runner, partial(show, context, value)) if gives_rows and is_shown(value) else value
 
     made = functools.wraps(call)(arun if function.is_async else run)
     return function._replace(call=made, context=name)

@@ -21,7 +21,7 @@ from django.db import Error as DatabaseError
 from django.utils import timezone
 
 from django_mcp.conf import settings
-from django_mcp.core.concurrency import detached, free_pool, shared_pool
+from django_mcp.core.concurrency import create_background_task, free_pool, shared_pool
 from django_mcp.core.failures import log_rate_limited
 from django_mcp.core.principal import Principal
 from django_mcp.core.resources import checking_pool, find_ended
@@ -376,13 +376,13 @@ class Follower:
         if self._expiry <= time.time():
             self._end_expired()
         if self._checking is None and (due := self._due(self._unchecked)):
-            self._checking = detached(self._check_credentials(due))
+            self._checking = create_background_task(self._check_credentials(due))
         self._keep_alive()
 
     def _clear_now_and_then(self) -> None:
         if time.monotonic() - self._cleared >= CLEAR_SECONDS:
             self._cleared = time.monotonic()
-            detached(_clear())
+            create_background_task(_clear())
 
     def _end_expired(self) -> None:
         now, self._expiry = time.time(), math.inf

@@ -23,7 +23,7 @@ from django.utils import timezone
 from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.channel import Cancelled, Channel
-from django_mcp.core.concurrency import PATIENCE_SECONDS, Runner, aside, free_pool
+from django_mcp.core.concurrency import RETRY_TIMEOUT, Runner, free_pool, run_off_loop
 from django_mcp.models import Step
 from django_mcp.primitives.base import ToolError, sendable
 from django_mcp.protocol.jsonrpc import encode
@@ -62,9 +62,9 @@ class StepRecord:
         self._is_task = own is not None
         self.expires = _expiry()
         self._claim = {"arguments": arguments, "try": own or secrets.token_hex(8)}
-        self.acts = hashlib.sha256(f"{call} {arguments}".encode()).hexdigest()
+        self.step_key = hashlib.sha256(f"{call} {arguments}".encode()).hexdigest()
 
-    def begin(self) -> dict[str, Any] | None:
+    def claim(self) -> dict[str, Any] | None:
         """See ``core.channel.IdempotencyRecord``. Committed immediately, for every process to see."""
         if not database.has_database():
             return None
@@ -94,24 +94,24 @@ class StepRecord:
         alive = Step.objects.filter(expires__gt=timezone.now())
         if self._is_task:
             alive.filter(call=self._call, key=TASK).update(expires=self.expires)
-        alive.filter(call=self.acts).update(expires=self.expires)
+        alive.filter(call=self.step_key).update(expires=self.expires)
 
-    def kept(self) -> dict[str, Any] | None:
+    def stored(self) -> dict[str, Any] | None:
         """See ``core.channel.IdempotencyRecord``."""
         step = None if not database.has_database() else self._step()
         if step is None or not step.done or step.expires <= timezone.now():
             return None
         return self._kept(step)
 
-    def keep(self, fields: dict[str, Any]) -> None:
+    def store(self, fields: dict[str, Any]) -> None:
         """See ``core.channel.IdempotencyRecord``. In the tool's transaction, if any."""
         if database.has_database():
             result = {**self._claim, "fields": json.loads(encode(fields))}
             self._own().update(done=True, value=result)
 
-    def forget(self) -> None:
+    def release(self) -> None:
         if database.has_database():
-            self._forget(time.monotonic() + PATIENCE_SECONDS)
+            self._forget(time.monotonic() + RETRY_TIMEOUT)
 
     def _forget(self, until: float) -> None:
         try:
@@ -119,7 +119,7 @@ class StepRecord:
         except (OperationalError, InterfaceError) as error:
             if time.monotonic() < until and database.is_temporary(error):
                 # A timer blocks neither the caller nor a thread of the pool, which manages the connections.
-                again = threading.Timer(settings.POLL_INTERVAL, free_pool().begin, [lambda: self._forget(until)])
+                again = threading.Timer(settings.POLL_INTERVAL, free_pool().post, [lambda: self._forget(until)])
                 again.daemon = True
                 with suppress(RuntimeError):  # no thread: the record expires, and must not hide the call's own error
                     again.start()
@@ -134,7 +134,7 @@ class StepRecord:
         task_id: str = step.value["task"]
         return task_id
 
-    def note_task(self, task_id: str, before: str | None) -> bool:
+    def store_task(self, task_id: str, before: str | None) -> bool:
         """See ``core.channel.IdempotencyRecord``. In the transaction that creates the task."""
         self.expires = _expiry()
         noted = Step.objects.filter(call=self._call, key=TASK)
@@ -268,17 +268,17 @@ async def aonce(
     if not database.has_database():
         return await function()
     key = f"once:{name}"
-    if not await aside(runner.own, partial(_take_all, calls, key)):
-        return cast("T", await aside(runner.own, partial(_kept, calls, name, key, readable)))
+    if not await run_off_loop(runner.own, partial(_take_all, calls, key)):
+        return cast("T", await run_off_loop(runner.own, partial(_kept, calls, name, key, readable)))
     try:
         value = await function()
     except (Cancelled, asyncio.CancelledError):
         raise
     except BaseException:
-        await aside(runner.own, partial(_forget, calls, key))
+        await run_off_loop(runner.own, partial(_forget, calls, key))
         raise
     kept, wrong = _storable(value)
-    await aside(runner.own, partial(_keep, calls, key, kept))
+    await run_off_loop(runner.own, partial(_keep, calls, key, kept))
     if wrong is not None:
         raise TypeError(NOT_KEPT.format(name=name, kind=type(value).__name__)) from wrong
     return value
@@ -360,10 +360,10 @@ class StepChannel(Channel):
     has_steps = False
 
     def once(self, key: str, function: Callable[[], T]) -> T:
-        return once(self._acts_of(), key, function, self._readable())
+        return once(self._step_calls(), key, function, self._readable())
 
     async def aonce(self, key: str, function: Callable[[], Awaitable[T]], runner: Runner) -> T:
-        return await aonce(self._acts_of(), key, function, runner, self._readable())
+        return await aonce(self._step_calls(), key, function, runner, self._readable())
 
     def idempotency(self, call: str, arguments: str, *, is_shared: bool = False) -> StepRecord:
         self._key = StepRecord(call, arguments, self._attempt(), is_shared=is_shared)
@@ -373,17 +373,17 @@ class StepChannel(Channel):
         """Return what identifies all runs of a call that are one attempt, or None."""
         return None
 
-    def _acts_of(self) -> Calls:
+    def _step_calls(self) -> Calls:
         """Return the call's id, and this round's idempotency key's, which rounds may change."""
         self.has_steps = True
         own = {self.dialogue.id: self._expiry()}
-        if self.acts is None:
+        if self.step_key is None:
             return own
-        return {self.acts: _expiry() if self._key is None else self._key.expires, **own}
+        return {self.step_key: _expiry() if self._key is None else self._key.expires, **own}
 
     def _expiry(self) -> datetime.datetime:
         """Return when the steps of the call expire, unless it asks and they are extended."""
         return expiry()
 
     def _readable(self) -> Sequence[str]:
-        return [self.dialogue.id] if self.shares_acts or self.acts is None else [self.acts, self.dialogue.id]
+        return [self.dialogue.id] if self.shares_steps or self.step_key is None else [self.step_key, self.dialogue.id]

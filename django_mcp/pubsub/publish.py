@@ -23,7 +23,7 @@ from django.dispatch import receiver
 from django.utils.autoreload import autoreload_started
 
 from django_mcp.core import database
-from django_mcp.core.concurrency import free_pool, on_event_loop, patiently
+from django_mcp.core.concurrency import free_pool, on_event_loop, retry_database
 from django_mcp.core.database import tools_alias
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer, every_server, servers
@@ -159,7 +159,7 @@ def publish(messages: Sequence[tuple[str, Any]]) -> None:
 
 
 def _in_background(write: Callable[[], Any]) -> None:
-    future = asyncio.ensure_future(patiently(free_pool(), write))
+    future = asyncio.ensure_future(retry_database(free_pool(), write))
     _background.add(future)
     future.add_done_callback(_background.discard)
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 from asgiref.sync import async_to_sync
 
 from django_mcp.core.channel import no_waiting
-from django_mcp.core.concurrency import patiently
+from django_mcp.core.concurrency import retry_database
 from django_mcp.core.context import Context
 from django_mcp.pubsub.event_store import Entry
 from django_mcp.pubsub.follower import follow, listen_for_stop, server_stops
@@ -44,7 +44,7 @@ async def wait_for(
     """
     if context.runner.is_inline:
         return _wait_here(context, look, has_come, seconds)
-    look_there = partial(patiently, context.runner, look)
+    look_there = partial(retry_database, context.runner, look)
     subscription = await follow(topic, principal=context.principal, server=context.server)
     if wants is not None:
         subscription.wants = wants

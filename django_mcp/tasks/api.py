@@ -12,10 +12,10 @@ from django.utils import timezone
 from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.channel import Cancelled, IdempotencyRecord, is_wanted
-from django_mcp.core.concurrency import detached, patiently, run_inline
+from django_mcp.core.concurrency import create_background_task, retry_database, run_inline
 from django_mcp.core.context import Context
 from django_mcp.core.elicitation import InputRequired
-from django_mcp.core.execution import repeat_of
+from django_mcp.core.execution import idempotency_record
 from django_mcp.core.permissions import may_use
 from django_mcp.core.policies import policy_cache
 from django_mcp.models import Task
@@ -100,7 +100,7 @@ def begin(context: Context, tool: Tool, *, is_answer: bool) -> tuple[Task, bool]
         ToolError: the caller has too many tasks, used the idempotency key for another call, or may be another caller
             than its first user.
     """
-    repeat = repeat_of(context, tool, context.params.get("arguments") or {})
+    repeat = idempotency_record(context, tool, context.params.get("arguments") or {})
     before = None if repeat is None else repeat.task()
     found = None if before is None else store.find(before, context.principal, context.server)
     if found is not None and _is_of_use(found):
@@ -158,7 +158,7 @@ def _make(
     with database.atomic():
         check_room(context)
         task = make(context, tool, _seconds(context))
-        if repeat is not None and not repeat.note_task(task.task_id, before):
+        if repeat is not None and not repeat.store_task(task.task_id, before):
             raise _Slower
         if is_answer:
             record(context, task)
@@ -171,7 +171,7 @@ def record(context: Context, task: Task) -> None:
     Later the task may hold SQLite's write lock.
     """
     if context.channel.record is not None:
-        context.channel.record(context.channel.task_made(task).fields)
+        context.channel.record(context.channel.announce_task(task).fields)
 
 
 def make(context: Context, tool: Tool, seconds: float | None) -> Task:
@@ -256,12 +256,12 @@ async def wait(context: Context, task_id: str, seconds: float | None, since: int
         since: id of the last event not forwarded; None for the newest.
     """
     if since is None:
-        since = await patiently(context.runner.own, event_store.newest)
+        since = await retry_database(context.runner.own, event_store.newest)
     telling = _Telling(context, task_id, since)
     look = partial(look_up, context, task_id)
     topic = store.topic(task_id)
     found = await wait_for(context, topic, look, _has_come, seconds, wants=telling.wants, takes=telling.tell)
-    await patiently(context.runner.own, telling.rest)
+    await retry_database(context.runner.own, telling.rest)
     return found
 
 
@@ -297,13 +297,13 @@ async def answer(context: Context, tool: Tool, keywords: dict[str, Any]) -> Resu
         if wants or task_id is None:
             task = await context.runner.sync(partial(_task_of, context, tool, own, is_answer=wants))
             if wants:
-                return context.channel.task_made(task)
+                return context.channel.announce_task(task)
             task_id, since = task.task_id, 0 if own else None
         context.channel.task_id = task_id
         return await outcome(context, task_id, settings.TASK_WAIT_TIMEOUT, tool, since)
     except (Cancelled, asyncio.CancelledError):  # the client does not know the task
         stopping = context.runner.sync(partial(_stop_all, context, own))
-        await stopping if context.runner.is_inline else detached(stopping)
+        await stopping if context.runner.is_inline else create_background_task(stopping)
         raise
 
 

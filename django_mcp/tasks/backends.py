@@ -62,11 +62,11 @@ class InProcessBackend:
         """Queue the task for a thread.
 
         Raises:
-            NoThread: see ``Pool.begin``.
+            NoThread: see ``Pool.post``.
         """
         try:
             keeper.expect(task.task_id)
-            _pool().begin(partial(_run_in_turn, task.task_id, _slots_of(task), crash_listener.get()))
+            _pool().post(partial(_run_in_turn, task.task_id, _slots_of(task), crash_listener.get()))
         except BaseException:
             keeper.skip(task.task_id)  # or its lease would be renewed for ever, and no process would recover it
             raise
@@ -99,7 +99,7 @@ def _run_in_turn(task_id: str, slots: Slots | None, listen: CrashListener | None
 def _queue(task_id: str, slots: Slots, listen: CrashListener | None) -> None:
     """Queue a task that has a slot for a thread."""
     try:
-        _pool().begin(partial(_run_and_give_back, task_id, slots, listen))
+        _pool().post(partial(_run_and_give_back, task_id, slots, listen))
     except BaseException:
         keeper.skip(task_id)  # its lease ends, and it is recovered
         slots.give_back()

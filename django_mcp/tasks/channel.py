@@ -178,7 +178,7 @@ class TaskChannel(StepChannel):
             if self._progress is progress:
                 self._progress = None
 
-    def settle(self, fields: dict[str, Any]) -> None:
+    def store_result(self, fields: dict[str, Any]) -> None:
         """Save the result together with what the tool wrote.
 
         Without a transaction it is saved later, with retries.
@@ -216,7 +216,7 @@ class TaskChannel(StepChannel):
     def _expiry(self) -> datetime.datetime:
         return expiry(self.task.expires)  # until then it may be answered, or run again
 
-    def lacks(self, question: "Question[Any]") -> Exception:
+    def missing_capability(self, question: "Question[Any]") -> Exception:
         """Return a tool error, which the model can read: no client awaits a protocol error."""
         return ToolError(question.refusal)
 

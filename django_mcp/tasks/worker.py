@@ -19,7 +19,7 @@ from django.db import InterfaceError, OperationalError, connections
 from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.channel import Cancelled
-from django_mcp.core.concurrency import PATIENCE_SECONDS, Pool, free_pool, reset_after_fork, run_inline, shared_pool
+from django_mcp.core.concurrency import RETRY_TIMEOUT, Pool, free_pool, reset_after_fork, run_inline, shared_pool
 from django_mcp.core.context import Context
 from django_mcp.core.database import refresh_connections
 from django_mcp.core.dispatch import dispatch
@@ -165,7 +165,7 @@ class LeaseHeartbeat:
     def _begin_check(self, pool: Pool, check: Callable[[], object]) -> None:
         """Run a look at callers in another thread: what it waits for must not keep leases from being renewed."""
         try:
-            pool.begin(check)
+            pool.post(check)
         except BaseException:
             self._checking.release()
             raise
@@ -307,7 +307,7 @@ def _nothing() -> None:
 
 def _surely(function: Callable[[], T]) -> T:
     """Retry while the database is unavailable: the work is done, and its outcome must not be lost."""
-    until = time.monotonic() + PATIENCE_SECONDS
+    until = time.monotonic() + RETRY_TIMEOUT
     while True:
         try:
             return function()

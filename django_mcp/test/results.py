@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
-from django_mcp.core.failures import unknown
+from django_mcp.core.failures import unknown_primitive
 from django_mcp.protocol.errors import ResourceNotFound
 from django_mcp.protocol.meta import APP_HTML, APPROVAL
 from django_mcp.test.responder import Question, words_of
@@ -83,7 +83,7 @@ class Outcome:
     @property
     def is_hidden(self) -> bool:
         """True if the error is the one for a name that does not exist."""
-        missing = (unknown(self.kind, self.name).message, ResourceNotFound(self.name).message)
+        missing = (unknown_primitive(self.kind, self.name).message, ResourceNotFound(self.name).message)
         return bool(self.error) and self.message.startswith(missing)
 
     @property

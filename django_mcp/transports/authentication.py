@@ -36,7 +36,7 @@ from django_mcp.core.channel import Channel
 from django_mcp.core.concurrency import NoThread, Pool, Runner
 from django_mcp.core.context import Context
 from django_mcp.core.database import NOT_MIGRATED, is_unmigrated
-from django_mcp.core.dispatch import named
+from django_mcp.core.dispatch import named_primitives
 from django_mcp.core.failures import log_rate_limited
 from django_mcp.core.permissions import Right, admits, covers, find_right
 from django_mcp.core.policies import policy_cache
@@ -209,7 +209,7 @@ async def require_scopes(
             case {"method": str(method), "params": dict(params)}:
                 client, declared = _client_of(params)
                 context = Context(server, principal, runner, edge, 0, method, params, client, declared, Channel())
-                for primitive in named(server, method, params):
+                for primitive in named_primitives(server, method, params):
                     right = await find_right(context, primitive)
                     if right is Right.KNOW and policy_cache.is_due:  # a tool blocked meanwhile requires no scopes
                         await policy_cache.refresh(runner)

@@ -13,10 +13,10 @@ from django.urls import set_script_prefix
 
 from django_mcp.auth.base import Misconfigured, RequestHead
 from django_mcp.conf import settings
+from django_mcp.core import dispatch
 from django_mcp.core.concurrency import AROUND_JOBS, Runner
 from django_mcp.core.database import is_unmigrated
-from django_mcp.core.dispatch import watching
-from django_mcp.core.failures import contained, log_once, log_rate_limited, log_survived, must_propagate
+from django_mcp.core.failures import as_call_error, log_once, log_rate_limited, log_survived, must_propagate
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
 from django_mcp.protocol.errors import InternalError, ProtocolError
@@ -99,7 +99,9 @@ class Endpoint:
         except BaseException as error:
             if must_propagate(error):
                 raise
-            return await crashed(contained(error), self.server, None, runner, head.edge, None, (*cors, _JSON_HEADER))
+            return await crashed(
+                as_call_error(error), self.server, None, runner, head.edge, None, (*cors, _JSON_HEADER)
+            )
 
     def _not_served(self, head: RequestHead, cors: Headers) -> MCPResponse:
         if head.method == "OPTIONS":
@@ -113,11 +115,11 @@ async def noted(
     refusal: Refusal, server: MCPServer, runner: Runner, edge: Callable[[], Any], message: Any, cors: Headers
 ) -> MCPResponse:
     """Record a refusal in the request log; return the response."""
-    if watching.observer is not None:
+    if dispatch.observer is not None:
         try:
             # One row for each HTTP request, however many messages it has.
             about = message if refusal.about is None else refusal.about
-            await watching.observer.refused(server, refusal.principal, runner, edge, about, str(refusal))
+            await dispatch.observer.refused(server, refusal.principal, runner, edge, about, str(refusal))
         except ProtocolError as error:
             return MCPResponse(503, encode_error(id_of(message), error), (*cors, _JSON_HEADER))
     return refusal.answer(cors)
@@ -139,10 +141,10 @@ async def crashed(
     body = failure(id_of(message), error)
     if isinstance(error, OperationalError | InterfaceError) or is_unmigrated(error):  # it may be temporary
         return MCPResponse(503, body, headers)
-    if watching.observer is not None:
+    if dispatch.observer is not None:
         reason = decode(body)["error"]["message"]
         try:
-            await watching.observer.refused(server, principal, runner, edge, message, reason, error)
+            await dispatch.observer.refused(server, principal, runner, edge, message, reason, error)
         except BaseException as fault:
             if must_propagate(fault):
                 raise
@@ -152,7 +154,7 @@ async def crashed(
 
 def failed(error: BaseException) -> MCPResponse:
     """Log what a transport itself raised; return the response. Nothing is left that could record it."""
-    return MCPResponse(500, failure(None, contained(error)), JSON_ONLY)
+    return MCPResponse(500, failure(None, as_call_error(error)), JSON_ONLY)
 
 
 MISCONFIGURED = (
@@ -213,7 +215,7 @@ class AuthenticatedRequest(NamedTuple):
             if must_propagate(error):
                 raise
             server, edge = self.endpoint.server, head.edge
-            answer = await crashed(contained(error), server, self.principal, self.runner, edge, value)
+            answer = await crashed(as_call_error(error), server, self.principal, self.runner, edge, value)
         if answer.body and answer.stream is None and self.accepts.json and not (answer.headers or self.cors):
             return MCPResponse(answer.status, answer.body, JSON_ONLY)  # the common case
         return self._with_headers(answer)

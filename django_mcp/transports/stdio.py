@@ -23,7 +23,7 @@ from django.http import HttpRequest
 from django_mcp.auth.protected_resource import path_of
 from django_mcp.conf import settings
 from django_mcp.core.concurrency import shared_pool
-from django_mcp.core.failures import contained
+from django_mcp.core.failures import as_call_error
 from django_mcp.core.principal import Principal
 from django_mcp.core.resources import checking_pool, refresh_principal
 from django_mcp.core.server import MCPServer
@@ -312,7 +312,7 @@ class Connection:
             # Nobody else cancels this task: the tool did, which ran in it.
             while (task := asyncio.current_task()) is not None and task.cancelling():
                 task.uncancel()
-            return MCPResponse(500, failure(None if request is None else request.id, contained(error)))
+            return MCPResponse(500, failure(None if request is None else request.id, as_call_error(error)))
         if request is not None and request.method == "initialize":
             self._agree(answer)
         return answer

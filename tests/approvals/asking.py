@@ -92,7 +92,7 @@ class WantsTask(StepChannel):
     def wants_task(self, support: str) -> bool:
         return True
 
-    def task_made(self, task: Task) -> Result:
+    def announce_task(self, task: Task) -> Result:
         return Result({"resultType": "task", "taskId": task.task_id})
 
 

@@ -55,7 +55,7 @@ def little_to_collect() -> Iterator[None]:
 
 
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("django_mcp.core.concurrency.PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr("django_mcp.core.concurrency.RETRY_TIMEOUT", 0.0)
 
 
 def test_the_row_is_there_when_the_answer_goes_out(call_log: Log, site: MCPServer) -> None:
@@ -316,7 +316,7 @@ def test_once_a_row_was_refused_no_call_is_made_until_rows_can_be_written_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """And nobody waits for a database that answers: each attempt is the only one."""
-    monkeypatch.setattr("django_mcp.core.concurrency.PATIENCE_SECONDS", 3.0)
+    monkeypatch.setattr("django_mcp.core.concurrency.RETRY_TIMEOUT", 3.0)
     made: list[int] = []
 
     @tool(server=site, read_only=False, destructive=False)

@@ -25,9 +25,9 @@ def test_the_same_words_are_logged_once_in_a_while_and_counted_meanwhile(
 ) -> None:
     for number in range(4):
         log_rate_limited(logging.ERROR, "away: %s", number)
-    clock[0] += failures.SECONDS
+    clock[0] += failures.LOG_INTERVAL
     log_rate_limited(logging.ERROR, "away: %s", "still")
-    clock[0] += failures.SECONDS
+    clock[0] += failures.LOG_INTERVAL
     log_rate_limited(logging.ERROR, "away: %s", "yet")
     assert said(caplog) == ["away: 0", "away: still (and 3 times since this was last logged)", "away: yet"]
     assert {record.levelno for record in caplog.records} == {logging.ERROR}

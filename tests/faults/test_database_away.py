@@ -145,5 +145,5 @@ def test_a_state_that_could_not_be_used_can_be_used_again(outage: Outage) -> Non
 
 def test_the_log_says_now_and_then_that_streams_cannot_be_read_and_nothing_breaks_unnoticed(outage: Outage) -> None:
     log = outage.worker.log(0)
-    assert 1 <= log.count("the event log cannot be read") <= 1 + outage.seconds // failures.SECONDS
+    assert 1 <= log.count("the event log cannot be read") <= 1 + outage.seconds // failures.LOG_INTERVAL
     assert "never retrieved" not in log

@@ -16,7 +16,7 @@ from django_mcp import Context, MCPServer, ModelResource, Principal, ToolError, 
 from django_mcp.approvals.decisions import approve, deny
 from django_mcp.approvals.tool_policies import decide
 from django_mcp.audit.recorder import Recorder
-from django_mcp.core.dispatch import watching
+from django_mcp.core import dispatch
 from django_mcp.core.execution import slots_of
 from django_mcp.core.throttling import count
 from django_mcp.models import Approval, RequestLog
@@ -475,7 +475,7 @@ class Log(Feature):
     """Each call is in the request log, once, as what became of it."""
 
     def prepare(self, site: Site) -> None:
-        watching.observer = Recorder()
+        dispatch.observer = Recorder()
 
     def holds(self, site: Site, deed: Deed) -> None:
         RequestLog.objects.all().delete()

@@ -136,12 +136,12 @@ def test_a_task_that_begins_late_lets_the_acts_of_its_key_live_on(pass_time: Any
         channel = TaskChannel(task, Dialogue(task_id))
         channel.task.task_id = task_id
         record = channel.idempotency(call, arguments)
-        assert record.note_task(task_id, before)
+        assert record.store_task(task_id, before)
         pass_time(0.5 * HOUR)
-        assert record.begin() is None
-        channel.acts = record.acts
+        assert record.claim() is None
+        channel.step_key = record.step_key
         channel.once("charge", lambda: charges.append(1))
-        record.forget()
+        record.release()
         pass_time(0.9 * HOUR)
         assert record.task() == task_id
 

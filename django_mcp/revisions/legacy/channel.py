@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from django_mcp.conf import settings
 from django_mcp.core import database
-from django_mcp.core.concurrency import again_and_again, detached, free_pool
+from django_mcp.core.concurrency import create_background_task, free_pool, retry_attempt
 from django_mcp.core.execution import run_to_completion
 from django_mcp.core.failures import log_rate_limited
 from django_mcp.models import Call, Session, Task
@@ -62,7 +62,7 @@ class _Leases:
     def _come(self) -> None:
         self.is_due = False
         if self.held:
-            detached(self._renew(tuple(self.held)))
+            create_background_task(self._renew(tuple(self.held)))
 
     async def _renew(self, held: Sequence[int]) -> None:
         pause = settings.KEEP_ALIVE_INTERVAL / 2
@@ -105,7 +105,7 @@ class QuietChannel(StepChannel):
     def __init__(self, version: str = "") -> None:
         self.protocol = version
 
-    def lacks(self, question: "Question[Any]") -> Exception:
+    def missing_capability(self, question: "Question[Any]") -> Exception:
         """Return a tool error, because these versions have no protocol error for it."""
         return ToolError(question.refusal)
 
@@ -180,7 +180,7 @@ class LegacyChannel(QuietChannel):
         self._messages.append(message)
         self._wake()
 
-    def let_go(self) -> None:
+    def close_connection(self) -> None:
         """Close the connection; the client reconnects with the id of the last event."""
         resumable = self.mcp_request.over_http and self.version >= PRIMING_SINCE
         if self.session is not None and resumable and self._loop is not None:
@@ -205,7 +205,7 @@ class LegacyChannel(QuietChannel):
             return wants_task(self.request.params, support)
         return super().wants_task(support)
 
-    def task_made(self, task: Task) -> Result:
+    def announce_task(self, task: Task) -> Result:
         return made(task)
 
     # The lease, while this process runs the call
@@ -324,7 +324,7 @@ class LegacyChannel(QuietChannel):
         runner = self.mcp_request.runner.own
         if runner.is_inline:
             return await runner.sync(write)
-        return await again_and_again(partial(run_to_completion, runner, write))
+        return await retry_attempt(partial(run_to_completion, runner, write))
 
     def _send(self, call: Call, messages: list[tuple[int, bytes]], *, is_optional: bool = False) -> None:
         if self._wire is not None:

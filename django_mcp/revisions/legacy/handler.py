@@ -10,7 +10,7 @@ from typing import Any
 from django.db import Error as DatabaseError
 
 from django_mcp.core.channel import Cancelled, Channel
-from django_mcp.core.concurrency import detached, patiently
+from django_mcp.core.concurrency import create_background_task, retry_database
 from django_mcp.core.context import Context
 from django_mcp.core.database import is_unmigrated
 from django_mcp.core.dispatch import can_interact, dispatch
@@ -146,7 +146,7 @@ async def serve_request(
     ):
         return await _answered_on_stream(request, version, session, mcp_request, channel)
     # A lost connection does not cancel the call, so it runs in a task of its own.
-    channel.task = detached(_answered_on_stream(request, version, session, mcp_request, channel))
+    channel.task = create_background_task(_answered_on_stream(request, version, session, mcp_request, channel))
     _watch_later(session, channel)
     try:
         return await asyncio.shield(channel.task)
@@ -160,7 +160,7 @@ def _drop_stream(answering: asyncio.Task[MCPResponse]) -> None:
     if answering.cancelled() or answering.exception() is not None:
         return
     if (stream := answering.result().stream) is not None:
-        detached(_close(stream))
+        create_background_task(_close(stream))
 
 
 async def _close(stream: EventStream) -> None:
@@ -220,7 +220,7 @@ async def receive(answer: Response, session: Session | None, mcp_request: MCPReq
         raise InvalidRequest("This response answers no pending request.", request_id=answer.id)
     continuing = _continue(answer, session, mcp_request)
     # To its end even if the client leaves: between the two steps the call is nobody's.
-    await (continuing if mcp_request.runner.is_inline else asyncio.shield(detached(continuing)))
+    await (continuing if mcp_request.runner.is_inline else asyncio.shield(create_background_task(continuing)))
     return ACCEPTED
 
 
@@ -304,7 +304,7 @@ async def _result(
 
 
 async def _with_task(context: Context, version: str) -> Result:
-    result = await dispatch(context, begin=partial(check_call, context, version))
+    result = await dispatch(context, check_request=partial(check_call, context, version))
     check_made(context, result)
     return result
 
@@ -332,7 +332,7 @@ async def _asked(needed: InputRequired, channel: LegacyChannel, mcp_request: MCP
 
 
 async def _next_round(call: Call, session: Session, mcp_request: MCPRequest) -> None:
-    request, dialogue = await patiently(mcp_request.runner.own, partial(calls.resume, call))
+    request, dialogue = await retry_database(mcp_request.runner.own, partial(calls.resume, call))
     channel = LegacyChannel(mcp_request, session, request, session.version, call)
     try:
         channel.take_lease(call)

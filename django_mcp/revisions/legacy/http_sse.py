@@ -14,8 +14,8 @@ from django.db import Error as DatabaseError
 from django.utils.encoding import escape_uri_path
 
 from django_mcp.core import database
-from django_mcp.core.concurrency import detached, free_pool, patiently
-from django_mcp.core.failures import contained, log_rate_limited, must_propagate
+from django_mcp.core.concurrency import create_background_task, free_pool, retry_database
+from django_mcp.core.failures import as_call_error, log_rate_limited, must_propagate
 from django_mcp.models import Event as StreamEvent
 from django_mcp.models import Session
 from django_mcp.protocol import headers, versions
@@ -124,7 +124,7 @@ async def receive_message(mcp_request: MCPRequest) -> MCPResponse:
     mcp_request = mcp_request._replace(headers={headers.SESSION: mcp_request.edge().GET.get("session_id", "")})
     session = await named_session(mcp_request)
     message = None if type(mcp_request.body) is list else parse(mcp_request.body)
-    detached(_serve(message, session, mcp_request._replace(response=SSEResponse(session))))
+    create_background_task(_serve(message, session, mcp_request._replace(response=SSEResponse(session))))
     return ACCEPTED
 
 
@@ -143,7 +143,7 @@ class SSEResponse:
         key = event.id.rpartition(".")[0]
         if key and not self.opened:
             self.opened = True
-            detached(_say(self._session, f"{CALL} {key}"))
+            create_background_task(_say(self._session, f"{CALL} {key}"))
 
     def close(self) -> None:
         """Do nothing: the stream belongs to the session."""
@@ -171,7 +171,7 @@ def _end(session: Session) -> None:
 
 
 async def _say(session: Session, *entries: str) -> None:
-    await patiently(free_pool(), partial(event_store.append, [(topic(session), entry) for entry in entries]))
+    await retry_database(free_pool(), partial(event_store.append, [(topic(session), entry) for entry in entries]))
 
 
 @database.retry_conflicts
@@ -198,7 +198,7 @@ async def _serve(message: Message | None, session: Session, mcp_request: MCPRequ
     if answer.body and (message is None or isinstance(message, Request)):
         await _say(session, answer.body.decode())
     elif isinstance(message, Notification) and message.method == "notifications/initialized":
-        await patiently(free_pool(), partial(_say_initialized, session))
+        await retry_database(free_pool(), partial(_say_initialized, session))
 
 
 async def _answer(message: Message | None, session: Session, mcp_request: MCPRequest) -> MCPResponse:
@@ -212,7 +212,7 @@ async def _answer(message: Message | None, session: Session, mcp_request: MCPReq
     except BaseException as error:
         if must_propagate(error):
             raise
-        return MCPResponse(500, failure(None if request is None else request.id, contained(error)))
+        return MCPResponse(500, failure(None if request is None else request.id, as_call_error(error)))
 
 
 async def _initialize(request: Request, session: Session, mcp_request: MCPRequest) -> MCPResponse:
@@ -255,7 +255,7 @@ async def _events(
 async def _said(
     session: Session, mcp_request: MCPRequest, subscription: Subscription, joined: Joined, slot: StreamSlot
 ) -> AsyncGenerator[Event, None]:
-    run = partial(patiently, free_pool())
+    run = partial(retry_database, free_pool())
     hears = False
     async with aclosing(subscription.entries()) as entries:
         async for found in entries:
@@ -281,7 +281,7 @@ async def _said(
 
 async def _join_call(session: Session, key: str, mcp_request: MCPRequest, joined: Joined) -> Event | None:
     """Add the stored stream of a call; return the error to send if the caller has too many."""
-    run = partial(patiently, free_pool())
+    run = partial(retry_database, free_pool())
     call = await run(session.calls.filter(key=key).first)
     if call is None:
         return None

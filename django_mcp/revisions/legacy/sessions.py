@@ -19,7 +19,7 @@ from django.utils import timezone
 from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.channel import LEVELS
-from django_mcp.core.concurrency import detached, free_pool, patiently
+from django_mcp.core.concurrency import create_background_task, free_pool, retry_database
 from django_mcp.core.context import Context
 from django_mcp.core.database import Prepared
 from django_mcp.core.principal import Principal
@@ -321,7 +321,7 @@ def expect(session: Session, channel: LegacyChannel) -> None:
 
 def watch(session: Session, channel: LegacyChannel) -> None:
     """Let cancellations sent to any process reach a running call."""
-    watching = detached(_watch(session, channel))
+    watching = create_background_task(_watch(session, channel))
     if channel.task is not None:
         channel.task.add_done_callback(lambda _: watching.cancel())
 
@@ -332,7 +332,7 @@ async def _watch(session: Session, channel: LegacyChannel) -> None:
     try:
         # What was cancelled before the call began is no concern of it, and may be much.
         began = session.last_event
-        for entry in await patiently(free_pool(), partial(event_store.after, began, [stream])):
+        for entry in await retry_database(free_pool(), partial(event_store.after, began, [stream])):
             if _stops(entry, channel):
                 channel.cancel()
         async with aclosing(subscription.entries()) as entries:

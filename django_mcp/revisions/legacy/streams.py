@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 from django.utils import timezone
 
-from django_mcp.core.concurrency import free_pool, patiently
+from django_mcp.core.concurrency import free_pool, retry_database
 from django_mcp.models import Call, Session
 from django_mcp.protocol.errors import InvalidRequest
 from django_mcp.pubsub import event_store, publish
@@ -85,7 +85,7 @@ async def tail(
     call: Call, position: int, mcp_request: MCPRequest, reader: _Reader | None = None
 ) -> AsyncGenerator[Event, None]:
     """Yield the events of a call's stream after *position*, until its end."""
-    topic, run, lost = calls.topic(call), partial(patiently, free_pool()), 0
+    topic, run, lost = calls.topic(call), partial(retry_database, free_pool()), 0
     subscription = await follow(topic, principal=mcp_request.principal, server=mcp_request.server)
     try:
         if reader is not None:
@@ -181,7 +181,7 @@ class SessionStream(ParkedStream):
         topics = [publish.topic(self._server), self._topic]
         self.subscription = await follow(*topics, principal=self._principal, server=self._server)
         self.subscription.wants = self.wants
-        run = partial(patiently, free_pool())
+        run = partial(retry_database, free_pool())
         backlog: list[event_store.Entry] = []
         newest = await run(event_store.newest)
         if self._position is None:
@@ -234,7 +234,7 @@ class SessionStream(ParkedStream):
 
     async def _catch_up(self, backlog: Sequence[event_store.Entry]) -> list[Event]:
         """Load the subscriptions; return missed events. A resource that is gone gets one last event."""
-        stored = await patiently(free_pool(), partial(sessions.subscriptions_of, self._session))
+        stored = await retry_database(free_pool(), partial(sessions.subscriptions_of, self._session))
         known = await self._hearing.known(stored)
         # Also those of requests that came after the stream was asked for, which nothing has counted.
         self._add(set(stored) - self._unsubscribed)
@@ -254,7 +254,7 @@ class SessionStream(ParkedStream):
         if uris:
             self._hearing.remove(uris)
             self._forgotten |= uris
-            await patiently(free_pool(), partial(sessions.forget_subscriptions, self._session, uris))
+            await retry_database(free_pool(), partial(sessions.forget_subscriptions, self._session, uris))
 
 
 def _ends(entry: event_store.Entry, token: str) -> bool:

@@ -18,7 +18,7 @@ from django.utils import timezone
 from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.channel import Channel, is_wanted
-from django_mcp.core.concurrency import patiently, shared_pool
+from django_mcp.core.concurrency import retry_database, shared_pool
 from django_mcp.core.context import Context
 from django_mcp.models import Call, PendingRequest, Session, Task, TaskInput
 from django_mcp.protocol.errors import InternalError, InvalidRequest, ProtocolError
@@ -125,12 +125,12 @@ class Waiting:
         subscription = await follow(*topics, principal=self.context.principal, server=self.context.server)
         try:
             yield Speech([self.first()])
-            yield await patiently(shared_pool(), self.look)
+            yield await retry_database(shared_pool(), self.look)
             async with aclosing(subscription.entries()) as entries:
                 async for entry in entries:
                     if entry is None:  # expiry and death of the worker publish no entry
                         yield Speech([KEEP_ALIVE])
-                        yield await patiently(shared_pool(), self.look)
+                        yield await retry_database(shared_pool(), self.look)
                     else:
                         yield await self._heard(entry, began)
             yield self._parting()
@@ -143,7 +143,7 @@ class Waiting:
             request_id = self.context.request_id
             return Speech(is_last="ended" in told or ("cancelled" in told and told["cancelled"] == request_id))
         if "status" in told:
-            return await patiently(shared_pool(), self.look)
+            return await retry_database(shared_pool(), self.look)
         # Earlier messages are not repeated.
         return Speech(self._words.events(told) if self._words is not None and entry.id > began else ())
 

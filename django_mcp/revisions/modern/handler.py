@@ -102,7 +102,7 @@ class ModernChannel(StepChannel):
             raise not_declared("This tool runs only as a task. It")
         return False
 
-    def task_made(self, task: Task) -> Result:
+    def announce_task(self, task: Task) -> Result:
         """Return a ``CreateTaskResult`` (Tasks extension, Task Creation)."""
         from django_mcp.tasks.extension import shown  # noqa: PLC0415 - most sites have no tasks
 
@@ -172,14 +172,14 @@ class ModernRevision:
                 return await _serve_own(request, asked, mcp_request)
             channel = ModernChannel(mcp_request, asked)
             context = context_for(mcp_request, request, asked.client, asked.capabilities, channel)
-            begin = None
+            check_state = None
             if ("inputResponses" in request.params or "requestState" in request.params) and request.method in ASKING:
-                begin = partial(resume, context)
+                check_state = partial(resume, context)
             mcp_request.response.is_request = True
             try:
                 if can_interact(mcp_request.server, request.method, request.params):
                     channel.watch_client()
-                result = await dispatch(context, extended=True, begin=begin)
+                result = await dispatch(context, extended=True, check_request=check_state)
             except InputRequired as needed:
                 result = await _ask(context, channel, request.params, needed)
             return MCPResponse(200, response(request.id, result, asked.version, complete, mcp_request.server))
@@ -240,7 +240,7 @@ async def resume(context: Context) -> None:
         context.channel.dialogue = dialogue
         if not is_repeatable(context):
             # Spent later: a call refused by a limit is repeated with the same answers.
-            context.spend = partial(once.take, dialogue.id, f"round:{dialogue.round}")
+            context.consume_state = partial(once.take, dialogue.id, f"round:{dialogue.round}")
     if "inputResponses" in params:
         responses = params["inputResponses"]
         if not isinstance(responses, dict):
