@@ -49,11 +49,11 @@ def is_still_there(context: Context, since: int) -> bool:
     principal = refresh_principal(context.principal, context.server)
     if principal is None or (principal.expires is not None and principal.expires <= timezone.now()):
         return False
-    if any(entry.data == publish.REVOKED for entry in event_store.after(since, publish.topics_of(principal))):
+    if any(entry.data == publish.REVOKED for entry in event_store.after(since, publish.revocation_topics(principal))):
         return False
     context.principal = principal
     if policy_cache.is_due:
-        policy_cache.bring_up_to_date()
+        policy_cache.reload_if_due()
     return True
 
 

@@ -25,8 +25,9 @@ from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.policies import Decision, Limit, Policies, Rule, policy_cache
 from django_mcp.core.server import MCPServer, every_server
+from django_mcp.core.signals import differs
 from django_mcp.models import ClientPolicy, Event, RequestLog, ToolPolicy, ToolSnapshot
-from django_mcp.primitives.base import spoken
+from django_mcp.primitives.base import translate
 from django_mcp.primitives.tool import Tool
 from django_mcp.pubsub import publish
 
@@ -37,12 +38,12 @@ SKEW = timedelta(seconds=1)
 def announce(server: MCPServer) -> None:
     """Notify clients that the tool list has changed, once every process has the new policies."""
     server.pages = {}
-    publish.publish([(publish.topic(server), _change())])
+    publish.publish([(publish.server_topic(server), _change())])
 
 
 def was_announced(server: MCPServer, since: datetime) -> bool:
     data = json.dumps(_change())
-    return Event.objects.filter(topic=publish.topic(server), data=data, created__gt=since - SKEW).exists()
+    return Event.objects.filter(topic=publish.server_topic(server), data=data, created__gt=since - SKEW).exists()
 
 
 def _change() -> dict[str, object]:
@@ -132,7 +133,7 @@ def _on_changed(instance: ToolPolicy | ToolSnapshot, raw: bool = False, **_more:
 @receiver(pre_save, sender=ClientPolicy, dispatch_uid="django_mcp.policies.limit_is_saved")
 def _look_at_limit(instance: Any, update_fields: Any, **_more: Any) -> None:
     is_new = instance._state.adding and instance.tools is not None  # noqa: SLF001 - Django's documented API
-    instance.limits_other = is_new or publish.differs(instance, ["tools"], update_fields)
+    instance.limits_other = is_new or differs(instance, ["tools"], update_fields)
 
 
 @receiver(post_save, sender=ClientPolicy, dispatch_uid="django_mcp.policies.limit_was_saved")
@@ -259,7 +260,7 @@ def known(tool: Tool) -> Known:
         return before[1]
     shown = {key: tool.definition[key] for key in SHOWN if key in tool.definition}
     with translation.override(django_settings.LANGUAGE_CODE):
-        plain = json.loads(json.dumps(spoken(shown, django_settings.LANGUAGE_CODE), sort_keys=True, default=str))
+        plain = json.loads(json.dumps(translate(shown, django_settings.LANGUAGE_CODE), sort_keys=True, default=str))
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
     now = Known(plain, hashlib.sha256(text.encode()).hexdigest())
     _known[tool] = tool.definition, now

@@ -25,7 +25,6 @@ from django_mcp.core.failures import (
     Escaped,
     UnknownPrimitive,
     as_call_error,
-    log_rate_limited,
     raise_as_call_error,
     request_failure,
     tool_failure,
@@ -33,9 +32,10 @@ from django_mcp.core.failures import (
 )
 from django_mcp.core.permissions import find_rule, is_for_everybody, known_of, look_for, may_use
 from django_mcp.core.policies import ApprovalGrant, Decision, Rule, policy_cache
+from django_mcp.core.rate_limited_log import log_rate_limited
 from django_mcp.core.resources import MAX_SHORT, matches, read, run
 from django_mcp.core.server import MCPServer, ModelArgument
-from django_mcp.primitives.base import Primitive, ToolError, spoken
+from django_mcp.primitives.base import Primitive, ToolError, translate
 from django_mcp.primitives.completions import Completer, completion
 from django_mcp.primitives.output import OutputTooLarge
 from django_mcp.primitives.prompt import Prompt, strings_only
@@ -43,14 +43,14 @@ from django_mcp.primitives.resource import Resource
 from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.text_values import READABLE
 from django_mcp.primitives.tool import Tool
-from django_mcp.primitives.validation_errors import MOST, kind_name
+from django_mcp.primitives.validation_errors import MAX_REPORTED, kind_name
 from django_mcp.protocol.errors import InternalError, InvalidParams, MethodNotFound
 from django_mcp.protocol.jsonrpc import Result, encode
 from django_mcp.protocol.meta import (
     ALWAYS_LOAD,
     IDEMPOTENCY_KEY,
     MAX_RESULT_SIZE_CHARS,
-    MOST_RESULT_SIZE_CHARS,
+    MAX_RESULT_SIZE_LIMIT,
     REQUIRES_USER_INTERACTION,
 )
 from django_mcp.protocol.pagination import decode_cursor, encode_cursor, is_cursor
@@ -154,7 +154,7 @@ class Observer(Protocol):
         server: MCPServer,
         principal: "Principal | None",
         runner: Runner,
-        edge: Callable[[], Any],
+        get_django_request: Callable[[], Any],
         message: Any,
         reason: str,
         crash: BaseException | None = None,
@@ -165,7 +165,7 @@ class Observer(Protocol):
             server: the endpoint.
             principal: the caller, if known.
             runner: the transport's.
-            edge: returns a Django request.
+            get_django_request: returns a Django request.
             message: decoded, if it was read; of a batch the message that was refused.
             reason: the error text sent to the client.
             crash: the unexpected exception that was the reason, if it was one.
@@ -248,7 +248,10 @@ def _build_page(
     made = [list_entry(primitive, language, show) for primitive in shown]
     if any(primitive not in _left_out for primitive in lacking):
         _notify_available(server, member)
-    definitions = [*(spoken(first, language) if language else first), *(entry for entry in made if entry is not None)]
+    definitions = [
+        *(translate(first, language) if language else first),
+        *(entry for entry in made if entry is not None),
+    ]
     fields: dict[str, Any] = {member: definitions}
     if len(known) > len(shown):
         fields["nextCursor"] = encode_cursor(shown[-1].position)
@@ -276,7 +279,7 @@ def list_entry(
     failure = primitive.find_failure()
     if failure is None:
         try:
-            entry: dict[str, Any] = spoken(show(primitive), language) if language else show(primitive)
+            entry: dict[str, Any] = translate(show(primitive), language) if language else show(primitive)
         except Exception as error:  # noqa: BLE001 - such as a failing lazy text of the site
             failure = error
         else:
@@ -329,7 +332,7 @@ def _tool_entry(context: Context, tool: Tool) -> dict[str, Any]:
     if context.server.policies.ask_everybody(tool):
         hints[REQUIRES_USER_INTERACTION] = True
     if tool.max_output_chars:
-        hints[MAX_RESULT_SIZE_CHARS] = min(tool.max_output_chars, MOST_RESULT_SIZE_CHARS)
+        hints[MAX_RESULT_SIZE_CHARS] = min(tool.max_output_chars, MAX_RESULT_SIZE_LIMIT)
     if tool.always_listed:
         hints[ALWAYS_LOAD] = True
     return {**definition, "_meta": {**hints, **definition.get("_meta", {})}} if hints else definition
@@ -471,7 +474,7 @@ async def _call_by_relay(context: Context, relay: Tool) -> Result:
     except UnknownPrimitive as error:
         return tool_failure(ToolError(f"{error.message} Use search_tools to find the available tools."), context)
     except ArgumentError as error:
-        return tool_failure(ArgumentError([*error.problems, *tool_search.misplaced(arguments)]), context)
+        return tool_failure(ArgumentError([*error.problems, *tool_search.misplaced_arguments(arguments)]), context)
 
 
 async def _consume_state(context: Context, consume: Callable[[], bool]) -> None:
@@ -682,8 +685,8 @@ async def get_prompt(context: Context) -> Result:
         raise unknown_primitive("prompt", name)
     arguments = _arguments(context.params)
     if wrong := strings_only(arguments):
-        some = ", ".join(repr(name[:100]) for name in wrong[:MOST])
-        more = f" and {len(wrong) - MOST} more" if len(wrong) > MOST else ""
+        some = ", ".join(repr(name[:100]) for name in wrong[:MAX_REPORTED])
+        more = f" and {len(wrong) - MAX_REPORTED} more" if len(wrong) > MAX_REPORTED else ""
         raise InvalidParams(f"Arguments of a prompt must be strings. Not a string: {some}{more}.")
     given = {name: value for name, value in arguments.items() if value}  # forms send empty fields
     if settings.CALL_CONTEXT_MANAGERS or context.is_large:

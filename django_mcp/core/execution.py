@@ -37,6 +37,8 @@ from django_mcp.protocol.meta import IDEMPOTENCY_KEY, meta_of
 if TYPE_CHECKING:
     from django_mcp.core.request import RequestContext
 
+T = TypeVar("T")
+
 NARROWING = (
     *("limit", "page_size", "per_page", "max_results", "top", "first", "count", "size"),
     *("fields", "columns", "include", "page", "offset", "cursor"),
@@ -149,7 +151,7 @@ class Slots:
         self._waiting: deque[Future[None]] = deque()
         self._lock = threading.Lock()
 
-    def take(self, turn: "Future[None] | None" = None) -> bool:
+    def acquire(self, turn: "Future[None] | None" = None) -> bool:
         """Take a slot and return True if one is free. Otherwise *turn* is completed when one is."""
         with self._lock:
             if self._taken < self._most:
@@ -162,20 +164,20 @@ class Slots:
     async def wait(self) -> bool:
         """Wait for a slot. Return False after ``WAIT_SECONDS``."""
         turn: Future[None] = Future()
-        if self.take(turn):
+        if self.acquire(turn):
             return True
         try:
             async with asyncio.timeout(WAIT_SECONDS):
                 await asyncio.wrap_future(turn)
         except BaseException as error:
             if not turn.cancel():  # completed in the meantime
-                self.give_back()
+                self.release()
             if isinstance(error, TimeoutError):
                 return False
             raise
         return True
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Release a slot to the next waiter."""
         with self._lock:
             while self._waiting:
@@ -188,7 +190,6 @@ class Slots:
         turn.set_result(None)  # outside of the lock: it calls back, and who is called may release the slot
 
 
-T = TypeVar("T")
 Fields = dict[str, Any]
 
 
@@ -245,7 +246,7 @@ class ToolExecution:
             # A job that has started keeps the slot until it ends, as its thread goes on without this call. One that has
             # not started will not run.
             if self._end.acquire(blocking=False) and self._slots is not None:
-                self._slots.give_back()
+                self._slots.release()
 
     # Functions that may block, in their thread
 
@@ -259,7 +260,7 @@ class ToolExecution:
             return kept or self._run_work(work)
         finally:
             if self._slots is not None:
-                self._slots.give_back()
+                self._slots.release()
 
     def _claim_key(self) -> Fields | None:
         """Claim the idempotency key, or return the result of an earlier attempt."""
@@ -346,7 +347,7 @@ class ToolExecution:
         if self._slots is None:
             return
         # Under WSGI a waiting call would block a worker.
-        taken = self._slots.take() if self._context.runner.is_inline else await self._slots.wait()
+        taken = self._slots.acquire() if self._context.runner.is_inline else await self._slots.wait()
         if not taken:
             raise ToolError(busy(self._tool))
 

@@ -16,9 +16,8 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
-from time import monotonic
 from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
 
 from django.conf import settings as django_settings
@@ -395,37 +394,3 @@ def _shortened(file: str) -> str:
 def _call_label(context: FailedCall) -> str:
     name = context.params.get("name") or context.params.get("uri") or ""
     return f"{context.method} {str(name)[:200]}"
-
-
-LOG_INTERVAL = 10.0
-"""Interval between log records with the same text."""
-
-_logged: dict[str, tuple[float, int]] = {}
-
-
-def log_rate_limited(level: int, words: str, *arguments: object) -> None:
-    """Log a recurring message at most once every ten seconds, with a count of the suppressed ones.
-
-    The format *words* identifies the message.
-    """
-    now = monotonic()
-    until, unsaid = _logged.get(words, (0.0, 0))
-    if now < until:
-        _logged[words] = until, unsaid + 1
-        return
-    _logged[words] = now + LOG_INTERVAL, 0
-    if unsaid:
-        words = f"{words} (and {'once' if unsaid == 1 else f'{unsaid} times'} since this was last logged)"
-    logger.log(level, words, *arguments)
-
-
-@lru_cache(maxsize=64)
-def log_once(level: int, words: str) -> None:
-    """Log what every request would repeat until the process is restarted."""
-    logger.log(level, "%s", words)
-
-
-def forget() -> None:
-    """Reset ``log_rate_limited`` and ``log_once``."""
-    _logged.clear()
-    log_once.cache_clear()

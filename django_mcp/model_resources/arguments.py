@@ -41,7 +41,7 @@ from django_mcp.primitives.function import (
     replaced,
 )
 from django_mcp.primitives.output import ToolResult
-from django_mcp.primitives.schema import Unfit
+from django_mcp.primitives.schema import InvalidValue
 from django_mcp.primitives.tool import Tool
 from django_mcp.primitives.validation_errors import about_argument, shown, with_article
 from django_mcp.protocol.content import TextContent
@@ -259,7 +259,7 @@ def finding_hint(bound: BoundResource | None, access: RowAccess) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Misfit(Unfit):
+class _Misfit(InvalidValue):
     """A value of the wrong type. Its error waits until the caller's permissions decide on the search hint."""
 
     value: Any

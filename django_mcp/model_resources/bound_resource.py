@@ -24,7 +24,7 @@ from django_mcp.core.signatures import list_of, optional
 from django_mcp.model_resources.options import ModelResource, is_plain
 from django_mcp.model_resources.schema import input_type, json_type, labels_in_words, value_field
 from django_mcp.primitives.base import ToolError, untranslated
-from django_mcp.primitives.compatibility import LARGEST
+from django_mcp.primitives.compatibility import MAX_EXACT_INTEGER
 from django_mcp.primitives.field_schema import nullable
 from django_mcp.primitives.function import Parameter, read_docstring
 from django_mcp.primitives.schema import json_schema
@@ -552,7 +552,7 @@ class BoundResource:
     def missing(self, value: object) -> ToolError:
         """Return the error for a row that is missing or hidden."""
         words = f"No {self.one} with {self.lookup_name} {str(value)[:80]!r} found."
-        if isinstance(value, int) and abs(value) > LARGEST:
+        if isinstance(value, int) and abs(value) > MAX_EXACT_INTEGER:
             words += " Some clients round numbers of over 15 digits: send it as text."
         return ToolError(words)
 

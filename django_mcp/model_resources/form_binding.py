@@ -50,9 +50,9 @@ from django_mcp.model_resources.schema import MAX_VALUES, form_value, json_type,
 from django_mcp.model_resources.serializers import title_of
 from django_mcp.primitives.base import ToolError
 from django_mcp.primitives.field_schema import field_type
-from django_mcp.primitives.schema import ArgumentError, Arguments, misfits
+from django_mcp.primitives.schema import ArgumentError, Arguments, type_errors
 from django_mcp.primitives.validation_errors import (
-    MOST,
+    MAX_REPORTED,
     about_argument,
     abridged,
     close_matches,
@@ -292,7 +292,7 @@ def cleaned(form: Any, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[s
     return values, errors
 
 
-def unknown(given: Iterable[str], known: Iterable[str], *where: str, room: int = MOST) -> tuple[list[str], int]:
+def unknown(given: Iterable[str], known: Iterable[str], *where: str, room: int = MAX_REPORTED) -> tuple[list[str], int]:
     """Return errors for the first unknown arguments, at most *room*, and how many more there are."""
     names = list(known)
     others = [name for name in given if name not in names]
@@ -703,7 +703,7 @@ class FormArguments(Arguments):
         if self._is_strict:
             nulls = [name for name, value in values.items() if value is None]
             found = [misfit for name in nulls for misfit in self._misfit(name)]
-            if details := [*found, *misfits(dict(values), self.schema, self.schema)]:
+            if details := [*found, *type_errors(dict(values), self.schema, self.schema)]:
                 raise ArgumentError(sentences(details, values, self.schema))
         return {"given": dict(values)}
 
@@ -1140,7 +1140,7 @@ class FormSetSource:
         others = 0
         for place, (form, item) in enumerate(zip(formset.forms, items, strict=True)):
             names = {name: name for name in self.names(form)}
-            wrong, more = unknown(item, names, self._place(place), room=MOST - len(found))
+            wrong, more = unknown(item, names, self._place(place), room=MAX_REPORTED - len(found))
             found += [*wrong, *problems(form, item, names, self._place(place))]
             others += more
         found += (in_words(error, self.argument) for error in formset.non_form_errors().as_data())

@@ -28,6 +28,8 @@ from django_mcp.models import Step
 from django_mcp.primitives.base import ToolError, sendable
 from django_mcp.protocol.jsonrpc import encode
 
+T = TypeVar("T")
+
 KEY = "repeat"
 TASK = "task"
 OTHER_ARGUMENTS = "This idempotency key was already used with other arguments. Use a new key for a different call."
@@ -87,7 +89,7 @@ class StepRecord:
                 self._own().update(expires=self.expires)
                 self._extend()
             return None
-        return self._kept(step)
+        return self._stored_fields(step)
 
     def _extend(self) -> None:
         """Let what else the key guards expire with it. In this order everywhere, as two transactions may do so."""
@@ -101,7 +103,7 @@ class StepRecord:
         step = None if not database.has_database() else self._step()
         if step is None or not step.done or step.expires <= timezone.now():
             return None
-        return self._kept(step)
+        return self._stored_fields(step)
 
     def store(self, fields: dict[str, Any]) -> None:
         """See ``core.channel.IdempotencyRecord``. In the tool's transaction, if any."""
@@ -111,15 +113,15 @@ class StepRecord:
 
     def release(self) -> None:
         if database.has_database():
-            self._forget(time.monotonic() + RETRY_TIMEOUT)
+            self._release_until(time.monotonic() + RETRY_TIMEOUT)
 
-    def _forget(self, until: float) -> None:
+    def _release_until(self, until: float) -> None:
         try:
             self._own().delete()
         except (OperationalError, InterfaceError) as error:
             if time.monotonic() < until and database.is_temporary(error):
                 # A timer blocks neither the caller nor a thread of the pool, which manages the connections.
-                again = threading.Timer(settings.POLL_INTERVAL, free_pool().post, [lambda: self._forget(until)])
+                again = threading.Timer(settings.POLL_INTERVAL, free_pool().post, [lambda: self._release_until(until)])
                 again.daemon = True
                 with suppress(RuntimeError):  # no thread: the record expires, and must not hide the call's own error
                     again.start()
@@ -150,7 +152,7 @@ class StepRecord:
             self._extend()
         return is_noted
 
-    def _kept(self, step: Step | None) -> dict[str, Any]:
+    def _stored_fields(self, step: Step | None) -> dict[str, Any]:
         if step is not None and step.value["arguments"] != self._arguments:
             raise ToolError(OTHER_ARGUMENTS)
         if step is None or not step.done:
@@ -173,10 +175,8 @@ def _expiry() -> datetime.datetime:
     return timezone.now() + datetime.timedelta(seconds=settings.IDEMPOTENCY_TTL)
 
 
-T = TypeVar("T")
-
-UNKEPT = "django_mcp.unkept"
-NOT_KEPT = (
+UNSTORABLE = "django_mcp.unstorable"
+NOT_STORABLE = (
     "ctx.once({name!r}) ran, but its result of type {kind} cannot be stored for later rounds. Return a JSON "
     "value, such as a str, a number, a list or a dict."
 )
@@ -200,7 +200,7 @@ def lock(*name: str) -> None:
         rows.update(done=True)
 
 
-def take(call: str, key: str, expires: datetime.datetime | None = None) -> bool:
+def claim_step(call: str, key: str, expires: datetime.datetime | None = None) -> bool:
     """Store a step. Return True for the first caller, also among concurrent ones.
 
     *expires* is by default that of ``expiry``.
@@ -237,23 +237,23 @@ def once(calls: Calls, name: str, function: Callable[[], T], readable: Sequence[
     if not database.has_database():
         return function()
     key = f"once:{name}"
-    if not _take_all(calls, key):
-        return cast("T", _kept(calls, name, key, readable))
+    if not _claim_all(calls, key):
+        return cast("T", _stored(calls, name, key, readable))
     is_done = False
     try:
         with database.atomic():
             value = function()
             is_done = True
             kept, wrong = _storable(value)
-            _keep(calls, key, kept)
+            _store(calls, key, kept)
     except Cancelled:
         raise  # interrupted: the outcome is unknown
     except BaseException:
         if not is_done:  # failed and rolled back, so it may be retried
-            _forget(calls, key)
+            _release(calls, key)
         raise
     if wrong is not None:
-        raise TypeError(NOT_KEPT.format(name=name, kind=type(value).__name__)) from wrong
+        raise TypeError(NOT_STORABLE.format(name=name, kind=type(value).__name__)) from wrong
     return value
 
 
@@ -268,19 +268,19 @@ async def aonce(
     if not database.has_database():
         return await function()
     key = f"once:{name}"
-    if not await run_off_loop(runner.own, partial(_take_all, calls, key)):
-        return cast("T", await run_off_loop(runner.own, partial(_kept, calls, name, key, readable)))
+    if not await run_off_loop(runner.own, partial(_claim_all, calls, key)):
+        return cast("T", await run_off_loop(runner.own, partial(_stored, calls, name, key, readable)))
     try:
         value = await function()
     except (Cancelled, asyncio.CancelledError):
         raise
     except BaseException:
-        await run_off_loop(runner.own, partial(_forget, calls, key))
+        await run_off_loop(runner.own, partial(_release, calls, key))
         raise
     kept, wrong = _storable(value)
-    await run_off_loop(runner.own, partial(_keep, calls, key, kept))
+    await run_off_loop(runner.own, partial(_store, calls, key, kept))
     if wrong is not None:
-        raise TypeError(NOT_KEPT.format(name=name, kind=type(value).__name__)) from wrong
+        raise TypeError(NOT_STORABLE.format(name=name, kind=type(value).__name__)) from wrong
     return value
 
 
@@ -289,7 +289,7 @@ def _storable(value: Any) -> tuple[Any, Exception | None]:
     try:
         json.dumps(sendable(value), allow_nan=False)
     except (TypeError, ValueError) as error:  # pydantic's error is a ValueError
-        return {UNKEPT: type(value).__name__}, error
+        return {UNSTORABLE: type(value).__name__}, error
     return sendable(value), None
 
 
@@ -310,27 +310,27 @@ def extend(call: str, until: datetime.datetime | None = None) -> None:
         Step.objects.filter(call=call, expires__gt=timezone.now()).update(expires=expiry(until))
 
 
-def _take_all(calls: Calls, key: str) -> bool:
+def _claim_all(calls: Calls, key: str) -> bool:
     """Store the step under all *calls*, or return False if one has it."""
     taken: list[str] = []
     for call, expires in calls.items():
-        if not take(call, key, expires):
-            _forget(taken, key)
+        if not claim_step(call, key, expires):
+            _release(taken, key)
             return False
         taken.append(call)
     return True
 
 
-def _keep(calls: Iterable[str], key: str, value: Any) -> None:
+def _store(calls: Iterable[str], key: str, value: Any) -> None:
     Step.objects.filter(call__in=list(calls), key=key).update(done=True, value=value)
 
 
-def _forget(calls: Collection[str], key: str) -> None:
+def _release(calls: Collection[str], key: str) -> None:
     if calls:
         Step.objects.filter(call__in=list(calls), key=key, done=False).delete()
 
 
-def _kept(calls: Calls, name: str, key: str, readable: Sequence[str] | None) -> Any:
+def _stored(calls: Calls, name: str, key: str, readable: Sequence[str] | None) -> Any:
     """Return the stored result, after storing it under all *calls*."""
     steps = list(Step.objects.filter(call__in=list(calls), key=key, expires__gt=timezone.now()))
     step = next((other for other in steps if other.done and (readable is None or other.call in readable)), None)
@@ -347,7 +347,7 @@ def _kept(calls: Calls, name: str, key: str, readable: Sequence[str] | None) -> 
         fields = {"done": True, "value": step.value, "expires": calls[call]}
         with database.atomic():
             Step.objects.update_or_create(call=call, key=key, defaults=fields)  # one that is there has expired
-    if isinstance(step.value, dict) and UNKEPT in step.value:
+    if isinstance(step.value, dict) and UNSTORABLE in step.value:
         msg = f"Step {name!r} has already run, but its result could not be stored. Check whether it took effect."
         raise ToolError(msg)
     return step.value

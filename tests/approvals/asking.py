@@ -19,7 +19,7 @@ from django_mcp.models import Approval, ApprovalEvent, Task
 from django_mcp.protocol.jsonrpc import Result
 from django_mcp.protocol.meta import ClientInfo
 from django_mcp.pubsub.once import StepChannel
-from django_mcp.tasks.worker import keeper
+from django_mcp.tasks.worker import heartbeat
 from tests.behaviour.users import as_user
 from tests.clients import Answer, Client
 from tests.exchange import eventually
@@ -101,7 +101,7 @@ def finished(task: Task) -> Task:
 
     def look() -> bool:
         task.refresh_from_db()
-        return task.is_over and not keeper.holds(task.task_id)
+        return task.is_over and not heartbeat.holds(task.task_id)
 
     eventually(look, f"{task} does not end")
     return task

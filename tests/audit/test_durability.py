@@ -203,7 +203,7 @@ def test_an_error_that_is_not_the_databases_withholds_the_answer_as_well(
     monkeypatch.setattr(writer, "save", no_memory)
     answer = client.call("add", a=20, b=22)
     assert "could not be recorded" in answer.error["message"]
-    monkeypatch.setattr(writer, "begin", no_memory)
+    monkeypatch.setattr(writer, "insert_begun", no_memory)
     answer = client.call("add", a=20, b=22)
     assert "this call was not run" in answer.error["message"], "it knows that the last row was not written"
     monkeypatch.undo()
@@ -287,7 +287,7 @@ def refused_by_sqlite(code: int, words: str) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(writer, "_insert", lambda calls, alias: refusing(calls))
-        patch.setattr(writer, "begin", refusing)
+        patch.setattr(writer, "insert_begun", refusing)
         yield
 
 
@@ -369,7 +369,7 @@ def test_after_a_failed_write_each_call_is_one_row_that_says_how_it_ended(
         return await sync_to_async(act)()
 
     tool(server=site, name="act")(aact if is_async else act)
-    writer.writer.failed(OperationalError("of another call"))
+    writer.writer.note_failure(OperationalError("of another call"))
     client.call("act")
     (row,) = call_log()
     assert row.outcome == outcome

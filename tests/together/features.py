@@ -92,14 +92,14 @@ class Limits(Feature):
         cache.clear()
         found = (slots_of(process["test"].tools[deed.tool]) for process in site.processes)
         slots = [slot for slot in found if slot is not None]
-        assert all(slot.take() for slot in slots)
+        assert all(slot.acquire() for slot in slots)
         attempt = site.attempt(deed).send()
         site.approve_all()
         assert not (slots and attempt.send().done)
         for server in site.processes[0] if slots else ():
             assert not site.attempt(deed, server=server).send().done
         for slot in slots:
-            slot.give_back()
+            slot.release()
         attempt.succeed()
         ann = site.people["ann"]
         with suppress(TooManyRequests):
