@@ -56,7 +56,7 @@ class DjangoMCPConfig(AppConfig):
         from django_mcp.auth import api_keys, base, log_filter, oauth
         from django_mcp.auth import receivers as auth  # noqa: F401 - connects its signals
         from django_mcp.model_resources import receivers as model_resources
-        from django_mcp.pubsub import publish
+        from django_mcp.pubsub import receivers as pubsub
         from django_mcp.skills import receivers as skills
         from django_mcp.tasks import receivers as tasks
 
@@ -66,11 +66,11 @@ class DjangoMCPConfig(AppConfig):
         renewers.update(api_key=api_keys.renewed, client=oauth.renewed, oauth=oauth.renewed)
         credential_checks[:] = [base.find_ended]
         site_checks[:] = [base.asks_site]
-        publish.connect_permissions()
+        pubsub.connect_permissions()
         for feature in (approvals, model_resources, tasks):
             feature.connect()
         if RELOADED in os.environ:  # runserver
-            publish.connect_reloading()
+            pubsub.connect_reloading()
         recorder.install()
         log_filter.install_where_wanted()
         autodiscover_modules("mcp", register_to=_Registries())

@@ -22,10 +22,9 @@ from django_mcp import AllowAny, MCPServer
 from django_mcp.approvals import tool_policies
 from django_mcp.audit import recorder
 from django_mcp.audit.writer import log_pool, writer
-from django_mcp.core import failures
+from django_mcp.core import dispatch, rate_limited_log
 from django_mcp.core import server as registry
 from django_mcp.core.concurrency import async_threads, free_pool, shared_pool
-from django_mcp.core.dispatch import watching
 from django_mcp.core.policies import NONE, policy_cache
 from django_mcp.model_resources.writes import has_history
 from django_mcp.models import (
@@ -43,7 +42,7 @@ from django_mcp.models import (
 )
 from django_mcp.tasks.backends import _pool as task_pool
 from django_mcp.tasks.store import UNFINISHED
-from django_mcp.tasks.worker import keeper
+from django_mcp.tasks.worker import heartbeat
 from tests import leftovers
 from tests.clients import LEGACY, MODERN, Client
 
@@ -142,7 +141,7 @@ def _nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _unsaid(_nothing_left: None) -> None:
     """What is logged seldom was not yet logged."""
-    failures.forget()
+    rate_limited_log.reset()
     policy_cache._say_again = 0.0
 
 
@@ -262,8 +261,8 @@ def end_tasks() -> None:
     """
     Task.objects.filter(status__in=UNFINISHED).update(status=Task.Status.CANCELLED)
     deadline = time.monotonic() + 20
-    while keeper._running or keeper._queued:
-        assert time.monotonic() < deadline, f"a task does not end: {[*keeper._running, *keeper._queued]}"
+    while heartbeat._running or heartbeat._queued:
+        assert time.monotonic() < deadline, f"a task does not end: {[*heartbeat._running, *heartbeat._queued]}"
         time.sleep(0.02)
 
 
@@ -283,7 +282,7 @@ def end_jobs() -> None:
 def _unwatched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Most tests have no database for the log of calls: without the fixture ``call_log`` nothing is written."""
     if "call_log" not in request.fixturenames:
-        monkeypatch.setattr(watching, "observer", None)
+        monkeypatch.setattr(dispatch, "observer", None)
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ WITHIN = 15.0
 """Seconds after which something that should have happened has not."""
 TIMERS = {
     "tick",  # of keep-alives: goes on as long as there are connections
-    "_come",  # of leases: likewise
+    "_on_timer",  # of leases: likewise
     "_set_result_unless_cancelled",  # of whoever looks for what is left
 }
 """Timers that one event loop has once."""

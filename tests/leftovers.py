@@ -26,7 +26,7 @@ from django_mcp.pubsub import follower, notify, publish
 from django_mcp.revisions import subscriptions
 from django_mcp.revisions.legacy import channel, sessions
 from django_mcp.tasks.backends import _pool as task_pool
-from django_mcp.tasks.worker import keeper
+from django_mcp.tasks.worker import heartbeat
 from django_mcp.transports import sse
 from django_mcp.transports.authentication import lookups
 
@@ -69,14 +69,14 @@ def taken() -> Iterator[str]:
     )
     for leases in list(channel._leases.values()):
         yield from (f"the lease of call {key}" for key in list(leases.held))
-    yield from (f"the lease of task {task_id}" for task_id in [*keeper._running, *keeper._queued])
+    yield from (f"the lease of task {task_id}" for task_id in [*heartbeat._running, *heartbeat._queued])
     yield from (f"call {key} for cancellations" for key in list(sessions._running))
     yield from chain.from_iterable((f"a lookup ({name})" for _ in kept) for name, kept in vars(lookups).items())
-    yield from (f"a stream of {caller}" for caller, streams in list(subscriptions._open.items()) for _ in streams)
+    yield from (f"a stream of {caller}" for caller, streams in list(subscriptions._slots.items()) for _ in streams)
     yield from _followed()
     for alive in list(sse._keep_alives.values()):
         yield from (f"the connection {wire!r}" for wire in list(alive.wires))
-    yield from (f"the task {task!r}" for task in list(concurrency._detached))
+    yield from (f"the task {task!r}" for task in list(concurrency._background_tasks))
     yield from ("a notice that is being stored" for _ in list(publish._background))
     yield from (f"{len(writer._waiting)} entries of the log, unwritten" for _ in [0] if writer._waiting)
     yield from (f"{name} inside the context managers" for name in list(_entered))
@@ -89,7 +89,7 @@ def taken() -> Iterator[str]:
 def _followed() -> Iterator[str]:
     for found in list(follower._followers.values()):
         yield from (f"the topic {topic!r}" for topic in list(found._topics))
-        yield from (f"the subscription {each!r}" for each in list(found._silent))
+        yield from (f"the subscription {each!r}" for each in list(found._last_output))
         if found._task is not None:
             yield "a task that follows events"
 

@@ -119,7 +119,7 @@ def keep_house(client: Client, word: str) -> None:  # noqa: ARG001 - as all othe
     """What a site does now and then, or processes do beside calls."""
     from django_mcp.approvals.approval_requests import expire_all  # noqa: PLC0415
     from django_mcp.approvals.notices import deliver_due, seconds_left  # noqa: PLC0415 - Django is set up
-    from django_mcp.pubsub.event_store import clear  # noqa: PLC0415
+    from django_mcp.pubsub.cleanup import clear  # noqa: PLC0415
     from django_mcp.tasks.backends import recover_all  # noqa: PLC0415
 
     clear(BATCH)

@@ -36,7 +36,7 @@ from django_mcp.admin.playground_call import (
 from django_mcp.admin.schema_form import NotJSON, SchemaForm, as_text, read_json
 from django_mcp.admin.tool_rows import kind_words
 from django_mcp.auth.protected_resource import path_of, url_of
-from django_mcp.client.in_process import bring_up_to_date, looking
+from django_mcp.client.in_process import permission_context, refresh_server
 from django_mcp.conf import settings
 from django_mcp.core.context import Context
 from django_mcp.core.failures import traceback_of
@@ -46,14 +46,14 @@ from django_mcp.core.redaction import HIDDEN, redacted, secrets_in, without
 from django_mcp.core.server import MCPServer, servers
 from django_mcp.model_resources.pagination import decrypt, encrypt
 from django_mcp.models import RequestLog, Task
-from django_mcp.primitives.base import Primitive, spoken
+from django_mcp.primitives.base import Primitive, translate
 from django_mcp.primitives.markers import is_secret
 from django_mcp.primitives.prompt import Prompt
 from django_mcp.primitives.resource import Resource
 from django_mcp.primitives.tool import Tool
 from django_mcp.protocol.errors import InvalidParams
 from django_mcp.tasks import store
-from django_mcp.tasks.api import TaskFailed, look_up, take_answers
+from django_mcp.tasks.api import TaskFailed, look_up, store_answers
 from django_mcp.tasks.extension import status_message
 
 SALT = "django_mcp.playground.questions"
@@ -130,7 +130,7 @@ class Target(NamedTuple):
         """Return the definition that clients get, in the language of the page."""
         if self.primitive is None:
             return {}
-        definition: dict[str, Any] = spoken(self.primitive.definition, get_language() or "en")
+        definition: dict[str, Any] = translate(self.primitive.definition, get_language() or "en")
         return definition
 
     @property
@@ -140,7 +140,7 @@ class Target(NamedTuple):
             case "uri", _:
                 return ANY_URI
             case "tool", Tool() as tool:
-                schema: Mapping[str, Any] = spoken(tool.form_schema, get_language() or "en")
+                schema: Mapping[str, Any] = translate(tool.form_schema, get_language() or "en")
                 return schema
             case "prompt", _:
                 return _strings(self.definition.get("arguments") or ())
@@ -206,8 +206,8 @@ def registry(server: MCPServer, kind: str) -> Mapping[str, Primitive]:
 
 
 def _context_of(request: HttpRequest, server: MCPServer) -> Context:
-    bring_up_to_date(server)
-    return looking(server, principal_of(request.user), PageRequest(request))
+    refresh_server(server)
+    return permission_context(server, principal_of(request.user), PageRequest(request))
 
 
 def _strings(arguments: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -585,7 +585,7 @@ class PlaygroundAdmin(ReadOnlyAdmin):
     def task_view(self, request: HttpRequest) -> HttpResponse:
         """Show a task. On POST, send answers to its questions."""
         server = self._server(request, endpoints(request.user))
-        context = looking(server, principal_of(request.user), PageRequest(request), "tasks/get")
+        context = permission_context(server, principal_of(request.user), PageRequest(request), "tasks/get")
         task = look_up(context, request.GET.get("task", ""))
         if task is None:
             raise Http404
@@ -595,7 +595,9 @@ class PlaygroundAdmin(ReadOnlyAdmin):
             else []
         )
         if request.method == "POST":
-            take_answers(context, task.task_id, {question.key: question.answer(request.POST) for question in questions})
+            store_answers(
+                context, task.task_id, {question.key: question.answer(request.POST) for question in questions}
+            )
             return HttpResponseRedirect(request.get_full_path())
         outcome = self._outcome_of(task, server)
         page_context = {

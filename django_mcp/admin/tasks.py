@@ -17,7 +17,7 @@ from django_mcp.core.server import every_server
 from django_mcp.models import Task
 from django_mcp.tasks import store
 from django_mcp.tasks.extension import status_message
-from django_mcp.tasks.worker import keeper
+from django_mcp.tasks.worker import heartbeat
 
 
 class TaskAdmin(ReadOnlyStoppableAdmin):
@@ -75,7 +75,7 @@ class TaskAdmin(ReadOnlyStoppableAdmin):
         if row.is_over:
             return False
         # Local worker first: on SQLite its transaction may hold the lock that the update needs.
-        keeper.cancel(row.task_id)
+        heartbeat.cancel(row.task_id)
         return store.cancel(row)
 
     @admin.action(description=gettext_lazy("Cancel selected tasks"), permissions=["change"])

@@ -437,7 +437,7 @@ def read_undo_token(request: HttpRequest, token: str) -> tuple[str, Any] | None:
 
 def consume_undo_token(nonce: str) -> bool:
     """Use up a button, in the current transaction. Return False if it was used before."""
-    return once.take(f"undo {nonce}", "admin", timezone.now() + timedelta(seconds=UNDO_SECONDS))
+    return once.claim_step(f"undo {nonce}", "admin", timezone.now() + timedelta(seconds=UNDO_SECONDS))
 
 
 TOO_LATE = gettext_lazy("It is too late to undo this. Set the policies by hand.")

@@ -26,7 +26,7 @@ from django_mcp.core.server import every_server
 from django_mcp.models import OVER, APIKey, Approval, ClientPolicy, Task
 from django_mcp.primitives.tool import Tool
 from django_mcp.tasks import store
-from django_mcp.tasks.api import check_room, make, record
+from django_mcp.tasks.api import check_room, create, record
 from django_mcp.tasks.backends import start as start_task
 
 
@@ -47,7 +47,7 @@ def create_pending_task(context: Context, tool: Tool, approval: Approval | None,
                 return approval.task
         if start:
             check_room(context)
-        task = make(context, tool, None)
+        task = create(context, tool, None)
         if approval is not None and not start:
             task.needs_approval, task.message, task.lease = (
                 True,
@@ -193,7 +193,7 @@ def find_withdrawal_reason(approval: Approval) -> str:
     if server is None or tool is None or tool.find_failure() is not None:
         return ""  # this process may not serve it
     if policy_cache.is_due:
-        policy_cache.bring_up_to_date()
+        policy_cache.reload_if_due()
     principal = Principal(
         approval.principal_kind, approval.principal_id, user, client_id=client_id or None, read_only=is_limited
     )

@@ -20,7 +20,7 @@ from django_mcp.core import database
 from django_mcp.core.channel import no_waiting
 from django_mcp.core.context import Context
 from django_mcp.core.elicitation import URLElicitation
-from django_mcp.core.execution import repeat_of
+from django_mcp.core.execution import idempotency_record
 from django_mcp.core.permissions import find_rule, may_use
 from django_mcp.core.policies import ApprovalGrant, Decision, Rule, policy_cache
 from django_mcp.core.resources import refresh_principal
@@ -49,11 +49,11 @@ def is_still_there(context: Context, since: int) -> bool:
     principal = refresh_principal(context.principal, context.server)
     if principal is None or (principal.expires is not None and principal.expires <= timezone.now()):
         return False
-    if any(entry.data == publish.REVOKED for entry in event_store.after(since, publish.topics_of(principal))):
+    if any(entry.data == publish.REVOKED for entry in event_store.after(since, publish.revocation_topics(principal))):
         return False
     context.principal = principal
     if policy_cache.is_due:
-        policy_cache.bring_up_to_date()
+        policy_cache.reload_if_due()
     return True
 
 
@@ -166,8 +166,8 @@ class _Call:
         return await self._decided(found, kind)
 
     def _kept(self) -> dict[str, Any] | None:
-        idempotency = repeat_of(self.context, self.tool, self.context.params.get("arguments") or {})
-        return None if idempotency is None else idempotency.kept()
+        idempotency = idempotency_record(self.context, self.tool, self.context.params.get("arguments") or {})
+        return None if idempotency is None else idempotency.stored()
 
     def _look(self) -> tuple[dict[str, Any] | None, Approval | None]:
         """Return the stored result of the same call, or else its approval request.
@@ -208,7 +208,7 @@ class _Call:
         context = self.context
         if self.tool.task is None and "task" in context.params and context.channel.wants_task("optional"):
             made = await context.runner.sync(partial(create_pending_task, context, self.tool, found, start=True))
-            return context.channel.task_made(made)
+            return context.channel.announce_task(made)
         return None
 
     async def _decided(self, found: Approval, kind: str) -> Result | None:
@@ -220,7 +220,7 @@ class _Call:
                 )
             if channel.wants_task(self.tool.task or "optional"):
                 made = await context.runner.sync(partial(create_pending_task, context, self.tool, found))
-                return channel.task_made(made)
+                return channel.announce_task(made)
             if channel.waits and not no_waiting.get():
                 self._show_page(found)
                 found = await self._waited(found)

@@ -242,7 +242,7 @@ class PreviewChannel(Channel):
     def cancelled(self) -> bool:  # type: ignore[override]
         return self._of.cancelled
 
-    def lacks(self, question: "Question[Any]") -> Exception:
+    def missing_capability(self, question: "Question[Any]") -> Exception:
         """Raise InputRequired, which ends the preview."""
         raise InputRequired({question.method: {"method": question.method, "params": question.params}})
 

@@ -10,10 +10,9 @@ from django.utils.translation import gettext as _
 
 from django_mcp.conf import settings
 from django_mcp.core import database, dispatch
-from django_mcp.core.signals import access_ended
+from django_mcp.core.signals import access_ended, classes_of
 from django_mcp.models import APIKey, ClientPolicy, ToolPolicy
 from django_mcp.protocol.jsonrpc import Result
-from django_mcp.pubsub.publish import classes_of
 
 
 def is_wanted() -> bool:

@@ -12,7 +12,7 @@ from django.utils import timezone, translation
 from django_mcp.core import database
 from django_mcp.core.server import MCPServer
 from django_mcp.models import ToolSnapshot
-from django_mcp.primitives.base import spoken
+from django_mcp.primitives.base import translate
 from django_mcp.primitives.tool import Tool
 
 DEFINITION_KEYS = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
@@ -36,7 +36,7 @@ def current_definition(tool: Tool) -> CurrentDefinition:
         return before[1]
     shown = {key: tool.definition[key] for key in DEFINITION_KEYS if key in tool.definition}
     with translation.override(django_settings.LANGUAGE_CODE):
-        plain = json.loads(json.dumps(spoken(shown, django_settings.LANGUAGE_CODE), sort_keys=True, default=str))
+        plain = json.loads(json.dumps(translate(shown, django_settings.LANGUAGE_CODE), sort_keys=True, default=str))
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
     now = CurrentDefinition(plain, hashlib.sha256(text.encode()).hexdigest())
     _cached[tool] = tool.definition, now

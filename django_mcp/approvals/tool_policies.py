@@ -19,6 +19,7 @@ from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.policies import Decision, Limit, Policies, Rule, policy_cache
 from django_mcp.core.server import MCPServer, every_server
+from django_mcp.core.signals import differs
 from django_mcp.models import ClientPolicy, Event, ToolPolicy, ToolSnapshot
 from django_mcp.primitives.tool import Tool
 from django_mcp.pubsub import publish
@@ -30,12 +31,12 @@ SKEW = timedelta(seconds=1)
 def notify_tools_changed(server: MCPServer) -> None:
     """Notify clients that the tool list has changed, once every process has the new policies."""
     server.pages = {}
-    publish.publish([(publish.topic(server), _notification())])
+    publish.publish([(publish.server_topic(server), _notification())])
 
 
 def was_notified(server: MCPServer, since: datetime) -> bool:
     data = json.dumps(_notification())
-    return Event.objects.filter(topic=publish.topic(server), data=data, created__gt=since - SKEW).exists()
+    return Event.objects.filter(topic=publish.server_topic(server), data=data, created__gt=since - SKEW).exists()
 
 
 def _notification() -> dict[str, object]:
@@ -125,7 +126,7 @@ def _on_changed(instance: ToolPolicy | ToolSnapshot, raw: bool = False, **_more:
 @receiver(pre_save, sender=ClientPolicy, dispatch_uid="django_mcp.policies.limit_is_saved")
 def _before_limit_saved(instance: Any, update_fields: Any, **_more: Any) -> None:
     is_new = instance._state.adding and instance.tools is not None  # noqa: SLF001 - Django's documented API
-    instance.limits_other = is_new or publish.differs(instance, ["tools"], update_fields)
+    instance.limits_other = is_new or differs(instance, ["tools"], update_fields)
 
 
 @receiver(post_save, sender=ClientPolicy, dispatch_uid="django_mcp.policies.limit_was_saved")

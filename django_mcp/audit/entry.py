@@ -16,7 +16,7 @@ from django_mcp.core.context import Context
 from django_mcp.core.database import storable_text
 from django_mcp.core.deadline import DeadlineExceeded
 from django_mcp.core.elicitation import InputRequired
-from django_mcp.core.failures import Crash, Unknown, crash_of
+from django_mcp.core.failures import Crash, UnknownPrimitive, crash_of
 from django_mcp.core.principal import Principal
 from django_mcp.core.redaction import HIDDEN, redact, redact_uri, redacted, secrets_in, without
 from django_mcp.core.request import address_at
@@ -36,7 +36,7 @@ from django_mcp.protocol.meta import APPROVAL, meta_of
 
 Outcome = RequestLog.Outcome
 _WAITS = {"pending", "approval_required"}
-_REFUSALS = (Unknown, ResourceNotFound, TooManyRequests, InsufficientScope)
+_REFUSALS = (UnknownPrimitive, ResourceNotFound, TooManyRequests, InsufficientScope)
 _MAX_KINDS = 4
 
 
@@ -143,7 +143,7 @@ LENGTHS: Mapping[str, int] = {
 }
 
 
-_LONGEST_NAME = 2 * LENGTHS["name"]
+_MAX_NAME = 2 * LENGTHS["name"]
 """Characters of a name that are redacted; some may then be removed before it is cut."""
 
 
@@ -170,7 +170,7 @@ def of_call(
         "client_name": client.name,
         "client_version": client.version,
         "protocol": channel.protocol,
-        "address": address_at(context._edge),  # noqa: SLF001 - a copy without credentials would cost more
+        "address": address_at(context._get_django_request),  # noqa: SLF001 - a copy without credentials would cost more
         "arguments": arguments,
         "result_kind": ended.kind,
         "result_size": ended.size,
@@ -204,7 +204,7 @@ def _readable(error: str) -> str:
 def of_refusal(
     server: MCPServer,
     principal: Principal | None,
-    edge: Callable[[], Any],
+    get_django_request: Callable[[], Any],
     started_at: datetime.datetime,
     message: Any,
     reason: str,
@@ -226,7 +226,7 @@ def of_refusal(
         "error": storable_text(reason)[:MAX_ERROR],
         "exception_type": raised.type,
         "exception_place": raised.place,
-        "address": address_at(edge),
+        "address": address_at(get_django_request),
         "arguments": None,
         "result_size": None,
         "duration": 0.0,
@@ -265,8 +265,8 @@ def _caller(principal: Principal) -> Facts:
 def _about(params: Mapping[str, Any]) -> str:
     name = params.get("name")
     if name:
-        return redact(str(name)[:_LONGEST_NAME])
-    return redact_uri(str(params.get("uri") or ""), _LONGEST_NAME)
+        return redact(str(name)[:_MAX_NAME])
+    return redact_uri(str(params.get("uri") or ""), _MAX_NAME)
 
 
 def _arguments(context: Context, error: str) -> tuple[Any, str]:

@@ -17,7 +17,7 @@ from django_mcp.core.redaction import redact_uri
 from django_mcp.models import RequestLog
 from django_mcp.version import __version__
 
-LOOK_SECONDS = 1.0
+CHECK_SECONDS = 1.0
 """Seconds between checks whether the site has configured traces or metrics."""
 MODULES = frozenset({"opentelemetry.metrics", "opentelemetry.trace"})
 SET_UP_BY = ("OTEL_PYTHON_TRACER_PROVIDER", "OTEL_PYTHON_METER_PROVIDER")
@@ -39,7 +39,7 @@ class Wanted:
 
     def look(self) -> None:
         """Check what is configured. Reads the environment, so it runs only now and then."""
-        self.due = time.monotonic() + LOOK_SECONDS
+        self.due = time.monotonic() + CHECK_SECONDS
         found = False, False
         if is_used():
             with suppress(ImportError):  # configured by environment variables, but not installed

@@ -17,20 +17,21 @@ from django_mcp.audit import entry, otel
 from django_mcp.audit import writer as rows
 from django_mcp.audit.entry import Ended, Facts
 from django_mcp.audit.otel import wanted
-from django_mcp.audit.writer import NotRecordable, NotRecorded, writer, written
+from django_mcp.audit.writer import NotRecordable, NotRecorded, write_entry, writer
+from django_mcp.core import dispatch
 from django_mcp.core.channel import Cancelled
 from django_mcp.core.concurrency import NoThread, Runner, shared_pool
 from django_mcp.core.context import Context
-from django_mcp.core.dispatch import watching
-from django_mcp.core.failures import log_rate_limited, log_survived, must_propagate, survive
+from django_mcp.core.failures import log_survived, must_propagate, survive
 from django_mcp.core.principal import Principal
+from django_mcp.core.rate_limited_log import log_rate_limited
 from django_mcp.core.server import MCPServer
 from django_mcp.core.signals import request_logged
 from django_mcp.models import RequestLog
 from django_mcp.protocol.errors import ProtocolError
 from django_mcp.protocol.jsonrpc import Result
 
-_current: "ContextVar[_Call | None]" = ContextVar("django_mcp_call", default=None)
+_current: "ContextVar[_RecordedCall | None]" = ContextVar("django_mcp_call", default=None)
 """The call whose queries are counted. Worker threads inherit it with the call's context variables."""
 
 
@@ -42,27 +43,27 @@ def _counting(execute: Callable[..., Any], sql: str, params: Any, many: bool, co
     return execute(sql, params, many, context)
 
 
-def _begin(*, connection: Any, **_: Any) -> None:
-    if watching.observer is not None and _counting not in connection.execute_wrappers:
+def _add_counter(*, connection: Any, **_: Any) -> None:
+    if dispatch.observer is not None and _counting not in connection.execute_wrappers:
         # Before wrappers of the site, which may count or block queries.
         connection.execute_wrappers.insert(0, _counting)
 
 
 def count_queries() -> None:
     """Count queries on connections of this thread and on all that are opened from now on."""
-    connection_created.connect(_begin, dispatch_uid="django_mcp.audit.queries")
+    connection_created.connect(_add_counter, dispatch_uid="django_mcp.audit.queries")
     for connection in connections.all(initialized_only=True):
-        _begin(connection=connection)
+        _add_counter(connection=connection)
 
 
-def tell(runner: Runner, server: MCPServer, facts: Facts) -> None:
+def send_request_logged(runner: Runner, server: MCPServer, facts: Facts) -> None:
     """Send ``request_logged``. At the ASGI edge the caller does not wait for its receivers."""
     send = partial(_send, server, facts)
     if runner.is_inline:
         send()
     else:
         try:
-            shared_pool().begin(send)
+            shared_pool().post(send)
         except NoThread as error:  # the call has run and is logged
             log_rate_limited(logging.WARNING, "request_logged is not sent: %s", error)
 
@@ -81,7 +82,7 @@ class Recorder:
     def __init__(self) -> None:
         self._minute, self._refused = 0, 0
 
-    def watch(self, context: Context) -> "AbstractAsyncContextManager[_Call] | None":
+    def watch(self, context: Context) -> "AbstractAsyncContextManager[_RecordedCall] | None":
         """Return a context manager that records a list, read or call, or None for other methods such as completions."""
         if wanted.due <= time.monotonic():  # inlined, as every call checks it
             wanted.look()
@@ -90,14 +91,14 @@ class Recorder:
             return None
         if context.method == "completion/complete" or context.method.startswith("tasks/"):
             return None
-        return self._watched(context, is_logged)
+        return self._record(context, is_logged)
 
     @asynccontextmanager
-    async def _watched(self, context: Context, is_logged: bool) -> AsyncIterator["_Call"]:
-        call = _Call(context, is_logged=is_logged)
+    async def _record(self, context: Context, is_logged: bool) -> AsyncIterator["_RecordedCall"]:
+        call = _RecordedCall(context, is_logged=is_logged)
         if writer.is_failing and call.is_logged and rows.is_there():
-            facts, is_task = call.known(Ended(entry.Outcome.FAILED), 0.0), context.channel.is_task
-            call.row = await writer.begin(context.runner, facts, is_task=is_task)
+            facts, is_task = call.build_facts(Ended(entry.Outcome.FAILED), 0.0), context.channel.is_task
+            call.row = await writer.begin_call(context.runner, facts, is_task=is_task)
         if context.method == "tools/call":
             context.channel.record = call.save_with_result
         token = _current.set(call)
@@ -120,7 +121,7 @@ class Recorder:
         server: MCPServer,
         principal: Principal | None,
         runner: Runner,
-        edge: Callable[[], Any],
+        get_django_request: Callable[[], Any],
         message: Any,
         reason: str,
         crash: BaseException | None = None,
@@ -132,14 +133,14 @@ class Recorder:
         """
         if not server.log_requests or (principal is None and not self._is_within_rate()):
             return
-        row = entry.of_refusal(server, principal, edge, timezone.now(), message, reason, crash)
+        row = entry.of_refusal(server, principal, get_django_request, timezone.now(), message, reason, crash)
         if rows.is_there():
             try:
-                await written(runner, row, is_task=False)
+                await write_entry(runner, row, is_task=False)
             except NotRecorded as error:
                 raise NotRecordable(error.cause) from None  # nothing ran
         if request_logged.receivers:
-            survive(partial(tell, runner, server, row), "the signal request_logged")
+            survive(partial(send_request_logged, runner, server, row), "the signal request_logged")
 
     def _is_within_rate(self) -> bool:
         minute = int(time.monotonic() // 60)
@@ -157,7 +158,7 @@ def _open_span(context: Context, stack: ExitStack) -> otel.Span:
     return span
 
 
-class _Call:
+class _RecordedCall:
     """A call that is recorded; if ``is_logged``, it gets a row in the request log."""
 
     def __init__(self, context: Context, *, is_logged: bool) -> None:
@@ -191,7 +192,7 @@ class _Call:
                 survive(partial(self.span.end, context, ended, seconds, code), "the span of a call")
             if not self.is_logged:
                 return
-            row = self.known(ended, seconds)
+            row = self.build_facts(ended, seconds)
             is_left = isinstance(error, Cancelled | asyncio.CancelledError)
             if self._saved_with_result is not None and context.channel.is_recorded and not is_left:
                 row = self._saved_with_result
@@ -200,9 +201,9 @@ class _Call:
                     writer.post(self._entry(row))  # no caller waits for it
                 else:
                     facts = row if self.row is None else self._entry(row)
-                    await written(context.runner, facts, is_task=context.channel.is_task)
+                    await write_entry(context.runner, facts, is_task=context.channel.is_task)
             if request_logged.receivers:
-                survive(partial(tell, context.runner, context.server, row), "the signal request_logged")
+                survive(partial(send_request_logged, context.runner, context.server, row), "the signal request_logged")
         except ProtocolError:
             raise
         except BaseException as fault:
@@ -215,18 +216,18 @@ class _Call:
         if not self.is_logged:
             return
         ended = entry.of_result(self.context, Result(fields))
-        self._saved_with_result = self.known(ended, time.perf_counter() - self._began)
+        self._saved_with_result = self.build_facts(ended, time.perf_counter() - self._began)
         rows.save([self._entry(self._saved_with_result)])
 
     def _entry(self, facts: Facts) -> Facts:
         return facts if self.row is None else {**facts, "id": self.row}
 
-    def known(self, ended: Ended, seconds: float) -> Facts:
+    def build_facts(self, ended: Ended, seconds: float) -> Facts:
         milliseconds = round(seconds * 1000, 3)
         trace_id = "" if self.span is None else self.span.trace_id
         return entry.of_call(self.context, ended, self._called, milliseconds, self.queries, trace_id)
 
 
 def install() -> None:
-    watching.observer = Recorder()
+    dispatch.observer = Recorder()
     count_queries()

@@ -29,12 +29,15 @@ from django.db import (
 
 from django_mcp.audit.entry import Facts
 from django_mcp.conf import settings
-from django_mcp.core.concurrency import Pool, Runner, again_and_again, reset_after_fork
+from django_mcp.core.concurrency import Pool, Runner, reset_after_fork, retry_attempt
 from django_mcp.core.database import NOT_MIGRATED, has_write_lock, is_locked, is_temporary, is_unmigrated
 from django_mcp.models import RequestLog
 from django_mcp.models.fields import IdentifierField
 from django_mcp.protocol.errors import InternalError
 from django_mcp.protocol.jsonrpc import UnencodableResult, encode
+
+T = TypeVar("T")
+logger = logging.getLogger("django_mcp")
 
 MAX_ROWS = 1000
 """Maximum rows of a statement."""
@@ -70,7 +73,7 @@ BEGUN = "How this call ended could not be recorded."
 
 
 def save(calls: Sequence[Facts]) -> None:
-    """Insert entries, one by one if they cannot be inserted together. Complete those with an ``id``, as from ``begin``.
+    """Insert entries, one by one if they cannot be inserted together. Complete those with an ``id`` (``insert_begun``).
 
     Raises:
         DatabaseError: some could not be written.
@@ -96,7 +99,7 @@ def is_there() -> bool:
     return _vendor(router.db_for_write(RequestLog)) != "unknown"
 
 
-def begin(call: Facts) -> int:
+def insert_begun(call: Facts) -> int:
     """Commit the entry of a call that has not run yet, and return its primary key.
 
     A test row that is rolled back would prove nothing: SQLite meets a full disk, and PostgreSQL a deferred constraint,
@@ -126,10 +129,10 @@ def _complete(call: Facts, alias: str) -> bool:
         return bool(row.update(**{**fields, "user_id": None}))
 
 
-def _withdraw(begun: "asyncio.Future[int]") -> None:
+def _delete_begun(begun: "asyncio.Future[int]") -> None:
     """Delete the entry of a call that was refused or cancelled before it ran."""
     if not begun.cancelled() and begun.exception() is None:
-        log_pool().begin(RequestLog.objects.filter(pk=begun.result()).delete)
+        log_pool().post(RequestLog.objects.filter(pk=begun.result()).delete)
 
 
 def _insert_alone(call: Facts, alias: str) -> None:
@@ -203,20 +206,16 @@ def _text_of(arguments: Any) -> str | None:
         return text
 
 
-logger = logging.getLogger("django_mcp")
-
-T = TypeVar("T")
-
-MAX_AT_ONCE = 500
-PATIENCE_SECONDS = 30.0
+MAX_BATCH = 500
+TASK_RETRY_TIMEOUT = 30.0
 """Seconds for which a task's worker retries while the database is unavailable."""
-REACH_SECONDS = 1.0
+CONNECT_TIMEOUT = 1.0
 """Seconds to wait for a database that was unavailable."""
-LOCK_SECONDS = 60.0
+LOCK_TIMEOUT = 60.0
 """Seconds to wait for a lock, unless a tool of this process holds it: then as long as that runs."""
-LOCK_SECONDS_INLINE = 20.0
+INLINE_LOCK_TIMEOUT = 20.0
 """The same in a worker of the view, which gunicorn kills after 30 seconds."""
-PAUSE_SECONDS = 0.05
+RETRY_PAUSE = 0.05
 """Pause before a locked statement is repeated, in addition to the timeout of the database."""
 
 
@@ -265,7 +264,7 @@ class Writer:
         self._locked_since: float | None = None
         self._loop: asyncio.AbstractEventLoop | None = None  # the loop that queues the job at the end of its iteration
 
-    async def begin(self, runner: Runner, facts: Facts, *, is_task: bool) -> int:
+    async def begin_call(self, runner: Runner, facts: Facts, *, is_task: bool) -> int:
         """After a failed write, commit the entry of a call before the call runs, and return its primary key.
 
         This prevents calls that take effect but are not recorded, and whose results must be withheld.
@@ -275,8 +274,8 @@ class Writer:
         """
         try:
             if runner.is_inline:
-                return _write_here(partial(begin, facts), PATIENCE_SECONDS if is_task else 0.0)
-            return await _begin_in_thread(facts)
+                return _write_inline(partial(insert_begun, facts), TASK_RETRY_TIMEOUT if is_task else 0.0)
+            return await _insert_in_thread(facts)
         except Exception as error:  # noqa: BLE001 - whatever it is, there is no row
             raise NotRecordable(error) from None
 
@@ -305,23 +304,23 @@ class Writer:
             return
         self._is_called = True
         try:
-            log_pool().begin(self._write_some)
+            log_pool().post(self._write_some)
         except Exception as error:  # noqa: BLE001 - no thread, for example; those who wait must learn of it here
             self._is_called = False
             entries: list[_Entry] = []
             with suppress(IndexError):  # another loop's thread may be here too
                 while self._waiting:
                     entries.append(self._waiting.popleft())
-            self.failed(error)
-            _tell(entries, [error] * len(entries))
+            self.note_failure(error)
+            _resolve(entries, [error] * len(entries))
 
-    def failed(self, error: Exception) -> None:
+    def note_failure(self, error: Exception) -> None:
         """Note that the database rejected entries, and log the first such error."""
         if not self.is_failing:
             self.is_failing = True
             logger.error("The request log cannot be written: %s", error)
 
-    def wrote(self) -> None:
+    def note_success(self) -> None:
         self.is_failing = False
         logger.warning("The request log can be written again")
 
@@ -329,7 +328,7 @@ class Writer:
         self._is_called = False  # first, so that later entries are either taken below or queue another job
         entries: list[_Entry] = []
         rows: list[Facts] = []
-        while self._waiting and len(entries) < MAX_AT_ONCE:
+        while self._waiting and len(entries) < MAX_BATCH:
             entries.append(self._waiting.popleft())
             rows.append(entries[-1].facts)
         if not entries:  # two threads queued a job at the same time
@@ -341,7 +340,7 @@ class Writer:
         except (OperationalError, InterfaceError) as error:  # the database is unavailable
             if self._should_wait(error):  # callers wait for their entries, and the next ones queue up behind them
                 self._waiting.extendleft(reversed(entries))
-                time.sleep(PAUSE_SECONDS)
+                time.sleep(RETRY_PAUSE)
                 self._call()
                 return
             errors = [error] * len(entries)
@@ -349,11 +348,11 @@ class Writer:
             errors = [*map(_error_of, rows)] if len(entries) > 1 else [error]
         try:
             if any(errors):  # maybe of a single entry; the next call then checks before it runs
-                self.failed(next(filter(None, errors)))
+                self.note_failure(next(filter(None, errors)))
             elif self.is_failing:
-                self.wrote()
+                self.note_success()
         finally:  # even if Python's log fails
-            _tell(entries, errors)
+            _resolve(entries, errors)
             if self._waiting:  # as a new job, so that the pool checks the connection first
                 self._call()
 
@@ -362,24 +361,24 @@ class Writer:
         if not is_locked(error):
             return False
         self._locked_since = self._locked_since or time.monotonic()
-        return _waits_for_lock(self._locked_since + LOCK_SECONDS)
+        return _waits_for_lock(self._locked_since + LOCK_TIMEOUT)
 
 
 def _waits_for_lock(until: float) -> bool:
     return time.monotonic() < until or has_write_lock(_alias())
 
 
-async def _begin_in_thread(facts: Facts) -> int:
-    begun = log_pool().submit(partial(_write_here, partial(begin, facts), 0.0))
+async def _insert_in_thread(facts: Facts) -> int:
+    begun = log_pool().submit(partial(_write_inline, partial(insert_begun, facts), 0.0))
     try:
         while True:
-            done, _ = await asyncio.wait([begun], timeout=REACH_SECONDS)
+            done, _ = await asyncio.wait([begun], timeout=CONNECT_TIMEOUT)
             if done:
                 return begun.result()
             if not has_write_lock(_alias()):
                 raise TimeoutError
     except BaseException:
-        begun.add_done_callback(_withdraw)  # it may be committed later
+        begun.add_done_callback(_delete_begun)  # it may be committed later
         raise
 
 
@@ -392,28 +391,28 @@ def _error_of(facts: Facts) -> Exception | None:
     return None
 
 
-def _tell(entries: Sequence[_Entry], errors: Sequence[Exception | None]) -> None:
+def _resolve(entries: Sequence[_Entry], errors: Sequence[Exception | None]) -> None:
     """Resolve the futures of written entries, with one callback for each event loop."""
     loops: dict[asyncio.AbstractEventLoop, list[tuple[_Entry, Exception | None]]] = {}
     for entry, error in zip(entries, errors, strict=True):
         if entry.future is not None:
             loops.setdefault(entry.future.get_loop(), []).append((entry, error))
         elif error is not None:
-            lost(entry.facts, error)
+            log_lost(entry.facts, error)
     for loop, waiting in loops.items():
         try:
-            loop.call_soon_threadsafe(_end, waiting)
+            loop.call_soon_threadsafe(_set_results, waiting)
         except RuntimeError:  # the loop is closed: only log the lost entries
             for entry, error in waiting:
                 if error is not None:
-                    lost(entry.facts, error)
+                    log_lost(entry.facts, error)
 
 
-def _end(ended: Sequence[tuple[_Entry, Exception | None]]) -> None:
+def _set_results(ended: Sequence[tuple[_Entry, Exception | None]]) -> None:
     for (facts, future), error in ended:
         if future is None or future.done():  # no caller, or a cancelled one
             if error is not None:
-                lost(facts, error)
+                log_lost(facts, error)
         elif error is None:
             future.set_result(None)
         else:
@@ -429,7 +428,7 @@ def log_pool() -> Pool:
     return Pool(1, "log")
 
 
-async def written(runner: Runner, facts: Facts, *, is_task: bool) -> None:
+async def write_entry(runner: Runner, facts: Facts, *, is_task: bool) -> None:
     """Write an entry, batched with others that end at the same time; *is_task* retries longer, as no client waits.
 
     Raises:
@@ -437,17 +436,17 @@ async def written(runner: Runner, facts: Facts, *, is_task: bool) -> None:
     """
     try:
         if not runner.is_inline:
-            await again_and_again(partial(writer.write, facts))
+            await retry_attempt(partial(writer.write, facts))
         else:
-            _write_here(partial(save, [facts]), PATIENCE_SECONDS if is_task else 0.0)
+            _write_inline(partial(save, [facts]), TASK_RETRY_TIMEOUT if is_task else 0.0)
             if writer.is_failing:
-                writer.wrote()
+                writer.note_success()
     except Exception as error:  # whatever it is, there is no row
-        lost(facts, error)
+        log_lost(facts, error)
         raise NotRecorded(error) from error
 
 
-def _write_here(write: Callable[[], T], patience: float) -> T:
+def _write_inline(write: Callable[[], T], patience: float) -> T:
     """Return the result of *write*, repeated for *patience* seconds while the database is unavailable."""
     began = time.monotonic()
     while True:
@@ -455,15 +454,15 @@ def _write_here(write: Callable[[], T], patience: float) -> T:
             return write()
         except Exception as error:
             connection = connections[_alias()]
-            is_lock = is_locked(error) and _waits_for_lock(began + LOCK_SECONDS_INLINE)
+            is_lock = is_locked(error) and _waits_for_lock(began + INLINE_LOCK_TIMEOUT)
             is_away = time.monotonic() <= began + patience and is_temporary(error)
             if not is_lock:
-                writer.failed(error)
+                writer.note_failure(error)
             if connection.in_atomic_block or not (is_lock or is_away):
                 raise
             connection.close_if_unusable_or_obsolete()
-            time.sleep(PAUSE_SECONDS if is_lock else settings.POLL_INTERVAL)
+            time.sleep(RETRY_PAUSE if is_lock else settings.POLL_INTERVAL)
 
 
-def lost(facts: Facts, error: Exception) -> None:
+def log_lost(facts: Facts, error: Exception) -> None:
     logger.error("A request log entry could not be written (%s): %s", error, facts)

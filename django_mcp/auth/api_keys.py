@@ -23,7 +23,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_variables
 
-from django_mcp.auth.base import BaseAuthentication, InvalidToken, RequestHead, bearer
+from django_mcp.auth.base import BaseAuthentication, InvalidToken, RequestHead, authenticators, bearer
 from django_mcp.conf import APPROVALS_SCOPE, settings
 from django_mcp.core import database
 from django_mcp.core.database import Prepared
@@ -192,8 +192,6 @@ def state_of(row: "APIKey") -> State:
 
 def takes_keys(server: MCPServer) -> bool:
     """Return True if an endpoint accepts API keys."""
-    from django_mcp.auth.base import authenticators  # noqa: PLC0415
-
     return any(isinstance(authenticator, APIKeyAuthentication) for authenticator in authenticators(server))
 
 

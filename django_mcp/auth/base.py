@@ -41,7 +41,7 @@ class RequestHead(NamedTuple):
         headers: by lower-case name; repeated ones are joined with ", " (RFC 9110, section 5.2).
         host: host and port as the client knows them.
         secure: returns True for https.
-        edge: returns a Django request.
+        get_django_request: returns a Django request.
         query: the query string without "?".
     """
 
@@ -49,7 +49,7 @@ class RequestHead(NamedTuple):
     headers: Mapping[str, str]
     host: str
     secure: Callable[[], bool]
-    edge: Callable[[], Any]
+    get_django_request: Callable[[], Any]
     query: str = ""
 
     def __repr__(self) -> str:
@@ -61,7 +61,7 @@ class InvalidToken(Exception):
     """An invalid credential. The caller is not informed of the reason."""
 
 
-class AuthorizationServerAway(Exception):
+class AuthenticationUnavailable(Exception):
     """A credential cannot be checked now. The response is 503: after a 401 clients would discard the credential.
 
     Args:
@@ -94,7 +94,7 @@ class BaseAuthentication:
 
         Raises:
             InvalidToken: the credential is invalid.
-            AuthorizationServerAway: the credential cannot be checked now.
+            AuthenticationUnavailable: the credential cannot be checked now.
         """
         raise NotImplementedError
 
@@ -216,7 +216,7 @@ def find_ended(principals: Sequence[Principal], server: MCPServer) -> list[Princ
             ended += authenticator.find_ended(principals, server)
         except (DatabaseError, InterfaceError):
             raise
-        except AuthorizationServerAway:
+        except AuthenticationUnavailable:
             logger.debug("%r cannot tell now which credentials have ended", authenticator)
         except Exception:
             # Fail closed: an unchecked stream would stay open. Clients that still have access reconnect.

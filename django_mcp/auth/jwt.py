@@ -25,7 +25,7 @@ from django.db import DataError
 from django.utils.module_loading import import_string
 from django.views.decorators.debug import sensitive_variables
 
-from django_mcp.auth.base import AuthorizationServerAway, BaseAuthentication, InvalidToken, RequestHead, bearer
+from django_mcp.auth.base import AuthenticationUnavailable, BaseAuthentication, InvalidToken, RequestHead, bearer
 from django_mcp.auth.protected_resource import canonical, resource_of
 from django_mcp.core.database import is_storable_text
 from django_mcp.core.principal import Principal
@@ -85,7 +85,7 @@ class IssuerKeys:
         """Return the keys, as ``jwcrypto.jwk.JWK``, that may have signed a token; none if no key has its id.
 
         Raises:
-            AuthorizationServerAway: there are no keys yet, they are too old, or a newer set that may have the key is
+            AuthenticationUnavailable: there are no keys yet, they are too old, or a newer set that may have the key is
                 being fetched or cannot be fetched. A 401 would make clients discard tokens of a new key.
         """
         if self._age() >= self.fresh_seconds:
@@ -108,11 +108,11 @@ class IssuerKeys:
     def _age(self) -> float:
         return time.monotonic() - self._fetched
 
-    def _away(self, pause: float) -> AuthorizationServerAway:
+    def _away(self, pause: float) -> AuthenticationUnavailable:
         """Return an error whose ``retry_after`` is when the next fetch has ended or may begin."""
         if self._is_fetching():
-            return AuthorizationServerAway(self.soon_seconds)
-        return AuthorizationServerAway(max(self.soon_seconds, pause - (time.monotonic() - self._tried)))
+            return AuthenticationUnavailable(self.soon_seconds)
+        return AuthenticationUnavailable(max(self.soon_seconds, pause - (time.monotonic() - self._tried)))
 
     def _renew(self, pause: float, *, wait: bool) -> None:
         """Start a fetch, unless one is running or has ended within *pause* seconds, and *wait* for it briefly."""
@@ -312,7 +312,7 @@ class JWTAuthentication(BaseAuthentication):
 
         Raises:
             InvalidToken: a token of this issuer is invalid.
-            AuthorizationServerAway: no keys are available.
+            AuthenticationUnavailable: no keys are available.
         """
         token = bearer(head.headers)
         header, claims = (None, None) if token is None else _unverified(token)

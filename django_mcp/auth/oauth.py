@@ -29,7 +29,7 @@ from django_mcp.core.permissions import expanded
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
 
-LEAST_TOOLKIT = "3.4.1"
+MIN_TOOLKIT = "3.4.1"
 """The oldest django-oauth-toolkit with resource indicators and client metadata documents as MCP needs them.
 
 A site that is an OAuth provider already may have an older one, and use other authentication classes.
@@ -37,14 +37,14 @@ A site that is an OAuth provider already may have an older one, and use other au
 
 
 def outdated_toolkit() -> str | None:
-    """Return the version of django-oauth-toolkit if it is older than ``LEAST_TOOLKIT``, else None."""
+    """Return the version of django-oauth-toolkit if it is older than ``MIN_TOOLKIT``, else None."""
     from importlib import metadata  # noqa: PLC0415 - few sites need it to start
 
     try:
         found = metadata.version("django-oauth-toolkit")
     except metadata.PackageNotFoundError:  # a check says that it must be in INSTALLED_APPS
         return None
-    return found if get_version_tuple(found) < get_version_tuple(LEAST_TOOLKIT) else None
+    return found if get_version_tuple(found) < get_version_tuple(MIN_TOOLKIT) else None
 
 
 def has_toolkit() -> bool:
@@ -66,13 +66,13 @@ class OAuth2Authentication(BaseAuthentication):
         if (found := outdated_toolkit()) is not None:
             error = Misconfigured(
                 _("OAuth2Authentication needs django-oauth-toolkit %(least)s or later, and %(found)s is installed.")
-                % {"least": LEAST_TOOLKIT, "found": found}
+                % {"least": MIN_TOOLKIT, "found": found}
             )
             error.hint = _(
                 "Upgrade it: pip install 'django-oauth-toolkit>=%(least)s'. With the older one, use "
                 "'django_mcp.APIKeyAuthentication', 'django_mcp.SessionAuthentication' or "
                 "django_mcp.JWTAuthentication."
-            ) % {"least": LEAST_TOOLKIT}
+            ) % {"least": MIN_TOOLKIT}
             raise error
 
     def authenticate(self, head: RequestHead, server: MCPServer) -> Principal | None:
@@ -244,7 +244,7 @@ def is_for(resources: Any, wanted: str) -> bool:
 
 def is_usable(application: Any, head: RequestHead) -> bool:
     """Return True if the application may be used, which a swapped model may decide."""
-    return _decides_alone() or bool(application.is_usable(head.edge()))
+    return _decides_alone() or bool(application.is_usable(head.get_django_request()))
 
 
 def _decides_alone() -> bool:

@@ -12,8 +12,9 @@ from django.db.models.signals import post_delete, post_save, pre_save
 from django.dispatch import receiver
 
 from django_mcp.auth.api_keys import State, state_of
+from django_mcp.core.signals import classes_of, differs
 from django_mcp.models import APIKey
-from django_mcp.pubsub.publish import classes_of, differs, end_access, end_streams, end_streams_of_user, renew_streams
+from django_mcp.pubsub.publish import end_access, end_streams, end_streams_of_user, renew_streams
 
 
 @receiver(user_logged_out, dispatch_uid="django_mcp.auth.leaving.logout")

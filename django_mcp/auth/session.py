@@ -21,6 +21,8 @@ from django_mcp.conf import settings
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
 
+logger = logging.getLogger("django_mcp")
+
 _THIS_MACHINE = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -62,9 +64,6 @@ def _forget(*, setting: str, **_: Any) -> None:
 setting_changed.connect(_forget, dispatch_uid="django_mcp.auth.origins")
 
 
-logger = logging.getLogger("django_mcp")
-
-
 class SessionAuthentication(BaseAuthentication):
     """The logged-in user, in calls from the site's own pages.
 
@@ -85,13 +84,13 @@ class SessionAuthentication(BaseAuthentication):
 
         if "cookie" not in head.headers or has_other_credential(head):
             return None
-        edge = head.edge()
-        key = edge.COOKIES.get(django_settings.SESSION_COOKIE_NAME)
+        django_request = head.get_django_request()
+        key = django_request.COOKIES.get(django_settings.SESSION_COOKIE_NAME)
         if not key:
             return None
         if not is_same_origin(head):
             raise InvalidToken
-        request = SessionRequest(edge, SessionCopy(_load(key)))
+        request = SessionRequest(django_request, SessionCopy(_load(key)))
         if reason := _CsrfCheck(_never).reason(request):
             logger.warning("Session cookie rejected: %s", reason)
             raise InvalidToken
@@ -145,16 +144,16 @@ class SessionCopy(dict[str, Any]):
 class SessionRequest(HttpRequest):
     """A request for Django's CSRF check: never exempt, and without a body, so the token must be in the header."""
 
-    def __init__(self, edge: HttpRequest, session: SessionCopy) -> None:
+    def __init__(self, request: HttpRequest, session: SessionCopy) -> None:
         super().__init__()
         self.method = "DELETE"
-        self.META = {**edge.META}
-        self.COOKIES = edge.COOKIES
+        self.META = {**request.META}
+        self.COOKIES = request.COOKIES
         self.session = session  # type: ignore[assignment]
-        self._edge = edge
+        self._request = request
 
     def _get_scheme(self) -> str | None:
-        return self._edge.scheme
+        return self._request.scheme
 
 
 class _CsrfCheck(CsrfViewMiddleware):

@@ -19,10 +19,10 @@ from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
 from django_mcp.protocol.jsonrpc import decode
 from django_mcp.protocol.meta import APPS, APPS_SETTINGS
-from django_mcp.revisions.base import Event, MCPResponse
-from django_mcp.transports.authentication import find_caller, too_little
+from django_mcp.revisions.base import MCPResponse, SSEEvent
+from django_mcp.transports.authentication import find_caller, insufficient_scope
 from django_mcp.transports.base import Refusal
-from django_mcp.transports.http import Accepts, AuthenticatedRequest, Endpoint, failed
+from django_mcp.transports.http import Accepts, AuthenticatedRequest, Endpoint, error_response
 from django_mcp.transports.sse import BufferedResponse
 
 HOST = "testserver"
@@ -53,7 +53,7 @@ class _ListeningResponse(BufferedResponse):
         super().__init__(takes_events=True, can_hold=False)
         self._listen = listen
 
-    def send(self, event: Event) -> None:
+    def send(self, event: SSEEvent) -> None:
         super().send(event)
         if self._listen is not None and event.data and "id" not in (message := decode(event.data)):
             self._listen(message)
@@ -97,7 +97,7 @@ def send(
     except BaseException as error:
         if must_propagate(error):
             raise
-        answer = failed(error)
+        answer = error_response(error)
         data = answer.body
     finally:
         crash_listener.reset(listening)
@@ -112,7 +112,7 @@ def send(
 async def _serve(
     endpoint: Endpoint, principal: Principal | None, head: RequestHead, body: bytes, listen: Listen | None
 ) -> tuple[MCPResponse, bytes]:
-    admitted = await endpoint.admit(head, INLINE) if principal is None else _admitted(endpoint, principal, head)
+    admitted = await endpoint.admit(head, INLINE) if principal is None else _admit(endpoint, principal, head)
     if isinstance(admitted, MCPResponse):
         return admitted, admitted.body
     response = _ListeningResponse(listen)
@@ -120,7 +120,7 @@ async def _serve(
     if answer.stream is None and not response.opened:
         return answer, answer.body
     if answer.body:
-        response.send(Event(answer.body))
+        response.send(SSEEvent(answer.body))
     if answer.stream is not None:
         async with aclosing(answer.stream) as stream:
             async for event in stream:
@@ -150,7 +150,7 @@ def caller(server: MCPServer, headers: Mapping[str, str]) -> Principal:
         raise AssertionError(msg) from None
 
 
-def looking(
+def permission_context(
     server: MCPServer, principal: Principal, request: HttpRequest, method: str = "tools/list", **params: Any
 ) -> Context:
     """Return a context for permission checks outside of a call, as of a client that shows apps."""
@@ -158,19 +158,19 @@ def looking(
     return Context(server, principal, INLINE, lambda: request, 0, method, params, None, declared, Channel())
 
 
-def bring_up_to_date(server: MCPServer) -> None:
+def refresh_server(server: MCPServer) -> None:
     """Reload the endpoint's primitives and the policies if they changed, as before each call."""
     if server.refresh is not None:
         server.refresh()
-    policy_cache.bring_up_to_date()
+    policy_cache.reload_if_due()
 
 
-def _admitted(endpoint: Endpoint, principal: Principal, head: RequestHead) -> AuthenticatedRequest | MCPResponse:
+def _admit(endpoint: Endpoint, principal: Principal, head: RequestHead) -> AuthenticatedRequest | MCPResponse:
     server = endpoint.server
     if not admits(server, principal.user):
         return Refusal(401, "This user may not use the endpoint (user_passes_test).").answer()
     if not covers(principal.scopes, server.scopes):
-        return too_little(server, principal, server.scopes).answer()
+        return insufficient_scope(server, principal, server.scopes).answer()
     return AuthenticatedRequest(endpoint, head, principal, (), Accepts(json=True, events=True), INLINE)
 
 

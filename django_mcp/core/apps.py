@@ -213,7 +213,7 @@ class App(Resource):
         given = {**SHELL, "result": result, "arguments": arguments, "is_shell": False, **more}
         html, loaded = self._render(context, template or self.template_name, given)
         if django_settings.DEBUG:
-            self._tell_of_undeclared(context, loaded)
+            self._warn_undeclared(context, loaded)
         found = _VIEW.search(html)
         return found[1] if found else html
 
@@ -250,7 +250,7 @@ class App(Resource):
         tools = [tool for tool in context.server.tools.values() if tool.app is not None and tool.app.uri == self.uri]
         return not tools or any(right(context, tool) for tool in tools)
 
-    def _tell_of_undeclared(self, context: Any, loaded: Sequence[tuple[str, str]]) -> None:
+    def _warn_undeclared(self, context: Any, loaded: Sequence[tuple[str, str]]) -> None:
         static = _origin(_static(context))
         for key, url in loaded:
             origin = _origin(url)

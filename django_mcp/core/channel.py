@@ -37,37 +37,37 @@ class IdempotencyRecord(Protocol):
     """One attempt of a call with an idempotency key. All methods block.
 
     Attributes:
-        acts: key under which ``ctx.once`` stores results, shared by all attempts.
+        step_key: key under which ``ctx.once`` stores results, shared by all attempts.
         is_shared: anonymous callers share the key, so no attempt gets the result of another.
     """
 
-    acts: str
+    step_key: str
     is_shared: bool
 
-    def begin(self) -> dict[str, Any] | None:
+    def claim(self) -> dict[str, Any] | None:
         """Return the result of an earlier attempt, or None if this one is to run.
 
         Raises:
             ToolError: another attempt is running, had other arguments, or may belong to another caller.
         """
 
-    def kept(self) -> dict[str, Any] | None:
+    def stored(self) -> dict[str, Any] | None:
         """Return the result of an earlier attempt, if any, without starting one.
 
         Raises:
             ToolError: it had other arguments, or may belong to another caller.
         """
 
-    def keep(self, fields: dict[str, Any]) -> None:
+    def store(self, fields: dict[str, Any]) -> None:
         """Store the result."""
 
-    def forget(self) -> None:
+    def release(self) -> None:
         """Delete the record, so that the call may be repeated."""
 
     def task(self) -> str | None:
         """Return the id of an earlier attempt's task, or None. Raise ``ToolError`` if it had other arguments."""
 
-    def note_task(self, task_id: str, before: str | None) -> bool:
+    def store_task(self, task_id: str, before: str | None) -> bool:
         """Store the task of this attempt. Return False if another attempt was first, so that the task must be undone.
 
         *before* is the return value of ``task``.
@@ -84,8 +84,8 @@ class Channel:
         is_recorded: that transaction is committed.
         task_id: the task that works while a client without task support waits.
         log_level: the least severe level that the client wants, or None.
-        acts: key under which several attempts of a call share results of ``once``, or None.
-        shares_acts: other callers may use that key too, so they do not get each other's results.
+        step_key: key under which several attempts of a call share results of ``once``, or None.
+        shares_steps: other callers may use that key too, so they do not get each other's results.
         is_task: the call runs in a task, without an open connection.
         has_slot: it has its slot of the tool's ``concurrency_limit`` already.
         needs_approval: the call was pending approval, and must not run without it.
@@ -104,8 +104,8 @@ class Channel:
     is_recorded = False
     task_id = ""
     cancelled = False
-    acts: str | None = None
-    shares_acts = False
+    step_key: str | None = None
+    shares_steps = False
     _dialogue: Dialogue | None = None
 
     @property
@@ -126,7 +126,7 @@ class Channel:
     def note_progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Store the progress, if clients can poll it. Thread-safe."""
 
-    def settle(self, fields: dict[str, Any]) -> None:
+    def store_result(self, fields: dict[str, Any]) -> None:
         """Store the tool's result, in the tool's transaction if it has one."""
 
     def wants_task(self, support: str) -> bool:  # noqa: ARG002 - for subclasses
@@ -140,11 +140,11 @@ class Channel:
         """
         return False
 
-    def task_made(self, task: Any) -> "Result":
+    def announce_task(self, task: Any) -> "Result":
         """Return the result that announces a task."""
         raise NotImplementedError
 
-    def let_go(self) -> None:
+    def close_connection(self) -> None:
         """Close the connection, if the client knows how to fetch the result later."""
 
     def once(self, key: str, function: Callable[[], T]) -> T:
@@ -162,7 +162,7 @@ class Channel:
         """
         raise NotImplementedError
 
-    def lacks(self, question: "Question[Any]") -> Exception:
+    def missing_capability(self, question: "Question[Any]") -> Exception:
         """Return the exception for a question that needs a capability the client did not declare."""
         return MissingClientCapability(question.refusal, question.required)
 

@@ -36,7 +36,7 @@ from django_mcp.core.database import (
     pooled_aliases,
     refresh_connections,
 )
-from django_mcp.core.failures import contained, keep_language, raise_contained
+from django_mcp.core.failures import as_call_error, keep_language, raise_as_call_error
 
 T = TypeVar("T")
 
@@ -47,11 +47,11 @@ AROUND_JOBS: contextvars.ContextVar[Callable[[Callable[[], Any]], Any]] = contex
 )
 """A wrapper for the jobs of a context in worker threads, which sets up thread-local state."""
 
-CALL_SECONDS = 0.05
+JOIN_SECONDS = 0.05
 """Interval at which stopping threads are woken."""
-LOOK_SECONDS = 1.0
+CONNECTION_CHECK_SECONDS = 1.0
 """Interval at which a busy thread checks its connections. It also checks them after an error."""
-PATIENCE_SECONDS = 60.0
+RETRY_TIMEOUT = 60.0
 """Time for which a statement is retried while the database is unavailable."""
 
 
@@ -106,10 +106,10 @@ class Runner(Protocol):
         """The runner of the package's own reads and writes, which no code of the site delays."""
 
     async def sync(self, function: Callable[[], T]) -> T:
-        """Return the result of a function that may block. Raises ``contained`` exceptions."""
+        """Return the result of a function that may block. Raises what ``as_call_error`` makes of exceptions."""
 
     def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> Awaitable[T]:
-        """Return the result of a coroutine function. Raises ``contained`` exceptions."""
+        """Return the result of a coroutine function. Raises what ``as_call_error`` makes of exceptions."""
 
     async def later(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run a coroutine function after the response, if the transport can, else now."""
@@ -130,7 +130,7 @@ class Inline:
         try:
             return function()
         except BaseException as error:  # noqa: BLE001
-            raise_contained(error)
+            raise_as_call_error(error)
 
     async def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> T:
         """Run to completion, on the server's event loop if there is one, else on a new one."""
@@ -139,7 +139,7 @@ class Inline:
             try:
                 return await function(**keywords)
             except BaseException as error:  # noqa: BLE001 - here, in the task that a server may cancel
-                raise_contained(error)
+                raise_as_call_error(error)
 
         return async_to_sync(run)()
 
@@ -150,7 +150,7 @@ class Inline:
 INLINE = Inline()
 
 
-async def aside(runner: Runner, function: Callable[[], T]) -> T:
+async def run_off_loop(runner: Runner, function: Callable[[], T]) -> T:
     """Call *function* off the event loop, which an async function has even if the transport has none."""
     return await (sync_to_async(function)() if runner.is_inline else runner.sync(function))
 
@@ -183,11 +183,11 @@ class _Mailbox:
         if not self.woken:
             self.woken = True
             try:
-                future.get_loop().call_soon_threadsafe(self.empty)
+                future.get_loop().call_soon_threadsafe(self.deliver)
             except RuntimeError:  # the loop is closed
                 self.done.clear()
 
-    def empty(self) -> None:
+    def deliver(self) -> None:
         # Cleared first: a later job is either taken below or wakes the loop again.
         self.woken = False
         while self.done:
@@ -197,10 +197,10 @@ class _Mailbox:
             if error is None:
                 future.set_result(value)
             else:
-                future.set_exception(contained(error))
+                future.set_exception(as_call_error(error))
 
 
-class _Nobody:
+class _NoMailbox:
     """A mailbox for jobs without a caller."""
 
     def put(self, future: None, value: Any, error: BaseException | None) -> None:  # noqa: ARG002 - see _Mailbox
@@ -208,7 +208,7 @@ class _Nobody:
             logger.error("a background job failed", exc_info=error)
 
 
-_NOBODY = _Nobody()
+_NO_MAILBOX = _NoMailbox()
 
 
 class _Job(NamedTuple):
@@ -298,7 +298,7 @@ class Pool:
         self._last = weakref.ref(loop), mailbox  # most processes have one loop
         return mailbox
 
-    def begin(self, function: Callable[[], object]) -> None:
+    def post(self, function: Callable[[], object]) -> None:
         """Call *function* in a worker thread without a result. Thread-safe.
 
         Raises:
@@ -306,7 +306,7 @@ class Pool:
         """
         if self._submit() - self._finished > len(self._threads) < self.size:
             self._start()
-        self._jobs.put(_Job(function, contextvars.Context(), None, _NOBODY))
+        self._jobs.put(_Job(function, contextvars.Context(), None, _NO_MAILBOX))
 
     async def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> T:
         """Await on the loop, with a thread of ``async_threads()`` for ``sync_to_async`` and the async ORM.
@@ -319,14 +319,14 @@ class Pool:
         try:
             return await function(**keywords)
         except BaseException as error:  # noqa: BLE001
-            raise_contained(error)
+            raise_as_call_error(error)
         finally:
             SyncToAsync.thread_sensitive_context.reset(token)
             if executor.thread is not None or executor.waiting:
                 async_threads().end(executor)
 
     async def later(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        detached(function())
+        create_background_task(function())
 
     def close(self) -> None:
         """End the threads after the queued jobs, and close their database connections."""
@@ -335,7 +335,7 @@ class Pool:
         for thread in threads:
             while thread.is_alive():
                 self._jobs.put(None)
-                thread.join(CALL_SECONDS)  # a thread started meanwhile may have taken the None
+                thread.join(JOIN_SECONDS)  # a thread started meanwhile may have taken the None
 
     def _start(self) -> None:
         with self._lock:
@@ -358,7 +358,7 @@ class Pool:
                 self._threads.append(thread)
                 self._is_refused = False
 
-    def _goes_on(self) -> bool:
+    def _is_open(self) -> bool:
         """Return False in a thread that ``close()`` ends. The lock, as a new thread may not be counted yet."""
         with self._lock:
             return threading.current_thread() in self._threads
@@ -367,14 +367,14 @@ class Pool:
         idle_since, looked_at, had_error = time.monotonic(), 0.0, attrgetter("errors_occurred")
         known: Sequence[BaseDatabaseWrapper] = ()
         pooled = pooled_aliases()
-        while (job := self._jobs.get()) is not None or self._goes_on():
+        while (job := self._jobs.get()) is not None or self._is_open():
             if job is None:  # meant for a stopping thread
                 continue
             function, context, future, mailbox = job
             started, value = time.monotonic(), None
             try:
                 try:
-                    if not known or started - looked_at > LOOK_SECONDS or any(map(had_error, known)):
+                    if not known or started - looked_at > CONNECTION_CHECK_SECONDS or any(map(had_error, known)):
                         known = refresh_connections(started - idle_since)
                         looked_at = started
                     around = context.get(AROUND_JOBS)
@@ -476,7 +476,7 @@ class AsyncThreads:
                 for thread in sorted((thread for thread in self._threads if not thread.jobs), key=_CALLS):
                     with suppress(NoThread):  # then one that has started already is shared
                         self._begin(thread, job)
-                        self._give(call, thread)
+                        self._assign(call, thread)
                         return
                 if not any(thread.jobs for thread in self._threads):
                     raise NoThread
@@ -490,20 +490,20 @@ class AsyncThreads:
             if thread is not None:
                 thread.calls -= 1
                 if thread.is_in_transaction and not thread.calls:
-                    thread.pool.begin(end_open_transactions)
+                    thread.pool.post(end_open_transactions)
 
     def close(self) -> None:
         """End the threads after the queued jobs."""
         for thread in self._threads:
             thread.pool.close()
 
-    def _give(self, call: CallExecutor, thread: _CallThread) -> None:
+    def _assign(self, call: CallExecutor, thread: _CallThread) -> None:
         call.thread = thread
         if not call.has_ended:
             thread.calls += 1
 
     def _begin(self, thread: _CallThread, job: _CallJob) -> None:
-        thread.pool.begin(partial(self._run, thread, job))
+        thread.pool.post(partial(self._run, thread, job))
         thread.jobs += 1
 
     def _run(self, thread: _CallThread, job: _CallJob) -> None:
@@ -519,7 +519,7 @@ class AsyncThreads:
                 thread.is_in_transaction = any(map(_IN_ATOMIC_BLOCK, connections.all(initialized_only=True)))
                 if not thread.jobs and self.waiting:
                     call = self.waiting.popleft()
-                    self._give(call, thread)
+                    self._assign(call, thread)
                     for waiting in call.waiting:
                         self._begin(thread, waiting)
                     call.waiting = ()
@@ -533,18 +533,18 @@ _IN_ATOMIC_BLOCK = attrgetter("in_atomic_block")
 _CALLS = attrgetter("calls")
 
 
-_detached: set[asyncio.Task[Any]] = set()
+_background_tasks: set[asyncio.Task[Any]] = set()
 
 
-def detached(coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+def create_background_task(coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
     """Start a task and keep it alive until it is done."""
     try:
         task = asyncio.get_running_loop().create_task(coroutine)
     except BaseException:
         coroutine.close()  # Python warns of coroutines that never began
         raise
-    _detached.add(task)
-    task.add_done_callback(_detached.discard)
+    _background_tasks.add(task)
+    task.add_done_callback(_background_tasks.discard)
     return task
 
 
@@ -585,7 +585,7 @@ def on_event_loop() -> bool:
     return True
 
 
-async def patiently(runner: Runner, function: Callable[[], T]) -> T:
+async def retry_database(runner: Runner, function: Callable[[], T]) -> T:
     """Return the result of *function*, retried while the database is unavailable. An inline runner tries once.
 
     Raises:
@@ -593,12 +593,12 @@ async def patiently(runner: Runner, function: Callable[[], T]) -> T:
     """
     if runner.is_inline:
         return await runner.sync(function)
-    return await again_and_again(partial(runner.sync, function))
+    return await retry_attempt(partial(runner.sync, function))
 
 
-async def again_and_again(attempt: Callable[[], Awaitable[T]]) -> T:
-    """Return the result of *attempt*, retried as by ``patiently``."""
-    until = time.monotonic() + PATIENCE_SECONDS
+async def retry_attempt(attempt: Callable[[], Awaitable[T]]) -> T:
+    """Return the result of *attempt*, retried as by ``retry_database``."""
+    until = time.monotonic() + RETRY_TIMEOUT
     while True:
         try:
             return await attempt()
@@ -655,10 +655,10 @@ class SiteRunner:
                 return await function(**keywords)
             except BaseException as error:  # noqa: BLE001 - here, before asgiref passes it between tasks and threads
                 keep_language(error)
-                raise_contained(error)
+                raise_as_call_error(error)
 
         if self.is_inline:
-            with _entered(self._request):
+            with _site_contexts(self._request):
                 return await self._runner.coroutine(run)
             raise _suppressed()
         return await self._runner.coroutine(sync_to_async(partial(self._within, async_to_sync(run))))
@@ -667,7 +667,7 @@ class SiteRunner:
         await self._runner.later(function)
 
     def _within(self, function: Callable[[], T]) -> T:
-        with _entered(self._request):
+        with _site_contexts(self._request):
             try:
                 return function()
             except Exception as error:
@@ -680,7 +680,7 @@ _of_thread = threading.local()
 
 
 @contextmanager
-def _entered(request: Callable[[], Any]) -> Iterator[None]:
+def _site_contexts(request: Callable[[], Any]) -> Iterator[None]:
     if getattr(_of_thread, "is_entered", False):
         yield
         return

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, TypeVar, overload
 
 from django_mcp.core.channel import LEVELS, is_wanted
-from django_mcp.core.concurrency import aside, on_event_loop
+from django_mcp.core.concurrency import on_event_loop, run_off_loop
 from django_mcp.core.deadline import limit_statements
 from django_mcp.core.elicitation import (
     MAX_ROUNDS,
@@ -80,7 +80,7 @@ class Context(RequestContext):
 
     async def aread(self, uri: str) -> list[ResourceContents]:
         """``read`` for async functions."""
-        return await aside(self.site_runner, partial(self.read, uri))
+        return await run_off_loop(self.site_runner, partial(self.read, uri))
 
     # Notifications
 
@@ -130,7 +130,7 @@ class Context(RequestContext):
 
     def close_stream(self) -> None:
         """Close the connection of a long call, if the protocol supports this; the client fetches the result later."""
-        self.channel.let_go()
+        self.channel.close_connection()
 
     # Questions
 
@@ -189,7 +189,7 @@ class Context(RequestContext):
                 params = question.again(error.problems)
                 del dialogue.answers[key]
         if not self.supports(question.needs):
-            raise self.channel.lacks(question)
+            raise self.channel.missing_capability(question)
         dialogue.asked[key] = question.digest
         missing[key] = {"method": question.method, "params": params}
         return None

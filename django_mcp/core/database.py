@@ -31,6 +31,10 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Model
 from django.db.transaction import Atomic
 
+P = ParamSpec("P")
+T = TypeVar("T")
+logger = logging.getLogger("django_mcp")
+
 IDLE_SECONDS = 5.0
 """Idle time after which a thread checks that its connections are still usable."""
 KEEP_SECONDS = 600.0
@@ -91,7 +95,7 @@ def _is_old(wrapper: BaseDatabaseWrapper) -> bool:
     return time.monotonic() >= wrapper.close_at + keep
 
 
-_FAR = 9000
+_PLACEHOLDER_YEAR = 9000
 """A year that no real query contains."""
 
 
@@ -176,7 +180,7 @@ class Prepared:
 
     def _stand_ins(self) -> dict[str, Any]:
         return {
-            name: datetime.datetime(_FAR + place, 1, 1, tzinfo=datetime.UTC if settings.USE_TZ else None)
+            name: datetime.datetime(_PLACEHOLDER_YEAR + place, 1, 1, tzinfo=datetime.UTC if settings.USE_TZ else None)
             if kind is datetime.datetime
             else f"?{name}?"
             for place, (name, kind) in enumerate(self._varying.items())
@@ -228,9 +232,6 @@ def _instance(values: Sequence[Any], statement: _Statement) -> Any:
     for name, value in zip(statement.annotations, values[end:], strict=True):
         setattr(found, name, value)
     return found
-
-
-logger = logging.getLogger("django_mcp")
 
 
 class Transaction:
@@ -285,10 +286,6 @@ def _run_all(functions: Iterable[Callable[[], object]]) -> None:
             function()
         except Exception:
             logger.exception("a ctx.on_rollback function failed")
-
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 NOT_MIGRATED = "The site's database lacks a table or a column. Run `manage.py migrate`."

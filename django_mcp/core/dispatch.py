@@ -23,20 +23,20 @@ from django_mcp.core.elicitation import InputRequired
 from django_mcp.core.execution import ToolExecution, execute_tool, run_to_completion, too_large
 from django_mcp.core.failures import (
     Escaped,
-    Unknown,
-    contained,
-    log_rate_limited,
-    raise_contained,
+    UnknownPrimitive,
+    as_call_error,
+    raise_as_call_error,
     request_failure,
     tool_failure,
-    unknown,
+    unknown_primitive,
 )
 from django_mcp.core.permissions import find_rule, is_for_everybody, known_of, look_for, may_use
 from django_mcp.core.policies import ApprovalGrant, Decision, Rule, policy_cache
+from django_mcp.core.rate_limited_log import log_rate_limited
 from django_mcp.core.request import tenant_of
 from django_mcp.core.resources import MAX_SHORT, matches, read, run
 from django_mcp.core.server import MCPServer, ModelArgument
-from django_mcp.primitives.base import Primitive, ToolError, spoken
+from django_mcp.primitives.base import Primitive, ToolError, translate
 from django_mcp.primitives.completions import Completer, completion
 from django_mcp.primitives.output import OutputTooLarge
 from django_mcp.primitives.prompt import Prompt, strings_only
@@ -44,23 +44,22 @@ from django_mcp.primitives.resource import Resource
 from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.text_values import READABLE
 from django_mcp.primitives.tool import Tool
-from django_mcp.primitives.validation_errors import MOST, kind_name
+from django_mcp.primitives.validation_errors import MAX_REPORTED, kind_name
 from django_mcp.protocol.errors import InternalError, InvalidParams, MethodNotFound
 from django_mcp.protocol.jsonrpc import Result, encode
 from django_mcp.protocol.meta import (
     ALWAYS_LOAD,
     IDEMPOTENCY_KEY,
     MAX_RESULT_SIZE_CHARS,
-    MOST_RESULT_SIZE_CHARS,
+    MAX_RESULT_SIZE_LIMIT,
     REQUIRES_USER_INTERACTION,
 )
 from django_mcp.protocol.pagination import decode_cursor, encode_cursor, is_cursor
 
 if TYPE_CHECKING:
-    from django_mcp.core.concurrency import Runner
-    from django_mcp.core.context import Context
     from django_mcp.core.principal import Principal
-    from django_mcp.core.server import MCPServer
+
+logger = logging.getLogger("django_mcp")
 
 
 async def complete(context: Context) -> Result:
@@ -70,11 +69,11 @@ async def complete(context: Context) -> Result:
         InvalidParams: malformed parameters, or a prompt, template or argument that does not exist for the caller.
     """
     kind, key, primitive = _referenced(context.server, context.params.get("ref"))
-    name, value = _argument(context.params.get("argument"))
-    chosen = _chosen(context.params.get("context"))
+    name, value = _completed_argument(context.params.get("argument"))
+    chosen = _other_arguments(context.params.get("context"))
     if primitive is None or not await may_use(context, primitive):
-        raise unknown(kind, key)
-    _require(name, primitive)
+        raise unknown_primitive(kind, key)
+    _require_argument(name, primitive)
     completer = primitive.completers.get(name)
     # A completer may list a folder: it gets no text that the resource itself would not get.
     texts = [(name, value), *chosen.items()]
@@ -82,12 +81,14 @@ async def complete(context: Context) -> Result:
     if completer is None or is_refused:
         return Result({"completion": completion([])})
     try:
-        return Result({"completion": await _run(context, completer, completer.keywords(context, value, chosen))})
+        return Result(
+            {"completion": await _run_completer(context, completer, completer.keywords(context, value, chosen))}
+        )
     except PermissionDenied:
-        raise unknown(kind, key) from None
+        raise unknown_primitive(kind, key) from None
 
 
-async def _run(context: Context, completer: Completer, keywords: dict[str, Any]) -> dict[str, Any]:
+async def _run_completer(context: Context, completer: Completer, keywords: dict[str, Any]) -> dict[str, Any]:
     if completer.is_async:
         found = await context.site_runner.coroutine(completer.call, **keywords)
         return await context.site_runner.sync(partial(completion, found))  # it may be a lazy queryset
@@ -106,14 +107,14 @@ def _referenced(server: MCPServer, ref: Any) -> tuple[str, str, Prompt | Resourc
     )
 
 
-def _argument(argument: Any) -> tuple[str, str]:
+def _completed_argument(argument: Any) -> tuple[str, str]:
     match argument:
         case {"name": str(name), "value": str(value)}:
             return name, value
     raise InvalidParams('"params.argument" must be {"name": …, "value": …}, with strings.')
 
 
-def _chosen(context: Any) -> Mapping[str, str]:
+def _other_arguments(context: Any) -> Mapping[str, str]:
     """Return the values of other arguments, which clients may send."""
     match context:
         case None | {"arguments": None}:
@@ -125,16 +126,16 @@ def _chosen(context: Any) -> Mapping[str, str]:
     raise InvalidParams('"params.context" must be {"arguments": {…}}, with strings.')
 
 
-def _require(name: str, primitive: Prompt | Resource) -> None:
+def _require_argument(name: str, primitive: Prompt | Resource) -> None:
     """Raise for an unknown argument. A plain resource has no arguments, and its URI may be completed."""
     known = primitive.arguments.schema["properties"]
     if name in known or (isinstance(primitive, Resource) and not primitive.is_template):
         return
     offer = f"It takes {', '.join(map(repr, known))}." if known else "It takes no arguments."
-    raise InvalidParams(f"{unknown('argument', name).message} {offer}")
+    raise InvalidParams(f"{unknown_primitive('argument', name).message} {offer}")
 
 
-class Watched(Protocol):
+class ObservedCall(Protocol):
     """An observed call; ``dispatch`` sets its result."""
 
     result: Result | None
@@ -143,7 +144,7 @@ class Watched(Protocol):
 class Observer(Protocol):
     """An observer of calls, which writes the request log."""
 
-    def watch(self, context: "Context") -> AbstractAsyncContextManager[Watched] | None:
+    def watch(self, context: Context) -> AbstractAsyncContextManager[ObservedCall] | None:
         """Return a context manager that records the call, or None.
 
         It may raise ``ProtocolError``, which replaces the result, if the call cannot be recorded.
@@ -151,10 +152,10 @@ class Observer(Protocol):
 
     async def refused(
         self,
-        server: "MCPServer",
+        server: MCPServer,
         principal: "Principal | None",
-        runner: "Runner",
-        edge: Callable[[], Any],
+        runner: Runner,
+        get_django_request: Callable[[], Any],
         message: Any,
         reason: str,
         crash: BaseException | None = None,
@@ -165,26 +166,15 @@ class Observer(Protocol):
             server: the endpoint.
             principal: the caller, if known.
             runner: the transport's.
-            edge: returns a Django request.
+            get_django_request: returns a Django request.
             message: decoded, if it was read; of a batch the message that was refused.
             reason: the error text sent to the client.
             crash: the unexpected exception that was the reason, if it was one.
         """
 
 
-class Watch:
-    """A holder of the observer, if there is one."""
-
-    __slots__ = ("observer",)
-
-    def __init__(self) -> None:
-        self.observer: Observer | None = None
-
-
-watching = Watch()
-
-
-logger = logging.getLogger("django_mcp")
+observer: Observer | None = None
+"""Set by ``audit`` at start-up. Read it as ``dispatch.observer``."""
 
 
 async def page_of(
@@ -209,7 +199,7 @@ async def page_of(
     server = context.server
     after = decode_cursor(context.params.get("cursor"))
     is_limited = member == "tools" and server.policies.limits_tools(context.principal)
-    language = await _spoken_language(context) if server.is_translated else ""
+    language = await _language_of(context) if server.is_translated else ""
     apps = context.shows_apps
     pages = server.pages  # replaced on each change, even while a page is made
     kept = None if is_limited else pages.get((member, after, language, apps))
@@ -220,7 +210,9 @@ async def page_of(
     public = not is_limited and is_for_everybody(server, primitives)
     is_searched = member == "tools" and server.search_above > 0  # which counts all that the caller may know of
     entries = [primitive for primitive in primitives if is_searched or primitive.position > after]
-    build = partial(_built, context, member, entries, after, show, language, public=public, is_searched=is_searched)
+    build = partial(
+        _build_page, context, member, entries, after, show, language, public=public, is_searched=is_searched
+    )
     # One thread hop for all: permissions may query, and so may late definitions.
     is_query = not public or any(entry.is_late for entry in entries)
     page, is_whole = await context.site_runner.sync(build) if is_query else build()
@@ -230,14 +222,14 @@ async def page_of(
     return page
 
 
-async def _spoken_language(context: Context) -> str:
+async def _language_of(context: Context) -> str:
     """Return the language of the call: the caller's, or the one that the site's context managers activate."""
     if not settings.CALL_CONTEXT_MANAGERS:
         return context.language
     return await context.site_runner.sync(translation.get_language) or context.language
 
 
-def _built(
+def _build_page(
     context: Context,
     member: str,
     entries: Sequence[Primitive],
@@ -254,10 +246,13 @@ def _built(
     first, known = tool_search.offered(server, known, after) if is_searched else ((), known)
     shown = known[: max(server.page_size - len(first), 1)]
     lacking = [primitive for primitive in shown if primitive in _left_out]
-    made = [entry_of(primitive, language, show) for primitive in shown]
+    made = [list_entry(primitive, language, show) for primitive in shown]
     if any(primitive not in _left_out for primitive in lacking):
-        _tell_of_more(server, member)
-    definitions = [*(spoken(first, language) if language else first), *(entry for entry in made if entry is not None)]
+        _notify_available(server, member)
+    definitions = [
+        *(translate(first, language) if language else first),
+        *(entry for entry in made if entry is not None),
+    ]
     fields: dict[str, Any] = {member: definitions}
     if len(known) > len(shown):
         fields["nextCursor"] = encode_cursor(shown[-1].position)
@@ -267,7 +262,7 @@ def _built(
     return Result(fields, ttl_ms=server.ttl_ms, public=public and not language, encoded=encoded), True
 
 
-def _tell_of_more(server: MCPServer, member: str) -> None:
+def _notify_available(server: MCPServer, member: str) -> None:
     try:
         server.notify_list_changed("resources" if member == "resourceTemplates" else member)
     except Error as error:
@@ -278,14 +273,14 @@ _left_out: "WeakKeyDictionary[Primitive, str]" = WeakKeyDictionary()
 """Primitives left out of lists -> the logged reason."""
 
 
-def entry_of(
+def list_entry(
     primitive: Primitive, language: str, show: Callable[[Any], dict[str, Any]] = attrgetter("definition")
 ) -> dict[str, Any] | None:
     """Return a primitive's list entry, or None if it cannot be made now. The reason is logged when it changes."""
     failure = primitive.find_failure()
     if failure is None:
         try:
-            entry: dict[str, Any] = spoken(show(primitive), language) if language else show(primitive)
+            entry: dict[str, Any] = translate(show(primitive), language) if language else show(primitive)
         except Exception as error:  # noqa: BLE001 - such as a failing lazy text of the site
             failure = error
         else:
@@ -305,15 +300,21 @@ async def list_resources(context: Context) -> Result:
     if rows is None:
         return await page_of(context, "resources", context.server.resources.values(), show)
     if not is_cursor(cursor):
-        return await context.site_runner.sync(partial(_rows, context, rows, cursor, context.server.page_size, ()))
+        return await context.site_runner.sync(
+            partial(_page_with_rows, context, rows, cursor, context.server.page_size, ())
+        )
     page = await page_of(context, "resources", context.server.resources.values(), show)
     if "nextCursor" in page.fields:
         return page
     own = page.fields["resources"]
-    return await context.site_runner.sync(partial(_rows, context, rows, None, context.server.page_size - len(own), own))
+    return await context.site_runner.sync(
+        partial(_page_with_rows, context, rows, None, context.server.page_size - len(own), own)
+    )
 
 
-def _rows(context: Context, rows: ModelArgument, cursor: Any, room: int, before: Sequence[dict[str, Any]]) -> Result:
+def _page_with_rows(
+    context: Context, rows: ModelArgument, cursor: Any, room: int, before: Sequence[dict[str, Any]]
+) -> Result:
     entries, following = rows(context, cursor, room)
     fields: dict[str, Any] = {"resources": [*before, *entries]}
     if following is not None:
@@ -322,17 +323,17 @@ def _rows(context: Context, rows: ModelArgument, cursor: Any, room: int, before:
 
 
 def list_tools(context: Context) -> Coroutine[Any, Any, Result]:
-    return page_of(context, "tools", context.server.tools.values(), partial(_listed, context))
+    return page_of(context, "tools", context.server.tools.values(), partial(_tool_entry, context))
 
 
-def _listed(context: Context, tool: Tool) -> dict[str, Any]:
+def _tool_entry(context: Context, tool: Tool) -> dict[str, Any]:
     """Return a tool's list entry, with what the site knows of it as hints in ``_meta``. Its own ``meta`` wins."""
     definition: dict[str, Any] = tool.app_definition if context.shows_apps else tool.text_definition
     hints: dict[str, Any] = {}
     if context.server.policies.ask_everybody(tool):
         hints[REQUIRES_USER_INTERACTION] = True
     if tool.max_output_chars:
-        hints[MAX_RESULT_SIZE_CHARS] = min(tool.max_output_chars, MOST_RESULT_SIZE_CHARS)
+        hints[MAX_RESULT_SIZE_CHARS] = min(tool.max_output_chars, MAX_RESULT_SIZE_LIMIT)
     if tool.always_listed:
         hints[ALWAYS_LOAD] = True
     return {**definition, "_meta": {**hints, **definition.get("_meta", {})}} if hints else definition
@@ -345,7 +346,7 @@ async def call_tool(context: Context) -> Result:
         raise _not_a_string("name")
     tool = context.server.tools.get(name)
     if tool is None and (tool := tool_search.find(context.server, name)) is not None and tool_search.is_relay(tool):
-        return await _call_named(context, tool)
+        return await _call_by_relay(context, tool)
     if tool is None:
         await look_for(context, context.server.tools.values())
     # Most tools are for all callers and need no check.
@@ -366,12 +367,12 @@ async def call_tool(context: Context) -> Result:
         count = partial(throttling.count, context.server, tool, context.principal)
         await context.site_runner.sync(partial(count, f"{dialogue.id} {dialogue.round}") if dialogue.round else count)
     try:
-        return await _serve(context, tool)
+        return await _run_call(context, tool)
     except BaseException as error:  # noqa: BLE001 - tool_failure decides
-        return await _failed(context, tool, ended_by(context, error))
+        return await _failure_of(context, tool, call_error(context, error))
 
 
-async def _serve(context: Context, tool: Tool) -> Result:  # noqa: C901 - each further call costs every call of a tool
+async def _run_call(context: Context, tool: Tool) -> Result:  # noqa: C901 - each further call costs every call of a tool
     """Validate the arguments, require approval if needed, and run the tool or start a task."""
     if tool.is_late:
         await context.site_runner.sync(tool.find_failure)
@@ -379,26 +380,26 @@ async def _serve(context: Context, tool: Tool) -> Result:  # noqa: C901 - each f
     if type(arguments) is not dict:
         arguments = _arguments(context.params)
     if settings.IGNORED_ARGUMENTS:
-        arguments = _known(arguments, tool)
+        arguments = _without_ignored(arguments, tool)
     if tool.mirrors and context.relay is None:
         context.channel.check_mirrors(tool.mirrors, arguments)
     if not READABLE.isdisjoint(map(type, arguments.values())):
         arguments = await _read_text(context, tool, arguments)
     if settings.CALL_CONTEXT_MANAGERS or context.is_large:
-        keywords = await _validated(context, tool, arguments)
+        keywords = await _validate(context, tool, arguments)
     else:
         keywords = tool.arguments.validate(arguments)
     if (tool.key in context.server.policies.asking or context.channel.needs_approval) and (
-        answer := await _approved(context, tool, keywords)
+        answer := await _check_approval(context, tool, keywords)
     ) is not None:
         return answer
     if tool.function.context is not None:
         keywords = tool.keywords(context, keywords)
-    if tool.task_handler is not None and (answer := await _answered(context, tool, keywords)) is not None:
+    if tool.task_handler is not None and (answer := await _start_task(context, tool, keywords)) is not None:
         return answer
     meta = context.params.get("_meta")
     is_keyed = type(meta) is dict and IDEMPOTENCY_KEY in meta
-    if not (is_keyed or tool.is_conducted or settings.TOOL_TIMEOUT):
+    if not (is_keyed or tool.has_limits or settings.TOOL_TIMEOUT):
         return Result(await _run_tool(context, tool, keywords))
     return Result(await execute_tool(context, tool, arguments, partial(_run_tool, context, tool, keywords)))
 
@@ -412,7 +413,7 @@ async def _read_text(context: Context, tool: Tool, arguments: dict[str, Any]) ->
     return meant
 
 
-async def _validated(context: Context, primitive: Tool | Prompt, arguments: Mapping[str, Any]) -> dict[str, Any]:
+async def _validate(context: Context, primitive: Tool | Prompt, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the validated arguments, read inside the site's context managers and off the event loop."""
     return await context.site_runner.sync(partial(primitive.arguments.validate, arguments))
 
@@ -425,7 +426,7 @@ approval_gate: ApprovalGate | None = None
 """Set by ``approvals`` at start-up; None if calls cannot be approved on this site."""
 
 
-async def _approved(context: Context, tool: Tool, keywords: dict[str, Any]) -> Result | None:
+async def _check_approval(context: Context, tool: Tool, keywords: dict[str, Any]) -> Result | None:
     """Return the result of a call that is not approved, or None if it may run."""
     rule = await find_rule(context, tool)
     # A caller that needs no approval may still have requested a task, which the gate handles.
@@ -437,16 +438,16 @@ async def _approved(context: Context, tool: Tool, keywords: dict[str, Any]) -> R
     return await approval_gate(context, tool, keywords, rule)
 
 
-async def _answered(context: Context, tool: Tool, keywords: dict[str, Any]) -> Result | None:
+async def _start_task(context: Context, tool: Tool, keywords: dict[str, Any]) -> Result | None:
     """Return the result that replaces that of a deferred tool, or None."""
     if tool.task_handler is None or context.channel.is_task:
         return None
-    if context.spend is not None:
-        await _spend(context, context.spend)
+    if context.consume_state is not None:
+        await _consume_state(context, context.consume_state)
     return await tool.task_handler(context, tool, keywords)
 
 
-async def _failed(context: Context, tool: Tool, error: Exception) -> Result:
+async def _failure_of(context: Context, tool: Tool, error: Exception) -> Result:
     match error:
         case OutputTooLarge():
             return tool_failure(ToolError(too_large(error, tool)), context)
@@ -455,38 +456,38 @@ async def _failed(context: Context, tool: Tool, error: Exception) -> Result:
     return tool_failure(error, context)
 
 
-async def _call_named(context: Context, relay: Tool) -> Result:
+async def _call_by_relay(context: Context, relay: Tool) -> Result:
     """Call the tool that a call of *relay* names, as if it had been called directly.
 
     An unknown name is a tool error, because it is an argument to the model. No headers mirror these arguments.
     """
-    arguments = relay.arguments.read_text(_known(_arguments(context.params), relay))
+    arguments = relay.arguments.read_text(_without_ignored(_arguments(context.params), relay))
     try:
         meant = relay.arguments.validate(arguments)
         named = context.server.tools.get(meant["name"])
         if tool_search.is_relay(tool_search.find(context.server, meant["name"])) or not (
             tool_search.is_for_model(context, named)
         ):
-            raise unknown("tool", meant["name"])
+            raise unknown_primitive("tool", meant["name"])
         context.params = {**context.params, **meant}
         context.relay = relay
         return await call_tool(context)
-    except Unknown as error:
+    except UnknownPrimitive as error:
         return tool_failure(ToolError(f"{error.message} Use search_tools to find the available tools."), context)
     except ArgumentError as error:
-        return tool_failure(ArgumentError([*error.problems, *tool_search.misplaced(arguments)]), context)
+        return tool_failure(ArgumentError([*error.problems, *tool_search.misplaced_arguments(arguments)]), context)
 
 
-async def _spend(context: Context, spend: Callable[[], bool]) -> None:
+async def _consume_state(context: Context, consume: Callable[[], bool]) -> None:
     """Use up the client's ``requestState``, after all other checks.
 
     Raises:
         InvalidParams: it was already used.
         InternalError: the database failed. A tool result would end the call, but this request may be repeated.
     """
-    context.spend = None
+    context.consume_state = None
     try:
-        is_new = await context.runner.own.sync(spend)
+        is_new = await context.runner.own.sync(consume)
     except Exception as error:
         raise request_failure(error, context) from error
     if not is_new:
@@ -497,8 +498,8 @@ async def _run_tool(
     context: Context, tool: Tool, keywords: dict[str, Any], execution: ToolExecution | None = None
 ) -> dict[str, Any]:
     """Call the tool's function, on the event loop or in a worker thread."""
-    if context.spend is not None:
-        await _spend(context, context.spend)
+    if context.consume_state is not None:
+        await _consume_state(context, context.consume_state)
     most = settings.MAX_OUTPUT_CHARS if tool.max_output_chars is None else tool.max_output_chars or None
     most_bytes = settings.MAX_BINARY_BYTES
     runner = context.site_runner if settings.CALL_CONTEXT_MANAGERS else context.runner
@@ -511,7 +512,7 @@ async def _run_tool(
         work = partial(in_transaction, work, context if function.context else None)
     if context.grant is not None:
         work = partial(_run_approved, context, context.grant, work)
-    return await runner.sync(work if execution is None else partial(execution.watch, work))
+    return await runner.sync(work if execution is None else partial(execution.run_in_thread, work))
 
 
 def _run_function(
@@ -526,19 +527,19 @@ def _run_function(
     if context.channel.cancelled:  # while it waited for a thread
         raise Cancelled
     if execution is not None:
-        execution.begin()
+        execution.limit_statements()
     try:
         fields = tool.output.fields(tool.function.call(**keywords), most, most_bytes)
     except BaseExceptionGroup as group:  # what it means decides how the transaction and the approval end
-        raise_contained(group)
+        raise_as_call_error(group)
     if tool.app is not None:
         _add_view(context, tool, fields)
     if context.channel.cancelled and tool.atomic:  # no client will get the result, so roll back
         raise Cancelled
     if execution is not None:
-        execution.settle(fields)
+        execution.store_result(fields)
     if context.channel.is_task:
-        context.channel.settle(fields)
+        context.channel.store_result(fields)
     return fields
 
 
@@ -547,7 +548,7 @@ def _run_approved(context: Context, grant: ApprovalGrant, work: Callable[[], dic
     return grant.around(work)
 
 
-def _use(context: Context, grant: ApprovalGrant) -> None:
+def _use_grant(context: Context, grant: ApprovalGrant) -> None:
     _require_client(context)
     grant.use()
 
@@ -567,9 +568,9 @@ async def _run_coroutine(
     most_bytes: int | None,
 ) -> dict[str, Any]:
     if context.grant is not None:
-        fields = await _admitted(context, context.grant, call, tool, most, most_bytes)
+        fields = await _run_approved_coroutine(context, context.grant, call, tool, most, most_bytes)
     else:
-        fields = await _fields_of(tool, await runner.coroutine(call), runner, most, most_bytes)
+        fields = await _convert(tool, await runner.coroutine(call), runner, most, most_bytes)
     if tool.app is not None:
         await run_to_completion(runner, partial(_add_view, context, tool, fields))
     return fields
@@ -579,9 +580,7 @@ JSON_VALUE = 64
 """Characters that each value counts as, towards ``MAX_SHORT``."""
 
 
-async def _fields_of(
-    tool: Tool, value: Any, runner: Runner, most: int | None, most_bytes: int | None
-) -> dict[str, Any]:
+async def _convert(tool: Tool, value: Any, runner: Runner, most: int | None, most_bytes: int | None) -> dict[str, Any]:
     """Convert a coroutine function's result: in a thread, as it may be large, unless it is plain JSON and short."""
     convert = partial(tool.output.fields, value, most, most_bytes)
     return convert() if _is_short(value) else await run_to_completion(runner, convert)
@@ -619,7 +618,7 @@ def _add_view(context: Context, tool: Tool, fields: dict[str, Any]) -> None:
     tool.app.add_view(context, fields, text if structured is None else result, text, tool.view_context)
 
 
-async def _admitted(
+async def _run_approved_coroutine(
     context: Context,
     grant: ApprovalGrant,
     call: Callable[[], Awaitable[Any]],
@@ -628,11 +627,11 @@ async def _admitted(
     most_bytes: int | None,
 ) -> dict[str, Any]:
     """``ApprovalGrant.around`` for coroutine functions."""
-    await context.runner.sync(partial(_use, context, grant))
+    await context.runner.sync(partial(_use_grant, context, grant))
     outcome = "error"
     try:
         value = await context.site_runner.coroutine(call)
-        fields = await _fields_of(tool, value, context.site_runner, most, most_bytes)
+        fields = await _convert(tool, value, context.site_runner, most, most_bytes)
         outcome = "error" if fields.get("isError") else "ok"
     except InputRequired:
         outcome = ""
@@ -660,10 +659,10 @@ async def read_resource(context: Context) -> Result:
     try:
         return await read(context, uri, show, context.site_runner)
     except OutputTooLarge as error:
-        raise _not_sent("resource", uri, error) from None
+        raise _size_error("resource", uri, error) from None
 
 
-def _not_sent(kind: str, name: str, error: OutputTooLarge) -> InternalError:
+def _size_error(kind: str, name: str, error: OutputTooLarge) -> InternalError:
     """Return the error for a resource or prompt that is too large, which its site has to mend."""
     log_rate_limited(logging.WARNING, "a %s is larger than MAX_BINARY_BYTES: %s has %s", kind, name[:200], error)
     return InternalError(
@@ -684,15 +683,15 @@ async def get_prompt(context: Context) -> Result:
     if prompt is None:
         await look_for(context, context.server.prompts.values())
     if prompt is None or not await may_use(context, prompt):
-        raise unknown("prompt", name)
+        raise unknown_primitive("prompt", name)
     arguments = _arguments(context.params)
     if wrong := strings_only(arguments):
-        some = ", ".join(repr(name[:100]) for name in wrong[:MOST])
-        more = f" and {len(wrong) - MOST} more" if len(wrong) > MOST else ""
+        some = ", ".join(repr(name[:100]) for name in wrong[:MAX_REPORTED])
+        more = f" and {len(wrong) - MAX_REPORTED} more" if len(wrong) > MAX_REPORTED else ""
         raise InvalidParams(f"Arguments of a prompt must be strings. Not a string: {some}{more}.")
     given = {name: value for name, value in arguments.items() if value}  # forms send empty fields
     if settings.CALL_CONTEXT_MANAGERS or context.is_large:
-        checked = await _validated(context, prompt, given)
+        checked = await _validate(context, prompt, given)
     else:
         checked = prompt.arguments.validate(given)
 
@@ -703,7 +702,7 @@ async def get_prompt(context: Context) -> Result:
     try:
         return await run(context, prompt, checked, show, context.site_runner)
     except OutputTooLarge as error:
-        raise _not_sent("prompt", name, error) from None
+        raise _size_error("prompt", name, error) from None
 
 
 class Method(NamedTuple):
@@ -726,33 +725,33 @@ METHODS: Mapping[str, Method] = {
 
 
 async def dispatch(
-    context: Context, *, extended: bool = False, begin: Callable[[], Awaitable[None]] | None = None
+    context: Context, *, extended: bool = False, check_request: Callable[[], Awaitable[None]] | None = None
 ) -> Result:
     """Handle a call.
 
     Args:
         context: the call.
         extended: True if the protocol version has extensions.
-        begin: further checks of the protocol version, whose errors the observer sees.
+        check_request: further checks of the protocol version, whose errors the observer sees.
 
     Raises:
         ProtocolError: the call failed.
         InputRequired: the call needs answers first.
         Cancelled: the client no longer waits.
     """
-    watch = None if watching.observer is None else watching.observer.watch(context)
+    watch = None if observer is None else observer.watch(context)
     if watch is None:
-        return await _answer(context, extended, begin)
-    async with watch as watched:
-        watched.result = await _answer(context, extended, begin)
-        return watched.result
+        return await _handle(context, extended, check_request)
+    async with watch as observed:
+        observed.result = await _handle(context, extended, check_request)
+        return observed.result
 
 
-async def _answer(context: Context, extended: bool, begin: Callable[[], Awaitable[None]] | None) -> Result:
+async def _handle(context: Context, extended: bool, check_request: Callable[[], Awaitable[None]] | None) -> Result:
     if (path := settings.TENANT) is not None:
-        await _find_tenant(context, path)  # before begin, which reads what is kept for it
-    if begin is not None:
-        await begin()
+        await _find_tenant(context, path)  # before check_request, which reads what is kept for it
+    if check_request is not None:
+        await check_request()
     if context.server.refresh is not None:
         await context.runner.sync(context.server.refresh)
     if policy_cache.due <= monotonic():  # inlined: every call checks this
@@ -770,7 +769,7 @@ async def _answer(context: Context, extended: bool, begin: Callable[[], Awaitabl
             return await handler(context)
     except BaseException as error:  # noqa: BLE001 - request_failure decides
         with translation.override(language):
-            raise request_failure(ended_by(context, error), context) from None
+            raise request_failure(call_error(context, error), context) from None
     finally:
         AROUND_JOBS.reset(token)
 
@@ -779,7 +778,7 @@ async def _find_tenant(context: Context, path: str) -> None:
     try:
         context.tenant = await context.site_runner.sync(lambda: tenant_of(context.request, path))
     except BaseException as error:  # noqa: BLE001 - request_failure decides
-        raise request_failure(ended_by(context, error), context) from None
+        raise request_failure(call_error(context, error), context) from None
 
 
 def _in_language(language: str, around: Callable[[Callable[[], Any]], Any] | None, job: Callable[[], Any]) -> Any:
@@ -788,13 +787,13 @@ def _in_language(language: str, around: Callable[[Callable[[], Any]], Any] | Non
         return job() if around is None else around(job)
 
 
-def ended_by(context: Context, error: BaseException) -> Exception:
+def call_error(context: Context, error: BaseException) -> Exception:
     """Return the error that ended a call. Call it where *error* was caught.
 
     Raises:
         InputRequired, Cancelled, asyncio.CancelledError, KeyboardInterrupt: it was no error.
     """
-    ended = contained(error)
+    ended = as_call_error(error)
     if isinstance(ended, Cancelled) and not context.cancelled:
         ended = Escaped(f"The site's code raised {type(ended).__name__} in a call that was not cancelled.")
         ended.__cause__ = error
@@ -836,7 +835,7 @@ def can_interact(server: MCPServer, method: str, params: Mapping[str, Any]) -> b
     return primitive.key in server.policies.asking or (policy_cache.due <= monotonic() and not primitive.read_only)
 
 
-def named(server: MCPServer, method: Any, params: Mapping[str, Any]) -> Iterable[Primitive]:
+def named_primitives(server: MCPServer, method: Any, params: Mapping[str, Any]) -> Iterable[Primitive]:
     """Yield the primitives that a call names, in order of precedence. Lists and unknown names yield none."""
     match method, params:
         case "tools/call", _ if (tool := tool_search.called_tool(server, params)) is not None:
@@ -871,20 +870,20 @@ def _arguments(params: Mapping[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-def _known(arguments: dict[str, Any], tool: Tool) -> dict[str, Any]:
+def _without_ignored(arguments: dict[str, Any], tool: Tool) -> dict[str, Any]:
     """Return the arguments without ``IGNORED_ARGUMENTS`` that the tool does not define."""
     ignored = settings.IGNORED_ARGUMENTS
     own = tool.definition["inputSchema"].get("properties", {})
     return {name: value for name, value in arguments.items() if name in own or name not in ignored}
 
 
-async def _unknown_tool(context: Context, name: str) -> Unknown:
+async def _unknown_tool(context: Context, name: str) -> UnknownPrimitive:
     """Return the error for a tool that does not exist for the caller, with the nearest name that does."""
-    error = unknown("tool", name)
+    error = unknown_primitive("tool", name)
     nearest = partial(tool_search.nearest, context, name)
     # Whatever the name: response times must not reveal hidden tools.
     is_query = any(
         tool.asks_user or tool.key in context.server.policies.blocking for tool in context.server.tools.values()
     )
     meant = await context.site_runner.sync(nearest) if is_query else nearest()
-    return error if meant is None else Unknown(f"{error.message} Did you mean {meant!r}?")
+    return error if meant is None else UnknownPrimitive(f"{error.message} Did you mean {meant!r}?")

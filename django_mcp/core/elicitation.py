@@ -17,6 +17,8 @@ from django_mcp.protocol.content import Content, PromptMessage, TextContent, che
 from django_mcp.protocol.errors import InvalidParams
 from django_mcp.protocol.jsonrpc import encode
 
+T = TypeVar("T")
+
 MAX_TRIES = 3
 """Invalid answers to one question after which the call ends."""
 
@@ -110,8 +112,6 @@ def merged(group: BaseExceptionGroup[Any]) -> InputRequired | None:
             requests.update(error.requests)
     return InputRequired(requests)
 
-
-T = TypeVar("T")
 
 Action = Literal["accept", "decline", "cancel"]
 

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 from django_mcp.conf import settings
 from django_mcp.core.channel import Cancelled, IdempotencyRecord
-from django_mcp.core.concurrency import Runner, detached, reset_after_fork
+from django_mcp.core.concurrency import Runner, create_background_task, reset_after_fork
 from django_mcp.core.deadline import (
     Deadline,
     DeadlineExceeded,
@@ -35,6 +35,8 @@ from django_mcp.protocol.meta import IDEMPOTENCY_KEY, meta_of
 
 if TYPE_CHECKING:
     from django_mcp.core.request import RequestContext
+
+T = TypeVar("T")
 
 NARROWING = (
     *("limit", "page_size", "per_page", "max_results", "top", "first", "count", "size"),
@@ -57,11 +59,11 @@ def ask_for_less(tool: Tool) -> str:
 
 def too_large(error: OutputTooLarge, tool: Tool) -> str:
     result = f"This result has {error.size:,} {error.unit}; the limit is {error.limit:,}, so it was not sent."
-    return f"{result}{'' if tool.read_only else _undone(tool)} {ask_for_less(tool)}"
+    return f"{result}{'' if tool.read_only else _effects_note(tool)} {ask_for_less(tool)}"
 
 
 def took_too_long(seconds: float, tool: Tool) -> str:
-    return f"The tool took longer than {seconds:g} s and was stopped.{_undone(tool)} {ask_for_less(tool)}"
+    return f"The tool took longer than {seconds:g} s and was stopped.{_effects_note(tool)} {ask_for_less(tool)}"
 
 
 def busy(tool: Tool) -> str:
@@ -71,7 +73,7 @@ def busy(tool: Tool) -> str:
     return f"The tool is busy: its limit is {calls} at a time. Retry in a few seconds."
 
 
-def _undone(tool: Tool) -> str:
+def _effects_note(tool: Tool) -> str:
     if tool.read_only:
         return ""
     if tool.atomic and not tool.function.is_async:
@@ -79,10 +81,10 @@ def _undone(tool: Tool) -> str:
     return " Changes made before that may have taken effect; check before retrying."
 
 
-LONGEST_KEY = 255
+MAX_KEY_LENGTH = 255
 
 
-def repeat_of(context: "RequestContext", tool: Tool, arguments: Mapping[str, Any]) -> IdempotencyRecord | None:
+def idempotency_record(context: "RequestContext", tool: Tool, arguments: Mapping[str, Any]) -> IdempotencyRecord | None:
     """Return the idempotency record of a call, or None if it has no key or may safely run again.
 
     A key is scoped to caller, endpoint, tenant and tool. Anonymous callers share their keys: a repeated call does not
@@ -91,9 +93,9 @@ def repeat_of(context: "RequestContext", tool: Tool, arguments: Mapping[str, Any
     Raises:
         ToolError, InvalidParams: invalid key.
     """
-    key = _own_key(tool, arguments)
+    key = _argument_key(tool, arguments)
     if key is None and not tool.read_only:
-        key = _key_of_client(context.params)
+        key = _client_key(context.params)
     if key is None:
         return None
     principal = context.principal
@@ -101,26 +103,28 @@ def repeat_of(context: "RequestContext", tool: Tool, arguments: Mapping[str, Any
     return context.channel.idempotency(call, _digest(arguments), is_shared=principal.is_anonymous)
 
 
-def _own_key(tool: Tool, arguments: Mapping[str, Any]) -> str | None:
+def _argument_key(tool: Tool, arguments: Mapping[str, Any]) -> str | None:
     name = tool.idempotency_key
     if name is None or (value := arguments.get(name)) is None:
         return None
     if not _is_key(key := str(value)):
-        raise ToolError(f"Argument {name!r} must have 1 to {LONGEST_KEY} characters.")
+        raise ToolError(f"Argument {name!r} must have 1 to {MAX_KEY_LENGTH} characters.")
     return key
 
 
-def _key_of_client(params: Mapping[str, Any]) -> str | None:
+def _client_key(params: Mapping[str, Any]) -> str | None:
     key = meta_of(params).get(IDEMPOTENCY_KEY)
     if key is None:
         return None
     if not isinstance(key, str) or not _is_key(key):
-        raise InvalidParams(f'"params._meta[{IDEMPOTENCY_KEY!r}]" must be a string of 1 to {LONGEST_KEY} characters.')
+        raise InvalidParams(
+            f'"params._meta[{IDEMPOTENCY_KEY!r}]" must be a string of 1 to {MAX_KEY_LENGTH} characters.'
+        )
     return key
 
 
 def _is_key(key: str) -> bool:
-    return 0 < len(key) <= LONGEST_KEY
+    return 0 < len(key) <= MAX_KEY_LENGTH
 
 
 def _digest(value: Any) -> str:
@@ -145,7 +149,7 @@ class Slots:
         self._waiting: deque[Future[None]] = deque()
         self._lock = threading.Lock()
 
-    def take(self, turn: "Future[None] | None" = None) -> bool:
+    def acquire(self, turn: "Future[None] | None" = None) -> bool:
         """Take a slot and return True if one is free. Otherwise *turn* is completed when one is."""
         with self._lock:
             if self._taken < self._most:
@@ -158,20 +162,20 @@ class Slots:
     async def wait(self) -> bool:
         """Wait for a slot. Return False after ``WAIT_SECONDS``."""
         turn: Future[None] = Future()
-        if self.take(turn):
+        if self.acquire(turn):
             return True
         try:
             async with asyncio.timeout(WAIT_SECONDS):
                 await asyncio.wrap_future(turn)
         except BaseException as error:
             if not turn.cancel():  # completed in the meantime
-                self.give_back()
+                self.release()
             if isinstance(error, TimeoutError):
                 return False
             raise
         return True
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Release a slot to the next waiter."""
         with self._lock:
             while self._waiting:
@@ -184,7 +188,6 @@ class Slots:
         turn.set_result(None)  # outside of the lock: it calls back, and who is called may release the slot
 
 
-T = TypeVar("T")
 Fields = dict[str, Any]
 
 
@@ -218,14 +221,14 @@ class ToolExecution:
         self._context, self._tool = context, tool
         self._slots = None if context.channel.has_slot else slots_of(tool)
         self._end = threading.Lock()  # taken once and for all, by the call that leaves or by its job that starts
-        self._idempotency = repeat_of(context, tool, arguments)
+        self._idempotency = idempotency_record(context, tool, arguments)
         # The site's default is for clients that wait; tasks have the tool's limit only.
         usual = None if context.channel.is_task else settings.TOOL_TIMEOUT
         self.seconds = (usual if tool.timeout is None else tool.timeout) or None
         self.deadline: Deadline | None = None
         if self._idempotency is not None:
-            context.channel.acts = self._idempotency.acts
-            context.channel.shares_acts = self._idempotency.is_shared
+            context.channel.step_key = self._idempotency.step_key
+            context.channel.shares_steps = self._idempotency.is_shared
 
     async def run(self, run: Callable[[], Awaitable[Fields]]) -> Fields:
         """Return the result of *run*. The slot is released when the tool itself ends, which may be later."""
@@ -234,74 +237,74 @@ class ToolExecution:
             if self.seconds is not None:
                 self.deadline = self._context.deadline = Deadline(self.seconds)
             if self._tool.function.is_async:
-                return await self._once(run)
+                return await self._run_once(run)
             in_thread = not self._context.runner.is_inline
             return await (answered_in_time(self.deadline, run) if self.deadline and in_thread else run())
         finally:
             # A job that has started keeps the slot until it ends, as its thread goes on without this call. One that has
             # not started will not run.
             if self._end.acquire(blocking=False) and self._slots is not None:
-                self._slots.give_back()
+                self._slots.release()
 
     # Functions that may block, in their thread
 
-    def watch(self, work: Callable[[], Fields]) -> Fields:
+    def run_in_thread(self, work: Callable[[], Fields]) -> Fields:
         """Return the result of *work*, a function's whole run with its transaction. Takes over the call's slot."""
         if not self._end.acquire(blocking=False):  # the call has left, and its slot is another's
             raise Cancelled
         try:
             self._context.check_cancelled()  # while it waited for a thread
-            kept = self._begin()
-            return kept or self._watched(work)
+            kept = self._claim_key()
+            return kept or self._run_work(work)
         finally:
             if self._slots is not None:
-                self._slots.give_back()
+                self._slots.release()
 
-    def _begin(self) -> Fields | None:
+    def _claim_key(self) -> Fields | None:
         """Claim the idempotency key, or return the result of an earlier attempt."""
         if self._idempotency is None:
             return None
         try:
-            return self._idempotency.begin()
+            return self._idempotency.claim()
         except ToolError:  # the key is another attempt's
             raise
         except BaseException:  # it may have been committed nevertheless
-            self._idempotency.forget()
+            self._idempotency.release()
             raise
 
-    def _watched(self, work: Callable[[], Fields]) -> Fields:
+    def _run_work(self, work: Callable[[], Fields]) -> Fields:
         try:
             with stopped_at_queries(self.deadline):
                 fields = work()
             if not self._tool.atomic:  # effects remain, so store the result for repeated calls even if late
-                self._keep(fields)
-                self._finish()
+                self._store(fields)
+                self._finish_deadline()
         except BaseException as error:
             if self._idempotency is not None and self._may_run_again(error):
-                self._idempotency.forget()
+                self._idempotency.release()
             if is_out_of_time(error, self.deadline):
                 raise DeadlineExceeded from error
             raise
         return fields
 
-    def begin(self) -> None:
+    def limit_statements(self) -> None:
         limit_statements(self.deadline)
 
-    def settle(self, fields: Fields) -> None:
+    def store_result(self, fields: Fields) -> None:
         """Store the function's result in the tool's transaction, so that both are committed or neither.
 
         Raises:
             DeadlineExceeded: time has run out.
         """
         if self._tool.atomic:
-            self._finish()
-            self._keep(fields)
+            self._finish_deadline()
+            self._store(fields)
 
-    def _keep(self, fields: Fields) -> None:
+    def _store(self, fields: Fields) -> None:
         if self._idempotency is not None:
-            self._idempotency.keep(fields)
+            self._idempotency.store(fields)
 
-    def _finish(self) -> None:
+    def _finish_deadline(self) -> None:
         if self.deadline is not None:
             self.deadline.finish()
 
@@ -310,20 +313,20 @@ class ToolExecution:
     def in_time(self, call: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
         return call if self.deadline is None else cancelled_in_time(self.deadline, call)
 
-    async def _once(self, run: Callable[[], Awaitable[Fields]]) -> Fields:
+    async def _run_once(self, run: Callable[[], Awaitable[Fields]]) -> Fields:
         if self._idempotency is None:
             return await run()
         has_begun = False
         try:
-            kept = await self._run_to_completion(self._begin)
+            kept = await self._run_to_completion(self._claim_key)
             if kept is not None:
                 return kept
             has_begun = True
             fields = await run()
-            await self._run_to_completion(partial(self._keep, fields))
+            await self._run_to_completion(partial(self._store, fields))
         except BaseException as error:
             if not has_begun or self._may_run_again(error):
-                await self._run_to_completion(self._idempotency.forget)
+                await self._run_to_completion(self._idempotency.release)
             raise
         return fields
 
@@ -342,7 +345,7 @@ class ToolExecution:
         if self._slots is None:
             return
         # Under WSGI a waiting call would block a worker.
-        taken = self._slots.take() if self._context.runner.is_inline else await self._slots.wait()
+        taken = self._slots.acquire() if self._context.runner.is_inline else await self._slots.wait()
         if not taken:
             raise ToolError(busy(self._tool))
 
@@ -351,7 +354,7 @@ async def run_to_completion(runner: Runner, function: Callable[[], T]) -> T:
     """Call *function* off the event loop, to completion even if the calling task is cancelled."""
     if runner.is_inline:
         return await runner.sync(function)
-    calling = detached(runner.sync(function))
+    calling = create_background_task(runner.sync(function))
     try:
         return await asyncio.shield(calling)
     except asyncio.CancelledError:

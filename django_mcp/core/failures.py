@@ -1,6 +1,6 @@
 """Boundaries: what a caller, the log and the owner get for whatever the site's code raises.
 
-``contained`` decides what an exception means, ``tool_failure`` and ``request_failure`` what the caller reads, and
+``as_call_error`` decides what an exception means, ``tool_failure`` and ``request_failure`` what the caller reads, and
 ``report_crash`` what the owner finds. Callers read the message of a tool's own error or of an invalid argument. For
 all other errors they get a fixed sentence with a reference to the log. ``docs/architecture.md`` has the table.
 """
@@ -16,9 +16,8 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
-from time import monotonic
 from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
 
 from django.conf import settings as django_settings
@@ -42,7 +41,7 @@ T = TypeVar("T")
 logger = logging.getLogger("django_mcp")
 
 
-class Called(Protocol):
+class FailedCall(Protocol):
     """The part of a ``RequestContext`` used here.
 
     Attributes:
@@ -58,9 +57,9 @@ class Called(Protocol):
 
 ABSENT = (PermissionDenied, Http404, ObjectDoesNotExist)
 """Exceptions of a resource's function for contents that do not exist for the caller."""
-SPOKEN = (ToolError, ArgumentError, ValidationError, Http404, ObjectDoesNotExist)
+FOR_MODEL = (ToolError, ArgumentError, ValidationError, Http404, ObjectDoesNotExist)
 """Exceptions of a tool's function whose words the model reads."""
-EXPECTED = ((Cancelled, asyncio.CancelledError), PermissionDenied, ProtocolError, SPOKEN, InputRequired)
+EXPECTED = ((Cancelled, asyncio.CancelledError), PermissionDenied, ProtocolError, FOR_MODEL, InputRequired)
 """Exceptions that are no crash, by precedence where a group has several."""
 NOT_FOUND = "Not found: no object matches the given values."
 
@@ -69,17 +68,17 @@ class Escaped(RuntimeError):
     """Stands for an exception of the site's code that would end a thread, loop, generator or task; it is the cause."""
 
 
-def contained(error: BaseException) -> BaseException:
+def as_call_error(error: BaseException) -> BaseException:
     """Return what *error* means at the boundary between the site's code and this package.
 
     * An ``Exception``, ``Cancelled`` and ``InputRequired`` mean themselves.
-    * A group means one of its exceptions, or itself if any of them is unexpected (``_of_group``).
+    * A group means one of its exceptions, or itself if any of them is unexpected (``_group_error``).
     * All others, such as ``SystemExit``, ``StopIteration`` or a ``CancelledError`` that the site's code raised, become
       an ``Escaped``: they end the call, and nothing else.
     * A cancellation of the current task, and Ctrl-C, mean themselves and must be raised again (``must_propagate``).
     """
     if isinstance(error, BaseExceptionGroup):
-        return _of_group(error)
+        return _group_error(error)
     if isinstance(error, Exception) and not isinstance(error, StopIteration | StopAsyncIteration):
         return error
     if isinstance(error, Cancelled | InputRequired) or must_propagate(error):
@@ -89,9 +88,9 @@ def contained(error: BaseException) -> BaseException:
     return made
 
 
-def raise_contained(error: BaseException) -> NoReturn:
+def raise_as_call_error(error: BaseException) -> NoReturn:
     """Raise ``contained(error)``. Call it where *error* was caught, in the task or thread that it was raised in."""
-    ended = contained(error)
+    ended = as_call_error(error)
     if ended is error:
         raise  # noqa: PLE0704 - called in an except block
     raise ended from error
@@ -129,20 +128,20 @@ def _current_task() -> "asyncio.Task[Any] | None":
         return None
 
 
-def _of_group(group: BaseExceptionGroup[Any]) -> BaseException:
+def _group_error(group: BaseExceptionGroup[Any]) -> BaseException:
     """Return what a group means, such as that of a ``TaskGroup``; nested groups count as one.
 
     With an unexpected exception it is a crash. Else the first kind of ``EXPECTED`` in it decides. Several errors for
     the model become one with all their words, and several questions are asked together.
     """
-    leaves = [*map(contained, _leaves(group))]
+    leaves = [*map(as_call_error, _leaves(group))]
     for kind in EXPECTED if all(isinstance(leaf, _EXPECTED) for leaf in leaves) else ():
         found: list[BaseException] = [leaf for leaf in leaves if isinstance(leaf, kind)]
         if not found:
             continue
         if kind is InputRequired:
             return merged(BaseExceptionGroup("", found)) or found[0]
-        return found[0] if len(found) == 1 or kind is not SPOKEN else _joined(found)
+        return found[0] if len(found) == 1 or kind is not FOR_MODEL else _join(found)
     if isinstance(group, Exception):
         return group
     made = Escaped(f"The site's code raised {type(group).__name__}.")
@@ -161,20 +160,20 @@ def _leaves(group: BaseExceptionGroup[Any]) -> Iterator[BaseException]:
             yield error
 
 
-def _joined(errors: list[BaseException]) -> BaseException:
+def _join(errors: list[BaseException]) -> BaseException:
     if all(isinstance(error, ABSENT) for error in errors):
         return errors[0]
-    made = ToolError("\n".join(dict.fromkeys(map(_words_of, errors))))
+    made = ToolError("\n".join(dict.fromkeys(map(_message_for_model, errors))))
     for error in errors:
         if isinstance(error, ToolError) and error.meta:
             made.meta = {**(made.meta or {}), **of_a_tool(error.meta)}
     return made
 
 
-def _words_of(error: BaseException) -> str:
+def _message_for_model(error: BaseException) -> str:
     match error:
         case ValidationError():
-            return _validation(error)
+            return _validation_message(error)
         case Http404() | ObjectDoesNotExist():
             return NOT_FOUND
     return str(error)
@@ -183,7 +182,7 @@ def _words_of(error: BaseException) -> str:
 # What the caller reads
 
 
-def _handled(error: BaseException, context: Called) -> BaseException:
+def _apply_handler(error: BaseException, context: FailedCall) -> BaseException:
     """Return what the site's ``EXCEPTION_HANDLER`` makes of an exception of its code, or *error*.
 
     It is not asked about a ``PermissionDenied``, which must read as if there were nothing.
@@ -193,8 +192,8 @@ def _handled(error: BaseException, context: Called) -> BaseException:
     if isinstance(error, ProtocolError | PermissionDenied | Cancelled | InputRequired | Escaped):
         return error
     if isinstance(error, ExceptionGroup):
-        known = [_handled(leaf, context) for leaf in _leaves(error)]
-        return _joined(known) if all(isinstance(leaf, ToolError) for leaf in known) else error
+        known = [_apply_handler(leaf, context) for leaf in _leaves(error)]
+        return _join(known) if all(isinstance(leaf, ToolError) for leaf in known) else error
     try:
         made = import_string(settings.EXCEPTION_HANDLER)(error, context)
         if made is not None and not isinstance(made, ToolError):
@@ -205,64 +204,64 @@ def _handled(error: BaseException, context: Called) -> BaseException:
     return error if made is None else made
 
 
-def tool_failure(error: BaseException, context: Called) -> Result:
+def tool_failure(error: BaseException, context: FailedCall) -> Result:
     """Return the result of a tool call that raised, for the model (2026-07-28, Tools, Error Handling).
 
     Raises:
         ProtocolError: the model cannot correct the error, such as an unknown tool.
     """
-    error = _handled(error, context)
+    error = _apply_handler(error, context)
     match error:
         case ToolError(meta=meta) if meta:
             return Result(
-                {**_is_error(str(error)).fields, "_meta": dict(meta) if error.is_of_package else of_a_tool(meta)}
+                {**_error_result(str(error)).fields, "_meta": dict(meta) if error.is_of_package else of_a_tool(meta)}
             )
         case ToolError() | ArgumentError():
-            return _is_error(str(error) or "The tool failed.")
+            return _error_result(str(error) or "The tool failed.")
         case PermissionDenied():
-            raise unknown("tool", context.params.get("name")) from None
+            raise unknown_primitive("tool", context.params.get("name")) from None
         case ProtocolError():
             raise error
         case ObjectDoesNotExist():  # possibly a bug of the site
-            _log(logging.WARNING, "%s looked up an object that does not exist", _called(context), error=error)
-            _tell(error)
-            return _is_error(NOT_FOUND)
+            _log(logging.WARNING, "%s looked up an object that does not exist", _call_label(context), error=error)
+            _notify_listener(error)
+            return _error_result(NOT_FOUND)
         case ValidationError() | Http404():
-            return _is_error(_words_of(error))
-    return _is_error(_crashed(error, context))
+            return _error_result(_message_for_model(error))
+    return _error_result(_report_call(error, context))
 
 
-def request_failure(error: BaseException, context: Called) -> ProtocolError:
+def request_failure(error: BaseException, context: FailedCall) -> ProtocolError:
     """Return the error for any other method that raised."""
-    error = _handled(error, context)
+    error = _apply_handler(error, context)
     match error:
         case ProtocolError():
             return error
         case ArgumentError() | ToolError():
             return InvalidParams(str(error))
         case ValidationError():
-            return InvalidParams(_validation(error))
+            return InvalidParams(_validation_message(error))
         case _ if isinstance(error, ABSENT) and context.method == "resources/read":
             return ResourceNotFound(str(context.params.get("uri")))
         case PermissionDenied():
-            return unknown("prompt", context.params.get("name"))
-    return InternalError(_crashed(error, context))
+            return unknown_primitive("prompt", context.params.get("name"))
+    return InternalError(_report_call(error, context))
 
 
-class Unknown(InvalidParams):
+class UnknownPrimitive(InvalidParams):
     """The primitive does not exist for this caller: it is unknown, disabled or hidden."""
 
 
-def unknown(kind: str, name: Any) -> Unknown:
-    return Unknown(f"Unknown {kind}: {str(name)[:100]!r}.")
+def unknown_primitive(kind: str, name: Any) -> UnknownPrimitive:
+    return UnknownPrimitive(f"Unknown {kind}: {str(name)[:100]!r}.")
 
 
-def _is_error(text: str) -> Result:
+def _error_result(text: str) -> Result:
     text = text if text.strip() else "The tool failed without an error message."
     return Result({"content": [{"type": "text", "text": text}], "isError": True})
 
 
-def _validation(error: ValidationError) -> str:
+def _validation_message(error: ValidationError) -> str:
     """Return the messages, of which a site may make one for each value that a client sent."""
     if hasattr(error, "error_dict"):
         messages = [f"{field}: {' '.join(abridged(found))}" for field, found in error.message_dict.items()]
@@ -277,9 +276,9 @@ crash_listener: ContextVar[Callable[[BaseException], object] | None] = ContextVa
 """Called with each exception of which the caller only reads that there was one: for callers in this process."""
 
 
-def _crashed(error: BaseException, context: Called) -> str:
+def _report_call(error: BaseException, context: FailedCall) -> str:
     context.crash = error
-    return report_crash(error, _called(context))
+    return report_crash(error, _call_label(context))
 
 
 def report_crash(error: BaseException, subject: str) -> str:
@@ -289,7 +288,7 @@ def report_crash(error: BaseException, subject: str) -> str:
     """
     reference = secrets.token_hex(4)
     _log(logging.ERROR, "[%s] %s failed", reference, subject, error=error)
-    _tell(error)
+    _notify_listener(error)
     message = f"Internal server error. Details are in the server's log under reference {reference}."
     if django_settings.DEBUG:
         crash = crash_of(error)
@@ -312,7 +311,7 @@ def log_survived(error: BaseException, subject: str) -> None:
     _log(logging.ERROR, "%s failed; the answer of the call does not change", subject, error=error)
 
 
-def _tell(error: BaseException) -> None:
+def _notify_listener(error: BaseException) -> None:
     if (listen := crash_listener.get()) is not None:
         listen(error)
 
@@ -346,7 +345,7 @@ def crash_of(error: BaseException) -> Crash:
         elif isinstance(error, BaseExceptionGroup):
             leaves = [*_leaves(error)]
             error, outer = (
-                next((leaf for leaf in leaves if not isinstance(contained(leaf), _EXPECTED)), leaves[0]),
+                next((leaf for leaf in leaves if not isinstance(as_call_error(leaf), _EXPECTED)), leaves[0]),
                 error,
             )
         else:
@@ -357,7 +356,7 @@ def crash_of(error: BaseException) -> Crash:
         (frame.f_code.co_filename, line)
         for frame, line in traceback.walk_tb(error.__traceback__ or outer.__traceback__)
     ]
-    own = [frame for frame in frames if not frame[0].startswith(_foreign())]
+    own = [frame for frame in frames if not frame[0].startswith(_library_folders())]
     found = (own or frames)[-1:]
     return Crash(name, "".join(f"{_shortened(file)}:{line}" for file, line in found))
 
@@ -379,7 +378,7 @@ _OWN = f"{Path(__file__).parent.parent}{os.sep}"
 
 
 @cache
-def _foreign() -> tuple[str, ...]:
+def _library_folders() -> tuple[str, ...]:
     """Return where the code that is not the site's lives: Python, installed packages, this package."""
     paths = sysconfig.get_paths()
     folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
@@ -392,40 +391,6 @@ def _shortened(file: str) -> str:
     return file[len(inside) :]
 
 
-def _called(context: Called) -> str:
+def _call_label(context: FailedCall) -> str:
     name = context.params.get("name") or context.params.get("uri") or ""
     return f"{context.method} {str(name)[:200]}"
-
-
-SECONDS = 10.0
-"""Interval between log records with the same text."""
-
-_said: dict[str, tuple[float, int]] = {}
-
-
-def log_rate_limited(level: int, words: str, *arguments: object) -> None:
-    """Log a recurring message at most once every ten seconds, with a count of the suppressed ones.
-
-    The format *words* identifies the message.
-    """
-    now = monotonic()
-    until, unsaid = _said.get(words, (0.0, 0))
-    if now < until:
-        _said[words] = until, unsaid + 1
-        return
-    _said[words] = now + SECONDS, 0
-    if unsaid:
-        words = f"{words} (and {'once' if unsaid == 1 else f'{unsaid} times'} since this was last logged)"
-    logger.log(level, words, *arguments)
-
-
-@lru_cache(maxsize=64)
-def log_once(level: int, words: str) -> None:
-    """Log what every request would repeat until the process is restarted."""
-    logger.log(level, "%s", words)
-
-
-def forget() -> None:
-    """Reset ``log_rate_limited`` and ``log_once``."""
-    _said.clear()
-    log_once.cache_clear()

@@ -27,6 +27,8 @@ from django_mcp.protocol.errors import InsufficientScope
 if TYPE_CHECKING:
     from django_mcp.core.server import MCPServer
 
+logger = logging.getLogger("django_mcp")
+
 
 class Scope(NamedTuple):
     """An OAuth scope.
@@ -96,8 +98,6 @@ setting_changed.connect(_forget, dispatch_uid="django_mcp.core.scopes")
 
 GROUPS = "_django_mcp_groups"
 """Attribute that caches the group names of a user object, as Django caches permissions."""
-
-logger = logging.getLogger("django_mcp")
 
 
 class Right(enum.IntEnum):

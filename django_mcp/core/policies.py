@@ -206,9 +206,9 @@ class PolicyCache:
 
     async def refresh(self, runner: Runner) -> None:
         if self.is_due:
-            await runner.own.sync(self.bring_up_to_date)
+            await runner.own.sync(self.reload_if_due)
 
-    def bring_up_to_date(self) -> None:
+    def reload_if_due(self) -> None:
         """Reload the policies if due. Blocks; of concurrent threads, one reloads.
 
         Raises:
@@ -217,22 +217,22 @@ class PolicyCache:
         with self._lock:
             if self.reload is not None and self.due <= monotonic():
                 if self._retry > monotonic():  # reject calls, without a query for each
-                    raise unknown(is_missing=self._is_missing)
-                self._look(self.reload)
+                    raise policies_unavailable(is_missing=self._is_missing)
+                self._read(self.reload)
 
-    def _look(self, reload: Callable[[], float]) -> None:
+    def _read(self, reload: Callable[[], float]) -> None:
         expired = self._expired
         try:
             due = monotonic() + reload()
         except Exception as error:
             is_logged = self._say_again <= monotonic()
             if is_logged:
-                self._say_again = monotonic() + SAY_SECONDS
+                self._say_again = monotonic() + LOG_SECONDS
             if not self.is_read:
                 if is_logged:
                     logger.exception("tool policies cannot be read; check that all migrations were run")
                 self._retry, self._is_missing = monotonic() + RETRY_SECONDS, is_unmigrated(error)
-                raise unknown(is_missing=self._is_missing) from None
+                raise policies_unavailable(is_missing=self._is_missing) from None
             if is_logged:
                 logger.warning("tool policies cannot be read, so the last known ones still apply: %s", error)
             self.due = monotonic() + RETRY_SECONDS
@@ -241,14 +241,14 @@ class PolicyCache:
             self.due = due if self._expired == expired else 0.0
 
 
-def unknown(*, is_missing: bool = False) -> InternalError:
+def policies_unavailable(*, is_missing: bool = False) -> InternalError:
     return InternalError(NOT_MIGRATED if is_missing else "Internal server error.")
 
 
 NEVER = float("inf")
 RETRY_SECONDS = 0.5
 """Delay after a failed reload."""
-SAY_SECONDS = 10.0
+LOG_SECONDS = 10.0
 """Interval between log records about it."""
 
 policy_cache = PolicyCache()

@@ -17,18 +17,18 @@ from django_mcp.protocol.json_schema import alternatives
 from django_mcp.secret_names import NONE, PART, match
 
 HIDDEN = "***"
-LONGEST = 1000
+MAX_STRING = 1000
 """Characters kept of one string."""
-WHOLE = 8000
+MAX_TOTAL = 8000
 """Characters kept of all arguments together."""
-DEEPEST = 30
+MAX_DEPTH = 30
 MAX_JSON = 20_000
 """Characters of a text that is read as JSON for the log. Nothing of a longer one is shown."""
 MAX_VALUES = 5000
 """Values of a call that are searched for secrets to remove from its error."""
 MAX_SECRETS = 200
 """Secrets that are removed from an error."""
-_LONGEST_KEY = 100
+_MAX_KEY = 100
 _MARGIN = 100
 """Characters read beyond a cut: half a credential is not recognised."""
 
@@ -47,7 +47,7 @@ _SECRETS = re.compile(
     r"|((?<=[a-z0-9]://)[^\s/?#@:\"'<>]{0,200}:)[^\s/?#@\"'<>]+(?=@)",
     re.IGNORECASE,
 )
-_SHORTEST = len("api_key=x")
+_MIN_LENGTH = len("api_key=x")
 """Shorter texts contain no credentials."""
 
 
@@ -57,7 +57,7 @@ def redact(text: str) -> str:
     The first characters of an API key remain, because keys are listed by them. Takes about a second for 8 MB: cut what
     clients send first, with ``redact_beginning``.
     """
-    if len(text) < _SHORTEST:
+    if len(text) < _MIN_LENGTH:
         return text
     return _SECRETS.sub(lambda match: f"{match[1] or match[2] or match[3] or match[4]}***", text)
 
@@ -95,7 +95,7 @@ def without(text: str, secrets: Iterable[str]) -> str:
     """Return *text* with "***" for *secrets*, which may be truncated, or escaped as in JSON or Python."""
     for secret in sorted((secret[: len(text)] for secret in secrets), key=len, reverse=True):
         for written in dict.fromkeys((secret, json.dumps(secret)[1:-1], repr(secret)[1:-1])):
-            if len(written) >= _SHORTEST_SECRET:
+            if len(written) >= _MIN_SECRET:
                 text = _without(text, written)
     return text
 
@@ -109,7 +109,7 @@ def _without(text: str, secret: str) -> str:
     return text
 
 
-_SHORTEST_SECRET = 3
+_MIN_SECRET = 3
 _BEGINNING = 40
 """Characters by which a truncated secret is recognised."""
 
@@ -118,8 +118,8 @@ def redacted(
     tool: Tool | Prompt | None,
     arguments: Any,
     *,
-    longest: int | None = LONGEST,
-    whole: int | None = WHOLE,
+    longest: int | None = MAX_STRING,
+    whole: int | None = MAX_TOTAL,
     within: str | None = None,
 ) -> Any:
     """Return the arguments of a call as a JSON value, without secrets and truncated.
@@ -257,7 +257,7 @@ class _Copy:
                 return value
             case str():
                 return self._text(text)
-            case _ if depth >= DEEPEST or self.room == 0:
+            case _ if depth >= MAX_DEPTH or self.room == 0:
                 self.withheld.add(CUT)
                 return "…"
             case Mapping() | list() | tuple():
@@ -329,7 +329,7 @@ class _Copy:
     def _of_json(self, text: str, schemas: Schemas, depth: int) -> str:
         """Return *text*, redacted inside if it is JSON, which models send as strings."""
         begin = text[: MAX_JSON + 1].lstrip()[:1]
-        if depth >= DEEPEST or begin not in {"{", "["} or (self.by_declaration and not schemas):
+        if depth >= MAX_DEPTH or begin not in {"{", "["} or (self.by_declaration and not schemas):
             return text
         if len(text) > MAX_JSON and (self.room is not None or self.hidden is not None):
             self.withheld.add(CUT)
@@ -350,10 +350,10 @@ class _Copy:
 
     def _key(self, name: str) -> str:
         self._take(len(name))
-        if len(name) > _LONGEST_KEY:
+        if len(name) > _MAX_KEY:
             self.withheld.add(CUT)
-        begin = name[: _LONGEST_KEY + _MARGIN]
-        return (begin if self.by_declaration else redact(begin))[:_LONGEST_KEY]
+        begin = name[: _MAX_KEY + _MARGIN]
+        return (begin if self.by_declaration else redact(begin))[:_MAX_KEY]
 
     def _text(self, text: str) -> str:
         if self.hidden is not None:

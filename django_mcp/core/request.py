@@ -43,12 +43,13 @@ class Meta(Protocol):
         """Return the value of a key, or None."""
 
 
-def address_at(edge: Callable[[], Any]) -> str | None:
+def address_at(get_django_request: Callable[[], Any]) -> str | None:
     """Return the client's address as text.
 
-    *edge* returns a Django request. One with a ``get`` method like that of ``request.META`` need not make it.
+    *get_django_request* returns a Django request. One with a ``get`` method like that of ``request.META`` need not
+    make it.
     """
-    meta: Any = edge if hasattr(edge, "get") else edge().META
+    meta: Any = get_django_request if hasattr(get_django_request, "get") else get_django_request().META
     address = address_of(meta)
     return None if address is None else str(address)
 
@@ -186,17 +187,19 @@ class RequestContext:
         relay: the tool of tool search that the call came through; method and params are those of the named tool. None
             for a direct call.
         tenant: what ``DJANGO_MCP["TENANT"]`` returned for the request; "" without it.
-        spend: uses up the client's single-use ``requestState`` before the run; returns False if it was already used.
+        consume_state: uses up the client's single-use ``requestState`` before the run; returns False if it was
+            already used.
     """
 
     __slots__ = (
         "_client",
-        "_edge",
+        "_get_django_request",
         "_given",
         "_request",
         "_seen",
         "capabilities",
         "channel",
+        "consume_state",
         "crash",
         "deadline",
         "grant",
@@ -208,7 +211,6 @@ class RequestContext:
         "request_id",
         "runner",
         "server",
-        "spend",
         "tenant",
         "transaction",
     )
@@ -218,7 +220,7 @@ class RequestContext:
         server: "MCPServer",
         principal: Principal,
         runner: Runner,
-        edge: Callable[[], Any],
+        get_django_request: Callable[[], Any],
         request_id: RequestId,
         method: str,
         params: dict[str, Any],
@@ -229,7 +231,7 @@ class RequestContext:
         self.server = server
         self.principal = principal
         self.runner = runner
-        self._edge = edge
+        self._get_django_request = get_django_request
         self._request: Any = None
         self._given: Mapping[str, Any] = {}
         self.request_id = request_id
@@ -244,7 +246,7 @@ class RequestContext:
         self.crash: BaseException | None = None
         self.relay: Any = None
         self.is_large = False
-        self.spend: Callable[[], bool] | None = None
+        self.consume_state: Callable[[], bool] | None = None
         self.tenant = ""
         self._seen: Counter[str] | None = None
 
@@ -291,7 +293,7 @@ class RequestContext:
         processors), but no credentials, cookies or session. In the ASGI application, no middleware has processed it.
         """
         if self._request is None:
-            request = without_credentials(self._edge())
+            request = without_credentials(self._get_django_request())
             set_user(request, self.user)  # never that of a session cookie
             self._request, self._given = request, dict(vars(request))
         return self._request
@@ -317,8 +319,8 @@ class RequestContext:
 
         It is active in the call, unless a context manager of the site activates another.
         """
-        edge: Any = self._edge
-        meta = edge if hasattr(edge, "get") else (self._request or edge()).META
+        source: Any = self._get_django_request
+        meta = source if hasattr(source, "get") else (self._request or source()).META
         return _language((meta.get("HTTP_ACCEPT_LANGUAGE") or "")[:MAX_LANGUAGES])
 
     @property

@@ -19,7 +19,9 @@ from django_mcp.primitives.resource import Resource
 from django_mcp.protocol.content import ResourceContents, ResourceLink, check_uri
 from django_mcp.protocol.errors import ResourceNotFound
 
-AT_ONCE = 1000
+T = TypeVar("T")
+
+MAX_URIS_PER_QUERY = 1000
 """URIs per query."""
 MAX_SHORT = 64 * 1024
 """Characters of a text that is encoded on the event loop."""
@@ -74,8 +76,8 @@ def _existing(
     if resource.exists is None:
         yield from (uri for uri, _ in wanted)
         return
-    for start in range(0, len(wanted), AT_ONCE):
-        part = wanted[start : start + AT_ONCE]
+    for start in range(0, len(wanted), MAX_URIS_PER_QUERY):
+        part = wanted[start : start + MAX_URIS_PER_QUERY]
         answers = resource.exists(context, [arguments for _, arguments in part])
         yield from (uri for (uri, _), exists in zip(part, answers, strict=True) if exists)
 
@@ -148,9 +150,6 @@ def _without_user(principals: Iterable[Principal]) -> Iterable[Principal]:
         rows = model._default_manager.using(alias).filter(pk__in={context.user.pk for context in theirs})  # noqa: SLF001
         active = {row.pk for row in rows if getattr(row, "is_active", True)}
         yield from (principal for principal in theirs if principal.user.pk not in active)
-
-
-T = TypeVar("T")
 
 
 async def run(

@@ -1,8 +1,10 @@
-"""Signals, internal and public; ``pubsub.publish`` forwards changes to clients."""
+"""Signals, internal and public, and what receivers of models' signals share. ``pubsub`` forwards changes to clients."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
+from django.apps import apps
+from django.db import models
 from django.dispatch import Signal
 
 list_changed = Signal()
@@ -48,3 +50,19 @@ class Change(NamedTuple):
     server: Any
     uri: str | None
     about: Sequence[str] = ()
+
+
+def classes_of(model: Any) -> list[Any]:
+    """Return a model, its proxies and its children. Signals are sent by the class that is saved or deleted."""
+    return [] if model is None else [kind for kind in apps.get_models() if issubclass(kind, model)]
+
+
+def differs(instance: models.Model, names: Iterable[str], update_fields: Collection[str] | None) -> bool:
+    """Return True if fields of a row to be saved differ from the database. At most one query."""
+    own = {field.name for field in instance._meta.concrete_fields}  # noqa: SLF001 - Django's documented API
+    names = [name for name in names if name in own and (update_fields is None or name in update_fields)]
+    if instance._state.adding or not names:  # noqa: SLF001 - likewise
+        return False
+    rows = type(instance)._base_manager.using(instance._state.db)  # noqa: SLF001 - likewise
+    before = rows.filter(pk=instance.pk).values(*names).first()
+    return before is not None and any(getattr(instance, name) != value for name, value in before.items())

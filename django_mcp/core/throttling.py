@@ -11,8 +11,8 @@ from django.core.cache.backends.base import BaseCache
 from django.utils.module_loading import import_string
 
 from django_mcp.conf import settings
-from django_mcp.core.failures import log_rate_limited
 from django_mcp.core.principal import Principal
+from django_mcp.core.rate_limited_log import log_rate_limited
 from django_mcp.primitives.base import Rate
 from django_mcp.protocol.errors import TooManyRequests
 

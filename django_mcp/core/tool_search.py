@@ -30,6 +30,8 @@ from django_mcp.primitives.validation_errors import close_matches
 from django_mcp.protocol.content import TextContent
 from django_mcp.protocol.meta import ALWAYS_LOAD
 
+logger = logging.getLogger("django_mcp")
+
 MAX_MISPLACED = 20
 """Arguments of a relay that are looked at for one that belongs to the tool it calls."""
 MAX_TAGS = 30
@@ -74,7 +76,7 @@ def called_tool(server: MCPServer, params: Mapping[str, Any]) -> Tool | None:
     return tool
 
 
-def misplaced(arguments: Mapping[str, Any]) -> Iterable[str]:
+def misplaced_arguments(arguments: Mapping[str, Any]) -> Iterable[str]:
     """Yield a hint if arguments of the named tool were passed to a relay itself."""
     own = finders()[1].arguments.names
     if any(name not in own and not close_matches(name, own) for name in islice(arguments, MAX_MISPLACED)):
@@ -146,12 +148,11 @@ SATURATION = 1.5
 """BM25's k1: how little repetition of a word adds."""
 PART = 0.5
 """Factor for common prefixes, such as ``refund`` and ``refunds``."""
-LEAST = 3
+MIN_PREFIX = 3
 """Minimum length of such a prefix."""
 MAX_WORDS = 30
 """Words used of a query. Each is compared with every word of every tool."""
 
-logger = logging.getLogger("django_mcp")
 
 _words_of: WeakKeyDictionary[Tool, Mapping[str, float]] = WeakKeyDictionary()
 
@@ -187,7 +188,7 @@ def _hit(weights: Mapping[str, float], wanted: str) -> float:
 
 
 def _begin_alike(one: str, other: str) -> bool:
-    return min(len(one), len(other)) >= LEAST and (one.startswith(other) or other.startswith(one))
+    return min(len(one), len(other)) >= MIN_PREFIX and (one.startswith(other) or other.startswith(one))
 
 
 def _weights(tool: Tool) -> Mapping[str, float]:

@@ -29,9 +29,9 @@ from django_mcp.doctor.http import OLDER, Diagnosis, HTTPResponse, Stream, host_
 from django_mcp.doctor.messages import CheckFailed
 from django_mcp.models import Session
 from django_mcp.protocol import headers
-from django_mcp.pubsub.follower import SAFETY_SECONDS
-from django_mcp.pubsub.notify import layer_is_away, shared_layer
-from django_mcp.pubsub.publish import list_changed_method, publish, revocation_topic, topic
+from django_mcp.pubsub.follower import FALLBACK_POLL_SECONDS
+from django_mcp.pubsub.notify import is_layer_unavailable, shared_layer
+from django_mcp.pubsub.publish import list_changed_method, publish, revocation_topic, server_topic
 from django_mcp.revisions.legacy.sessions import end_session
 
 MAX_SECONDS = 30
@@ -395,7 +395,7 @@ def notifications(diagnosis: Diagnosis) -> str:
     if diagnosis.session is None or diagnosis.row is None or not diagnosis.has_stream:
         return "not measured, because there is no stream or session"
     took, polled = measure_notification(diagnosis), POLLED * settings.POLL_INTERVAL
-    if shared_layer() is None or layer_is_away():  # which has a check of its own
+    if shared_layer() is None or is_layer_unavailable():  # which has a check of its own
         return f"a stream received an event of this process after {took * 1000:.0f} ms, by polling"
     slow = int(took >= polled)
     for _ in range(2):
@@ -424,10 +424,10 @@ def measure_notification(diagnosis: Diagnosis) -> float:
     try:
         stream.read_line(SLOW_SECONDS)
         time.sleep(SETTLE_SECONDS)
-        began, within = time.monotonic(), SAFETY_SECONDS + SLOW_SECONDS
+        began, within = time.monotonic(), FALLBACK_POLL_SECONDS + SLOW_SECONDS
         # For the streams of this run's caller alone. Those of other clients with its credential list the tools again.
         message = {"method": list_changed_method("tools"), "params": {}, "for": [caller]}
-        publish([(topic(server), message)])
+        publish([(server_topic(server), message)])
         while (line := stream.read_line(max(0.0, began + within - time.monotonic()))) and "list_changed" not in line:
             pass
         if line:

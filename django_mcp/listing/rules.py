@@ -22,7 +22,7 @@ from django_mcp.core.apps import App
 from django_mcp.core.server import MCPServer
 from django_mcp.integrations.requests import METHODS, SAFE
 from django_mcp.listing.documents import MAX_DESCRIPTION, MAX_TITLE, NAME, registry_name
-from django_mcp.primitives.base import spoken
+from django_mcp.primitives.base import translate
 from django_mcp.primitives.compatibility import breaks, problems
 from django_mcp.version import __version__
 
@@ -116,7 +116,7 @@ def tool_definitions(server: MCPServer) -> Iterator[ToolDefinition]:
     """Yield the tools of an endpoint whose definition can be made. May query the database."""
     for tool in server.tools.values():
         if tool.find_failure() is None:
-            yield ToolDefinition(tool.name, spoken(tool.definition, django_settings.LANGUAGE_CODE))
+            yield ToolDefinition(tool.name, translate(tool.definition, django_settings.LANGUAGE_CODE))
 
 
 def repeated_titles(server: MCPServer) -> dict[str, list[str]]:

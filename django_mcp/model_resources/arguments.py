@@ -15,7 +15,7 @@ from django.utils.text import capfirst
 from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
 from pydantic_core import to_json
 
-from django_mcp.core.concurrency import aside
+from django_mcp.core.concurrency import run_off_loop
 from django_mcp.core.context import Context
 from django_mcp.core.permissions import is_blocked
 from django_mcp.core.request import require_same
@@ -42,7 +42,7 @@ from django_mcp.primitives.function import (
     replaced,
 )
 from django_mcp.primitives.output import ToolResult
-from django_mcp.primitives.schema import Unfit
+from django_mcp.primitives.schema import InvalidValue
 from django_mcp.primitives.tool import Tool
 from django_mcp.primitives.validation_errors import about_argument, shown, with_article
 from django_mcp.protocol.content import TextContent
@@ -262,7 +262,7 @@ def finding_hint(bound: BoundResource | None, access: RowAccess) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Misfit(Unfit):
+class _Misfit(InvalidValue):
     """A value of the wrong type. Its error waits until the caller's permissions decide on the search hint."""
 
     value: Any
@@ -575,9 +575,9 @@ def _around(
     async def arun(**keywords: Any) -> Any:
         context = keywords[name]
         runner = context.site_runner
-        own = await aside(runner, partial(take, keywords)) if arguments else take(keywords)
+        own = await run_off_loop(runner, partial(take, keywords)) if arguments else take(keywords)
         value = await call(**own)
-        return await aside(runner, partial(show, context, value)) if gives_rows and is_shown(value) else value
+        return await run_off_loop(runner, partial(show, context, value)) if gives_rows and is_shown(value) else value
 
     made = functools.wraps(call)(arun if function.is_async else run)
     return function._replace(call=made, context=name)

@@ -19,7 +19,7 @@ from django_mcp.model_resources.options import ModelResource, is_plain
 from django_mcp.model_resources.paths import Annotation, Path, field_noun, lookup_value, read_path
 from django_mcp.model_resources.schema import json_type, value_field
 from django_mcp.primitives.base import ToolError, untranslated
-from django_mcp.primitives.compatibility import LARGEST
+from django_mcp.primitives.compatibility import MAX_EXACT_INTEGER
 from django_mcp.primitives.field_schema import nullable
 from django_mcp.primitives.function import read_docstring
 
@@ -265,7 +265,7 @@ class BoundResource:
     def missing(self, value: object) -> ToolError:
         """Return the error for a row that is missing or hidden."""
         words = f"No {self.one} with {self.lookup_name} {str(value)[:80]!r} found."
-        if isinstance(value, int) and abs(value) > LARGEST:
+        if isinstance(value, int) and abs(value) > MAX_EXACT_INTEGER:
             words += " Some clients round numbers of over 15 digits: send it as text."
         return ToolError(words)
 

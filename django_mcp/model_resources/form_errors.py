@@ -16,7 +16,7 @@ from django_mcp.model_resources.schema import named_choices
 from django_mcp.primitives.field_schema import field_type
 from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.validation_errors import (
-    MOST,
+    MAX_REPORTED,
     about_argument,
     missing_argument,
     sentence,
@@ -42,7 +42,7 @@ class InvalidForm(ArgumentError):
 
 
 def unknown_argument_errors(
-    given: Iterable[str], known: Iterable[str], *where: str, room: int = MOST
+    given: Iterable[str], known: Iterable[str], *where: str, room: int = MAX_REPORTED
 ) -> tuple[list[str], int]:
     """Return errors for the first unknown arguments, at most *room*, and how many more there are."""
     names = list(known)

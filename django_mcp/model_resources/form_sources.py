@@ -49,9 +49,9 @@ from django_mcp.model_resources.form_errors import (
 from django_mcp.model_resources.form_schema import NOTHING, editable_fields, form_schema
 from django_mcp.model_resources.schema import MAX_VALUES
 from django_mcp.primitives.base import ToolError
-from django_mcp.primitives.schema import ArgumentError, Arguments, misfits
+from django_mcp.primitives.schema import ArgumentError, Arguments, type_errors
 from django_mcp.primitives.validation_errors import (
-    MOST,
+    MAX_REPORTED,
     about_argument,
     abridged,
     kind_name,
@@ -92,7 +92,7 @@ class FormArguments(Arguments):
         if self._is_strict:
             nulls = [name for name, value in values.items() if value is None]
             found = [misfit for name in nulls for misfit in self._misfit(name)]
-            if details := [*found, *misfits(dict(values), self.schema, self.schema)]:
+            if details := [*found, *type_errors(dict(values), self.schema, self.schema)]:
                 raise ArgumentError(sentences(details, values, self.schema))
         return {"given": dict(values)}
 
@@ -533,7 +533,7 @@ class FormSetSource:
         others = 0
         for place, (form, item) in enumerate(zip(formset.forms, items, strict=True)):
             names = {name: name for name in self.field_names(form)}
-            wrong, more = unknown_argument_errors(item, names, self._place(place), room=MOST - len(found))
+            wrong, more = unknown_argument_errors(item, names, self._place(place), room=MAX_REPORTED - len(found))
             found += [*wrong, *form_error_messages(form, item, names, self._place(place))]
             others += more
         found += (non_field_error_message(error, self.argument) for error in formset.non_form_errors().as_data())

@@ -37,8 +37,8 @@ from django_mcp.auth.toolkit import (
     oauth2_settings,
 )
 from django_mcp.conf import settings
-from django_mcp.core.failures import log_rate_limited
 from django_mcp.core.http_client import NoConnection, Resolver, proxy_for, send
+from django_mcp.core.rate_limited_log import log_rate_limited
 from django_mcp.core.throttling import make_throttle
 from django_mcp.oauth.cleanup import make_room, stale_documents
 from django_mcp.oauth.client_metadata import (

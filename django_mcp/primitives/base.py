@@ -134,7 +134,7 @@ def lazy_text(value: Any) -> str:
     raise TypeError(msg)
 
 
-def spoken(value: Any, language: str) -> Any:
+def translate(value: Any, language: str) -> Any:
     with translation.override(language):
         return translated(value)
 

@@ -35,7 +35,7 @@ NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 """Property names that model providers accept."""
 MAX_DESCRIPTION_CHARS = 1024
 """Maximum characters of a tool's description for OpenAI."""
-LARGEST = 2**53
+MAX_EXACT_INTEGER = 2**53
 """Largest integer that JavaScript represents exactly."""
 STRICT = frozenset({"time", "duration"})
 """Formats that reject values Python produces."""
@@ -261,7 +261,7 @@ def _part(kind: str, values: Sequence[Any]) -> Schema:
             return {"type": "string", "maxLength": 0}
         case "integer" | "number":
             limits = {"minimum": min(values), "maximum": max(values)}
-            return {"type": kind, **{key: limit for key, limit in limits.items() if abs(limit) <= LARGEST}}
+            return {"type": kind, **{key: limit for key, limit in limits.items() if abs(limit) <= MAX_EXACT_INTEGER}}
         case "array":
             return {"type": "array", "items": {"anyOf": _any_value()}}
     return {"type": kind}
@@ -270,7 +270,7 @@ def _part(kind: str, values: Sequence[Any]) -> Schema:
 def _tells_all(kind: str, values: Sequence[Any]) -> bool:
     """Return True if no other values fit the schema of these."""
     if kind == "integer":
-        is_limited = max(map(abs, values)) <= LARGEST
+        is_limited = max(map(abs, values)) <= MAX_EXACT_INTEGER
         return bool(is_limited and max(values) - min(values) == len(set(values)) - 1)
     if kind == "number":
         return len(set(values)) == 1
@@ -349,7 +349,7 @@ def _strict_formats(schema: Mapping[str, Any]) -> Iterator[str]:
 
 def _large_integers(schema: Mapping[str, Any]) -> bool:
     values = [*schema.get("enum", ()), *(schema[key] for key in ("const", "minimum", "maximum") if key in schema)]
-    return any(isinstance(member, int) and abs(member) > LARGEST for member in values)
+    return any(isinstance(member, int) and abs(member) > MAX_EXACT_INTEGER for member in values)
 
 
 def _other_values(schema: Mapping[str, Any]) -> Iterator[str]:

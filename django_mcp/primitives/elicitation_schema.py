@@ -153,7 +153,9 @@ def sentences(error: ValidationError) -> list[str]:
     if error.error_count() > MAX_ERRORS:  # formatting each costs as much as a call
         return [f"There are {error.error_count():,} errors."]
     found = []
-    for detail in error.errors(include_url=False, include_context=False, include_input=False)[: validation_errors.MOST]:
+    for detail in error.errors(include_url=False, include_context=False, include_input=False)[
+        : validation_errors.MAX_REPORTED
+    ]:
         where = ".".join(str(part) for part in detail["loc"])
         found.append(sentence(where, detail["msg"].removeprefix("Value error, ")))
     return found

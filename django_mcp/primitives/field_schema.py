@@ -20,7 +20,7 @@ from django_mcp.primitives.compatibility import Schema
 from django_mcp.primitives.schema import DECIMAL, DURATION, LOCAL_TIME
 from django_mcp.protocol.json_schema import as_word
 
-MAX_TOLD = 10**9
+MAX_LISTED = 10**9
 """Larger numeric limits are left out: they come from column types."""
 MAX_LABELS = 50
 """Maximum number of choices whose labels are listed."""
@@ -212,7 +212,7 @@ def _address(check: Any) -> str | None:
 
 
 def _is_no_limit(limit: Any) -> bool:
-    return isinstance(limit, int | float | Decimal) and abs(float(limit)) >= MAX_TOLD
+    return isinstance(limit, int | float | Decimal) and abs(float(limit)) >= MAX_LISTED
 
 
 def _number(limit: Any) -> int | float:

@@ -30,6 +30,8 @@ from django_mcp.protocol.content import (
 )
 from django_mcp.protocol.meta import of_a_tool
 
+T = TypeVar("T")
+
 MAX_BYTES = 8 * 1024 * 1024
 """Maximum size of a file in a result; Base64 makes it a third longer."""
 UNKNOWN = "application/octet-stream"
@@ -194,8 +196,6 @@ def check_size(
     if most_bytes is not None and size > most_bytes:
         raise OutputTooLarge(size, most_bytes, "bytes of binary content")
 
-
-T = TypeVar("T")
 
 NOTHING = "The tool returned nothing."
 LAZY = (QuerySet, Iterator)

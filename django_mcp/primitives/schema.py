@@ -22,7 +22,7 @@ from django_mcp.primitives.compatibility import Schema, portable
 from django_mcp.primitives.function import EMPTY, Parameter, is_rows, leaves, replaced
 from django_mcp.primitives.markers import with_uploads
 from django_mcp.primitives.text_values import TextValues, read_members, readers
-from django_mcp.primitives.validation_errors import MOST, sentences
+from django_mcp.primitives.validation_errors import MAX_REPORTED, sentences
 from django_mcp.protocol.json_schema import describing, resolve
 
 TIME: Schema = {
@@ -131,7 +131,7 @@ def arguments(parameters: Sequence[Parameter], label: str) -> CheckedArguments:
         msg = f"{label}: the type of a parameter has no JSON Schema.{hint} {error}"
         raise ImproperlyConfigured(msg) from error
     core = adapter.core_schema
-    return CheckedArguments(schema, core, SchemaValidator(hasty(core)).validate_python)
+    return CheckedArguments(schema, core, SchemaValidator(fail_fast(core)).validate_python)
 
 
 _SCALARS = (bool, float, int, str)
@@ -139,13 +139,13 @@ _LISTS = frozenset({"list", "set", "frozenset", "tuple"})
 _VALUES = frozenset({"default", "expected", "members", "metadata"})
 
 
-def hasty(core: Any) -> Any:
+def fail_fast(core: Any) -> Any:
     """Return a schema that stops at the first error of a list, which may have a million."""
     if type(core) is dict:
-        made = {key: part if key in _VALUES else hasty(part) for key, part in core.items()}
+        made = {key: part if key in _VALUES else fail_fast(part) for key, part in core.items()}
         kind = core.get("type")
         return {**made, "fail_fast": True} if isinstance(kind, str) and kind in _LISTS else made
-    return type(core)(map(hasty, core)) if type(core) in {list, tuple} else core
+    return type(core)(map(fail_fast, core)) if type(core) in {list, tuple} else core
 
 
 def result(returns: Any, label: str) -> CheckedResult:
@@ -259,8 +259,8 @@ class Arguments:
         self._core = checked.core
         self._validate = checked.validate
         # Names missing in the schema are aliases.
-        self._fitting = defaultdict(
-            frozenset, {name: _fitting(part) for name, part in self.schema["properties"].items()}
+        self._plain_types = defaultdict(
+            frozenset, {name: _plain_types(part) for name, part in self.schema["properties"].items()}
         )
 
     @cached_property
@@ -286,13 +286,13 @@ class Arguments:
             raise ArgumentError(self._sentences(error, values)) from None
         if self._is_json:
             for name, value in values.items():
-                if type(value) not in self._fitting[name]:
+                if type(value) not in self._plain_types[name]:
                     self._check_types(name, value, checked.get(name))
         return checked
 
     def _sentences(self, error: ValidationError, values: Mapping[str, Any]) -> list[str]:
         """Return all errors of the first values, and at least one of the others."""
-        part = _Part()
+        part = _Truncated()
         first = part.of(values)
         details: list[Any] = []
         try:
@@ -308,14 +308,14 @@ class Arguments:
 
     def _check_types(self, name: str, value: Any, checked: Any) -> None:
         parts = checked if isinstance(checked, list | tuple | set | frozenset) else [checked]
-        if any(isinstance(part, Unfit) for part in parts):
+        if any(isinstance(part, InvalidValue) for part in parts):
             return
-        details = misfits(value, self.schema["properties"].get(name), self.schema, (name,))
+        details = type_errors(value, self.schema["properties"].get(name), self.schema, (name,))
         if details:
             raise ArgumentError(sentences(details, {name: value}, self.schema))
 
 
-class _Part:
+class _Truncated:
     """The first ``MAX_VALUES`` values of arguments. ``cut`` holds truncated lists and objects by id."""
 
     def __init__(self) -> None:
@@ -337,13 +337,13 @@ class _Part:
         return made
 
 
-class Unfit:
+class InvalidValue:
     """A validated value whose errors are reported elsewhere."""
 
 
 # Numbers, booleans and datetimes that pydantic would convert from other types
 
-_COMPLAINTS = {"integer": "int_type", "number": "float_type", "boolean": "bool_type", "null": "none_required"}
+_ERROR_TYPES = {"integer": "int_type", "number": "float_type", "boolean": "bool_type", "null": "none_required"}
 _FORMATS = {
     "date-time": "datetime_parsing",
     "date": "date_parsing",
@@ -355,7 +355,7 @@ _KINDS: Mapping[str, type] = {"null": type(None), "string": str, "array": list, 
 _TYPES = {"string": "string_type", "array": "list_type", "object": "dict_type"}
 _NUMBER = re.compile(r"\s*[+-]?\d+(\.\d*)?\s*")
 """Text that pydantic reads as seconds since 1970."""
-_FITTING: Mapping[str, frozenset[type]] = {
+_PLAIN_TYPES: Mapping[str, frozenset[type]] = {
     "integer": frozenset({int, type(None)}),
     "number": frozenset({int, float, type(None)}),
     "boolean": frozenset({bool, type(None)}),
@@ -363,13 +363,13 @@ _FITTING: Mapping[str, frozenset[type]] = {
 }
 
 
-def _fitting(schema: Mapping[str, Any]) -> frozenset[type]:
+def _plain_types(schema: Mapping[str, Any]) -> frozenset[type]:
     kind = schema.get("type")
     is_plain = isinstance(kind, str) and "format" not in schema and "pattern" not in schema
-    return _FITTING.get(cast("str", kind), frozenset()) if is_plain else frozenset()
+    return _PLAIN_TYPES.get(cast("str", kind), frozenset()) if is_plain else frozenset()
 
 
-def misfits(value: Any, schema: Any, root: Mapping[str, Any], path: tuple[Any, ...] = ()) -> list[Any]:
+def type_errors(value: Any, schema: Any, root: Mapping[str, Any], path: tuple[Any, ...] = ()) -> list[Any]:
     """Return values of a wrong JSON type that pydantic would convert, as entries of ``ValidationError.errors()``.
 
     Only numbers, booleans, dates and times are checked; pydantic rejects the rest, and null. ``$ref`` points into
@@ -378,33 +378,37 @@ def misfits(value: Any, schema: Any, root: Mapping[str, Any], path: tuple[Any, .
     if value is None or not isinstance(schema, Mapping):
         return []
     if "$ref" in schema:
-        return misfits(value, resolve(schema["$ref"], root), root, path)
+        return type_errors(value, resolve(schema["$ref"], root), root, path)
     if forms := schema.get("anyOf") or schema.get("oneOf"):
-        return _misfits_of_forms(value, forms, root, path)
-    if complaints := _complaints(value, schema):
+        return _type_errors_of_forms(value, forms, root, path)
+    if complaints := _error_types(value, schema):
         return [{"type": complaint, "loc": path, "input": value, "msg": ""} for complaint in complaints]
     found: list[Any] = []
-    for key, part in _inside(value, schema):
-        found += misfits(value[key], part, root, (*path, key))
-        if len(found) > MOST:
+    for key, part in _members(value, schema):
+        found += type_errors(value[key], part, root, (*path, key))
+        if len(found) > MAX_REPORTED:
             break
     return found
 
 
-def _complaints(value: Any, schema: Mapping[str, Any]) -> list[str]:
+def _error_types(value: Any, schema: Mapping[str, Any]) -> list[str]:
     if complaint := _FORMATS.get(schema.get("format") or schema.get("pattern") or ""):
         is_wrong = isinstance(value, int | float) or (isinstance(value, str) and _NUMBER.fullmatch(value))
         return [complaint] if is_wrong else []
     kinds = schema.get("type", ())
     kinds = [kinds] if isinstance(kinds, str) else [kind for kind in kinds if kind != "null"]
-    if not kinds or not all(kind in _COMPLAINTS for kind in kinds):
+    if not kinds or not all(kind in _ERROR_TYPES for kind in kinds):
         return []
     if isinstance(value, float) and value.is_integer() and "integer" in kinds:
         return []
-    return [] if any(type(value) in _FITTING.get(kind, ()) for kind in kinds) else [_COMPLAINTS[kind] for kind in kinds]
+    return (
+        []
+        if any(type(value) in _PLAIN_TYPES.get(kind, ()) for kind in kinds)
+        else [_ERROR_TYPES[kind] for kind in kinds]
+    )
 
 
-def _inside(value: Any, schema: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
+def _members(value: Any, schema: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
     if isinstance(value, Mapping):
         named, others = schema.get("properties", {}), schema.get("additionalProperties")
         yield from ((key, named.get(key, others)) for key in value)
@@ -413,12 +417,14 @@ def _inside(value: Any, schema: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
         yield from enumerate([*first[: len(value)], *[others] * (len(value) - len(first))])
 
 
-def _misfits_of_forms(value: Any, forms: Sequence[Any], root: Mapping[str, Any], path: tuple[Any, ...]) -> list[Any]:
+def _type_errors_of_forms(
+    value: Any, forms: Sequence[Any], root: Mapping[str, Any], path: tuple[Any, ...]
+) -> list[Any]:
     """Return [] if a schema fits; else the errors inside of the closest one."""
     possible: Sequence[Any] = [form for form in forms if isinstance(value, _KINDS.get(str(form.get("type")), object))]
     if not possible:  # pydantic reads a number as a date or a duration, also where text or null are other forms
         others = [form for form in forms if form.get("type") != "null"]
-        wrong = [_complaints(value, other) or [_TYPES.get(str(other.get("type")), "")] for other in others]
+        wrong = [_error_types(value, other) or [_TYPES.get(str(other.get("type")), "")] for other in others]
         is_converted = any(complaint in _FORMATS.values() for several in wrong for complaint in several)
         told = [
             {"type": complaint, "loc": (*path, f"form {place}"), "input": value, "msg": ""}
@@ -429,7 +435,7 @@ def _misfits_of_forms(value: Any, forms: Sequence[Any], root: Mapping[str, Any],
         return told if is_converted else []
     if isinstance(value, Mapping):
         possible = describing(value, possible, root)
-    found = [misfits(value, form, root, path) for form in possible]
+    found = [type_errors(value, form, root, path) for form in possible]
     if not all(found):
         return []
     inside = [several for several in found if all(wrong["loc"] != path for wrong in several)]

@@ -31,7 +31,7 @@ class Tool(Primitive):
         read, read_preview: the functions as read; ``function`` and ``preview`` may wrap them.
         annotations: the hints, available before ``definition`` is complete.
         waives_permission: the site allows writing rows without the model's permission.
-        is_conducted: calls are supervised while they run (``core.execution``).
+        has_limits: calls have limits while they run (``core.execution``).
         app: the ``core.apps.App`` that shows its results, or None.
         visibility: who calls it in a client that shows apps: the model, an app, or both.
         opens: key of the tool whose form it shows, or "".
@@ -86,7 +86,7 @@ class Tool(Primitive):
         self.timeout, self.concurrency_limit, self.max_output_chars = timeout, concurrency_limit, max_output_chars
         self.idempotency_key = idempotency_key
         self.read_only = bool(read_only)
-        self.is_conducted = bool(timeout or concurrency_limit or idempotency_key)
+        self.has_limits = bool(timeout or concurrency_limit or idempotency_key)
         self._check_limits()
         self.task = self._support(task, before_task)
         self.before_task = None if before_task is None else read_function(before_task, options["context_type"])

@@ -11,7 +11,7 @@ from pydantic_core import from_json, to_json
 
 from django_mcp.protocol.json_schema import resolve
 
-_LONGEST = 60
+_MAX_SHOWN = 60
 _PLAIN = re.compile(r"[\w .,:+-]+")
 """Text that needs no escapes in JSON."""
 _NAMED = re.compile(r"'((?:[^'\\]|\\.)*)'")
@@ -52,7 +52,7 @@ def hint(wanted: str, value: Any, *, is_optional: bool) -> str:
     if isinstance(value, str) and ("be an array" in wanted or "be an object" in wanted) and _is_json(value):
         return "; send the JSON value itself, not a string that contains it."
     if (mended := _mended(wanted, value)) is not None:
-        return f"; write {mended}." if len(mended) < _LONGEST else "."
+        return f"; write {mended}." if len(mended) < _MAX_SHOWN else "."
     if isinstance(value, str) and (named := _NAMED.findall(wanted)):
         folded = {name.casefold(): name for name in named}
         close = close_matches(value[:MAX_WORD].casefold(), folded)
@@ -235,7 +235,7 @@ def size(length: int) -> str:
     return f"{length} bytes"
 
 
-MOST = 20
+MAX_REPORTED = 20
 """Maximum number of errors reported for a call."""
 MAX_FORMS = 3
 _NAME = re.compile(r"\w+")
@@ -264,7 +264,9 @@ def sentences(details: Iterable[Any], given: Any, schema: Mapping[str, Any]) -> 
     more = 0
     for (union, _), group in groupby(problems, lambda each: (each.union, each.union is None and each.path)):
         together = list(group)
-        if len(told) > MOST:  # clients send any number of unknown arguments, and each is compared with all known ones
+        if (
+            len(told) > MAX_REPORTED
+        ):  # clients send any number of unknown arguments, and each is compared with all known ones
             more += len(together) if union is None else 1
         elif union is None:
             told += [_sentence(problem, schema) for problem in together]
@@ -275,9 +277,9 @@ def sentences(details: Iterable[Any], given: Any, schema: Mapping[str, Any]) -> 
 
 def abridged(told: list[str], more: int = 0) -> list[str]:
     """Return the first sentences, and how many more there are. *more* of them are not in the list."""
-    if len(told) + more <= MOST:
+    if len(told) + more <= MAX_REPORTED:
         return told
-    kept = told[: MOST - 1]
+    kept = told[: MAX_REPORTED - 1]
     return [*kept, f"And {len(told) + more - len(kept)} more errors."]
 
 

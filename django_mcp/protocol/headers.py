@@ -31,7 +31,7 @@ NAMED_BY: Mapping[str, str] = {
 _OPEN, _CLOSE = "=?base64?", "?="
 _PLAIN = re.compile(r"[\t\x20-\x7e]*")
 _DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
-_GREATEST = 2**53 - 1
+_MAX_EXACT_INTEGER = 2**53 - 1
 _STRING = re.compile(r'"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)" *(;.*)?')
 _TOKEN = re.compile(r'[^\s",;]+')
 
@@ -131,7 +131,7 @@ def check_parameters(
                     f"Header mismatch: {header} is {given[:200]!r}, but the body has no {member!r}. Omit the header."
                 )
                 raise HeaderMismatch(message)
-        elif not isinstance(value, bool) and isinstance(value, int | float) and abs(value) > _GREATEST:
+        elif not isinstance(value, bool) and isinstance(value, int | float) and abs(value) > _MAX_EXACT_INTEGER:
             raise HeaderMismatch(f"{member!r} exceeds ±(2^53-1), the range of numbers that {header} can repeat.")
         elif given is not None or isinstance(value, str | int | float):
             expected = _spelled(value)

@@ -30,7 +30,7 @@ REQUIRES_USER_INTERACTION = ANTHROPIC + "requiresUserInteraction"
 """True: ask the user before every call, whatever they allowed."""
 MAX_RESULT_SIZE_CHARS = ANTHROPIC + "maxResultSizeChars"
 """Characters of a result up to which it is shown instead of saved to a file."""
-MOST_RESULT_SIZE_CHARS = 500_000
+MAX_RESULT_SIZE_LIMIT = 500_000
 """Its maximum."""
 ALWAYS_LOAD = ANTHROPIC + "alwaysLoad"
 """True: load the definition at the start, not when a search finds it."""

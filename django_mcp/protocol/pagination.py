@@ -5,7 +5,7 @@ import base64
 from django_mcp.protocol.errors import InvalidParams
 
 _SALT = b"after:"
-_MOST = 10**12
+_MAX_POSITION = 10**12
 
 
 def encode_cursor(position: int) -> str:
@@ -26,7 +26,7 @@ def decode_cursor(cursor: object) -> int:
     except ValueError:
         position = -1
     # Reject other spellings of the same position.
-    if not 0 <= position < _MOST or encode_cursor(position) != cursor:
+    if not 0 <= position < _MAX_POSITION or encode_cursor(position) != cursor:
         raise InvalidParams("Invalid cursor. Omit the cursor to start from the first page.")
     return position
 

@@ -1,9 +1,9 @@
-"""Stored events, their exact order, and deletion of expired rows."""
+"""Stored events and their exact order."""
 
 import datetime
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
 
 from django.db import OperationalError
 from django.db.models import Exists, F, Min, Q, QuerySet
@@ -12,93 +12,14 @@ from django.utils import timezone
 from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.models import (
-    Approval,
-    AutoApprovalRule,
-    Call,
     Event,
     EventSequence,
-    RequestLog,
-    Session,
-    Step,
-    Task,
 )
-from django_mcp.pubsub.notify import ring
+from django_mcp.pubsub.notify import notify_readers
 
-MODELS: Mapping[str, Any] = {"sessions": Session, "calls": Call, "events": Event, "steps": Step, "tasks": Task}
-CHUNK = 900
-"""Rows per transaction of a deletion."""
-Note = Callable[[str, int, int], None]
-"""Called with kind, number of deleted rows, and total."""
-
-
-def clear(most: int | None = None, note: Note | None = None) -> Mapping[str, int]:
-    """Delete expired rows, and return the number of each kind.
-
-    Args:
-        most: maximum per kind, oldest first; None for all.
-        note: progress callback. Without it the total is not counted.
-    """
-    number()  # events that nobody could read yet live on; without streams there is no other reader
-    now = timezone.now()
-    deleted: dict[str, int] = {}
-    for kind, model in MODELS.items():
-        deleted[kind] = _delete(kind, model.objects.filter(expires__lt=now), "expires", most, note)
-    deleted["logged calls"] = clear_log(most, note)
-    deleted["approvals"] = clear_approvals(most, note)
-    return deleted
-
-
-def clear_log(most: int | None = None, note: Note | None = None) -> int:
-    """Delete request log entries older than ``REQUEST_LOG_DAYS``, and return how many.
-
-    Args:
-        most: maximum number, oldest first; None for all.
-        note: see ``clear``.
-    """
-    if settings.REQUEST_LOG_DAYS is None:
-        return 0
-    end = timezone.now() - datetime.timedelta(days=settings.REQUEST_LOG_DAYS)
-    return _delete("logged calls", RequestLog.objects.filter(started_at__lt=end), "started_at", most, note)
-
-
-def clear_approvals(most: int | None = None, note: Note | None = None) -> int:
-    """Delete approvals that ended and expired ``APPROVAL_LOG_DAYS`` ago, and return how many.
-
-    Args:
-        most: maximum number; None for all.
-        note: see ``clear``.
-    """
-    if settings.APPROVAL_LOG_DAYS is None:
-        return 0
-    end = timezone.now() - datetime.timedelta(days=settings.APPROVAL_LOG_DAYS)
-    over = [Approval.State.DENIED, Approval.State.EXPIRED, Approval.State.CONSUMED]
-    old = Approval.objects.filter(state__in=over, expires__lt=end)
-    count = _delete("approvals", old, "expires", most, note)
-    AutoApprovalRule.objects.filter(expires__lt=end, approvals=None).delete()
-    return count
-
-
-def _delete(kind: str, old: QuerySet[Any], order: str, most: int | None, note: Note | None) -> int:
-    """Delete in chunks: concurrent writes wait only briefly, and memory is limited.
-
-    Args:
-        old: the rows. One that no longer matches when its chunk is deleted stays.
-        order: the field that orders rows by age.
-    """
-    count, total = 0, old.count() if note is not None else 0
-    while keys := list(old.order_by(order).values_list("pk", flat=True)[: _room(most, count)]):
-        old.filter(pk__in=keys).delete()
-        count += len(keys)
-        if note is not None:
-            note(kind, count, total)
-    return count
-
-
-def _room(most: int | None, count: int) -> int:
-    return CHUNK if most is None else min(CHUNK, most - count)
-
-
-MOST = 1000
+CHUNK_SIZE = 900
+"""Rows per statement or transaction."""
+MAX_READ = 1000
 """Events per read."""
 SEQUENCE = 1
 """Primary key of the only row of ``EventSequence``."""
@@ -140,7 +61,7 @@ def append(entries: Iterable[tuple[str, str]]) -> None:
         append_numbered(entries)
         return
     Event.objects.bulk_create(_rows(entries))
-    database.on_commit(ring)
+    database.on_commit(notify_readers)
 
 
 @database.retry_conflicts
@@ -156,7 +77,7 @@ def append_numbered(entries: Iterable[tuple[str, str]]) -> list[int]:
         for row, position in zip(rows, positions, strict=True):
             row.position = position
         Event.objects.bulk_create(rows)
-    database.on_commit(ring)
+    database.on_commit(notify_readers)
     return positions
 
 
@@ -172,14 +93,14 @@ def _expiry() -> datetime.datetime:
 # Positions
 
 
-def number() -> bool:
+def assign_positions() -> bool:
     """Give positions to all committed events that have none, in order of primary key.
 
     Returns:
         False if that could not be done now; try again soon.
     """
     try:
-        while _number_some(may_wait=True) == CHUNK:
+        while _assign_some(may_wait=True) == CHUNK_SIZE:
             pass  # in transactions of their own, for others not to wait for all
     except OperationalError:
         if database.own_connection().in_atomic_block:
@@ -188,20 +109,20 @@ def number() -> bool:
     return True
 
 
-def _number_now() -> bool:
+def _assign_now() -> bool:
     """Number some events without waiting. Return False if more wait, or another process is at it."""
     try:
-        count = _number_some(may_wait=False)
+        count = _assign_some(may_wait=False)
     except OperationalError:  # another process writes for longer than the database waits
         if database.own_connection().in_atomic_block:
             raise
         return False
-    return count is not None and count < CHUNK
+    return count is not None and count < CHUNK_SIZE
 
 
 @database.retry_conflicts
-def _number_some(*, may_wait: bool) -> int | None:
-    """Number at most ``CHUNK`` events, and return how many; None if another process is at it."""
+def _assign_some(*, may_wait: bool) -> int | None:
+    """Number at most ``CHUNK_SIZE`` events, and return how many; None if another process is at it."""
     with database.atomic():
         if not may_wait and _is_locked():
             return None
@@ -209,7 +130,7 @@ def _number_some(*, may_wait: bool) -> int | None:
         # the commit nobody else gives positions, so a reader who sees one sees all before it.
         last = _lock()
         unnumbered = Event.objects.filter(position=None).order_by("pk")
-        keys = list(unnumbered.values_list("pk", flat=True)[:CHUNK])
+        keys = list(unnumbered.values_list("pk", flat=True)[:CHUNK_SIZE])
         if keys:
             shift = last + 1 - keys[0]
             # By primary key: with another condition MariaDB would wait for rows of open transactions. Keys that are
@@ -273,14 +194,14 @@ def _state() -> tuple[int, bool]:
 def newest() -> int:
     """Return the position of the newest event, or 0."""
     last, is_behind = _state()
-    if is_behind and number():
+    if is_behind and assign_positions():
         last, _ = _state()
     return last
 
 
 def position_at(moment: datetime.datetime) -> int:
     """Return a position before all events stored since a minute before *moment*, for clocks that differ."""
-    number()
+    assign_positions()
     recent = Event.objects.filter(created__gte=moment - datetime.timedelta(minutes=1))
     first: int | None = recent.aggregate(first=Min("position"))["first"]
     return newest() if first is None else first - 1
@@ -296,14 +217,14 @@ def since(position: int | None, topics: Collection[str] | None) -> Page:
     last, is_behind = _state()
     is_whole = True
     if is_behind:
-        is_whole = _number_now()
+        is_whole = _assign_now()
         last, _ = _state()
     # A position from before a failover that lost transactions would be beyond the last.
     position = last if position is None else min(position, last)
     if position == last:
         return Page([], last, is_whole)
-    entries = _entries(Q(position__gt=position), topics, MOST)
-    if len(entries) == MOST:
+    entries = _entries(Q(position__gt=position), topics, MAX_READ)
+    if len(entries) == MAX_READ:
         return Page(entries, entries[-1].id, is_whole=False)
     # Some may have got positions after *last* was read.
     return Page(entries, max(last, entries[-1].id) if entries else last, is_whole)
@@ -311,26 +232,26 @@ def since(position: int | None, topics: Collection[str] | None) -> Page:
 
 def after(position: int, topics: Sequence[str]) -> list[Entry]:
     """Return all events of *topics* after *position*."""
-    _number_of(topics)
+    _assign_for(topics)
     found: list[Entry] = []
     while True:
-        page = _entries(Q(position__gt=position), topics, MOST)
+        page = _entries(Q(position__gt=position), topics, MAX_READ)
         found += page
-        if len(page) < MOST:
+        if len(page) < MAX_READ:
             return found
         position = page[-1].id
 
 
 def latest(position: int, topics: Sequence[str]) -> list[Entry]:
-    """Return the last ``MOST`` events after *position*; limited, because clients choose *position*."""
-    _number_of(topics)
-    rows = Event.objects.filter(position__gt=position, topic__in=topics).order_by("-position")[:MOST]
+    """Return the last ``MAX_READ`` events after *position*; limited, because clients choose *position*."""
+    _assign_for(topics)
+    rows = Event.objects.filter(position__gt=position, topic__in=topics).order_by("-position")[:MAX_READ]
     return _read(rows)[::-1]
 
 
-def _number_of(topics: Sequence[str]) -> None:
+def _assign_for(topics: Sequence[str]) -> None:
     if Event.objects.filter(topic__in=topics, position=None).exists():
-        number()
+        assign_positions()
 
 
 def _entries(wanted: Q, topics: Collection[str] | None, most: int) -> list[Entry]:

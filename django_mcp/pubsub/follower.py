@@ -21,15 +21,18 @@ from django.db import Error as DatabaseError
 from django.utils import timezone
 
 from django_mcp.conf import settings
-from django_mcp.core.concurrency import detached, free_pool, shared_pool
-from django_mcp.core.failures import log_rate_limited
+from django_mcp.core.concurrency import create_background_task, free_pool, shared_pool
 from django_mcp.core.principal import Principal
+from django_mcp.core.rate_limited_log import log_rate_limited
 from django_mcp.core.resources import checking_pool, find_ended
 from django_mcp.core.server import MCPServer
 from django_mcp.pubsub import event_store
-from django_mcp.pubsub.event_store import Entry, clear
+from django_mcp.pubsub.cleanup import clear
+from django_mcp.pubsub.event_store import Entry
 from django_mcp.pubsub.notify import Listener
-from django_mcp.pubsub.publish import topics_of
+from django_mcp.pubsub.publish import revocation_topics
+
+logger = logging.getLogger("django_mcp")
 
 Handler = Callable[[int, FrameType | None], object]
 
@@ -38,11 +41,11 @@ class _SigtermHook:
     """Notes SIGTERM, then calls the server's handler."""
 
     def __init__(self, server: Handler) -> None:
-        self.was_told = False
+        self.was_received = False
         self._server = server
 
     def __call__(self, number: int, frame: FrameType | None) -> object:
-        self.was_told = True
+        self.was_received = True
         return self._server(number, frame)
 
 
@@ -54,7 +57,7 @@ def server_stops() -> bool:
     """
     handler = signal.getsignal(signal.SIGTERM)
     if isinstance(handler, _SigtermHook):
-        return handler.was_told
+        return handler.was_received
     server = getattr(handler, "__self__", None)
     return bool(getattr(server, "should_exit", False)) or getattr(server, "alive", True) is False
 
@@ -76,23 +79,21 @@ def listen_for_stop() -> None:
     signal.siginterrupt(signal.SIGTERM, False)  # as event loops do
 
 
-logger = logging.getLogger("django_mcp")
-
-LOOK_UP_SECONDS = 1.0
+SHUTDOWN_CHECK_SECONDS = 1.0
 """Interval of checks for shutdown, which waits for streams."""
 CLEAR_SECONDS = 600.0
 """Interval of deletions of expired rows, for sites that never run ``mcp_clear``."""
-CLEAR_MOST = 500
+MAX_CLEARED = 500
 """Maximum number of rows of each kind per deletion."""
-SAFETY_SECONDS = 15.0
+FALLBACK_POLL_SECONDS = 15.0
 """Polling interval while notifications work, in case one is missed."""
-AGAIN_SECONDS = 0.01
+REREAD_SECONDS = 0.01
 """Pause before events are read again that another process is giving positions to; doubled each time."""
-MAX_WAITING = 1000
+MAX_BUFFERED = 1000
 """Maximum number of events buffered for a stream, which then ends; its client may resume."""
-MANY_TOPICS = 500
+MAX_NAMED_TOPICS = 500
 """Above this number all new events are read and filtered here: naming all topics costs more."""
-AT_ONCE = 100
+MAX_PER_TURN = 100
 """Number of streams served before the event loop's other tasks get their turn."""
 MAX_CREDENTIALS = 500
 """Maximum number of streams whose credentials are looked up with one query."""
@@ -103,21 +104,22 @@ class Subscription:
 
     Attributes:
         principal: the caller, and ``server`` the endpoint, to look the credential up again; None for neither.
-        callers: topics whose events end the stream.
+        caller_topics: topics whose events end the stream.
         until: latest end, in seconds since the epoch.
         since: id of the last event before the stream; None while that is found out.
-        wants: filter of events; None for all.
+        matches: filter of events; None for all.
         ended: no events follow those buffered.
         revoked: the credential was found to have ended, so nothing more may be sent of events.
         ready: called when ``take`` has something.
     """
 
     __slots__ = (
+        "_buffer",
         "_ended_at",
         "_follower",
-        "_waiting",
-        "callers",
+        "caller_topics",
         "ended",
+        "matches",
         "principal",
         "ready",
         "revoked",
@@ -125,7 +127,6 @@ class Subscription:
         "since",
         "topics",
         "until",
-        "wants",
     )
 
     def __init__(
@@ -136,30 +137,30 @@ class Subscription:
         server: MCPServer | None = None,
     ) -> None:
         self.principal, self.server = principal, server
-        self.callers = topics_of(principal) if principal is not None else ()
+        self.caller_topics = revocation_topics(principal) if principal is not None else ()
         expires = principal.expires if principal is not None else None
         self.until = expires.timestamp() if expires is not None else None
-        self.topics = tuple(dict.fromkeys((*topics, *self.callers)))
+        self.topics = tuple(dict.fromkeys((*topics, *self.caller_topics)))
         self.since: int | None = None
         self._ended_at = 0
-        self.wants: Callable[[Entry], bool] | None = None
+        self.matches: Callable[[Entry], bool] | None = None
         self.ready: Callable[[], object] | None = None
         self._follower = follower
-        self._waiting: list[Entry | None] | None = None
+        self._buffer: list[Entry | None] | None = None
         self.ended = self.revoked = False
 
     @property
-    def waits(self) -> bool:
-        return self._waiting is not None or self.ended
+    def has_entries(self) -> bool:
+        return self._buffer is not None or self.ended
 
     def take(self) -> list[Entry | None] | None:
         """Return buffered events, or one None for a keep-alive; None for nothing."""
-        waiting, self._waiting = self._waiting, None
+        waiting, self._buffer = self._buffer, None
         return waiting
 
     async def entries(self) -> AsyncGenerator[Entry | None, None]:
         """Yield events, or None for a keep-alive, until the server stops."""
-        async with aclosing(self._taken()) as taken:
+        async with aclosing(self._batches()) as taken:
             async for batch in taken:
                 for entry in batch:
                     if self.revoked:  # while the reader was busy with the entry before
@@ -168,45 +169,45 @@ class Subscription:
 
     async def batches(self) -> AsyncGenerator[list[Entry], None]:
         """Yield lists of events; empty for a keep-alive."""
-        async with aclosing(self._taken()) as taken:
+        async with aclosing(self._batches()) as taken:
             async for batch in taken:
                 yield [entry for entry in batch if entry is not None]
 
-    async def _taken(self) -> AsyncGenerator[list[Entry | None], None]:
-        there_is = asyncio.Event()
-        self.ready = there_is.set
+    async def _batches(self) -> AsyncGenerator[list[Entry | None], None]:
+        arrived = asyncio.Event()
+        self.ready = arrived.set
         while True:
             if (batch := self.take()) is not None:
                 yield batch
             elif self.ended:
                 return
             else:
-                there_is.clear()
-                await there_is.wait()
+                arrived.clear()
+                await arrived.wait()
 
     def put(self, entry: Entry | None) -> None:
         """Buffer an event, or None for a keep-alive."""
         if entry is None:
             if self.ended:
                 return
-            if self._waiting is not None:
+            if self._buffer is not None:
                 self._wake()  # again, in case the last time failed
                 return
-        elif entry.topic in self.callers:
+        elif entry.topic in self.caller_topics:
             self._ended_at = entry.id
             self._end_if_since()
             return
-        elif self.ended or (self.wants is not None and not self.wants(entry)):
+        elif self.ended or (self.matches is not None and not self.matches(entry)):
             return
-        if self._waiting is None:
-            self._waiting = []
-        self._waiting.append(entry)
-        if len(self._waiting) > MAX_WAITING:
-            self._waiting = None
+        if self._buffer is None:
+            self._buffer = []
+        self._buffer.append(entry)
+        if len(self._buffer) > MAX_BUFFERED:
+            self._buffer = None
             self.ended = True
         self._wake()
 
-    def begin(self, since: int) -> None:
+    def start_after(self, since: int) -> None:
         """Note the last event before the stream. A credential that ended after it ends the stream."""
         self.since = since
         self._end_if_since()
@@ -222,13 +223,13 @@ class Subscription:
 
     def revoke(self) -> None:
         """End now, without the buffered events."""
-        self._waiting, self.revoked = None, True
+        self._buffer, self.revoked = None, True
         self.end()
 
     def close(self) -> None:
         """Stop immediately."""
         self.ended = True
-        self._waiting = self.wants = self.ready = None
+        self._buffer = self.matches = self.ready = None
         self._follower.leave(self)
 
     def _wake(self) -> None:
@@ -243,22 +244,22 @@ class Follower:
     """
 
     def __init__(self) -> None:
-        self._rung = asyncio.Event()
-        self._listener = Listener(self._ring)
+        self._notified = asyncio.Event()
+        self._listener = Listener(self._on_notification)
         self._topics: dict[str, set[Subscription]] = {}
         self._task: asyncio.Task[None] | None = None
         self._position: int | None = None
         self._began = timezone.now()
-        self._pause = AGAIN_SECONDS
+        self._pause = REREAD_SECONDS
         # Each stream with the time of its last output, and of the last look at its credential, oldest first.
-        self._silent: dict[Subscription, float] = {}
-        self._unchecked: dict[Subscription, float] = {}
+        self._last_output: dict[Subscription, float] = {}
+        self._last_check: dict[Subscription, float] = {}
         self._checking: asyncio.Task[None] | None = None
         self._expiry = math.inf
         self._cleared = time.monotonic()
 
-    def _ring(self) -> None:
-        self._rung.set()
+    def _on_notification(self) -> None:
+        self._notified.set()
 
     async def join(
         self, topics: Iterable[str], principal: Principal | None, server: MCPServer | None = None
@@ -280,28 +281,28 @@ class Follower:
             self.leave(subscription)
             raise
         # Not the follower's position, which is older: events written since then precede this subscription.
-        subscription.begin(newest or self._position or 0)
-        self._silent[subscription] = time.monotonic()
+        subscription.start_after(newest or self._position or 0)
+        self._last_output[subscription] = time.monotonic()
         if principal is not None and server is not None and not principal.is_anonymous:
-            self._unchecked[subscription] = time.monotonic()
+            self._last_check[subscription] = time.monotonic()
         if subscription.until is not None:
             self._expiry = min(self._expiry, subscription.until)
         return subscription
 
     def leave(self, subscription: Subscription) -> None:
         """Remove a subscription. The last one ends reading."""
-        self._silent.pop(subscription, None)
-        self._unchecked.pop(subscription, None)
+        self._last_output.pop(subscription, None)
+        self._last_check.pop(subscription, None)
         for topic in subscription.topics:
             subscribers = self._topics.get(topic, set())
             subscribers.discard(subscription)
             if not subscribers:
                 self._topics.pop(topic, None)
         if not self._topics:
-            self._rung.set()
+            self._notified.set()
 
     def end(self) -> None:
-        for subscription in list(self._silent):
+        for subscription in list(self._last_output):
             _end(subscription)
 
     async def _run(self) -> None:
@@ -311,31 +312,31 @@ class Follower:
                     await self._wait()
                     if self._topics:
                         await self._read()
-                        self._look_after()
-                        self._clear_now_and_then()
+                        self._maintain_streams()
+                        self._clear_regularly()
                 except Exception:  # all streams of the process depend on this loop
                     logger.exception("following the event log failed, continuing")
                     await asyncio.sleep(settings.POLL_INTERVAL)
         finally:
             self._task = None
-            self._rung = asyncio.Event()  # the old one knows the event loop
+            self._notified = asyncio.Event()  # the old one knows the event loop
             await self._listener.stop()
 
     async def _wait(self) -> None:
         """Wait until there may be events, keeping streams alive and ending expired ones."""
-        pause = SAFETY_SECONDS if self._listener.works else settings.POLL_INTERVAL
+        pause = FALLBACK_POLL_SECONDS if self._listener.works else settings.POLL_INTERVAL
         until = time.monotonic() + min(pause, settings.KEEP_ALIVE_INTERVAL)
-        while not self._rung.is_set() and (left := until - time.monotonic()) > 0:
-            self._look_after()
+        while not self._notified.is_set() and (left := until - time.monotonic()) > 0:
+            self._maintain_streams()
             with suppress(TimeoutError):
-                async with asyncio.timeout(min(left, LOOK_UP_SECONDS)):
-                    await self._rung.wait()
-        self._rung.clear()
+                async with asyncio.timeout(min(left, SHUTDOWN_CHECK_SECONDS)):
+                    await self._notified.wait()
+        self._notified.clear()
 
     async def _read(self) -> None:
         """Deliver new events, or retry later without a database."""
         run = free_pool().sync
-        topics = list(self._topics) if len(self._topics) <= MANY_TOPICS else None
+        topics = list(self._topics) if len(self._topics) <= MAX_NAMED_TOPICS else None
         try:
             if (
                 self._position is None
@@ -346,7 +347,7 @@ class Follower:
                 # Streams joined meanwhile, and their events were not read.
                 page = await run(partial(event_store.since, self._position, None))
         except DatabaseError as error:
-            _cannot_read(error)
+            _log_unreadable(error)
             await asyncio.sleep(settings.POLL_INTERVAL)
             return
         if self._position is not None and page.position < self._position:
@@ -354,39 +355,39 @@ class Follower:
             self.end()
         has_moved, self._position = page.position != self._position, page.position
         for entry in page.entries:
-            await self._hand_out(entry)
+            await self._deliver(entry)
         if page.is_whole or has_moved:
-            self._pause = AGAIN_SECONDS
+            self._pause = REREAD_SECONDS
         if not page.is_whole:
             if not has_moved:  # another process is giving positions, of whose end nothing is heard
                 await asyncio.sleep(self._pause)
                 self._pause = min(2 * self._pause, settings.POLL_INTERVAL)
-            self._rung.set()
+            self._notified.set()
 
-    async def _hand_out(self, entry: Entry) -> None:
+    async def _deliver(self, entry: Entry) -> None:
         for number, subscription in enumerate(list(self._topics.get(entry.topic, ())), 1):
             _put(subscription, entry)
-            if number % AT_ONCE == 0:
+            if number % MAX_PER_TURN == 0:
                 await asyncio.sleep(0)
 
-    def _look_after(self) -> None:
+    def _maintain_streams(self) -> None:
         """End streams at shutdown and with their credentials, and send keep-alives."""
         if server_stops():
             self.end()
         if self._expiry <= time.time():
             self._end_expired()
-        if self._checking is None and (due := self._due(self._unchecked)):
-            self._checking = detached(self._check_credentials(due))
+        if self._checking is None and (due := self._due(self._last_check)):
+            self._checking = create_background_task(self._check_credentials(due))
         self._keep_alive()
 
-    def _clear_now_and_then(self) -> None:
+    def _clear_regularly(self) -> None:
         if time.monotonic() - self._cleared >= CLEAR_SECONDS:
             self._cleared = time.monotonic()
-            detached(_clear())
+            create_background_task(_clear())
 
     def _end_expired(self) -> None:
         now, self._expiry = time.time(), math.inf
-        for subscription in self._silent:
+        for subscription in self._last_output:
             if subscription.until is None or subscription.ended:
                 continue
             if subscription.until <= now:
@@ -395,13 +396,13 @@ class Follower:
                 self._expiry = min(self._expiry, subscription.until)
 
     def _keep_alive(self) -> None:
-        for subscription in self._due(self._silent):
+        for subscription in self._due(self._last_output):
             _put(subscription, None)
 
     def _due(self, times: dict[Subscription, float]) -> list[Subscription]:
         """Return the streams whose time is a keep-alive interval ago, not all at once, and note the present."""
         now, period = time.monotonic(), settings.KEEP_ALIVE_INTERVAL
-        most = AT_ONCE + int(2 * LOOK_UP_SECONDS / period * len(times))
+        most = MAX_PER_TURN + int(2 * SHUTDOWN_CHECK_SECONDS / period * len(times))
         old = takewhile(lambda item: item[1] <= now - period, times.items())
         due = [subscription for subscription, _ in islice(old, most)]
         for subscription in due:
@@ -442,12 +443,12 @@ async def _end_revoked(server: MCPServer, subscriptions: Sequence[Subscription])
 
 async def _clear() -> None:
     try:
-        await shared_pool().sync(partial(clear, CLEAR_MOST))
+        await shared_pool().sync(partial(clear, MAX_CLEARED))
     except DatabaseError as error:
         log_rate_limited(logging.WARNING, "expired rows could not be deleted: %s", error)
 
 
-def _cannot_read(error: Exception) -> None:
+def _log_unreadable(error: Exception) -> None:
     log_rate_limited(logging.WARNING, "the event log cannot be read, retrying: %s", error)
 
 
@@ -491,7 +492,7 @@ async def newest_position() -> int | None:
     try:
         return await free_pool().sync(event_store.newest)
     except Exception as error:  # noqa: BLE001 - the database, no thread, no memory
-        _cannot_read(error)
+        _log_unreadable(error)
         return None
 
 

@@ -19,23 +19,23 @@ from django.conf import settings
 
 logger = logging.getLogger("django_mcp")
 
-GROUP = "django_mcp.bell"
-MESSAGE = {"type": "ring"}
+GROUP = "django_mcp.events"
+MESSAGE = {"type": "django_mcp.events"}
 
 
 class Listener:
     """Receives notifications on an event loop. Does not keep the loop alive.
 
     Args:
-        heard: called for each, and when events should be read anyway.
+        on_notification: called for each, and when events should be read anyway.
 
     Attributes:
         works: whether those of other processes arrive.
     """
 
-    def __init__(self, heard: Callable[[], None]) -> None:
+    def __init__(self, on_notification: Callable[[], None]) -> None:
         self.loop: ReferenceType[asyncio.AbstractEventLoop] | None = None
-        self.heard = heard
+        self.on_notification = on_notification
         self.works = False
         self._task: asyncio.Task[None] | None = None
         # Reused while the loop lives: a layer keeps group members for a day and sends to each of them.
@@ -56,7 +56,7 @@ class Listener:
         listening, self._task = self._task, None
         while listening is not None and not listening.done():
             listening.cancel()  # repeated, because a connecting Redis client may swallow it
-            await asyncio.wait([listening], timeout=AGAIN_SECONDS)
+            await asyncio.wait([listening], timeout=CANCEL_SECONDS)
 
     async def _listen(self) -> None:
         """Receive notifications of other processes. During an outage ``works`` is False.
@@ -71,18 +71,18 @@ class Listener:
                 _outage.begins(error)
                 if self.works:
                     self.works = False
-                    self.heard()  # switches to the shorter polling interval
+                    self.on_notification()  # switches to the shorter polling interval
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
             _outage.ends()
             self.works = True
-            self.heard()  # events may have been written meanwhile
+            self.on_notification()  # events may have been written meanwhile
             joined = time.monotonic()
             with suppress(Exception):
                 async with asyncio.timeout(RENEW_SECONDS):  # membership in a group expires
                     while True:
                         await layer.receive(self._channel)
-                        self.heard()
+                        self.on_notification()
             if time.monotonic() - joined < RETRY_SECONDS:
                 await asyncio.sleep(RETRY_SECONDS)
 
@@ -103,33 +103,33 @@ class _Outage:
     """Logs an outage once, not for each notification."""
 
     def __init__(self) -> None:
-        self.told = False
+        self.is_logged = False
 
     def begins(self, error: Exception) -> None:
-        if not self.told:
+        if not self.is_logged:
             logger.warning("the channel layer is unavailable, polling the event log instead: %s", error)
-        self.told = True
+        self.is_logged = True
 
     def ends(self) -> None:
-        if self.told:
+        if self.is_logged:
             logger.info("the channel layer is available again")
-        self.told = False
+        self.is_logged = False
 
 
 _outage = _Outage()
 
 
-def layer_is_away() -> bool:
+def is_layer_unavailable() -> bool:
     """Return True if this process cannot send through the channel layer, as far as it has tried."""
-    return _outage.told
+    return _outage.is_logged
 
 
 RENEW_SECONDS = 3600
 RETRY_SECONDS = 1
-AGAIN_SECONDS = 0.1
-SEND_SECONDS = 5.0
+CANCEL_SECONDS = 0.1
+SEND_TIMEOUT = 5.0
 """Limit for sending one notification."""
-EXIT_SECONDS = 1.0
+FLUSH_TIMEOUT = 1.0
 """How long a process that ends waits for its last notification."""
 _listeners: WeakSet[Listener] = WeakSet()
 
@@ -150,13 +150,13 @@ def _layers() -> Any:
     return layers
 
 
-def ring() -> None:
+def notify_readers() -> None:
     """Notify of new events. Thread-safe; never raises, and never waits for the layer."""
     for listener in list(_listeners):
         loop = None if listener.loop is None else listener.loop()
         try:
             if loop is not None:
-                loop.call_soon_threadsafe(listener.heard)
+                loop.call_soon_threadsafe(listener.on_notification)
                 continue
         except RuntimeError:  # the loop is closed
             pass
@@ -164,7 +164,7 @@ def ring() -> None:
     if shared_layer() is None:
         return
     try:
-        _sender.ring()
+        _sender.notify()
     except Exception:  # for example no thread can be started
         logger.debug("other processes could not be notified", exc_info=True)
 
@@ -179,15 +179,15 @@ class _Sender:
 
     def __init__(self) -> None:
         self._is_registered = False
-        self.forget()
+        self.after_fork()
 
-    def forget(self) -> None:
+    def after_fork(self) -> None:
         """Start anew in a child process: the thread is the parent's, and the lock may be held."""
         self._changed = threading.Condition()
         self._asked = self._sent = 0
         self._thread: threading.Thread | None = None
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         with self._changed:
             self._asked += 1
             if self._thread is None:
@@ -202,7 +202,7 @@ class _Sender:
     def flush(self) -> None:
         """Wait, not for long, until all is sent: a command may end right after its commit."""
         with self._changed:
-            self._changed.wait_for(lambda: self._sent >= self._asked, EXIT_SECONDS)
+            self._changed.wait_for(lambda: self._sent >= self._asked, FLUSH_TIMEOUT)
 
     def _work(self) -> None:
         with closing(asyncio.new_event_loop()) as loop:
@@ -220,7 +220,7 @@ class _Sender:
 
 _sender = _Sender()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: _sender.forget())  # noqa: PLW0108 - tests have another sender
+    os.register_at_fork(after_in_child=lambda: _sender.after_fork())  # noqa: PLW0108 - tests have another sender
 
 
 async def _send() -> bool:
@@ -228,7 +228,7 @@ async def _send() -> bool:
     for last in (False, True):
         try:
             if (layer := shared_layer()) is not None:
-                async with asyncio.timeout(SEND_SECONDS):
+                async with asyncio.timeout(SEND_TIMEOUT):
                     await layer.group_send(GROUP, MESSAGE)
         except Exception as error:  # noqa: BLE001 - each layer has errors of its own
             if last:

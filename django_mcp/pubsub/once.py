@@ -23,10 +23,12 @@ from django.utils import timezone
 from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.channel import Cancelled, Channel
-from django_mcp.core.concurrency import PATIENCE_SECONDS, Runner, aside, free_pool
+from django_mcp.core.concurrency import RETRY_TIMEOUT, Runner, free_pool, run_off_loop
 from django_mcp.models import Step
 from django_mcp.primitives.base import ToolError, sendable
 from django_mcp.protocol.jsonrpc import encode
+
+T = TypeVar("T")
 
 KEY = "repeat"
 TASK = "task"
@@ -62,9 +64,9 @@ class StepRecord:
         self._is_task = own is not None
         self.expires = _expiry()
         self._claim = {"arguments": arguments, "try": own or secrets.token_hex(8)}
-        self.acts = hashlib.sha256(f"{call} {arguments}".encode()).hexdigest()
+        self.step_key = hashlib.sha256(f"{call} {arguments}".encode()).hexdigest()
 
-    def begin(self) -> dict[str, Any] | None:
+    def claim(self) -> dict[str, Any] | None:
         """See ``core.channel.IdempotencyRecord``. Committed immediately, for every process to see."""
         if not database.has_database():
             return None
@@ -87,39 +89,39 @@ class StepRecord:
                 self._own().update(expires=self.expires)
                 self._extend()
             return None
-        return self._kept(step)
+        return self._stored_fields(step)
 
     def _extend(self) -> None:
         """Let what else the key guards expire with it. In this order everywhere, as two transactions may do so."""
         alive = Step.objects.filter(expires__gt=timezone.now())
         if self._is_task:
             alive.filter(call=self._call, key=TASK).update(expires=self.expires)
-        alive.filter(call=self.acts).update(expires=self.expires)
+        alive.filter(call=self.step_key).update(expires=self.expires)
 
-    def kept(self) -> dict[str, Any] | None:
+    def stored(self) -> dict[str, Any] | None:
         """See ``core.channel.IdempotencyRecord``."""
         step = None if not database.has_database() else self._step()
         if step is None or not step.done or step.expires <= timezone.now():
             return None
-        return self._kept(step)
+        return self._stored_fields(step)
 
-    def keep(self, fields: dict[str, Any]) -> None:
+    def store(self, fields: dict[str, Any]) -> None:
         """See ``core.channel.IdempotencyRecord``. In the tool's transaction, if any."""
         if database.has_database():
             result = {**self._claim, "fields": json.loads(encode(fields))}
             self._own().update(done=True, value=result)
 
-    def forget(self) -> None:
+    def release(self) -> None:
         if database.has_database():
-            self._forget(time.monotonic() + PATIENCE_SECONDS)
+            self._release_until(time.monotonic() + RETRY_TIMEOUT)
 
-    def _forget(self, until: float) -> None:
+    def _release_until(self, until: float) -> None:
         try:
             self._own().delete()
         except (OperationalError, InterfaceError) as error:
             if time.monotonic() < until and database.is_temporary(error):
                 # A timer blocks neither the caller nor a thread of the pool, which manages the connections.
-                again = threading.Timer(settings.POLL_INTERVAL, free_pool().begin, [lambda: self._forget(until)])
+                again = threading.Timer(settings.POLL_INTERVAL, free_pool().post, [lambda: self._release_until(until)])
                 again.daemon = True
                 with suppress(RuntimeError):  # no thread: the record expires, and must not hide the call's own error
                     again.start()
@@ -134,7 +136,7 @@ class StepRecord:
         task_id: str = step.value["task"]
         return task_id
 
-    def note_task(self, task_id: str, before: str | None) -> bool:
+    def store_task(self, task_id: str, before: str | None) -> bool:
         """See ``core.channel.IdempotencyRecord``. In the transaction that creates the task."""
         self.expires = _expiry()
         noted = Step.objects.filter(call=self._call, key=TASK)
@@ -150,7 +152,7 @@ class StepRecord:
             self._extend()
         return is_noted
 
-    def _kept(self, step: Step | None) -> dict[str, Any]:
+    def _stored_fields(self, step: Step | None) -> dict[str, Any]:
         if step is not None and step.value["arguments"] != self._arguments:
             raise ToolError(OTHER_ARGUMENTS)
         if step is None or not step.done:
@@ -173,10 +175,8 @@ def _expiry() -> datetime.datetime:
     return timezone.now() + datetime.timedelta(seconds=settings.IDEMPOTENCY_TTL)
 
 
-T = TypeVar("T")
-
-UNKEPT = "django_mcp.unkept"
-NOT_KEPT = (
+UNSTORABLE = "django_mcp.unstorable"
+NOT_STORABLE = (
     "ctx.once({name!r}) ran, but its result of type {kind} cannot be stored for later rounds. Return a JSON "
     "value, such as a str, a number, a list or a dict."
 )
@@ -200,7 +200,7 @@ def lock(*name: str) -> None:
         rows.update(done=True)
 
 
-def take(call: str, key: str, expires: datetime.datetime | None = None) -> bool:
+def claim_step(call: str, key: str, expires: datetime.datetime | None = None) -> bool:
     """Store a step. Return True for the first caller, also among concurrent ones.
 
     *expires* is by default that of ``expiry``.
@@ -237,23 +237,23 @@ def once(calls: Calls, name: str, function: Callable[[], T], readable: Sequence[
     if not database.has_database():
         return function()
     key = f"once:{name}"
-    if not _take_all(calls, key):
-        return cast("T", _kept(calls, name, key, readable))
+    if not _claim_all(calls, key):
+        return cast("T", _stored(calls, name, key, readable))
     is_done = False
     try:
         with database.atomic():
             value = function()
             is_done = True
             kept, wrong = _storable(value)
-            _keep(calls, key, kept)
+            _store(calls, key, kept)
     except Cancelled:
         raise  # interrupted: the outcome is unknown
     except BaseException:
         if not is_done:  # failed and rolled back, so it may be retried
-            _forget(calls, key)
+            _release(calls, key)
         raise
     if wrong is not None:
-        raise TypeError(NOT_KEPT.format(name=name, kind=type(value).__name__)) from wrong
+        raise TypeError(NOT_STORABLE.format(name=name, kind=type(value).__name__)) from wrong
     return value
 
 
@@ -268,19 +268,19 @@ async def aonce(
     if not database.has_database():
         return await function()
     key = f"once:{name}"
-    if not await aside(runner.own, partial(_take_all, calls, key)):
-        return cast("T", await aside(runner.own, partial(_kept, calls, name, key, readable)))
+    if not await run_off_loop(runner.own, partial(_claim_all, calls, key)):
+        return cast("T", await run_off_loop(runner.own, partial(_stored, calls, name, key, readable)))
     try:
         value = await function()
     except (Cancelled, asyncio.CancelledError):
         raise
     except BaseException:
-        await aside(runner.own, partial(_forget, calls, key))
+        await run_off_loop(runner.own, partial(_release, calls, key))
         raise
     kept, wrong = _storable(value)
-    await aside(runner.own, partial(_keep, calls, key, kept))
+    await run_off_loop(runner.own, partial(_store, calls, key, kept))
     if wrong is not None:
-        raise TypeError(NOT_KEPT.format(name=name, kind=type(value).__name__)) from wrong
+        raise TypeError(NOT_STORABLE.format(name=name, kind=type(value).__name__)) from wrong
     return value
 
 
@@ -289,7 +289,7 @@ def _storable(value: Any) -> tuple[Any, Exception | None]:
     try:
         json.dumps(sendable(value), allow_nan=False)
     except (TypeError, ValueError) as error:  # pydantic's error is a ValueError
-        return {UNKEPT: type(value).__name__}, error
+        return {UNSTORABLE: type(value).__name__}, error
     return sendable(value), None
 
 
@@ -310,27 +310,27 @@ def extend(call: str, until: datetime.datetime | None = None) -> None:
         Step.objects.filter(call=call, expires__gt=timezone.now()).update(expires=expiry(until))
 
 
-def _take_all(calls: Calls, key: str) -> bool:
+def _claim_all(calls: Calls, key: str) -> bool:
     """Store the step under all *calls*, or return False if one has it."""
     taken: list[str] = []
     for call, expires in calls.items():
-        if not take(call, key, expires):
-            _forget(taken, key)
+        if not claim_step(call, key, expires):
+            _release(taken, key)
             return False
         taken.append(call)
     return True
 
 
-def _keep(calls: Iterable[str], key: str, value: Any) -> None:
+def _store(calls: Iterable[str], key: str, value: Any) -> None:
     Step.objects.filter(call__in=list(calls), key=key).update(done=True, value=value)
 
 
-def _forget(calls: Collection[str], key: str) -> None:
+def _release(calls: Collection[str], key: str) -> None:
     if calls:
         Step.objects.filter(call__in=list(calls), key=key, done=False).delete()
 
 
-def _kept(calls: Calls, name: str, key: str, readable: Sequence[str] | None) -> Any:
+def _stored(calls: Calls, name: str, key: str, readable: Sequence[str] | None) -> Any:
     """Return the stored result, after storing it under all *calls*."""
     steps = list(Step.objects.filter(call__in=list(calls), key=key, expires__gt=timezone.now()))
     step = next((other for other in steps if other.done and (readable is None or other.call in readable)), None)
@@ -347,7 +347,7 @@ def _kept(calls: Calls, name: str, key: str, readable: Sequence[str] | None) -> 
         fields = {"done": True, "value": step.value, "expires": calls[call]}
         with database.atomic():
             Step.objects.update_or_create(call=call, key=key, defaults=fields)  # one that is there has expired
-    if isinstance(step.value, dict) and UNKEPT in step.value:
+    if isinstance(step.value, dict) and UNSTORABLE in step.value:
         msg = f"Step {name!r} has already run, but its result could not be stored. Check whether it took effect."
         raise ToolError(msg)
     return step.value
@@ -360,10 +360,10 @@ class StepChannel(Channel):
     has_steps = False
 
     def once(self, key: str, function: Callable[[], T]) -> T:
-        return once(self._acts_of(), key, function, self._readable())
+        return once(self._step_calls(), key, function, self._readable())
 
     async def aonce(self, key: str, function: Callable[[], Awaitable[T]], runner: Runner) -> T:
-        return await aonce(self._acts_of(), key, function, runner, self._readable())
+        return await aonce(self._step_calls(), key, function, runner, self._readable())
 
     def idempotency(self, call: str, arguments: str, *, is_shared: bool = False) -> StepRecord:
         self._key = StepRecord(call, arguments, self._attempt(), is_shared=is_shared)
@@ -373,17 +373,17 @@ class StepChannel(Channel):
         """Return what identifies all runs of a call that are one attempt, or None."""
         return None
 
-    def _acts_of(self) -> Calls:
+    def _step_calls(self) -> Calls:
         """Return the call's id, and this round's idempotency key's, which rounds may change."""
         self.has_steps = True
         own = {self.dialogue.id: self._expiry()}
-        if self.acts is None:
+        if self.step_key is None:
             return own
-        return {self.acts: _expiry() if self._key is None else self._key.expires, **own}
+        return {self.step_key: _expiry() if self._key is None else self._key.expires, **own}
 
     def _expiry(self) -> datetime.datetime:
         """Return when the steps of the call expire, unless it asks and they are extended."""
         return expiry()
 
     def _readable(self) -> Sequence[str]:
-        return [self.dialogue.id] if self.shares_acts or self.acts is None else [self.acts, self.dialogue.id]
+        return [self.dialogue.id] if self.shares_steps or self.step_key is None else [self.step_key, self.dialogue.id]

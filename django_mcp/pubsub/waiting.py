@@ -10,17 +10,17 @@ from typing import TypeVar
 from asgiref.sync import async_to_sync
 
 from django_mcp.core.channel import no_waiting
-from django_mcp.core.concurrency import patiently
+from django_mcp.core.concurrency import retry_database
 from django_mcp.core.context import Context
 from django_mcp.pubsub.event_store import Entry
 from django_mcp.pubsub.follower import follow, listen_for_stop, server_stops
 
 T = TypeVar("T")
 
-SHORTEST, LONGEST = 0.02, 0.5
+MIN_POLL_SECONDS, MAX_POLL_SECONDS = 0.02, 0.5
 """Seconds between two queries when polling, growing from the first to the second."""
 
-Take = Callable[[Entry], bool]
+EntryFilter = Callable[[Entry], bool]
 
 
 async def wait_for(
@@ -30,8 +30,8 @@ async def wait_for(
     has_come: Callable[[T], bool],
     seconds: float | None,
     *,
-    wants: Take | None = None,
-    takes: Take | None = None,
+    matches: EntryFilter | None = None,
+    handles: EntryFilter | None = None,
 ) -> T:
     """Return what *look* reads once *has_come* accepts it, or after the timeout.
 
@@ -39,15 +39,15 @@ async def wait_for(
         topic: the row's events.
         look: reads the row; blocks.
         seconds: timeout; None for no limit.
-        wants: filter of events; by default all.
-        takes: True for an event that is handled, without reading the row.
+        matches: filter of events; by default all.
+        handles: True for an event that is handled, without reading the row.
     """
     if context.runner.is_inline:
-        return _wait_here(context, look, has_come, seconds)
-    look_there = partial(patiently, context.runner, look)
+        return _poll(context, look, has_come, seconds)
+    look_there = partial(retry_database, context.runner, look)
     subscription = await follow(topic, principal=context.principal, server=context.server)
-    if wants is not None:
-        subscription.wants = wants
+    if matches is not None:
+        subscription.matches = matches
     try:
         async with asyncio.timeout(seconds):
             found = await look_there()
@@ -55,7 +55,7 @@ async def wait_for(
                 return found
             async with aclosing(subscription.entries()) as entries:
                 async for entry in entries:
-                    if entry is not None and takes is not None and takes(entry):
+                    if entry is not None and handles is not None and handles(entry):
                         continue
                     if has_come(found := await look_there()):
                         return found
@@ -71,10 +71,10 @@ async def _listen() -> None:
     listen_for_stop()
 
 
-def _wait_here(context: Context, look: Callable[[], T], has_come: Callable[[T], bool], seconds: float | None) -> T:
+def _poll(context: Context, look: Callable[[], T], has_come: Callable[[T], bool], seconds: float | None) -> T:
     """Poll in this thread, until the server stops, which waits for this call."""
     until = None if seconds is None else time.monotonic() + seconds
-    pause = SHORTEST
+    pause = MIN_POLL_SECONDS
     if no_waiting.get():
         return look()
     with suppress(RuntimeError):  # this thread runs an event loop
@@ -82,5 +82,5 @@ def _wait_here(context: Context, look: Callable[[], T], has_come: Callable[[T], 
     while not has_come(found := look()) and (until is None or time.monotonic() < until) and not server_stops():
         context.check_cancelled()
         time.sleep(pause)
-        pause = min(LONGEST, pause * 1.5)
+        pause = min(MAX_POLL_SECONDS, pause * 1.5)
     return found

@@ -34,7 +34,7 @@ LARGE_BYTES = 64 * 1024
 """Larger bodies are parsed in a worker thread, to keep the event loop free."""
 
 
-class Event(NamedTuple):
+class SSEEvent(NamedTuple):
     """An event of a stream (HTML Living Standard, Server-sent events).
 
     Attributes:
@@ -51,7 +51,7 @@ class Event(NamedTuple):
     is_optional: bool = False
 
 
-KEEP_ALIVE = Event(kind="")
+KEEP_ALIVE = SSEEvent(kind="")
 """Stands for a comment, which keeps proxies from closing an idle connection."""
 
 
@@ -75,7 +75,7 @@ class ResponseStream(Protocol):
     def opened(self) -> bool:
         """True if something was sent."""
 
-    def send(self, event: Event) -> None:
+    def send(self, event: SSEEvent) -> None:
         """Send an event before the response. Thread-safe."""
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ class MCPRequest(NamedTuple):
     Attributes:
         headers: by lower-case name.
         body: the JSON value.
-        edge: returns a Django request.
+        get_django_request: returns a Django request.
         over_http: headers repeat the body, and streams can be resumed.
         is_large: the body exceeds ``LARGE_BYTES``.
     """
@@ -99,7 +99,7 @@ class MCPRequest(NamedTuple):
     server: MCPServer
     principal: Principal
     runner: Runner
-    edge: Callable[[], Any]
+    get_django_request: Callable[[], Any]
     headers: Mapping[str, str]
     body: Any
     response: ResponseStream
@@ -110,7 +110,7 @@ class MCPRequest(NamedTuple):
 class EventStream(Protocol):
     """An asynchronous generator of events, or an equivalent."""
 
-    def __aiter__(self) -> AsyncIterator[Event]:
+    def __aiter__(self) -> AsyncIterator[SSEEvent]:
         """Iterate over the events."""
 
     def aclose(self) -> Awaitable[None]:
@@ -165,7 +165,7 @@ def context_for(
         mcp_request.server,
         mcp_request.principal,
         mcp_request.runner,
-        mcp_request.edge,
+        mcp_request.get_django_request,
         request.id,
         request.method,
         request.params,
@@ -177,7 +177,7 @@ def context_for(
     return context
 
 
-def response(
+def encode_response(
     request_id: RequestId,
     result: Result,
     version: str,
@@ -211,7 +211,7 @@ def response(
         raise _unencodable(request_id, error) from None
 
 
-def adopt_key(request: Request, mcp_request: MCPRequest) -> None:
+def adopt_idempotency_key(request: Request, mcp_request: MCPRequest) -> None:
     """Use the header ``Idempotency-Key`` for a call without a key of its own.
 
     Raises:
@@ -222,7 +222,7 @@ def adopt_key(request: Request, mcp_request: MCPRequest) -> None:
         request.params["_meta"] = {**meta_of(request.params), meta.IDEMPOTENCY_KEY: key}
 
 
-def failure(request_id: RequestId | None, error: BaseException) -> bytes:
+def encode_failure(request_id: RequestId | None, error: BaseException) -> bytes:
     """Log an unexpected exception; return the response."""
     message = report_crash(error, f"request {request_id!r}")
     if is_unmigrated(error):
@@ -230,7 +230,7 @@ def failure(request_id: RequestId | None, error: BaseException) -> bytes:
     return encode_error(request_id, InternalError(message))
 
 
-def notification(method: str, params: Mapping[str, Any]) -> bytes:
+def encode_notification(method: str, params: Mapping[str, Any]) -> bytes:
     """Return an encoded notification.
 
     Raises:

@@ -30,7 +30,7 @@ def choose(header: Mapping[str, str], body: Any) -> Revision:
     return LEGACY if version in versions.LEGACY else MODERN
 
 
-def spoken(body: Any, agreed: str | None) -> str:
+def effective_version(body: Any, agreed: str | None) -> str:
     """Return the version of a body without headers; *agreed* is the one negotiated by ``initialize``.
 
     A request with modern ``_meta`` is modern whatever was negotiated (2026-07-28, Versioning, Backward Compatibility).

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from django_mcp.conf import settings
 from django_mcp.core.channel import Channel
-from django_mcp.core.concurrency import patiently, shared_pool
+from django_mcp.core.concurrency import retry_database, shared_pool
 from django_mcp.core.context import Context
 from django_mcp.core.principal import Principal
 from django_mcp.core.resources import find_known, may_query, refresh_principal
@@ -28,7 +28,7 @@ from django_mcp.protocol.errors import TooManyRequests
 from django_mcp.pubsub import publish
 from django_mcp.pubsub.event_store import Entry
 from django_mcp.pubsub.follower import Subscription
-from django_mcp.revisions.base import KEEP_ALIVE, Event, MCPRequest
+from django_mcp.revisions.base import KEEP_ALIVE, MCPRequest, SSEEvent
 
 logger = logging.getLogger("django_mcp")
 
@@ -57,13 +57,13 @@ class SubscriptionFilter:
         lost: resources whose last notification was sent.
     """
 
-    __slots__ = ("_edge", "_methods", "_principal", "_server", "_size", "_slot", "lost", "uris")
+    __slots__ = ("_get_django_request", "_methods", "_principal", "_server", "_size", "_slot", "lost", "uris")
 
     def __init__(self, mcp_request: MCPRequest, methods: Collection[str], slot: "StreamSlot | None") -> None:
         self.uris: AbstractSet[str] = NONE
         self.lost: AbstractSet[str] = NONE
         self._server, self._principal = mcp_request.server, mcp_request.principal
-        self._edge = mcp_request.edge
+        self._get_django_request = mcp_request.get_django_request
         self._methods = methods
         self._slot, self._size = slot, 0
 
@@ -83,34 +83,38 @@ class SubscriptionFilter:
         if self._slot is not None:
             self._slot.resize(self._size)
 
-    def wants(self, entry: Entry) -> bool:
+    def matches(self, entry: Entry) -> bool:
         """Return True if an entry matches the subscriptions."""
-        change = publish.read(entry.data)
-        if "for" in change and publish.names_of(self._principal).isdisjoint(change["for"]):
+        change = publish.decode_event(entry.data)
+        if "for" in change and publish.addresses_of(self._principal).isdisjoint(change["for"]):
             return False
         return change["method"] in self._methods or change["params"].get("uri") in self.uris
 
-    async def told(self, entries: Iterable[Entry]) -> list[ResourceNotification]:
+    async def notifications_for(self, entries: Iterable[Entry]) -> list[ResourceNotification]:
         """Return notifications for entries that came together, without duplicates for rows."""
-        asked = [entry for entry in entries if self.wants(entry)]
-        wanted = [(entry.id, publish.read(entry.data)) for entry in asked]
+        asked = [entry for entry in entries if self.matches(entry)]
+        wanted = [(entry.id, publish.decode_event(entry.data)) for entry in asked]
         if after := max((change.get("after", 0) for _, change in wanted), default=0):
             await asyncio.sleep(after)
-        known = await self.known(_uris(change for _, change in wanted))
+        known = await self.known_uris(_uris(change for _, change in wanted))
         if known is None:  # the other entries may still be sent
-            return [notice for entry in asked for notice in await self.told([entry])] if len(asked) > 1 else []
-        told: dict[Any, ResourceNotification] = {}
+            return (
+                [notice for entry in asked for notice in await self.notifications_for([entry])]
+                if len(asked) > 1
+                else []
+            )
+        notifications: dict[Any, ResourceNotification] = {}
         for number, change in wanted:
             uri, about = change["params"].get("uri"), change.get("about")
             if about is not None and known.isdisjoint(about):
                 continue
-            if uri is not None and not self._is_heard(uri, known):
+            if uri is not None and not self._is_subscribed(uri, known):
                 continue
             key = number if about is None else (change["method"], uri)
-            told.setdefault(key, ResourceNotification(number, change["method"], change["params"]))
-        return list(told.values())
+            notifications.setdefault(key, ResourceNotification(number, change["method"], change["params"]))
+        return list(notifications.values())
 
-    def _is_heard(self, uri: str, known: Collection[str]) -> bool:
+    def _is_subscribed(self, uri: str, known: Collection[str]) -> bool:
         if uri not in self.uris:
             return False
         if uri not in known:
@@ -118,7 +122,7 @@ class SubscriptionFilter:
             self.lost |= {uri}
         return True
 
-    async def known(self, uris: Iterable[str]) -> set[str] | None:
+    async def known_uris(self, uris: Iterable[str]) -> set[str] | None:
         """Return those of *uris* that exist for the caller now; None if this cannot be determined."""
         wanted = list(dict.fromkeys(uris))
         if self._server.user_passes_test is not None and not await self._may_call():
@@ -126,18 +130,20 @@ class SubscriptionFilter:
         if not wanted:
             return set()
         server, method = self._server, "resources/subscribe"
-        context = Context(server, self._principal, shared_pool(), self._edge, 0, method, {}, None, {}, Channel())
+        context = Context(
+            server, self._principal, shared_pool(), self._get_django_request, 0, method, {}, None, {}, Channel()
+        )
         if not may_query(server):
             return set(find_known(context, wanted))
         try:
-            return set(await patiently(context.site_runner, partial(find_known, context, wanted, afresh=True)))
+            return set(await retry_database(context.site_runner, partial(find_known, context, wanted, afresh=True)))
         except Exception:
             logger.exception("no notifications sent to %r: cannot determine readable resources", context.principal)
             return None
 
     async def _may_call(self) -> bool:
         look = partial(refresh_principal, self._principal, self._server)
-        return await patiently(shared_pool(), look) is not None
+        return await retry_database(shared_pool(), look) is not None
 
 
 def _uris(wanted: Iterable[Mapping[str, Any]]) -> Iterable[str]:
@@ -155,7 +161,7 @@ MAX_SUBSCRIBED_BYTES = 16 * 1024 * 1024
 URI_BYTES = 250
 """Memory for a URI besides its characters: the string, its place in a set, and among all interned strings."""
 
-_open: defaultdict[tuple[str, str, str], dict[int, int]] = defaultdict(dict)
+_slots: defaultdict[tuple[str, str, str], dict[int, int]] = defaultdict(dict)
 """Slots in use in this process with the memory of their URIs, by caller."""
 
 
@@ -184,7 +190,7 @@ class StreamSlot:
     ) -> None:
         self._caller: tuple[str, str, str] | None = None
         caller = principal.kind, principal.id, kind
-        taken = _open.get(caller, {})
+        taken = _slots.get(caller, {})
         if len(taken) - (id(replaced) in taken) >= settings.MAX_STREAMS_PER_CALLER:
             most = settings.MAX_STREAMS_PER_CALLER
             reason = f"You have {most} open streams, the maximum. Close one of them."
@@ -193,13 +199,13 @@ class StreamSlot:
             reason = "Your open streams subscribe to too many resources. Close one of them."
             raise TooManyRequests(RETRY_SECONDS, reason)
         self._caller = caller
-        _open[caller][id(self)] = size
+        _slots[caller][id(self)] = size
 
     def resize(self, size: int) -> bool:
         """Replace the size; return False if the caller's streams subscribe to too much."""
         if self._caller is None:
             return True
-        taken = _open[self._caller]
+        taken = _slots[self._caller]
         taken[id(self)] = size
         return sum(taken.values()) <= MAX_SUBSCRIBED_BYTES
 
@@ -207,10 +213,10 @@ class StreamSlot:
         """Release the slot."""
         caller, self._caller = self._caller, None
         if caller is not None:
-            taken = _open[caller]
+            taken = _slots[caller]
             taken.pop(id(self), None)
             if not taken:
-                _open.pop(caller, None)
+                _slots.pop(caller, None)
 
     __del__ = close  # a stream that never began is not closed
 
@@ -227,10 +233,10 @@ class SlotStream:
 
     __slots__ = ("_events", "_slot")
 
-    def __init__(self, events: AsyncGenerator[Event, None], slot: StreamSlot | None) -> None:
+    def __init__(self, events: AsyncGenerator[SSEEvent, None], slot: StreamSlot | None) -> None:
         self._events, self._slot = events, slot
 
-    def __aiter__(self) -> AsyncIterator[Event]:
+    def __aiter__(self) -> AsyncIterator[SSEEvent]:
         return self._events
 
     async def aclose(self) -> None:
@@ -256,17 +262,17 @@ class ParkedStream(ABC):
         self.subscription: Subscription | None = None
         self.is_over = False
         self.slot: StreamSlot | None = None
-        self._reading: AsyncGenerator[Event, None] | None = None
+        self._reading: AsyncGenerator[SSEEvent, None] | None = None
 
     @abstractmethod
-    def begin(self) -> AsyncGenerator[Event, None]:
+    def first_events(self) -> AsyncGenerator[SSEEvent, None]:
         """Subscribe; yield the first events."""
 
     @abstractmethod
-    async def tell(self, entries: Sequence[Entry]) -> Sequence[Event]:
+    async def events_for(self, entries: Sequence[Entry]) -> Sequence[SSEEvent]:
         """Return the events for entries that came together."""
 
-    def part(self) -> Sequence[Event]:
+    def closing_events(self) -> Sequence[SSEEvent]:
         return ()
 
     def close(self) -> None:
@@ -276,7 +282,7 @@ class ParkedStream(ABC):
         if self.slot is not None:
             self.slot.close()
 
-    def __aiter__(self) -> AsyncGenerator[Event, None]:
+    def __aiter__(self) -> AsyncGenerator[SSEEvent, None]:
         self._reading = self._events()
         return self._reading
 
@@ -288,9 +294,9 @@ class ParkedStream(ABC):
         finally:
             self.close()
 
-    async def _events(self) -> AsyncGenerator[Event, None]:
+    async def _events(self) -> AsyncGenerator[SSEEvent, None]:
         try:
-            async with aclosing(self.begin()) as first:
+            async with aclosing(self.first_events()) as first:
                 async for event in first:
                     yield event
             assert self.subscription is not None  # noqa: S101
@@ -298,13 +304,13 @@ class ParkedStream(ABC):
                 async for entries in batches:
                     if not entries:
                         yield KEEP_ALIVE
-                    for event in await self.tell(entries):
+                    for event in await self.events_for(entries):
                         if self.subscription.revoked:  # meanwhile
                             break
                         yield event
                     if self.is_over:
                         return
-            for event in self.part():
+            for event in self.closing_events():
                 yield event
         finally:
             self.close()

@@ -12,10 +12,10 @@ from django.utils import timezone
 from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.channel import Cancelled, IdempotencyRecord, is_wanted
-from django_mcp.core.concurrency import detached, patiently, run_inline
+from django_mcp.core.concurrency import create_background_task, retry_database, run_inline
 from django_mcp.core.context import Context
 from django_mcp.core.elicitation import InputRequired
-from django_mcp.core.execution import repeat_of
+from django_mcp.core.execution import idempotency_record
 from django_mcp.core.permissions import may_use
 from django_mcp.core.policies import policy_cache
 from django_mcp.models import Task
@@ -30,8 +30,8 @@ from django_mcp.pubsub.waiting import wait_for
 from django_mcp.tasks import store
 from django_mcp.tasks.backends import recover, start, task_backend
 from django_mcp.tasks.extension import status_message
-from django_mcp.tasks.principal_snapshot import saved
-from django_mcp.tasks.worker import keeper
+from django_mcp.tasks.principal_snapshot import snapshot
+from django_mcp.tasks.worker import heartbeat
 
 
 def look_up(context: Context, task_id: str) -> Task | None:
@@ -45,7 +45,7 @@ def look_up(context: Context, task_id: str) -> Task | None:
     if task is None:
         return None
     if policy_cache.is_due:  # not every caller has refreshed it
-        policy_cache.bring_up_to_date()
+        policy_cache.reload_if_due()
     tool, policies = context.server.tools.get(task.tool), context.server.policies
     is_guarded = tool is not None and (
         tool.is_guarded or policies.limits_tools(context.principal) or policies.may_block(tool)
@@ -70,7 +70,7 @@ def task_id_of(context: Context) -> str:
     return task_id
 
 
-def found(context: Context, task_id: str) -> Task:
+def require_task(context: Context, task_id: str) -> Task:
     """Return the task from ``look_up``. Blocks.
 
     Raises:
@@ -86,11 +86,11 @@ OF_THE_REQUEST = frozenset({"task", "inputResponses", "requestState"})
 """Parameters of the request, not of the call."""
 
 
-class _Slower(Exception):
+class _LostRace(Exception):
     """A concurrent attempt of the call created its task first."""
 
 
-def begin(context: Context, tool: Tool, *, is_answer: bool) -> tuple[Task, bool]:
+def find_or_create(context: Context, tool: Tool, *, is_answer: bool) -> tuple[Task, bool]:
     """Return the task of a call, and whether it is new and has been started. Blocks.
 
     Args:
@@ -100,21 +100,21 @@ def begin(context: Context, tool: Tool, *, is_answer: bool) -> tuple[Task, bool]
         ToolError: the caller has too many tasks, used the idempotency key for another call, or may be another caller
             than its first user.
     """
-    repeat = repeat_of(context, tool, context.params.get("arguments") or {})
+    repeat = idempotency_record(context, tool, context.params.get("arguments") or {})
     before = None if repeat is None else repeat.task()
     found = None if before is None else store.find(before, context.principal, context.server)
-    if found is not None and _is_of_use(found):
-        return _given(found, repeat), False
+    if found is not None and _is_reusable(found):
+        return _check_shared(found, repeat), False
     try:
-        task = _make(context, tool, repeat, before, is_answer=is_answer)
-    except _Slower:
-        return _made_elsewhere(context, repeat), False
+        task = _create(context, tool, repeat, before, is_answer=is_answer)
+    except _LostRace:
+        return _created_elsewhere(context, repeat), False
     context.channel.is_recorded = is_answer
     start(task)
     return task, True
 
 
-def _given(task: Task, repeat: IdempotencyRecord | None) -> Task:
+def _check_shared(task: Task, repeat: IdempotencyRecord | None) -> Task:
     """Return the task of an earlier attempt.
 
     Raises:
@@ -125,17 +125,17 @@ def _given(task: Task, repeat: IdempotencyRecord | None) -> Task:
     return task
 
 
-def _is_of_use(task: Task) -> bool:
+def _is_reusable(task: Task) -> bool:
     """Return False for a failed task, whose call may be retried with its key."""
     return not task.is_over or (task.status == Task.Status.COMPLETED and not task.result.get("isError"))
 
 
-def _made_elsewhere(context: Context, repeat: IdempotencyRecord | None) -> Task:
+def _created_elsewhere(context: Context, repeat: IdempotencyRecord | None) -> Task:
     task_id = None if repeat is None else repeat.task()
     task = None if task_id is None else store.find(task_id, context.principal, context.server)
     if task is None:  # already deleted
         raise ToolError("Another call with this idempotency key is in progress. Retry in a few seconds.")
-    return _given(task, repeat)
+    return _check_shared(task, repeat)
 
 
 def check_room(context: Context) -> None:
@@ -152,14 +152,14 @@ def check_room(context: Context) -> None:
         )
 
 
-def _make(
+def _create(
     context: Context, tool: Tool, repeat: IdempotencyRecord | None, before: str | None, *, is_answer: bool
 ) -> Task:
     with database.atomic():
         check_room(context)
-        task = make(context, tool, _seconds(context))
-        if repeat is not None and not repeat.note_task(task.task_id, before):
-            raise _Slower
+        task = create(context, tool, _requested_ttl(context))
+        if repeat is not None and not repeat.store_task(task.task_id, before):
+            raise _LostRace
         if is_answer:
             record(context, task)
     return task
@@ -171,16 +171,16 @@ def record(context: Context, task: Task) -> None:
     Later the task may hold SQLite's write lock.
     """
     if context.channel.record is not None:
-        context.channel.record(context.channel.task_made(task).fields)
+        context.channel.record(context.channel.announce_task(task).fields)
 
 
-def make(context: Context, tool: Tool, seconds: float | None) -> Task:
+def create(context: Context, tool: Tool, seconds: float | None) -> Task:
     """Create a task's row.
 
     Args:
         seconds: how long to keep it; None for the site's maximum.
     """
-    return store.make(seconds, **_fields(context, tool))
+    return store.create(seconds, **_fields(context, tool))
 
 
 def _fields(context: Context, tool: Tool) -> dict[str, Any]:
@@ -193,7 +193,7 @@ def _fields(context: Context, tool: Tool) -> dict[str, Any]:
         "principal_kind": principal.kind,
         "principal_id": principal.id,
         "user": user if isinstance(user, get_user_model()) and user.pk is not None else None,
-        "caller": saved(context),
+        "caller": snapshot(context),
         "client": context.client._asdict(),
         "capabilities": dict(context.capabilities),
         "request": {"method": context.method, "params": params},
@@ -202,14 +202,14 @@ def _fields(context: Context, tool: Tool) -> dict[str, Any]:
     }
 
 
-def _seconds(context: Context) -> float | None:
+def _requested_ttl(context: Context) -> float | None:
     """Return the client's ``ttl`` in seconds."""
     asked = context.params.get("task") if context.channel.takes_ttl else None
     ttl: Any = asked.get("ttl") if isinstance(asked, dict) else None
     return ttl / 1000 if type(ttl) in {int, float} and ttl > 0 else None
 
 
-class _Telling:
+class _Forwarder:
     """Forwards progress and log messages of a task, each once.
 
     Args:
@@ -218,32 +218,32 @@ class _Telling:
 
     def __init__(self, context: Context, task_id: str, since: int) -> None:
         self._context, self._topic, self._since = context, store.topic(task_id), since
-        self._told: set[int] = set()
+        self._forwarded: set[int] = set()
 
-    def wants(self, entry: Entry) -> bool:
+    def matches(self, entry: Entry) -> bool:
         return entry.id > self._since
 
-    def tell(self, entry: Entry) -> bool:
+    def forward(self, entry: Entry) -> bool:
         """Forward a message; return False for other events."""
         said = json.loads(entry.data)
         if "progress" not in said and "message" not in said:
             return False
-        if entry.id not in self._told:
-            self._told.add(entry.id)
-            self._pass_on(said)
+        if entry.id not in self._forwarded:
+            self._forwarded.add(entry.id)
+            self._send(said)
         return True
 
-    def _pass_on(self, said: dict[str, Any]) -> None:
+    def _send(self, said: dict[str, Any]) -> None:
         if "progress" in said:
             self._context.report_progress(*said["progress"])
         elif is_wanted(said["message"]["level"], self._context.channel.log_level):
             self._context.channel.notify("notifications/message", said["message"])
 
-    def rest(self) -> None:
+    def forward_missed(self) -> None:
         """Forward what the subscription missed. Blocks."""
         if self._context.channel.log_level is not None or "progressToken" in self._context.meta:
             for entry in event_store.after(self._since, [self._topic]):
-                self.tell(entry)
+                self.forward(entry)
 
 
 async def wait(context: Context, task_id: str, seconds: float | None, since: int | None = None) -> Task | None:
@@ -256,16 +256,16 @@ async def wait(context: Context, task_id: str, seconds: float | None, since: int
         since: id of the last event not forwarded; None for the newest.
     """
     if since is None:
-        since = await patiently(context.runner.own, event_store.newest)
-    telling = _Telling(context, task_id, since)
+        since = await retry_database(context.runner.own, event_store.newest)
+    telling = _Forwarder(context, task_id, since)
     look = partial(look_up, context, task_id)
     topic = store.topic(task_id)
-    found = await wait_for(context, topic, look, _has_come, seconds, wants=telling.wants, takes=telling.tell)
-    await patiently(context.runner.own, telling.rest)
+    found = await wait_for(context, topic, look, _is_ready, seconds, matches=telling.matches, handles=telling.forward)
+    await retry_database(context.runner.own, telling.forward_missed)
     return found
 
 
-def _has_come(task: Task | None) -> bool:
+def _is_ready(task: Task | None) -> bool:
     return task is None or task.status != Task.Status.WORKING
 
 
@@ -277,7 +277,7 @@ class TaskFailed(ProtocolError):
         self.code = error["code"]  # type: ignore[misc] # the code of the original error
 
 
-async def answer(context: Context, tool: Tool, keywords: dict[str, Any]) -> Result | None:
+async def answer_call(context: Context, tool: Tool, keywords: dict[str, Any]) -> Result | None:
     """Answer a call with a task or its outcome, or return None to run it without a task.
 
     Raises:
@@ -297,13 +297,13 @@ async def answer(context: Context, tool: Tool, keywords: dict[str, Any]) -> Resu
         if wants or task_id is None:
             task = await context.runner.sync(partial(_task_of, context, tool, own, is_answer=wants))
             if wants:
-                return context.channel.task_made(task)
+                return context.channel.announce_task(task)
             task_id, since = task.task_id, 0 if own else None
         context.channel.task_id = task_id
         return await outcome(context, task_id, settings.TASK_WAIT_TIMEOUT, tool, since)
     except (Cancelled, asyncio.CancelledError):  # the client does not know the task
-        stopping = context.runner.sync(partial(_stop_all, context, own))
-        await stopping if context.runner.is_inline else detached(stopping)
+        stopping = context.runner.sync(partial(_cancel_all, context, own))
+        await stopping if context.runner.is_inline else create_background_task(stopping)
         raise
 
 
@@ -327,20 +327,20 @@ def _task_of(context: Context, tool: Tool, own: list[str], *, is_answer: bool) -
     """Return the task of a call. A new one is added to *own*."""
     dialogue = context.channel.dialogue
     if dialogue.task is not None:  # created in an earlier round by a client without task support
-        take_answers(context, dialogue.task, dialogue.answers)
+        store_answers(context, dialogue.task, dialogue.answers)
         found = look_up(context, dialogue.task)
         if found is None:
-            raise _gone(dialogue.task)
+            raise _deleted_error(dialogue.task)
         return found
-    task, is_new = begin(context, tool, is_answer=is_answer)
+    task, is_new = find_or_create(context, tool, is_answer=is_answer)
     if is_new:
         own.append(task.task_id)
         if context.channel.cancelled:  # the cancellation may have read *own* before the append
-            _stop_all(context, own)
+            _cancel_all(context, own)
     return task
 
 
-def _gone(task_id: str) -> ToolError:
+def _deleted_error(task_id: str) -> ToolError:
     return ToolError(f"Task {task_id[:100]!r} no longer exists.")
 
 
@@ -361,10 +361,10 @@ async def outcome(
     dialogue = context.channel.dialogue
     if dialogue.task == task_id and dialogue.answers:
         since = await context.runner.own.sync(event_store.newest)
-        await context.runner.sync(partial(take_answers, context, task_id, dialogue.answers))
+        await context.runner.sync(partial(store_answers, context, task_id, dialogue.answers))
     task = await wait(context, task_id, seconds, since)
     if task is None:
-        raise _gone(task_id)
+        raise _deleted_error(task_id)
     match task.status:
         case Task.Status.COMPLETED:
             return Result(task.result)
@@ -378,10 +378,10 @@ async def outcome(
                 return await outcome(context, task_id, seconds, tool, since)
             dialogue.task = task_id
             raise InputRequired({question.key: question.request for question in questions})
-    return _later(task, tool)
+    return _still_running(task, tool)
 
 
-def _later(task: Task, tool: Tool | None) -> Result:
+def _still_running(task: Task, tool: Tool | None) -> Result:
     said = status_message(task)
     far = f" Progress: {said}" if said else ""
     text = (
@@ -394,7 +394,7 @@ def _later(task: Task, tool: Tool | None) -> Result:
     return Result(fields)
 
 
-def take_answers(context: Context, task_id: str, answers: Mapping[str, Any]) -> None:
+def store_answers(context: Context, task_id: str, answers: Mapping[str, Any]) -> None:
     """Save answers to a task, and resume it when it has all."""
     task = store.find(task_id, context.principal, context.server)
     if task is not None and store.answer(task, answers):
@@ -402,16 +402,16 @@ def take_answers(context: Context, task_id: str, answers: Mapping[str, Any]) -> 
         start(task)
 
 
-def stop(context: Context, task_id: str) -> bool:
+def cancel_unfinished(context: Context, task_id: str) -> bool:
     """Cancel a caller's task. Return False if it is over, or not theirs."""
     task = store.find(task_id, context.principal, context.server)
     if task is None or task.is_over:
         return False
     # Stop the local run first: on SQLite its transaction may hold the lock that the update needs.
-    keeper.cancel(task_id)
+    heartbeat.cancel(task_id)
     return store.cancel(task)
 
 
-def _stop_all(context: Context, task_ids: Iterable[str]) -> None:
+def _cancel_all(context: Context, task_ids: Iterable[str]) -> None:
     for task_id in task_ids:
-        stop(context, task_id)
+        cancel_unfinished(context, task_id)

@@ -27,7 +27,7 @@ from django_mcp.core.server import every_server
 from django_mcp.models import Task
 from django_mcp.protocol.errors import InternalError
 from django_mcp.tasks import store
-from django_mcp.tasks.worker import keeper, run, run_here
+from django_mcp.tasks.worker import heartbeat, run, run_here
 
 logger = logging.getLogger("django_mcp")
 
@@ -62,13 +62,15 @@ class InProcessBackend:
         """Queue the task for a thread.
 
         Raises:
-            NoThread: see ``Pool.begin``.
+            NoThread: see ``Pool.post``.
         """
         try:
-            keeper.expect(task.task_id)
-            _pool().begin(partial(_run_in_turn, task.task_id, _slots_of(task), crash_listener.get()))
+            heartbeat.add_queued(task.task_id)
+            _pool().post(partial(_run_in_turn, task.task_id, _slots_of(task), crash_listener.get()))
         except BaseException:
-            keeper.skip(task.task_id)  # or its lease would be renewed for ever, and no process would recover it
+            heartbeat.remove_queued(
+                task.task_id
+            )  # or its lease would be renewed for ever, and no process would recover it
             raise
 
 
@@ -90,8 +92,8 @@ def _run_in_turn(task_id: str, slots: Slots | None, listen: CrashListener | None
     if slots is None:
         crash_listener.set(listen)
         run(task_id)
-    elif slots.take(turn):
-        _run_and_give_back(task_id, slots, listen)
+    elif slots.acquire(turn):
+        _run_and_release(task_id, slots, listen)
     else:
         turn.add_done_callback(lambda _: _queue(task_id, slots, listen))
 
@@ -99,19 +101,19 @@ def _run_in_turn(task_id: str, slots: Slots | None, listen: CrashListener | None
 def _queue(task_id: str, slots: Slots, listen: CrashListener | None) -> None:
     """Queue a task that has a slot for a thread."""
     try:
-        _pool().begin(partial(_run_and_give_back, task_id, slots, listen))
+        _pool().post(partial(_run_and_release, task_id, slots, listen))
     except BaseException:
-        keeper.skip(task_id)  # its lease ends, and it is recovered
-        slots.give_back()
+        heartbeat.remove_queued(task_id)  # its lease ends, and it is recovered
+        slots.release()
         raise
 
 
-def _run_and_give_back(task_id: str, slots: Slots, listen: CrashListener | None) -> None:
+def _run_and_release(task_id: str, slots: Slots, listen: CrashListener | None) -> None:
     crash_listener.set(listen)
     try:
         run(task_id, has_slot=True)  # unless it was cancelled while it waited
     finally:
-        slots.give_back()
+        slots.release()
 
 
 class InlineBackend:
@@ -151,7 +153,7 @@ class DjangoTasksBackend:
 
     def _enqueue(self, task: Task, **options: Any) -> None:
         self.task.using(backend=self.name, queue_name=settings.TASK_QUEUE, **options).enqueue(task.task_id)
-        store.queued(task)
+        store.end_lease(task)
 
     def run(self, task_id: str) -> None:
         """Run a task in a worker, or put it back into the queue if its tool has no free slot."""
@@ -159,9 +161,9 @@ class DjangoTasksBackend:
         slots = None if task is None else _slots_of(task)
         if task is None or slots is None:
             run(task_id)
-        elif slots.take():
-            _run_and_give_back(task_id, slots, None)
-        elif store.is_expected(task_id):  # leased until it is in the queue: this worker may stop
+        elif slots.acquire():
+            _run_and_release(task_id, slots, None)
+        elif store.renew_queued(task_id):  # leased until it is in the queue: this worker may stop
             if backend(self.name).supports_defer:
                 self._enqueue(task, run_after=timezone.now() + datetime.timedelta(seconds=RETRY_SECONDS))
             else:
@@ -237,10 +239,10 @@ def start(task: Task) -> None:
 
 def recover(task: Task) -> None:
     """Run a task with an expired lease again if that is safe, else let it fail."""
-    if keeper.holds(task.task_id):  # alive, but the lease could not be renewed
+    if heartbeat.holds(task.task_id):  # alive, but the lease could not be renewed
         return
     if task.worker == "" or (_is_repeatable(task) and _deaths(task) < MAX_DEATHS):
-        if store.free(task):
+        if store.take_over(task):
             start(task)
         return
     error = InternalError(
@@ -265,4 +267,4 @@ def recover_all() -> None:
         recover(task)
 
 
-keeper.look_after = recover_all
+heartbeat.recover_lost = recover_all

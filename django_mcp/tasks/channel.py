@@ -25,6 +25,8 @@ from django_mcp.tasks import store
 if TYPE_CHECKING:
     from django_mcp.core.elicitation import Question
 
+logger = logging.getLogger("django_mcp")
+
 T = TypeVar("T")
 
 
@@ -80,11 +82,9 @@ class CancellableInline(Inline):
                 loop.call_soon_threadsafe(task.cancel)
 
 
-logger = logging.getLogger("django_mcp")
-
 MAX_MESSAGES = 500
 """Maximum number of stored log messages per run, as many as a stream takes at once."""
-LAST_WORDS_SECONDS = 0.2
+FLUSH_TIMEOUT = 0.2
 """How long the end of a task waits for a save in progress."""
 
 
@@ -123,7 +123,7 @@ class TaskChannel(StepChannel):
         self.runner = CancellableInline()
         self._progress: tuple[float, float | None, str | None] | None = None
         self._messages: list[Mapping[str, Any]] = []
-        self._said = 0
+        self._message_count = 0
         self._lock = threading.Lock()
         self._saving = threading.Lock()
 
@@ -133,7 +133,7 @@ class TaskChannel(StepChannel):
         Raises:
             TypeError: it has no JSON form. Raised here, for the tool to see.
         """
-        if method != "notifications/message" or self._said >= MAX_MESSAGES:
+        if method != "notifications/message" or self._message_count >= MAX_MESSAGES:
             return
         try:
             said = json.loads(encode(params))
@@ -141,7 +141,7 @@ class TaskChannel(StepChannel):
             msg = f"{method} cannot be encoded as JSON: {error}"
             raise TypeError(msg) from None
         with self._lock:
-            self._said += 1
+            self._message_count += 1
             self._messages.append(said)
 
     def note_progress(self, progress: float, total: float | None, message: str | None) -> None:
@@ -169,7 +169,7 @@ class TaskChannel(StepChannel):
         with database.atomic():
             progress, messages = self._progress, list(self._messages)
             if progress is not None:
-                store.note(self.task, *progress)
+                store.save_progress(self.task, *progress)
             if messages:
                 topic = store.topic(self.task.task_id)
                 event_store.append([(topic, json.dumps({"message": message})) for message in messages])
@@ -178,7 +178,7 @@ class TaskChannel(StepChannel):
             if self._progress is progress:
                 self._progress = None
 
-    def settle(self, fields: dict[str, Any]) -> None:
+    def store_result(self, fields: dict[str, Any]) -> None:
         """Save the result together with what the tool wrote.
 
         Without a transaction it is saved later, with retries.
@@ -189,7 +189,7 @@ class TaskChannel(StepChannel):
         if not database.own_connection().in_atomic_block:
             return
         # Save pending messages first, unless the heartbeat is saving: on SQLite it may wait for this transaction.
-        if self._saving.acquire(timeout=LAST_WORDS_SECONDS):
+        if self._saving.acquire(timeout=FLUSH_TIMEOUT):
             try:
                 self._save()
             finally:
@@ -216,7 +216,7 @@ class TaskChannel(StepChannel):
     def _expiry(self) -> datetime.datetime:
         return expiry(self.task.expires)  # until then it may be answered, or run again
 
-    def lacks(self, question: "Question[Any]") -> Exception:
+    def missing_capability(self, question: "Question[Any]") -> Exception:
         """Return a tool error, which the model can read: no client awaits a protocol error."""
         return ToolError(question.refusal)
 

@@ -15,7 +15,15 @@ from django_mcp.primitives.tool import Tool
 from django_mcp.protocol.content import TextContent
 from django_mcp.protocol.errors import InvalidParams
 from django_mcp.protocol.jsonrpc import Result
-from django_mcp.tasks.api import answer, found, look_up, outcome, stop, take_answers, task_id_of
+from django_mcp.tasks.api import (
+    answer_call,
+    cancel_unfinished,
+    look_up,
+    outcome,
+    require_task,
+    store_answers,
+    task_id_of,
+)
 from django_mcp.tasks.extension import NAME, detailed, is_declared, not_declared
 
 
@@ -24,7 +32,7 @@ async def get_task(context: Context) -> Result:
 
 
 def _detailed(context: Context, task_id: str) -> dict[str, Any]:
-    return detailed(found(context, task_id))
+    return detailed(require_task(context, task_id))
 
 
 async def update_task(context: Context) -> Result:
@@ -37,8 +45,8 @@ async def update_task(context: Context) -> Result:
         )
 
     def update() -> None:
-        found(context, task_id)
-        take_answers(context, task_id, responses)
+        require_task(context, task_id)
+        store_answers(context, task_id, responses)
 
     await context.runner.sync(update)
     return Result({})
@@ -49,8 +57,8 @@ async def cancel_task(context: Context) -> Result:
     task_id = _task_id(context)
 
     def cancel() -> None:
-        found(context, task_id)
-        stop(context, task_id)
+        require_task(context, task_id)
+        cancel_unfinished(context, task_id)
 
     await context.runner.sync(cancel)
     return Result({})
@@ -109,16 +117,16 @@ def result_tool() -> Tool:
     return tool
 
 
-def bring(server: MCPServer, tool: Tool) -> None:
+def prepare_server(server: MCPServer, tool: Tool) -> None:
     """Prepare an endpoint for a tool with tasks.
 
     Raises:
         ImproperlyConfigured: another tool is named ``get_task_result``, or ``before_task`` has parameters the tool
             lacks.
     """
-    _check(tool)
+    _check_before_task(tool)
     tool.extension = EXTENSION
-    tool.task_handler = answer
+    tool.task_handler = answer_call
     if tool.task == "optional":
         _offer_results(server, tool)
 
@@ -136,7 +144,7 @@ def _offer_results(server: MCPServer, tool: Tool) -> None:
         raise ImproperlyConfigured(msg)
 
 
-def _check(tool: Tool) -> None:
+def _check_before_task(tool: Tool) -> None:
     if tool.before_task is None or tool.read.is_unbound:
         return
     known = {parameter.name for parameter in tool.read.parameters}

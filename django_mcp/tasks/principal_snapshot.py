@@ -16,7 +16,7 @@ from django_mcp.core.server import MCPServer
 from django_mcp.models import Task
 from django_mcp.secret_names import GENERATED, match
 
-KEPT = (
+STORED_METADATA = (
     "HTTP_ACCEPT_LANGUAGE",
     "HTTP_HOST",
     "HTTP_X_FORWARDED_HOST",
@@ -36,7 +36,7 @@ def _metadata(request: HttpRequest) -> Iterator[tuple[str, str]]:
 
     The request has no credentials that this package reads. A site's own are left out by their names.
     """
-    always = {*KEPT, f"HTTP_{(settings.CLIENT_ADDRESS_HEADER or '').upper().replace('-', '_')}"}
+    always = {*STORED_METADATA, f"HTTP_{(settings.CLIENT_ADDRESS_HEADER or '').upper().replace('-', '_')}"}
     for name, value in request.META.items():
         header = name.removeprefix("HTTP_")
         if name in always or (header != name and len(str(value)) <= MAX_HEADER and not match(header, GENERATED)):
@@ -45,7 +45,7 @@ def _metadata(request: HttpRequest) -> Iterator[tuple[str, str]]:
     yield "QUERY_STRING", urlencode([pair for pair in pairs if not match(pair[0], GENERATED)])
 
 
-def saved(context: Context) -> dict[str, Any]:
+def snapshot(context: Context) -> dict[str, Any]:
     """Return caller and request as stored."""
     principal, request = context.principal, context.request
     return {
@@ -63,11 +63,11 @@ def saved(context: Context) -> dict[str, Any]:
     }
 
 
-class Gone(Exception):
+class PrincipalGone(Exception):
     """The caller has lost access."""
 
 
-def restored(task: Task, server: MCPServer) -> Principal:
+def restore(task: Task, server: MCPServer) -> Principal:
     """Return the caller with current permissions.
 
     Raises:
@@ -89,7 +89,7 @@ def restored(task: Task, server: MCPServer) -> Principal:
     )
     now = refresh_principal(then, server)
     if now is None:
-        raise Gone
+        raise PrincipalGone
     return now
 
 

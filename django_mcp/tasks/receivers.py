@@ -11,11 +11,12 @@ from django.db.models.signals import post_save
 from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.server import MCPServer
-from django_mcp.core.signals import access_ended, primitive_added
+from django_mcp.core.signals import access_ended, classes_of, primitive_added
 from django_mcp.models import Task
 from django_mcp.primitives.tool import Tool
-from django_mcp.pubsub.publish import classes_of
 from django_mcp.tasks import store
+
+logger = logging.getLogger("django_mcp")
 
 
 def cancel_of_caller(kind: str, id: str) -> None:  # noqa: A002 - as ``Principal`` has it
@@ -31,9 +32,6 @@ def _cancel(tasks: Any) -> None:
     with database.unless_unmigrated(), database.atomic():
         for task in unfinished:
             store.cancel(task)
-
-
-logger = logging.getLogger("django_mcp")
 
 
 def connect() -> None:
@@ -59,9 +57,9 @@ def prepare() -> None:
 
 def _on_added(sender: MCPServer, primitive: Any, **_: Any) -> None:
     if isinstance(primitive, Tool) and primitive.task is not None:
-        from django_mcp.tasks.methods import bring  # noqa: PLC0415 - most sites have no tasks
+        from django_mcp.tasks.methods import prepare_server  # noqa: PLC0415 - most sites have no tasks
 
-        bring(sender, primitive)
+        prepare_server(sender, primitive)
 
 
 def _on_access_ended(kind: str, id: str, **_: Any) -> None:  # noqa: A002 - as ``Principal`` has it

@@ -24,7 +24,7 @@ def topic(task_id: str) -> str:
     return f"task:{task_id}"
 
 
-def tell(task_id: str, **entry: Any) -> None:
+def publish(task_id: str, **entry: Any) -> None:
     """Append ``status``, ``progress`` or ``message`` to a task's events."""
     event_store.append([(topic(task_id), json.dumps(entry))])
 
@@ -59,7 +59,7 @@ def _of(principal: Principal, server: MCPServer) -> "QuerySet[Task]":
     )
 
 
-def make(seconds: float | None = None, **fields: Any) -> Task:
+def create(seconds: float | None = None, **fields: Any) -> Task:
     """Create a task, to be started after commit.
 
     Args:
@@ -97,51 +97,53 @@ def _held(task: Task) -> "QuerySet[Task]":
     return Task.objects.filter(pk=task.pk, status=Task.Status.WORKING, worker=task.worker, attempts=task.attempts)
 
 
-CHUNK = 400
+CHUNK_SIZE = 400
 """Tasks per statement, with two parameters each: databases limit them."""
 
 
-def _those(held: Mapping[str, str]) -> "Iterator[QuerySet[Task]]":
+def _held_tasks(held: Mapping[str, str]) -> "Iterator[QuerySet[Task]]":
     """Match tasks still held, in chunks.
 
     Args:
         held: task id -> worker; "" while queued.
     """
     items = list(held.items())
-    for start in range(0, len(items), CHUNK):
-        chunk = dict(items[start : start + CHUNK])
+    for start in range(0, len(items), CHUNK_SIZE):
+        chunk = dict(items[start : start + CHUNK_SIZE])
         waiting = Q(worker="", task_id__in=[task_id for task_id, worker in chunk.items() if not worker])
         running = Q(worker__in=[worker for worker in chunk.values() if worker])  # unique per run
         yield Task.objects.filter(waiting | running, task_id__in=list(chunk), status=Task.Status.WORKING)
 
 
 def renew(held: Mapping[str, str]) -> None:
-    """Renew leases (see ``_those``)."""
-    for tasks in _those(held):
+    """Renew leases (see ``_held_tasks``)."""
+    for tasks in _held_tasks(held):
         tasks.update(lease=lease_end())
 
 
 def still_working(held: Mapping[str, str]) -> set[str]:
-    """Return ids of tasks that should go on (see ``_those``)."""
+    """Return ids of tasks that should go on (see ``_held_tasks``)."""
     now = timezone.now()
     return {
-        task_id for tasks in _those(held) for task_id in tasks.filter(expires__gt=now).values_list("task_id", flat=True)
+        task_id
+        for tasks in _held_tasks(held)
+        for task_id in tasks.filter(expires__gt=now).values_list("task_id", flat=True)
     }
 
 
-def is_expected(task_id: str) -> bool:
+def renew_queued(task_id: str) -> bool:
     """Lease a task that is about to be queued again. Return False if it need not or must not be run."""
     found = Task.objects.filter(task_id=task_id, status=Task.Status.WORKING, worker="", expires__gt=timezone.now())
     return bool(found.update(lease=lease_end()))
 
 
-def queued(task: Task) -> None:
+def end_lease(task: Task) -> None:
     Task.objects.filter(pk=task.pk, status=Task.Status.WORKING, worker="").update(lease=None)
 
 
 def release(held: Mapping[str, str]) -> None:
-    """End leases now, for others to recover the tasks (see ``_those``)."""
-    for tasks in _those(held):
+    """End leases now, for others to recover the tasks (see ``_held_tasks``)."""
+    for tasks in _held_tasks(held):
         tasks.update(lease=timezone.now())
 
 
@@ -156,7 +158,7 @@ def to_check(held: Collection[str], after: int, most: int) -> list[Task]:
     return [*others[:most], *unfinished.filter(task_id__in=held)]
 
 
-def free(task: Task) -> bool:
+def take_over(task: Task) -> bool:
     """Take an abandoned task from its worker. Return False if another process was faster."""
     found = Task.objects.filter(pk=task.pk, status=Task.Status.WORKING, worker=task.worker, lease=task.lease)
     return bool(found.update(worker="", lease=lease_end()))
@@ -165,14 +167,14 @@ def free(task: Task) -> bool:
 # State changes
 
 
-def note(task: Task, progress: float, total: float | None, message: str | None) -> bool:
+def save_progress(task: Task, progress: float, total: float | None, message: str | None) -> bool:
     """Save progress. Return False if not held any more."""
     fields: dict[str, Any] = {"progress": progress, "total": total, "updated": timezone.now()}
     if message is not None:
         fields["message"] = database.storable_text(message)
     if not _held(task).update(**fields):
         return False
-    tell(task.task_id, progress=[progress, total, message])
+    publish(task.task_id, progress=[progress, total, message])
     return True
 
 
@@ -184,7 +186,7 @@ def finish(task: Task, **outcome: Any) -> bool:
     with database.atomic():
         if not _held(task).update(status=status, updated=timezone.now(), lease=None, **outcome):
             return False
-        tell(task.task_id, status=status)
+        publish(task.task_id, status=status)
     return True
 
 
@@ -196,7 +198,7 @@ def fail(task: Task, error: Mapping[str, Any]) -> bool:
             status=Task.Status.FAILED, error=error, message=error["message"], updated=timezone.now(), lease=None
         ):
             return False
-        tell(task.task_id, status=Task.Status.FAILED)
+        publish(task.task_id, status=Task.Status.FAILED)
     return True
 
 
@@ -208,7 +210,7 @@ def cancel(task: Task) -> bool:
             status=Task.Status.CANCELLED, message="The task was cancelled.", updated=timezone.now(), lease=None
         ):
             return False
-        tell(task.task_id, status=Task.Status.CANCELLED)
+        publish(task.task_id, status=Task.Status.CANCELLED)
     return True
 
 
@@ -228,7 +230,7 @@ def ask(task: Task, requests: Mapping[str, Any], dialogue: Dialogue) -> bool:
             TaskInput(task=task, key=_unused(name, used), name=name, request=request)
             for name, request in requests.items()
         )
-        tell(task.task_id, status=Task.Status.INPUT_REQUIRED)
+        publish(task.task_id, status=Task.Status.INPUT_REQUIRED)
     return True
 
 
@@ -267,10 +269,10 @@ def answer(task: Task, responses: Mapping[str, Any]) -> bool:
         if not given:
             return False
         if len(given) < len(waiting):
-            tell(task.task_id, status=Task.Status.INPUT_REQUIRED)
+            publish(task.task_id, status=Task.Status.INPUT_REQUIRED)
             return False
         asking.update(status=Task.Status.WORKING, updated=timezone.now(), worker="", lease=lease_end())
-        tell(task.task_id, status=Task.Status.WORKING)
+        publish(task.task_id, status=Task.Status.WORKING)
     return True
 
 

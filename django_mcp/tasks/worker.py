@@ -19,7 +19,7 @@ from django.db import InterfaceError, OperationalError, connections
 from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.channel import Cancelled
-from django_mcp.core.concurrency import PATIENCE_SECONDS, Pool, free_pool, reset_after_fork, run_inline, shared_pool
+from django_mcp.core.concurrency import RETRY_TIMEOUT, Pool, free_pool, reset_after_fork, run_inline, shared_pool
 from django_mcp.core.context import Context
 from django_mcp.core.database import refresh_connections
 from django_mcp.core.dispatch import dispatch
@@ -33,11 +33,13 @@ from django_mcp.models import Task
 from django_mcp.protocol.errors import InternalError, ProtocolError
 from django_mcp.tasks import store
 from django_mcp.tasks.channel import TaskChannel, plain
-from django_mcp.tasks.principal_snapshot import Gone, request_of, restored
+from django_mcp.tasks.principal_snapshot import PrincipalGone, request_of, restore
+
+T = TypeVar("T")
 
 logger = logging.getLogger("django_mcp")
 
-LOOK_SECONDS = 0.5
+HEARTBEAT_SECONDS = 0.5
 """Seconds between heartbeats, which save progress and notice cancellation."""
 MAX_CHECKED = 100
 """Maximum number of tasks that are not of this process whose callers are looked up at a time."""
@@ -58,31 +60,31 @@ class LeaseHeartbeat:
         self._wake = threading.Event()
         self._failing = False
         self._is_registered = self._is_released = False
-        self.look_after: Callable[[], object] = lambda: None
+        self.recover_lost: Callable[[], object] = lambda: None
         self._checked, self._checked_to, self._checking = time.monotonic(), 0, threading.Lock()
         reset_after_fork(self)
 
-    def expect(self, task_id: str) -> None:
+    def add_queued(self, task_id: str) -> None:
         """Add a queued task."""
         with self._lock:
-            self._begin()
+            self._ensure_thread()
             self._queued.add(task_id)
 
-    def keep(self, channel: TaskChannel) -> None:
+    def add_running(self, channel: TaskChannel) -> None:
         """Add a running task."""
         with self._lock:
-            self._begin()
+            self._ensure_thread()
             self._queued.discard(channel.task.task_id)
             before = self._running.get(channel.task.task_id)
             self._running[channel.task.task_id] = channel
         if before is not None:  # its lease had expired
             before.cancel()
 
-    def skip(self, task_id: str) -> None:
+    def remove_queued(self, task_id: str) -> None:
         with self._lock:
             self._queued.discard(task_id)
 
-    def forget(self, channel: TaskChannel) -> None:
+    def remove_running(self, channel: TaskChannel) -> None:
         """Remove a finished run. The task's next run may be here already."""
         with self._lock:
             if self._running.get(channel.task.task_id) is channel:
@@ -97,7 +99,7 @@ class LeaseHeartbeat:
         if (channel := self._running.get(task_id)) is not None:
             channel.cancel()
 
-    def _begin(self) -> None:
+    def _ensure_thread(self) -> None:
         """Start the thread, before anything is held: a thread that cannot be started leaves nothing behind.
 
         It sees what its caller adds, for it looks under the same lock.
@@ -116,7 +118,7 @@ class LeaseHeartbeat:
     def _work(self) -> None:
         renewed = -math.inf
         while True:
-            self._wake.wait(LOOK_SECONDS)
+            self._wake.wait(HEARTBEAT_SECONDS)
             with self._lock:
                 if not self._queued and not self._running:
                     self._thread = None
@@ -129,13 +131,13 @@ class LeaseHeartbeat:
                         if not self._is_released:
                             store.renew(held)
                     renewed = time.monotonic()
-                    self.look_after()
+                    self.recover_lost()
                 self._save_and_stop(running, held)
                 if time.monotonic() - self._checked > settings.KEEP_ALIVE_INTERVAL and self._checking.acquire(
                     blocking=False
                 ):
                     self._checked = time.monotonic()
-                    self._begin_check(free_pool(), partial(self._check_callers, held))
+                    self._post_check(free_pool(), partial(self._check_callers, held))
                 self._failing = False
             except DatabaseError as error:
                 # Progress is saved in a later round; the task itself continues.
@@ -160,12 +162,12 @@ class LeaseHeartbeat:
             if task_id not in working and not channel.is_settled:
                 channel.cancel()
         for task_id in held.keys() - running.keys() - working:  # cancelled while queued
-            self.skip(task_id)
+            self.remove_queued(task_id)
 
-    def _begin_check(self, pool: Pool, check: Callable[[], object]) -> None:
+    def _post_check(self, pool: Pool, check: Callable[[], object]) -> None:
         """Run a look at callers in another thread: what it waits for must not keep leases from being renewed."""
         try:
-            pool.begin(check)
+            pool.post(check)
         except BaseException:
             self._checking.release()
             raise
@@ -182,7 +184,7 @@ class LeaseHeartbeat:
             if by_site:
                 # Held until they have been looked at, or looks would queue up behind slow tools of the site.
                 stack.pop_all()
-                self._begin_check(shared_pool(), partial(self._check_by_site, by_site))
+                self._post_check(shared_pool(), partial(self._check_by_site, by_site))
 
     def _check_by_site(self, tasks: Iterable[Task]) -> None:
         try:
@@ -210,12 +212,10 @@ class LeaseHeartbeat:
         self._thread, self._checking = None, threading.Lock()
 
 
-keeper = LeaseHeartbeat()
+heartbeat = LeaseHeartbeat()
 
 
-T = TypeVar("T")
-
-DatabaseAway = OperationalError, InterfaceError
+DatabaseUnavailable = OperationalError, InterfaceError
 
 
 def worker_name() -> str:
@@ -229,18 +229,18 @@ def run(task_id: str, *, has_slot: bool = False) -> None:
     """
     worker, task = worker_name(), None
     try:
-        task = _surely(partial(store.claim, task_id, worker))
+        task = _retry_database(partial(store.claim, task_id, worker))
         if task is not None:
-            _keep_and_run(task, has_slot=has_slot)
+            _run_with_lease(task, has_slot=has_slot)
     except BaseException:  # the process stops, or the database stays unavailable
-        keeper.skip(task_id)  # not started here, so not held here
+        heartbeat.remove_queued(task_id)  # not started here, so not held here
         with suppress(Exception):
             for claimed_by in (worker, ""):  # a claim that failed may have been committed
                 store.release({task_id: claimed_by})
         raise
     finally:
         if task is None:
-            keeper.skip(task_id)
+            heartbeat.remove_queued(task_id)
 
 
 def run_here(task_id: str) -> None:
@@ -250,68 +250,68 @@ def run_here(task_id: str) -> None:
         _run(task, TaskChannel(task, store.dialogue_of(task)))
 
 
-def _keep_and_run(task: Task, *, has_slot: bool) -> None:
-    channel = TaskChannel(task, _surely(partial(store.dialogue_of, task)), has_slot=has_slot)
+def _run_with_lease(task: Task, *, has_slot: bool) -> None:
+    channel = TaskChannel(task, _retry_database(partial(store.dialogue_of, task)), has_slot=has_slot)
     try:
-        keeper.keep(channel)
+        heartbeat.add_running(channel)
         _run(task, channel)
     finally:
-        keeper.forget(channel)
+        heartbeat.remove_running(channel)
 
 
 def _run(task: Task, channel: TaskChannel) -> None:
-    save: Callable[[], object] = _nothing
+    save: Callable[[], object] = _save_nothing
     try:
-        save = _served(task, channel)
+        save = _dispatch(task, channel)
     except Cancelled:  # the row is no longer this run's to change
         pass
     except ProtocolError as error:
-        save = partial(store.finish, task, error=_readable(error), message=error.message)
+        save = partial(store.finish, task, error=_storable_error(error), message=error.message)
     except Exception as error:  # noqa: BLE001 - it is logged
-        save = partial(_broken, task, report_crash(error, f"{task}: its run"))
+        save = partial(_fail, task, report_crash(error, f"{task}: its run"))
     try:
-        _surely(channel.flush)
+        _retry_database(channel.flush)
     except Exception:  # lost messages must not lose the outcome
         logger.exception("messages of %s could not be saved", task)
     try:
-        _surely(save)
-    except DatabaseAway:
+        _retry_database(save)
+    except DatabaseUnavailable:
         raise
     except Exception as error:  # noqa: BLE001 - it is logged
-        _surely(partial(_broken, task, report_crash(error, f"{task}: saving its outcome")))
+        _retry_database(partial(_fail, task, report_crash(error, f"{task}: saving its outcome")))
 
 
-def _broken(task: Task, message: str) -> bool:
+def _fail(task: Task, message: str) -> bool:
     error = InternalError(message)
     return store.finish(task, error=error.to_wire(), message=error.message)
 
 
-def _readable(error: ProtocolError) -> dict[str, Any]:
+def _storable_error(error: ProtocolError) -> dict[str, Any]:
     try:
         return dict(plain(error.to_wire()))
     except InternalError:
         return {"code": error.code, "message": database.storable_text(error.message)}
 
 
-def _served(task: Task, channel: TaskChannel) -> Callable[[], object]:
+def _dispatch(task: Task, channel: TaskChannel) -> Callable[[], object]:
     try:
         result = run_inline(dispatch(_context(task, channel)))
     except InputRequired as needed:
         return partial(store.ask, task, plain(needed.requests), channel.dialogue)
-    return _nothing if channel.is_settled else partial(store.finish, task, result=plain(result.fields))
+    return _save_nothing if channel.is_settled else partial(store.finish, task, result=plain(result.fields))
 
 
-def _nothing() -> None:
+def _save_nothing() -> None:
     """Do nothing."""
 
 
-def _surely(function: Callable[[], T]) -> T:
+def _retry_database(function: Callable[[], T]) -> T:
     """Retry while the database is unavailable: the work is done, and its outcome must not be lost."""
-    until = time.monotonic() + PATIENCE_SECONDS
+    until = time.monotonic() + RETRY_TIMEOUT
     while True:
         try:
             return function()
-        except DatabaseAway as error:
+        except DatabaseUnavailable as error:
             if time.monotonic() > until or not database.is_temporary(error):
                 raise
             database.own_connection().close_if_unusable_or_obsolete()
@@ -337,8 +337,8 @@ def has_access(task: Task) -> bool:
     """Return False if the caller of a task has lost access. A task of an endpoint that this process lacks has it."""
     server = server_of(task)
     try:
-        return server is None or restored(task, server) is not None
-    except Gone:
+        return server is None or restore(task, server) is not None
+    except PrincipalGone:
         return False
     except DatabaseError:
         raise
@@ -357,8 +357,8 @@ def _context(task: Task, channel: TaskChannel) -> Context:
     if server is None:
         raise InternalError(f"The endpoint {task.server!r} no longer exists.")
     try:
-        principal = restored(task, server)
-    except Gone:
+        principal = restore(task, server)
+    except PrincipalGone:
         raise InternalError("The caller of this task no longer has access.") from None
     return Context(
         server,

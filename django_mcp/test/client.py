@@ -19,7 +19,7 @@ from django_mcp.models import Approval
 from django_mcp.protocol import versions
 from django_mcp.protocol.errors import MethodNotFound
 from django_mcp.protocol.meta import APPROVAL, APPS, APPS_SETTINGS
-from django_mcp.test.notifications import Notifications, hearing
+from django_mcp.test.notifications import Notifications, subscribed
 from django_mcp.test.responder import Answers, Responder
 from django_mcp.test.results import (
     CallResult,
@@ -30,6 +30,8 @@ from django_mcp.test.results import (
     broken,
     problems,
 )
+
+O = TypeVar("O", bound=Outcome)  # noqa: E741 - a type variable
 
 
 @contextmanager
@@ -59,8 +61,6 @@ def _enter(stack: ExitStack, alias: str) -> None:
         return
     stack.callback(transaction.set_rollback, True, alias)
 
-
-O = TypeVar("O", bound=Outcome)  # noqa: E741 - a type variable
 
 LISTS: Mapping[str, tuple[str, str, str]] = {
     "tool": ("tools/list", "tools", "name"),
@@ -197,7 +197,7 @@ class MCPClient:
             AssertionError: a resource does not exist for the caller.
         """
         principal = caller(self.server, self._headers) if self._principal is None else self._principal
-        return hearing(self.server, principal, self._headers, uris)
+        return subscribed(self.server, principal, self._headers, uris)
 
     # Lists
 

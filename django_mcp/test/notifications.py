@@ -9,7 +9,7 @@ from asgiref.sync import async_to_sync, sync_to_async
 from django.db import connections
 from django.test import TestCase
 
-from django_mcp.client.in_process import head_of, looking
+from django_mcp.client.in_process import head_of, permission_context
 from django_mcp.core.concurrency import INLINE
 from django_mcp.core.context import Context
 from django_mcp.core.principal import Principal
@@ -40,16 +40,16 @@ class _TestSubscriptionFilter(SubscriptionFilter):
 
     __slots__ = ()
 
-    async def known(self, uris: Iterable[str]) -> set[str] | None:
+    async def known_uris(self, uris: Iterable[str]) -> set[str] | None:
         return set(await sync_to_async(partial(find_known, self.context, list(uris), afresh=True))())
 
     @property
     def context(self) -> Context:
-        return looking(self._server, self._principal, self._edge(), "resources/subscribe")
+        return permission_context(self._server, self._principal, self._get_django_request(), "resources/subscribe")
 
 
 @contextmanager
-def hearing(
+def subscribed(
     server: MCPServer, principal: Principal, headers: Mapping[str, str], uris: Iterable[str]
 ) -> Iterator[Notifications]:
     """Subscribe to resources and to list changes.
@@ -58,7 +58,7 @@ def hearing(
     """
     head = head_of(server, "GET", headers)
     mcp_request = MCPRequest(
-        server, principal, INLINE, head.edge, {}, None, BufferedResponse(takes_events=True, can_hold=True)
+        server, principal, INLINE, head.get_django_request, {}, None, BufferedResponse(takes_events=True, can_hold=True)
     )
     stream = _TestSubscriptionFilter(mcp_request, [publish.list_changed_method(kind) for kind in publish.KINDS], None)
     stream.add(uris)
@@ -72,7 +72,7 @@ def hearing(
                 start_new_batch(connections[alias])
                 stack.enter_context(TestCase.captureOnCommitCallbacks(using=alias, execute=True))
         yield heard
-    for notice in async_to_sync(stream.told)(event_store.after(since, [publish.topic(server)])):
+    for notice in async_to_sync(stream.notifications_for)(event_store.after(since, [publish.server_topic(server)])):
         if notice.method == publish.UPDATED:
             heard.updated.append(notice.params["uri"])
         else:

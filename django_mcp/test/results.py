@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
-from django_mcp.core.failures import unknown
+from django_mcp.core.failures import unknown_primitive
 from django_mcp.protocol.errors import ResourceNotFound
 from django_mcp.protocol.meta import APP_HTML, APPROVAL
 from django_mcp.test.responder import Question, words_of
 
 WIDTH = 110
-LONGEST = 2000
+MAX_SHOWN = 2000
 """Limit of characters of a result in messages."""
 
 
@@ -83,7 +83,7 @@ class Outcome:
     @property
     def is_hidden(self) -> bool:
         """True if the error is the one for a name that does not exist."""
-        missing = (unknown(self.kind, self.name).message, ResourceNotFound(self.name).message)
+        missing = (unknown_primitive(self.kind, self.name).message, ResourceNotFound(self.name).message)
         return bool(self.error) and self.message.startswith(missing)
 
     @property
@@ -188,7 +188,7 @@ class Outcome:
     @property
     def _shown(self) -> str:
         shown = {key: value for key, value in self.result.items() if key != "_meta"}
-        return pprint.pformat(shown, width=WIDTH, sort_dicts=False)[:LONGEST]
+        return pprint.pformat(shown, width=WIDTH, sort_dicts=False)[:MAX_SHOWN]
 
 
 @dataclass(kw_only=True)
@@ -233,7 +233,7 @@ class CallResult(Outcome):
     def request(self) -> str:
         """The call in Python syntax."""
         given = (f"{key}={value!r}" for key, value in self.params.get("arguments", {}).items())
-        return f"{self.name}({', '.join(given)})"[:LONGEST]
+        return f"{self.name}({', '.join(given)})"[:MAX_SHOWN]
 
     def assert_structured(self, expected: Any = None, /, **members: Any) -> Self:
         """Assert that the structured content equals *expected*, or is an object with these *members*.
@@ -264,9 +264,9 @@ class CallResult(Outcome):
     @property
     def _shown(self) -> str:
         if self.result.get("isError"):
-            return f"the tool failed: {self.text}"[:LONGEST]
+            return f"the tool failed: {self.text}"[:MAX_SHOWN]
         if self.structured is not None:
-            return pprint.pformat(self.structured, width=WIDTH, sort_dicts=False)[:LONGEST]
+            return pprint.pformat(self.structured, width=WIDTH, sort_dicts=False)[:MAX_SHOWN]
         return super()._shown
 
 

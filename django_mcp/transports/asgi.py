@@ -30,11 +30,11 @@ from django_mcp.transports.sse import LiveResponse
 
 GRACE_SECONDS = 5.0
 """Seconds for calls to finish after daphne was stopped; Docker kills the process after ten."""
-PARTING_SECONDS = 0.1
+FLUSH_SECONDS = 0.1
 """Seconds for the last writes, and for cancelled calls to report."""
 
 
-class Patience:
+class GracefulShutdown:
     """Graceful shutdown under daphne.
 
     Attributes:
@@ -46,7 +46,7 @@ class Patience:
         self._stops = False
         self._serving: set[asyncio.Task[None]] = set()
 
-    def look(self) -> bool:
+    def detect(self) -> bool:
         """Return True under daphne, whose shutdown is then delayed."""
         if self.is_needed is None:
             reactor: Any = sys.modules.get("twisted.internet.reactor")
@@ -80,7 +80,7 @@ class Patience:
             await asyncio.wait(self._serving, timeout=GRACE_SECONDS)
         for task in self._serving:
             task.cancel()
-        await asyncio.sleep(PARTING_SECONDS)
+        await asyncio.sleep(FLUSH_SECONDS)
 
 
 Scope = MutableMapping[str, Any]
@@ -99,7 +99,7 @@ class MCPApplication:
     def __init__(self, django_application: Application) -> None:
         self.django_application = django_application
         self._endpoints: dict[str, Endpoint] = {}
-        self._patience = Patience()
+        self._shutdown = GracefulShutdown()
         for server in servers():
             path = path_of(server)
             for suffix, endpoint in {**http_sse_endpoints(server), "": Endpoint(server)}.items():
@@ -116,16 +116,16 @@ class MCPApplication:
                 if below := site_settings.FORCE_SCRIPT_NAME or root:
                     keep_script_prefix(below)
                 serving = self._serve(endpoint, scope, receive, send)
-                if self._patience.is_needed is not False and self._patience.look():
-                    serving = self._patience.serve(serving)
+                if self._shutdown.is_needed is not False and self._shutdown.detect():
+                    serving = self._shutdown.serve(serving)
                 await serving
                 return
         elif scope["type"] == "lifespan":
-            await self._live(scope, receive, send)
+            await self._serve_lifespan(scope, receive, send)
             return
         await self.django_application(scope, receive, send)
 
-    async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve_lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve the ASGI lifespan protocol, whether or not *django_application* does; Django does not."""
         begun = answered = False
 
@@ -157,12 +157,12 @@ class MCPApplication:
 
     async def _serve(self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send) -> None:
         headers = read_headers(scope["headers"])
-        edge = Edge(scope)
+        get_django_request = DjangoRequestFactory(scope)
         query = query.decode("latin-1") if (query := scope.get("query_string")) else ""
         host = headers.get("host")
         if host is None or site_settings.USE_X_FORWARDED_HOST:
             host = host_of(scope, headers)
-        head = RequestHead(scope["method"], headers, host, edge.is_secure, edge, query)
+        head = RequestHead(scope["method"], headers, host, get_django_request.is_secure, get_django_request, query)
         admitted = await endpoint.admit(head, shared_pool())
         if isinstance(admitted, MCPResponse):
             await _send(send, admitted)
@@ -190,14 +190,14 @@ class MCPApplication:
             held = await response.finish(answer)
             if held is not None:
                 # Free the memory of the request for the life of the stream.
-                del headers, edge, head, admitted, body, response, answer
+                del headers, get_django_request, head, admitted, body, response, answer
                 await held.hold()
         else:
             response.is_done = True  # a task that a tool left may speak later
             await _send(send, answer)
 
 
-class Edge:
+class DjangoRequestFactory:
     """Access to the Django request, which is slow to build."""
 
     __slots__ = ("_scope",)

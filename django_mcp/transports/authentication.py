@@ -23,7 +23,7 @@ from django.db.models.base import ModelState
 from django_mcp.auth import protected_resource
 from django_mcp.auth.api_keys import keys_in_query
 from django_mcp.auth.base import (
-    AuthorizationServerAway,
+    AuthenticationUnavailable,
     BaseAuthentication,
     InvalidToken,
     RequestHead,
@@ -36,11 +36,11 @@ from django_mcp.core.channel import Channel
 from django_mcp.core.concurrency import NoThread, Pool, Runner
 from django_mcp.core.context import Context
 from django_mcp.core.database import NOT_MIGRATED, is_unmigrated
-from django_mcp.core.dispatch import named
-from django_mcp.core.failures import log_rate_limited
+from django_mcp.core.dispatch import named_primitives
 from django_mcp.core.permissions import Right, admits, covers, find_right
 from django_mcp.core.policies import policy_cache
 from django_mcp.core.principal import Principal
+from django_mcp.core.rate_limited_log import log_rate_limited
 from django_mcp.core.server import MCPServer
 from django_mcp.protocol.meta import APPS, APPS_SETTINGS, CLIENT_CAPABILITIES, CLIENT_INFO
 from django_mcp.transports.base import Refusal
@@ -126,10 +126,10 @@ async def find_caller(head: RequestHead, server: MCPServer, runner: Runner) -> P
             raise InvalidToken  # a credential of an unknown kind must not count as anonymous access
     except (InvalidToken, DataError) as error:
         raise _bad_credential(head, server, error) from None
-    except (AuthorizationServerAway, DatabaseError, InterfaceError, NoThread) as error:
-        raise _away(error) from error
+    except (AuthenticationUnavailable, DatabaseError, InterfaceError, NoThread) as error:
+        raise _unavailable(error) from error
     if principal.scopes is not None and not covers(principal.scopes, server.scopes):  # saves a call
-        raise too_little(server, principal, server.scopes)
+        raise insufficient_scope(server, principal, server.scopes)
     return principal
 
 
@@ -147,10 +147,10 @@ def _bad_credential(head: RequestHead, server: MCPServer, error: Exception) -> R
     return _refusal(server, 401, "invalid_token", words)
 
 
-def _away(error: Exception) -> Refusal:
+def _unavailable(error: Exception) -> Refusal:
     """Return a 503: after a 401 the client would discard a credential that may be valid."""
     log_rate_limited(logging.ERROR, "authentication is unavailable: %s", error)
-    after = error.retry_after if isinstance(error, AuthorizationServerAway) else 5
+    after = error.retry_after if isinstance(error, AuthenticationUnavailable) else 5
     headers = [("Retry-After", f"{after:.0f}"), ("Cache-Control", "no-store")]
     words = "Authentication is temporarily unavailable. Retry later."
     return Refusal(503, NOT_MIGRATED if is_unmigrated(error) else words, headers)
@@ -175,7 +175,7 @@ async def _look_up(
     key = authenticator.credential_key(head)
     if key is not None and not key:  # no credential for this class
         return None
-    look_up = partial(_recognise, authenticator, head, server)
+    look_up = partial(_authenticate, authenticator, head, server)
     if key is not None and is_own(authenticator) and server.user_passes_test is None:  # slow tools must not delay it
         runner = runner.own
     if key is None or not isinstance(runner, Pool):
@@ -183,7 +183,7 @@ async def _look_up(
     return await lookups.find(runner, _Credential(authenticator, server, head.host, key), look_up)
 
 
-def _recognise(authenticator: BaseAuthentication, head: RequestHead, server: MCPServer) -> Principal | None:
+def _authenticate(authenticator: BaseAuthentication, head: RequestHead, server: MCPServer) -> Principal | None:
     """Authenticate, and check ``user_passes_test``, in one thread."""
     principal = authenticator.authenticate(head, server)
     if principal is not None and not admits(server, principal.user):
@@ -192,7 +192,7 @@ def _recognise(authenticator: BaseAuthentication, head: RequestHead, server: MCP
 
 
 async def require_scopes(
-    server: MCPServer, principal: Principal, runner: Runner, edge: Callable[[], Any], value: Any
+    server: MCPServer, principal: Principal, runner: Runner, get_django_request: Callable[[], Any], value: Any
 ) -> None:
     """Refuse messages for which the client must first request more scopes.
 
@@ -208,8 +208,10 @@ async def require_scopes(
         match message:
             case {"method": str(method), "params": dict(params)}:
                 client, declared = _client_of(params)
-                context = Context(server, principal, runner, edge, 0, method, params, client, declared, Channel())
-                for primitive in named(server, method, params):
+                context = Context(
+                    server, principal, runner, get_django_request, 0, method, params, client, declared, Channel()
+                )
+                for primitive in named_primitives(server, method, params):
                     right = await find_right(context, primitive)
                     if right is Right.KNOW and policy_cache.is_due:  # a tool blocked meanwhile requires no scopes
                         await policy_cache.refresh(runner)
@@ -221,7 +223,7 @@ async def require_scopes(
                         about = message if about is None else about
                         break
     if needed:
-        refusal = too_little(server, principal, needed)
+        refusal = insufficient_scope(server, principal, needed)
         refusal.about = about
         raise refusal
 
@@ -239,7 +241,7 @@ def _client_of(params: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
     return found.get(CLIENT_INFO), declared if isinstance(declared, dict) else shows_apps
 
 
-def too_little(server: MCPServer, principal: Principal, needed: Iterable[str]) -> Refusal:
+def insufficient_scope(server: MCPServer, principal: Principal, needed: Iterable[str]) -> Refusal:
     """Return a 403 with all scopes to request, present ones too: the new token may replace the old."""
     scopes = {*server.scopes, *needed, *(principal.scopes or ())}
     refusal = _refusal(server, 403, "insufficient_scope", "The access token does not allow this operation.", scopes)

@@ -61,7 +61,7 @@ class Refusal(Exception):
         return MCPResponse(self.status, self.body, (*headers, *self.headers, kind))
 
 
-LONGEST = 300
+MAX_HOST_LENGTH = 300
 """Maximum length of a host or origin (RFC 1035, section 2.3.4), which also bounds the caches."""
 _LOOPBACK = [".localhost", "127.0.0.1", "[::1]"]
 
@@ -100,7 +100,7 @@ def check_origin(head: RequestHead) -> Headers:
     origin = head.headers.get("origin")
     if origin is None:
         return ()
-    if len(origin) > LONGEST or not is_our_origin(origin, head.host, secure=head.secure()):
+    if len(origin) > MAX_HOST_LENGTH or not is_our_origin(origin, head.host, secure=head.secure()):
         message = (
             f"Origin {origin[:100]!r} is not allowed. The site's administrator can add it to "
             "DJANGO_MCP['ALLOWED_ORIGINS']."

@@ -13,20 +13,29 @@ from django.urls import set_script_prefix
 
 from django_mcp.auth.base import Misconfigured, RequestHead
 from django_mcp.conf import settings
+from django_mcp.core import dispatch
 from django_mcp.core.concurrency import AROUND_JOBS, Runner
 from django_mcp.core.database import is_unmigrated
-from django_mcp.core.dispatch import watching
-from django_mcp.core.failures import contained, log_once, log_rate_limited, log_survived, must_propagate
+from django_mcp.core.failures import as_call_error, log_survived, must_propagate
 from django_mcp.core.principal import Principal
+from django_mcp.core.rate_limited_log import log_once, log_rate_limited
 from django_mcp.core.server import MCPServer
 from django_mcp.protocol.errors import InternalError, ProtocolError
 from django_mcp.protocol.jsonrpc import MAX_ID_LENGTH, check_messages, decode, decode_messages, encode_error, id_of
-from django_mcp.revisions.base import LARGE_BYTES, Event, MCPRequest, MCPResponse, ResponseStream, failure
+from django_mcp.revisions.base import LARGE_BYTES, MCPRequest, MCPResponse, ResponseStream, SSEEvent, encode_failure
 from django_mcp.revisions.legacy.handler import end_session, open_stream
 from django_mcp.revisions.legacy.http_sse import MESSAGES, STREAM, open_events, receive_message
 from django_mcp.revisions.negotiation import choose
 from django_mcp.transports.authentication import find_caller, require_scopes
-from django_mcp.transports.base import LONGEST, Headers, Refusal, check_origin, is_our_host, preflight, unknown_host
+from django_mcp.transports.base import (
+    MAX_HOST_LENGTH,
+    Headers,
+    Refusal,
+    check_origin,
+    is_our_host,
+    preflight,
+    unknown_host,
+)
 from django_mcp.transports.sse import EVENT_HEADERS, frame
 
 T = TypeVar("T")
@@ -76,7 +85,7 @@ class Endpoint:
         cors: Headers = ()
         headers = head.headers
         try:
-            if len(head.host) > LONGEST or not is_our_host(head.host):
+            if len(head.host) > MAX_HOST_LENGTH or not is_our_host(head.host):
                 raise unknown_host(head.host)
             if "origin" in headers:
                 cors = check_origin(head)
@@ -94,12 +103,14 @@ class Endpoint:
             return AuthenticatedRequest(self, head, principal, cors, kinds, runner)
         except Refusal as refusal:
             if refusal.is_of_caller:
-                return await noted(refusal, self.server, runner, head.edge, None, cors)
+                return await log_refusal(refusal, self.server, runner, head.get_django_request, None, cors)
             return refusal.answer(cors)
         except BaseException as error:
             if must_propagate(error):
                 raise
-            return await crashed(contained(error), self.server, None, runner, head.edge, None, (*cors, _JSON_HEADER))
+            return await answer_crash(
+                as_call_error(error), self.server, None, runner, head.get_django_request, None, (*cors, _JSON_HEADER)
+            )
 
     def _not_served(self, head: RequestHead, cors: Headers) -> MCPResponse:
         if head.method == "OPTIONS":
@@ -109,26 +120,31 @@ class Endpoint:
         raise Refusal(405, f"Method {head.method} is not allowed here; use {instead}.", [("Allow", allow)])
 
 
-async def noted(
-    refusal: Refusal, server: MCPServer, runner: Runner, edge: Callable[[], Any], message: Any, cors: Headers
+async def log_refusal(
+    refusal: Refusal,
+    server: MCPServer,
+    runner: Runner,
+    get_django_request: Callable[[], Any],
+    message: Any,
+    cors: Headers,
 ) -> MCPResponse:
     """Record a refusal in the request log; return the response."""
-    if watching.observer is not None:
+    if dispatch.observer is not None:
         try:
             # One row for each HTTP request, however many messages it has.
             about = message if refusal.about is None else refusal.about
-            await watching.observer.refused(server, refusal.principal, runner, edge, about, str(refusal))
+            await dispatch.observer.refused(server, refusal.principal, runner, get_django_request, about, str(refusal))
         except ProtocolError as error:
             return MCPResponse(503, encode_error(id_of(message), error), (*cors, _JSON_HEADER))
     return refusal.answer(cors)
 
 
-async def crashed(
+async def answer_crash(
     error: BaseException,
     server: MCPServer,
     principal: Principal | None,
     runner: Runner,
-    edge: Callable[[], Any],
+    get_django_request: Callable[[], Any],
     message: Any,
     headers: Headers = (),
 ) -> MCPResponse:
@@ -136,13 +152,13 @@ async def crashed(
     if isinstance(error, Misconfigured):
         log_once(logging.ERROR, str(error))
         return MCPResponse(503, encode_error(None, InternalError(MISCONFIGURED)), headers)
-    body = failure(id_of(message), error)
+    body = encode_failure(id_of(message), error)
     if isinstance(error, OperationalError | InterfaceError) or is_unmigrated(error):  # it may be temporary
         return MCPResponse(503, body, headers)
-    if watching.observer is not None:
+    if dispatch.observer is not None:
         reason = decode(body)["error"]["message"]
         try:
-            await watching.observer.refused(server, principal, runner, edge, message, reason, error)
+            await dispatch.observer.refused(server, principal, runner, get_django_request, message, reason, error)
         except BaseException as fault:
             if must_propagate(fault):
                 raise
@@ -150,9 +166,9 @@ async def crashed(
     return MCPResponse(500, body, headers)
 
 
-def failed(error: BaseException) -> MCPResponse:
+def error_response(error: BaseException) -> MCPResponse:
     """Log what a transport itself raised; return the response. Nothing is left that could record it."""
-    return MCPResponse(500, failure(None, contained(error)), JSON_ONLY)
+    return MCPResponse(500, encode_failure(None, as_call_error(error)), JSON_ONLY)
 
 
 MISCONFIGURED = (
@@ -197,23 +213,34 @@ class AuthenticatedRequest(NamedTuple):
                     value = decode(body)
                     if len(body) > MAX_ID_LENGTH or type(value) is list:  # no other body can exceed a limit
                         check_messages(value)
-            server, edge = self.endpoint.server, head.edge
+            server, get_django_request = self.endpoint.server, head.get_django_request
             if self.principal.steps_up:
-                await require_scopes(server, self.principal, self.runner, edge, value)
+                await require_scopes(server, self.principal, self.runner, get_django_request, value)
             mcp_request = MCPRequest(
-                server, self.principal, self.runner, edge, head.headers, value, response, is_large=is_large
+                server,
+                self.principal,
+                self.runner,
+                get_django_request,
+                head.headers,
+                value,
+                response,
+                is_large=is_large,
             )
             serve = self.endpoint.verbs[head.method] or choose(head.headers, value).serve
             answer = await serve(mcp_request)
         except Refusal as refusal:
-            return await noted(refusal, self.endpoint.server, self.runner, head.edge, value, self.cors)
+            return await log_refusal(
+                refusal, self.endpoint.server, self.runner, head.get_django_request, value, self.cors
+            )
         except ProtocolError as error:
             answer = MCPResponse(error.http_status, encode_error(error.request_id, error), error.headers)
         except BaseException as error:
             if must_propagate(error):
                 raise
-            server, edge = self.endpoint.server, head.edge
-            answer = await crashed(contained(error), server, self.principal, self.runner, edge, value)
+            server, get_django_request = self.endpoint.server, head.get_django_request
+            answer = await answer_crash(
+                as_call_error(error), server, self.principal, self.runner, get_django_request, value
+            )
         if answer.body and answer.stream is None and self.accepts.json and not (answer.headers or self.cors):
             return MCPResponse(answer.status, answer.body, JSON_ONLY)  # the common case
         return self._with_headers(answer)
@@ -229,7 +256,7 @@ class AuthenticatedRequest(NamedTuple):
             return answer._replace(headers=headers)
         if not self.accepts.json and answer.status == 200:  # noqa: PLR2004
             # The client accepts only event streams.
-            return MCPResponse(200, frame(Event(answer.body)), (*headers, *EVENT_HEADERS))
+            return MCPResponse(200, frame(SSEEvent(answer.body)), (*headers, *EVENT_HEADERS))
         return answer._replace(headers=(*headers, _JSON_HEADER))
 
 

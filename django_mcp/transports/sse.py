@@ -12,17 +12,17 @@ from typing import Any
 from django_mcp.conf import settings
 from django_mcp.core.failures import report_crash
 from django_mcp.protocol.jsonrpc import one_line
-from django_mcp.revisions.base import KEEP_ALIVE, Event, EventStream, MCPResponse, failure
+from django_mcp.revisions.base import KEEP_ALIVE, EventStream, MCPResponse, SSEEvent, encode_failure
 from django_mcp.revisions.subscriptions import ParkedStream
 from django_mcp.transports.base import Headers
 
 PING = b":\r\n\r\n"
 """A comment, which keeps proxies from closing an idle connection."""
-SHORT = 1024
+MAX_CACHED_BYTES = 1024
 """Maximum bytes of an event whose frame is cached."""
 
 
-def frame(event: Event) -> bytes:
+def frame(event: SSEEvent) -> bytes:
     """Return the bytes of an event."""
     if event is KEEP_ALIVE:
         return PING
@@ -34,13 +34,13 @@ def frame(event: Event) -> bytes:
     return ServerSentEvent(data=data, event=kind, id=event.id or None, retry=event.retry).encode()
 
 
-def frame_for_many(event: Event) -> bytes:
+def frame_for_many(event: SSEEvent) -> bytes:
     """Return the bytes of an event, cached if it is short."""
-    return _kept(event) if len(event.data) < SHORT else frame(event)
+    return _kept(event) if len(event.data) < MAX_CACHED_BYTES else frame(event)
 
 
 @lru_cache(maxsize=128)
-def _kept(event: Event) -> bytes:
+def _kept(event: SSEEvent) -> bytes:
     return frame(event)
 
 
@@ -56,7 +56,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 class HeldStream:
     """The ASGI connection of a parked stream."""
 
-    __slots__ = ("_error", "_headers", "_holding", "_is_over", "_receive", "_send", "_speaking", "_stream")
+    __slots__ = ("_error", "_headers", "_holding", "_is_over", "_receive", "_send", "_stream", "_writing")
 
     def __init__(
         self, stream: ParkedStream, headers: Sequence[tuple[bytes, bytes]], receive: Receive, send: Send
@@ -66,7 +66,7 @@ class HeldStream:
         self._receive = receive
         self._send = send
         self._holding: asyncio.Task[Any] | None = None
-        self._speaking: asyncio.Task[None] | None = None
+        self._writing: asyncio.Task[None] | None = None
         self._is_over = False
         self._error: Exception | None = None
 
@@ -74,7 +74,7 @@ class HeldStream:
         """Begin the stream; return when it has ended or the client disconnected."""
         self._holding = asyncio.current_task()
         try:
-            await self._begin()
+            await self._write_first()
             while (await self._receive())["type"] != "http.disconnect":
                 pass
         except OSError:  # raised by some servers after a disconnect
@@ -88,14 +88,14 @@ class HeldStream:
         finally:
             self._holding = None
             self._stream.close()
-            if self._speaking is not None:
-                self._speaking.cancel()
+            if self._writing is not None:
+                self._writing.cancel()
         if self._error is not None:
             await self._end(self._error)
 
     async def _end(self, error: Exception) -> None:
         """End a stream that failed, with the error if nothing was sent yet. The client connects again."""
-        body = failure(None, error)
+        body = encode_failure(None, error)
         with suppress(OSError):
             if self._headers is None:
                 await self._send({"type": "http.response.body", "body": b""})
@@ -104,8 +104,8 @@ class HeldStream:
             await self._send({"type": "http.response.start", "status": 500, "headers": headers})
             await self._send({"type": "http.response.body", "body": body})
 
-    async def _begin(self) -> None:
-        async with aclosing(self._stream.begin()) as events:
+    async def _write_first(self) -> None:
+        async with aclosing(self._stream.first_events()) as events:
             async for event in events:
                 if self._headers is not None:  # they go out with the first event
                     await self._send({"type": "http.response.start", "status": 200, "headers": self._headers})
@@ -113,26 +113,26 @@ class HeldStream:
                 await self._write(frame(event))
         subscription = self._stream.subscription
         assert subscription is not None  # noqa: S101
-        subscription.ready = self._speak_soon
-        if subscription.waits:
-            self._speak_soon()
+        subscription.ready = self._schedule_write
+        if subscription.has_entries:
+            self._schedule_write()
 
-    def _speak_soon(self) -> None:
-        if self._speaking is None:
-            self._speaking = asyncio.get_running_loop().create_task(self._speak())
+    def _schedule_write(self) -> None:
+        if self._writing is None:
+            self._writing = asyncio.get_running_loop().create_task(self._write_safely())
 
-    async def _speak(self) -> None:
+    async def _write_safely(self) -> None:
         try:
-            await self._say_all()
+            await self._write_pending()
         except OSError:
-            self._let_go()
+            self._release()
         except Exception as error:  # noqa: BLE001 - it is logged where the server waits
             self._error = error
-            self._let_go()
+            self._release()
         finally:
-            self._speaking = None
+            self._writing = None
 
-    async def _say_all(self) -> None:
+    async def _write_pending(self) -> None:
         stream, subscription = self._stream, self._stream.subscription
         assert subscription is not None  # noqa: S101
         while not stream.is_over and (taken := subscription.take()) is not None:
@@ -142,16 +142,16 @@ class HeldStream:
             for start in range(0, len(entries), MAX_ENTRIES):
                 if stream.is_over or subscription.revoked:
                     break
-                events = await stream.tell(entries[start : start + MAX_ENTRIES])
+                events = await stream.events_for(entries[start : start + MAX_ENTRIES])
                 if not subscription.revoked:  # meanwhile
-                    await self._say(events)
+                    await self._write_events(events)
         if subscription.ended or stream.is_over:
             if not stream.is_over:
-                await self._say(stream.part())
+                await self._write_events(stream.closing_events())
             await self._send({"type": "http.response.body", "body": b""})
-            self._let_go()
+            self._release()
 
-    async def _say(self, events: Iterable[Event]) -> None:
+    async def _write_events(self, events: Iterable[SSEEvent]) -> None:
         data = bytearray()
         for event in events:
             data += frame_for_many(event)
@@ -164,13 +164,13 @@ class HeldStream:
     async def _write(self, data: bytes) -> None:
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self._is_over = True
         if self._holding is not None:
             self._holding.cancel()
 
 
-OVERDUE_SECONDS = 0.1
+DISCONNECT_WATCH_DELAY = 0.1
 """Seconds before a call starts to watch for a disconnect; most calls are done by then."""
 MAX_WAITING = 1000
 MAX_BYTES = 1024 * 1024
@@ -207,7 +207,7 @@ class BufferedResponse:
     def opened(self) -> bool:
         return self._count > 0
 
-    def send(self, event: Event) -> None:
+    def send(self, event: SSEEvent) -> None:
         """Keep an event; of progress and log messages the last, within ``MAX_WAITING`` and ``MAX_BYTES``."""
         self._count += 1
         self._frames[self._count] = data = frame(event)
@@ -228,7 +228,7 @@ class BufferedResponse:
         for data in self.frames:
             yield data
         if answer.body:
-            yield frame(Event(answer.body))
+            yield frame(SSEEvent(answer.body))
         if answer.stream is not None:
             async with aclosing(answer.stream) as stream:
                 async for event in stream:
@@ -296,7 +296,7 @@ class LiveResponse:
         if not keep_alive.is_running:
             keep_alive.start()
 
-    def send(self, event: Event) -> None:
+    def send(self, event: SSEEvent) -> None:
         """Send an event now. Thread-safe."""
         self.opened = True
         data, can_resume = frame(event), bool(event.id)
@@ -311,7 +311,7 @@ class LiveResponse:
         def start() -> None:
             self._watching = self._loop.create_task(self._until_gone(gone))
 
-        self.overdue = self._loop.call_later(OVERDUE_SECONDS, start)
+        self.overdue = self._loop.call_later(DISCONNECT_WATCH_DELAY, start)
 
     def unwatch(self) -> None:
         """Stop watching the connection after the call."""
@@ -350,7 +350,7 @@ class LiveResponse:
         self.opened = True
         self.unwatch()
         if answer.body and not self.is_done:
-            self._frames.append(frame(Event(answer.body)))
+            self._frames.append(frame(SSEEvent(answer.body)))
         if answer.stream is not None:
             # Who left during the call does not say so again.
             await (answer.stream.aclose() if self.is_done else self._follow(answer.stream))

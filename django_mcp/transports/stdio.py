@@ -23,7 +23,7 @@ from django.http import HttpRequest
 from django_mcp.auth.protected_resource import path_of
 from django_mcp.conf import settings
 from django_mcp.core.concurrency import shared_pool
-from django_mcp.core.failures import contained
+from django_mcp.core.failures import as_call_error
 from django_mcp.core.principal import Principal
 from django_mcp.core.resources import checking_pool, refresh_principal
 from django_mcp.core.server import MCPServer
@@ -41,11 +41,11 @@ from django_mcp.protocol.jsonrpc import (
     parse,
 )
 from django_mcp.pubsub.follower import end_streams
-from django_mcp.revisions.base import Event, MCPRequest, MCPResponse, failure
+from django_mcp.revisions.base import MCPRequest, MCPResponse, SSEEvent, encode_failure
 from django_mcp.revisions.legacy.handler import end_session, open_stream
-from django_mcp.revisions.negotiation import choose, spoken
+from django_mcp.revisions.negotiation import choose, effective_version
 
-CHUNK = 64 * 1024
+CHUNK_SIZE = 64 * 1024
 MAX_WAITING = 1000
 """Number of lines that wait for a client which does not read; further progress and log messages are dropped."""
 MAX_CHUNKS = 16
@@ -105,7 +105,7 @@ class LineReader:
         while chunk:
             self._room.acquire()
             try:
-                chunk = os.read(self._descriptor, CHUNK)
+                chunk = os.read(self._descriptor, CHUNK_SIZE)
             except OSError:  # closed
                 chunk = b""
             try:
@@ -157,7 +157,7 @@ class LineWriter:
 
 GRACE_SECONDS = 1.0
 """Seconds for calls to finish after the client has closed; it kills the process after about two."""
-PARTING_SECONDS = 0.3
+SHUTDOWN_TIMEOUT = 0.3
 """Seconds for ending the streams, and for ending the session."""
 RENEWALS = 20
 """Renewals of an idle session per lifetime."""
@@ -179,7 +179,7 @@ class StdioResponse:
         self.is_cancelled = False
         self._gone: Callable[[], object] | None = None
 
-    def send(self, event: Event) -> None:
+    def send(self, event: SSEEvent) -> None:
         """Write the event's message; events without one are for reconnecting."""
         self.opened = True
         if event.data and not self.is_cancelled:
@@ -208,12 +208,12 @@ class Connection:
         self,
         server: MCPServer,
         principal: Principal,
-        edge: Callable[[], Any],
+        get_django_request: Callable[[], Any],
         write: Write,
     ) -> None:
         self._server = server
         self._principal = principal
-        self._edge = edge
+        self._get_django_request = get_django_request
         self._write = write
         self._agreed: str | None = None
         self._session: Mapping[str, str] = {}
@@ -240,12 +240,12 @@ class Connection:
         if self._staying is not None:
             self._staying.cancel()
         if self._endless:
-            await asyncio.wait(self._endless, timeout=PARTING_SECONDS)
+            await asyncio.wait(self._endless, timeout=SHUTDOWN_TIMEOUT)
         for task in (*self._calls, *self._endless):
             task.cancel()
         if self._session:
             with suppress(ProtocolError, DatabaseError, TimeoutError):
-                async with asyncio.timeout(PARTING_SECONDS):
+                async with asyncio.timeout(SHUTDOWN_TIMEOUT):
                     await end_session(self._inbound(None, StdioResponse(self._write)))
 
     async def _take(self, line: bytes) -> None:
@@ -287,7 +287,7 @@ class Connection:
         except asyncio.CancelledError:  # by the client, or at the end
             pass
         except Exception as error:  # noqa: BLE001 - it is logged
-            response.send(Event(failure(None if request is None else request.id, error)))
+            response.send(SSEEvent(encode_failure(None if request is None else request.id, error)))
         finally:
             if request is not None and self._running.get(request.id) is response:
                 del self._running[request.id]
@@ -312,14 +312,14 @@ class Connection:
             # Nobody else cancels this task: the tool did, which ran in it.
             while (task := asyncio.current_task()) is not None and task.cancelling():
                 task.uncancel()
-            return MCPResponse(500, failure(None if request is None else request.id, contained(error)))
+            return MCPResponse(500, encode_failure(None if request is None else request.id, as_call_error(error)))
         if request is not None and request.method == "initialize":
             self._agree(answer)
         return answer
 
     async def _finish(self, answer: MCPResponse, request: Request | None, response: StdioResponse) -> None:
         if answer.body:
-            response.send(Event(answer.body))
+            response.send(SSEEvent(answer.body))
         if answer.stream is None:
             return
         task = asyncio.current_task()
@@ -342,9 +342,11 @@ class Connection:
             self._session = {name: value for name, value in given.items() if name == headers.SESSION}
 
     def _inbound(self, body: Any, response: StdioResponse) -> MCPRequest:
-        header = {headers.VERSION: spoken(body, self._agreed), **self._session}
+        header = {headers.VERSION: effective_version(body, self._agreed), **self._session}
         pool = shared_pool()
-        return MCPRequest(self._server, self._principal, pool, self._edge, header, body, response, over_http=False)
+        return MCPRequest(
+            self._server, self._principal, pool, self._get_django_request, header, body, response, over_http=False
+        )
 
     # Background tasks
 

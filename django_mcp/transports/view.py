@@ -22,7 +22,7 @@ from django_mcp.core.failures import must_propagate
 from django_mcp.core.request import sent_host, set_user
 from django_mcp.core.server import MCPServer
 from django_mcp.revisions.base import MCPResponse
-from django_mcp.transports.http import Endpoint, failed, keep_script_prefix, length_required
+from django_mcp.transports.http import Endpoint, error_response, keep_script_prefix, length_required
 from django_mcp.transports.sse import BufferedResponse
 
 MAX_NAMES = 256
@@ -45,7 +45,7 @@ def mcp_view(server: MCPServer) -> Callable[[HttpRequest], HttpResponseBase]:
         except BaseException as error:
             if must_propagate(error):
                 raise
-            return _response(failed(error))
+            return _response(error_response(error))
 
     return _exempt(view)
 
@@ -60,7 +60,7 @@ def event_loop_view(endpoint: Endpoint) -> Callable[[HttpRequest], Coroutine[Any
         except BaseException as error:
             if must_propagate(error):
                 raise
-            return _response(failed(error))
+            return _response(error_response(error))
 
     return _exempt(view)
 

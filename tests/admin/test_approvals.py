@@ -332,7 +332,7 @@ def test_of_a_call_that_was_run_approvers_read_the_word_that_its_requester_reads
     approver: Browser, ada: User, outcome: str, status: str | None, word: str
 ) -> None:
     fields: dict[str, Any] = {"server": "test", "principal_kind": "name", "caller": {}, "request": {}, "dialogue": {}}
-    task = None if status is None else store.make(None, status=status, **fields)
+    task = None if status is None else store.create(None, status=status, **fields)
     used = make(ada, state="consumed", outcome=outcome, task=task)
     assert describe_state(used)[0] == word
     listed = re.findall(r'class="field-state_now[^>]*>([^<]*)<', page(approver, LIST))
@@ -622,7 +622,7 @@ def test_a_call_whose_time_is_up_is_not_approved(approver: Browser, row: Approva
 
 
 def test_a_call_that_nobody_wants_any_more_is_not_approved(approver: Browser, ada: User) -> None:
-    task = store.make(
+    task = store.create(
         server="default",
         tool="pay_bill",
         principal_kind="oauth",
@@ -645,7 +645,7 @@ def test_a_call_whose_task_was_cancelled_says_so_to_approvers_and_its_requester(
     approver: Browser, ada: User, state: str
 ) -> None:
     fields: dict[str, Any] = {"server": "test", "principal_kind": "name", "caller": {}, "request": {}, "dialogue": {}}
-    task = store.make(None, status=Task.Status.CANCELLED, **fields)
+    task = store.create(None, status=Task.Status.CANCELLED, **fields)
     row = make(ada, state=state, task=task)
     assert re.findall(r'class="field-state_now[^>]*>([^<]*)<', page(approver, LIST)) == ["Cancelled"]
     shown = words(page(approver, detail(row)))
@@ -658,7 +658,7 @@ def test_a_call_whose_task_was_cancelled_says_so_to_approvers_and_its_requester(
 
 def test_a_call_that_expired_before_its_task_was_cancelled_has_expired(approver: Browser, ada: User) -> None:
     fields: dict[str, Any] = {"server": "test", "principal_kind": "name", "caller": {}, "request": {}, "dialogue": {}}
-    task = store.make(None, status=Task.Status.CANCELLED, **fields)
+    task = store.create(None, status=Task.Status.CANCELLED, **fields)
     row = make(ada, state="expired", task=task, expires=timezone.now() - DAY)
     assert describe_state(row)[0] == "Expired"
     assert "was cancelled" not in words(page(approver, detail(row)))

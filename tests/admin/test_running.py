@@ -14,7 +14,7 @@ from django_mcp.admin.display import MAX_CHARACTERS, as_text
 from django_mcp.auth.api_keys import create_key
 from django_mcp.core.server import server
 from django_mcp.models import Session, Task, TaskInput
-from django_mcp.pubsub.publish import topic_of
+from django_mcp.pubsub.publish import caller_topic
 from django_mcp.revisions.legacy.sessions import open_session
 from django_mcp.tasks import store
 
@@ -45,7 +45,7 @@ def staff(*permissions: str) -> Browser:
 
 @pytest.fixture
 def task(ada: User) -> Task:
-    return store.make(
+    return store.create(
         server="default",
         tool="year_report",
         principal_kind="oauth",
@@ -192,7 +192,7 @@ def session() -> Session:
     principal = Principal("public", "", None)
     client = {"name": "inspector", "version": "0.1"}
     assert open_session(server, principal, "2025-11-25", client, {"elicitation": {}})
-    assert topic_of(principal)
+    assert caller_topic(principal)
     return Session.objects.latest("pk")
 
 
@@ -252,7 +252,7 @@ def test_callers_whom_the_site_calls_by_ids_of_its_own_are_listed(browser: Brows
     about = {"server": "default", "tool": "work", "backend": "process"}
     for kind, key in callers:
         open_session(server, Principal(kind, key, None), "2025-11-25", {"name": "desk"}, {})
-        store.make(request={"method": "tools/call", "params": {}}, principal_kind=kind, principal_id=key, **about)
+        store.create(request={"method": "tools/call", "params": {}}, principal_kind=kind, principal_id=key, **about)
     for url in (SESSIONS, TASKS):
         shown = words(page(browser, url))
         assert [each for each in callers if " ".join(each).strip() not in shown] == []

@@ -34,7 +34,7 @@ def rows() -> dict[str, Any]:
     """A row for the page of each model, each with what it may link to."""
     user, now = User.objects.get(username="owner-of-the-site"), timezone.now()
     asked = {"principal_kind": "session", "principal_id": str(user.pk), "user": user, "server": "default"}
-    task = store.make(tool="work", backend="process", request={"method": "tools/call", "params": {}}, **asked)
+    task = store.create(tool="work", backend="process", request={"method": "tools/call", "params": {}}, **asked)
     call = {"tool": "pay", "arguments": {}, "created": now, "expires": now + timedelta(1), **asked}
     rule = AutoApprovalRule.objects.create(created_by=user, **call)
     waiting = Approval.objects.create(public_id="waiting", digest="x", **call)

@@ -19,7 +19,7 @@ from django_mcp.models import Approval, ApprovalEvent, Task
 from django_mcp.protocol.jsonrpc import Result
 from django_mcp.protocol.meta import ClientInfo
 from django_mcp.pubsub.once import StepChannel
-from django_mcp.tasks.worker import keeper
+from django_mcp.tasks.worker import heartbeat
 from tests.behaviour.users import as_user
 from tests.clients import Answer, Client
 from tests.exchange import eventually
@@ -92,7 +92,7 @@ class WantsTask(StepChannel):
     def wants_task(self, support: str) -> bool:
         return True
 
-    def task_made(self, task: Task) -> Result:
+    def announce_task(self, task: Task) -> Result:
         return Result({"resultType": "task", "taskId": task.task_id})
 
 
@@ -101,7 +101,7 @@ def finished(task: Task) -> Task:
 
     def look() -> bool:
         task.refresh_from_db()
-        return task.is_over and not keeper.holds(task.task_id)
+        return task.is_over and not heartbeat.holds(task.task_id)
 
     eventually(look, f"{task} does not end")
     return task

@@ -22,7 +22,7 @@ NAMES = ("ann", "ben", "cleo", "dora")
 @pytest.fixture(autouse=True)
 def _quickly(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nobody waits long for a decision that does not come."""
-    monkeypatch.setattr("django_mcp.pubsub.waiting.SHORTEST", 0.001)
+    monkeypatch.setattr("django_mcp.pubsub.waiting.MIN_POLL_SECONDS", 0.001)
     with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "APPROVAL_WAIT_TIMEOUT": 0.001}):
         yield
 

@@ -19,7 +19,7 @@ from django_mcp import MCPServer, ModelResource, register, tool
 from django_mcp.admin import approvals_app
 from django_mcp.approvals.decisions import approve
 from django_mcp.conf import APPROVALS_SCOPE, settings
-from django_mcp.core.failures import Unknown
+from django_mcp.core.failures import UnknownPrimitive
 from django_mcp.core.server import server as default
 from django_mcp.models import Approval, RequestLog
 from django_mcp.test import CallResult, MCPClient
@@ -141,9 +141,9 @@ def test_a_program_with_an_approvers_credential_is_not_an_approver(
     given = {**shown(host()), "decision": "approve"}
     own = str(people["cleo"].pk)
     with override_settings(DJANGO_MCP={**django_settings.DJANGO_MCP, "APP_CLIENTS": [""]}):
-        with pytest.raises(Unknown):
+        with pytest.raises(UnknownPrimitive):
             serve(server, people["cleo"], "decide_approval", given, kind=kind, id=own, scopes=scopes)
-        with pytest.raises(Unknown):
+        with pytest.raises(UnknownPrimitive):
             serve(server, people["cleo"], "pending_approvals", {}, kind=kind, id=own, scopes=scopes)
         assert the_ticket().state == Approval.State.PENDING
         agreed = {"kind": "oauth", "id": own, "scopes": frozenset({APPROVALS_SCOPE})}

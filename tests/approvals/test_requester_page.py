@@ -20,7 +20,7 @@ from django_mcp import MCPServer, tool
 from django_mcp.approvals.decisions import approve, deny
 from django_mcp.approvals.messages import page_url
 from django_mcp.models import Approval, Notice, Task
-from django_mcp.tasks.store import make
+from django_mcp.tasks.store import create
 from django_mcp.urls import build_urlpatterns
 from tests.approvals.asking import META, PAID, Calls, People, call, the_ticket
 from tests.behaviour.users import as_user
@@ -248,7 +248,7 @@ def test_of_a_task_that_is_over_without_an_outcome_the_page_says_that_it_was_int
     approve(the_ticket(), people["cleo"])
     assert call(client, people["ann"], amount=5).text == PAID
     fields = {"server": "test", "principal_kind": "name", "caller": {}, "request": {}, "dialogue": {}}
-    Approval.objects.update(outcome="", task=make(None, status=status, **fields))
+    Approval.objects.update(outcome="", task=create(None, status=status, **fields))
     said = look(client, people)
     assert "Interrupted" in said
     assert "check before retrying" in said

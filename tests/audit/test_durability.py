@@ -55,7 +55,7 @@ def little_to_collect() -> Iterator[None]:
 
 
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("django_mcp.core.concurrency.PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr("django_mcp.core.concurrency.RETRY_TIMEOUT", 0.0)
 
 
 def test_the_row_is_there_when_the_answer_goes_out(call_log: Log, site: MCPServer) -> None:
@@ -203,7 +203,7 @@ def test_an_error_that_is_not_the_databases_withholds_the_answer_as_well(
     monkeypatch.setattr(writer, "save", no_memory)
     answer = client.call("add", a=20, b=22)
     assert "could not be recorded" in answer.error["message"]
-    monkeypatch.setattr(writer, "begin", no_memory)
+    monkeypatch.setattr(writer, "insert_begun", no_memory)
     answer = client.call("add", a=20, b=22)
     assert "this call was not run" in answer.error["message"], "it knows that the last row was not written"
     monkeypatch.undo()
@@ -287,7 +287,7 @@ def refused_by_sqlite(code: int, words: str) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(writer, "_insert", lambda calls, alias: refusing(calls))
-        patch.setattr(writer, "begin", refusing)
+        patch.setattr(writer, "insert_begun", refusing)
         yield
 
 
@@ -316,7 +316,7 @@ def test_once_a_row_was_refused_no_call_is_made_until_rows_can_be_written_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """And nobody waits for a database that answers: each attempt is the only one."""
-    monkeypatch.setattr("django_mcp.core.concurrency.PATIENCE_SECONDS", 3.0)
+    monkeypatch.setattr("django_mcp.core.concurrency.RETRY_TIMEOUT", 3.0)
     made: list[int] = []
 
     @tool(server=site, read_only=False, destructive=False)
@@ -369,7 +369,7 @@ def test_after_a_failed_write_each_call_is_one_row_that_says_how_it_ended(
         return await sync_to_async(act)()
 
     tool(server=site, name="act")(aact if is_async else act)
-    writer.writer.failed(OperationalError("of another call"))
+    writer.writer.note_failure(OperationalError("of another call"))
     client.call("act")
     (row,) = call_log()
     assert row.outcome == outcome

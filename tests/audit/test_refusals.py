@@ -9,7 +9,7 @@ from django.contrib.auth.models import AnonymousUser
 
 from django_mcp import APIKeyAuthentication, BaseAuthentication, MCPServer, Principal, RequestHead, tool
 from django_mcp.audit import recorder
-from django_mcp.core.dispatch import watching
+from django_mcp.core import dispatch
 from django_mcp.models import RequestLog
 from tests.audit.test_durability import renamed_table
 from tests.clients import Client
@@ -61,7 +61,7 @@ def test_whom_nobody_knows_cannot_fill_the_log(
     call_log: Log, make_server: Any, modern: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recorder, "REFUSALS_A_MINUTE", 2)
-    monkeypatch.setattr(watching.observer, "_refused", 0)
+    monkeypatch.setattr(dispatch.observer, "_refused", 0)
     monkeypatch.setattr(recorder.time, "monotonic", lambda: 60.0)
     keyed = Client(make_server("keyed", authentication=[APIKeyAuthentication()]), modern.version, modern.edge)
     for _ in range(5):

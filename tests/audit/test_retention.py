@@ -7,8 +7,8 @@ from django.test import override_settings
 from django.utils import timezone
 
 from django_mcp.models import RequestLog
-from django_mcp.pubsub import event_store
-from django_mcp.pubsub.event_store import clear, clear_log
+from django_mcp.pubsub import cleanup
+from django_mcp.pubsub.cleanup import clear, clear_log
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgresql]
 
@@ -27,7 +27,7 @@ def kept() -> list[int]:
 
 
 def test_calls_older_than_the_setting_are_deleted(days: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_store, "CHUNK", 2)
+    monkeypatch.setattr(cleanup, "CHUNK_SIZE", 2)
     with override_settings(DJANGO_MCP={"REQUEST_LOG_DAYS": 30}):
         assert clear()["logged calls"] == 3
     assert kept() == [1, 29]

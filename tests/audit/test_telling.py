@@ -183,7 +183,7 @@ def test_where_nobody_takes_spans_or_metrics_and_there_is_no_log_calls_are_not_w
 ) -> None:
     otel.wanted.forget()
     monkeypatch.setattr(site, "_log_requests", False)
-    monkeypatch.setattr(Recorder, "_watched", None)
+    monkeypatch.setattr(Recorder, "_record", None)
     assert client.call("add", a=1).text == "2"
 
 

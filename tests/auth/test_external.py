@@ -35,7 +35,7 @@ from django_mcp import (
     RequestHead,
     tool,
 )
-from django_mcp.auth.base import AuthorizationServerAway
+from django_mcp.auth.base import AuthenticationUnavailable
 from django_mcp.auth.jwt import MAX_BYTES, IssuerKeys, Unreachable, discovered_jwks_url, metadata_urls
 from django_mcp.auth.protected_resource import resource_of
 from tests.auth import issuer as issuers
@@ -634,7 +634,7 @@ def test_after_a_failure_nobody_tries_again_at_once(
     good = issuer.documents[KEYS]
     issuer.documents[KEYS] = 503
     for _ in range(3):
-        with pytest.raises(AuthorizationServerAway):
+        with pytest.raises(AuthenticationUnavailable):
             tokens.authenticate(head(make()), server)
     assert issuer.asked == [METADATA, KEYS]
     issuer.documents[KEYS] = good
@@ -681,10 +681,10 @@ def test_while_the_issuer_is_away_its_keys_are_still_good_but_not_forever(
     issuer.documents[METADATA] = 500
     tokens.keys.fresh_seconds = tokens.keys.retry_seconds = tokens.keys.pause_seconds = 0
     assert tokens.authenticate(head(make()), server)
-    with pytest.raises(AuthorizationServerAway):  # this key may be new, and nobody can say
+    with pytest.raises(AuthenticationUnavailable):  # this key may be new, and nobody can say
         tokens.authenticate(head(make({"kid": "two"})), server)
     tokens.keys.stale_seconds = 0
-    with pytest.raises(AuthorizationServerAway):
+    with pytest.raises(AuthenticationUnavailable):
         tokens.authenticate(head(make()), server)
 
 
@@ -696,7 +696,7 @@ def test_many_threads_fetch_the_keys_once_and_only_one_waits(tokens: JWTAuthenti
         together.wait()
         try:
             found.append(tokens.keys.find("one", "RS256"))
-        except AuthorizationServerAway as away:
+        except AuthenticationUnavailable as away:
             found.append(away.retry_after)
 
     threads = [threading.Thread(target=find) for _ in range(8)]
@@ -758,7 +758,7 @@ def test_while_unknown_keys_are_fetched_known_ones_work(
     hanging.clear()
     tokens.keys.patience_seconds = tokens.keys.pause_seconds = 0
     for kid in ("two", "three"):
-        with pytest.raises(AuthorizationServerAway):
+        with pytest.raises(AuthenticationUnavailable):
             tokens.authenticate(head(make({"kid": kid})), server)
         assert tokens.authenticate(head(make()), server)
     tokens.keys.pause_seconds = 60
@@ -777,7 +777,7 @@ def test_an_issuer_that_hangs_does_not_hold_another(
     with issuers.running() as other:
         second = JWTAuthentication(other.url, user=JWTAuthentication.by_username())
         own = other.sign(other.claims(aud=resource_of(server), scope="travel:read"))
-        with pytest.raises(AuthorizationServerAway):
+        with pytest.raises(AuthenticationUnavailable):
             tokens.authenticate(head(make()), server)
         assert second.authenticate(head(own), server)
 
@@ -788,7 +788,7 @@ def test_an_error_nobody_expected_ends_the_fetch_too(
     """Otherwise no request would ever start another."""
     with monkeypatch.context() as broken:
         broken.setattr("django_mcp.auth.jwt.usable_keys", lambda _: 1 / 0)
-        with pytest.raises(AuthorizationServerAway):
+        with pytest.raises(AuthenticationUnavailable):
             tokens.authenticate(head(make()), server)
     tokens.keys.retry_seconds = 0
     assert tokens.authenticate(head(make()), server)

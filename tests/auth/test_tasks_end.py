@@ -22,7 +22,7 @@ def ada() -> Any:
 @pytest.fixture
 def make_task(ada: Any) -> Callable[..., Task]:
     def make(kind: str, principal_id: str, **fields: Any) -> Task:
-        return store.make(
+        return store.create(
             server="default",
             tool="report",
             principal_kind=kind,

@@ -43,7 +43,7 @@ def test_a_call_goes_on_when_the_last_answer_comes_again_after_its_taker_failed(
         raise OperationalError
 
     with monkeypatch.context() as patched:
-        patched.setattr(calls, "completed", die)
+        patched.setattr(calls, "claim_answered", die)
         assert answer(talk, questions[1]) == 503
     assert answer(talk, questions[1]) == 202
     assert list(call)[-1]["result"]["content"][0]["text"] == "True True"

@@ -152,7 +152,7 @@ def test_who_comes_back_from_long_ago_is_told_of_the_last_changes_only(
     server: MCPServer, legacy_talk: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Any client may say that it has seen nothing, and the log of an endpoint is long."""
-    monkeypatch.setattr(event_store, "MOST", 5)
+    monkeypatch.setattr(event_store, "MAX_READ", 5)
     legacy_talk.open()
     for _ in range(8):
         server.notify_list_changed("tools")

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from django_mcp import BaseAuthentication, Context, MCPServer, Principal, RequestHead, ToolError, tool
 from django_mcp.models import Step
-from django_mcp.pubsub.event_store import clear
+from django_mcp.pubsub.cleanup import clear
 from tests.behaviour.beside import beside
 from tests.clients import LEGACY, MODERN, Client
 from tests.conversation import Conversation, accept

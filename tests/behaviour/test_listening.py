@@ -86,7 +86,7 @@ def test_what_another_version_logs_silences_no_stream(room: Room, server: MCPSer
     else:
         stream = talk.get().begun()
         assert stream.next() is not None
-    event_store.append([(publish.topic(server), data) for data in NEWER])
+    event_store.append([(publish.server_topic(server), data) for data in NEWER])
     for _ in range(2):
         server.notify_list_changed("tools")
         assert "tools/list_changed" in str(stream.next())

@@ -325,9 +325,9 @@ def test_a_state_is_not_used_up_by_a_call_that_does_not_run(
     params = state_of_a_call(server, modern_talk, concurrency_limit=1)
     slots = slots_of(server.tools["pay"])
     assert slots is not None
-    assert slots.take()
+    assert slots.acquire()
     assert "busy" in modern_talk.request("tools/call", params).text
-    slots.give_back()
+    slots.release()
     assert modern_talk.request("tools/call", params).text == "paid True"
     assert "already used" in modern_talk.request("tools/call", params).error["message"]
 

@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from django_mcp import MCPServer, notify_permissions_changed, prompt, resource, tool
 from django_mcp.models import APIKey, Event
-from django_mcp.pubsub import publish
+from django_mcp.pubsub import publish, receivers
 from tests.behaviour.users import OTHER_PERMISSION, PERMISSION, ByName, as_user, group, permission
 from tests.clients import LEGACY, MODERN
 from tests.conversation import Conversation
@@ -198,7 +198,7 @@ def test_where_nothing_depends_on_users_nobody_is_asked_and_nothing_written(
 ) -> None:
     plain = make_server("plain")
     tool(server=plain, name="open", scopes=["a"])(lambda: "x")
-    monkeypatch.setattr(publish, "every_server", lambda: [plain])
+    monkeypatch.setattr(receivers, "every_server", lambda: [plain])
     user = make_user()
     with CaptureQueriesContext(connection) as found:
         save(user, is_staff=True)
@@ -210,7 +210,7 @@ def test_where_nothing_depends_on_users_nobody_is_asked_and_nothing_written(
 def test_a_change_of_very_many_users_is_told_to_everybody(
     room: Room, make_user: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publish, "MAX_USERS", 2)
+    monkeypatch.setattr(receivers, "MAX_USERS", 2)
     users = [make_user(groups=("Desk",)) for _ in range(3)]
     other = Listener(room, MODERN, make_user())
     notify_permissions_changed(*users[:2])

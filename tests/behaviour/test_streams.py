@@ -380,14 +380,14 @@ def test_a_call_goes_on_although_whoever_answered_left_at_once(
     legacy_talk: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between taking the answer and starting the next round there is a moment in which nobody else would start it."""
-    taking, go_on, completed = threading.Event(), threading.Event(), calls.completed
+    taking, go_on, completed = threading.Event(), threading.Event(), calls.claim_answered
 
     def slowly(*arguments: Any, **keywords: Any) -> Any:
         taking.set()
         assert go_on.wait(WITHIN)
         return completed(*arguments, **keywords)
 
-    monkeypatch.setattr(calls, "completed", slowly)
+    monkeypatch.setattr(calls, "claim_answered", slowly)
     call = legacy_talk.begin_call("ask")
     question = call.next()
     legacy_talk.post({"jsonrpc": "2.0", "id": question["id"], "result": YES})

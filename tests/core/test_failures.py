@@ -13,7 +13,7 @@ from django.http import Http404
 
 from django_mcp import MCPServer, ToolError, prompt, resource, tool
 from django_mcp.core.elicitation import InputRequired
-from django_mcp.core.failures import Crash, Escaped, contained, crash_of, must_propagate, survive, traceback_of
+from django_mcp.core.failures import Crash, Escaped, as_call_error, crash_of, must_propagate, survive, traceback_of
 from django_mcp.protocol.errors import InvalidParams
 from tests.clients import MODERN, Client
 
@@ -101,12 +101,12 @@ def group(*errors: BaseException) -> BaseException:
 
 def test_an_error_means_itself() -> None:
     for error in (KeyError("x"), ToolError("x"), InputRequired({}), group(KeyError("x"))):
-        assert contained(error) is error
+        assert as_call_error(error) is error
 
 
 def test_what_would_end_more_than_the_call_is_an_error_with_its_cause() -> None:
     for error in (SystemExit(3), GeneratorExit(), StopIteration(), asyncio.CancelledError(), group(SystemExit(3))):
-        ended = contained(error)
+        ended = as_call_error(error)
         assert isinstance(ended, Escaped)
         assert ended.__cause__ is error
 
@@ -115,8 +115,8 @@ def test_a_group_means_the_first_kind_in_the_order_of_the_table() -> None:
     denied, wrong, spoken, asked = PermissionDenied(), InvalidParams("x"), ToolError("x"), InputRequired({"a": {}})
     order: list[BaseException] = [denied, wrong, spoken, asked]
     for place, error in enumerate(order):
-        assert contained(group(group(*reversed(order[place:])))) is error or place == len(order) - 1
-    together = contained(group(asked, group(InputRequired({"b": {}}))))
+        assert as_call_error(group(group(*reversed(order[place:])))) is error or place == len(order) - 1
+    together = as_call_error(group(asked, group(InputRequired({"b": {}}))))
     assert isinstance(together, InputRequired)
     assert together.requests == {"a": {}, "b": {}}
 
@@ -124,7 +124,7 @@ def test_a_group_means_the_first_kind_in_the_order_of_the_table() -> None:
 def test_errors_for_the_model_are_joined_with_what_they_say_to_programs() -> None:
     first, second = ToolError("Not today."), ToolError("Too late.")
     first.meta, second.meta = {"a": 1, "django-mcp/secret": 1}, {"b": 2}
-    joined = contained(group(first, second, ValidationError("Not today."), Http404()))
+    joined = as_call_error(group(first, second, ValidationError("Not today."), Http404()))
     assert str(joined) == "Not today.\nToo late.\nNot found: no object matches the given values."
     assert joined.meta == {"a": 1, "b": 2}
 
@@ -137,7 +137,7 @@ def test_a_cancellation_is_told_from_one_that_was_raised() -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError) as found:
             await asyncio.sleep(0)
-        assert contained(found.value) is found.value
+        assert as_call_error(found.value) is found.value
         task.uncancel()
         assert not must_propagate(found.value)
 
@@ -153,9 +153,9 @@ def test_the_place_is_the_sites_own_although_a_library_raised() -> None:
 
 def test_the_crash_of_a_group_is_its_first_unexpected_exception() -> None:
     error = caught(lambda: json.loads("{"))
-    found = contained(group(ToolError("x"), group(SystemExit(3), error)))
+    found = as_call_error(group(ToolError("x"), group(SystemExit(3), error)))
     assert crash_of(found).type == "SystemExit"
-    assert crash_of(contained(group(ToolError("x"), error))) == crash_of(error)
+    assert crash_of(as_call_error(group(ToolError("x"), error))) == crash_of(error)
 
 
 def test_an_exception_that_was_never_raised_has_no_place() -> None:
@@ -166,7 +166,7 @@ def test_a_traceback_shows_code_and_no_values() -> None:
     def check(password: str) -> None:
         raise LookupError("wrong")
 
-    text = traceback_of(contained(caught(lambda: check("hunter2 of ann"[:7]))))
+    text = traceback_of(as_call_error(caught(lambda: check("hunter2 of ann"[:7]))))
     assert 'raise LookupError("wrong")' in text
     assert text.endswith("LookupError: wrong\n")
     assert "password =" not in text

@@ -361,13 +361,13 @@ def test_a_pool_is_closed_only_when_its_jobs_are_done(make_pool: MakePool, gate:
 def test_a_pool_that_is_closed_ends_though_somebody_begins_something_meanwhile(make_pool: MakePool, gate: Gate) -> None:
     """A thread that was begun then hears first that threads are to end, and it is not the one that is meant."""
     pool, begun = make_pool(1), threading.Event()
-    pool.begin(gate)
+    pool.post(gate)
     assert gate.entered.wait(LONG)
     closing = threading.Thread(target=pool.close, daemon=True)
     closing.start()
     while pool._threads:  # it has taken them out
         threading.Event().wait(0.001)
-    pool.begin(begun.set)
+    pool.post(begun.set)
     assert begun.wait(LONG)
     gate.open.set()
     closing.join(LONG)
@@ -412,9 +412,9 @@ def test_a_background_job_whose_thread_cannot_be_started_fails_where_it_is_begun
     pool, done = make_pool(1), threading.Event()
     refused[:] = [1]
     with pytest.raises(NoThread):
-        pool.begin(done.set)
+        pool.post(done.set)
     assert not done.is_set()
-    pool.begin(done.set)
+    pool.post(done.set)
     assert done.wait(LONG)
 
 
@@ -455,7 +455,7 @@ def test_a_job_that_comes_while_a_thread_fails_to_start_is_not_left_waiting(
 
     def start_or_fail(thread: threading.Thread) -> None:
         if thread.name.startswith("django-mcp-") and next(fails, False):
-            other = threading.Thread(target=pool.begin, args=(done.set,))
+            other = threading.Thread(target=pool.post, args=(done.set,))
             others.append(other)
             start(other)
             other.join(0.05)  # it waits for this one, or has queued its job
@@ -464,7 +464,7 @@ def test_a_job_that_comes_while_a_thread_fails_to_start_is_not_left_waiting(
 
     monkeypatch.setattr(threading.Thread, "start", start_or_fail)
     with pytest.raises(NoThread):
-        pool.begin(starting.set)
+        pool.post(starting.set)
     assert done.wait(LONG)
     others[0].join(LONG)
     assert not starting.is_set()
@@ -512,7 +512,7 @@ def test_a_log_that_fails_for_a_background_job_does_not_end_a_thread(
     monkeypatch.setattr(concurrency.logger, "error", fail_to_log)
     monkeypatch.setattr(concurrency.logger, "exception", fail_to_log)
     pool = make_pool(1)
-    pool.begin(fail(ValueError("of the job")))
+    pool.post(fail(ValueError("of the job")))
     assert run(pool, lambda: "alive") == ["alive"]
 
 
@@ -529,7 +529,7 @@ def test_a_forked_process_has_threads_of_its_own_and_jobs_of_its_own_only() -> N
         pool, gate = Pool(2), threading.Event()
         asyncio.run(pool.sync(int))
         for _ in range(5):
-            pool.begin(gate.wait)
+            pool.post(gate.wait)
         child = os.fork()
         if child == 0:
             print(asyncio.run(asyncio.wait_for(pool.sync(lambda: len(pool._threads)), 20)), flush=True)

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from django_mcp.core import failures
-from django_mcp.core.failures import log_rate_limited
+from django_mcp.core import rate_limited_log
+from django_mcp.core.rate_limited_log import log_rate_limited
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -16,7 +16,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [time.monotonic()]
-    monkeypatch.setattr(failures, "monotonic", lambda: now[0])
+    monkeypatch.setattr(rate_limited_log, "monotonic", lambda: now[0])
     return now
 
 
@@ -25,9 +25,9 @@ def test_the_same_words_are_logged_once_in_a_while_and_counted_meanwhile(
 ) -> None:
     for number in range(4):
         log_rate_limited(logging.ERROR, "away: %s", number)
-    clock[0] += failures.SECONDS
+    clock[0] += rate_limited_log.LOG_INTERVAL
     log_rate_limited(logging.ERROR, "away: %s", "still")
-    clock[0] += failures.SECONDS
+    clock[0] += rate_limited_log.LOG_INTERVAL
     log_rate_limited(logging.ERROR, "away: %s", "yet")
     assert said(caplog) == ["away: 0", "away: still (and 3 times since this was last logged)", "away: yet"]
     assert {record.levelno for record in caplog.records} == {logging.ERROR}

@@ -17,9 +17,9 @@ async def soon(condition: object) -> None:
 
 def test_no_more_than_there_are() -> None:
     two = Slots(2)
-    assert [two.take() for _ in range(3)] == [True, True, False]
-    two.give_back()
-    assert [two.take() for _ in range(2)] == [True, False]
+    assert [two.acquire() for _ in range(3)] == [True, True, False]
+    two.release()
+    assert [two.acquire() for _ in range(2)] == [True, False]
 
 
 def test_who_waits_gets_the_next_one_in_the_order_of_arrival() -> None:
@@ -35,28 +35,28 @@ def test_who_waits_gets_the_next_one_in_the_order_of_arrival() -> None:
         await soon(waiting)
         assert served == ["first"]
         # From another thread, as calls end in.
-        thread = threading.Thread(target=one.give_back)
+        thread = threading.Thread(target=one.release)
         thread.start()
         await waiting[0]
         assert served == ["first", "second"]
-        one.give_back()
+        one.release()
         await waiting[1]
         thread.join()
 
     asyncio.run(main())
     assert served == ["first", "second", "third"]
-    assert not one.take()
+    assert not one.acquire()
 
 
 def test_a_newcomer_does_not_overtake_who_waits() -> None:
     one = Slots(1)
 
     async def main() -> None:
-        assert one.take()
+        assert one.acquire()
         waiting = asyncio.create_task(one.wait())
         await soon(waiting)
-        one.give_back()
-        assert not one.take()
+        one.release()
+        assert not one.acquire()
         assert await waiting
 
     asyncio.run(main())
@@ -65,10 +65,10 @@ def test_a_newcomer_does_not_overtake_who_waits() -> None:
 def test_who_waited_too_long_goes_without_and_leaves_no_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(execution, "WAIT_SECONDS", 0.01)
     one = Slots(1)
-    assert one.take()
+    assert one.acquire()
     assert asyncio.run(one.wait()) is False
-    one.give_back()
-    assert [one.take(), one.take()] == [True, False]
+    one.release()
+    assert [one.acquire(), one.acquire()] == [True, False]
 
 
 @pytest.mark.parametrize("given", [False, True], ids=["before", "in the moment"])
@@ -76,19 +76,19 @@ def test_who_is_cancelled_while_it_waits_holds_no_slot(given: bool) -> None:
     one = Slots(1)
 
     async def main() -> None:
-        assert one.take()
+        assert one.acquire()
         waiting = asyncio.create_task(one.wait())
         await soon(waiting)
         if given:
-            one.give_back()
+            one.release()
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
         if not given:
-            one.give_back()
+            one.release()
 
     asyncio.run(main())
-    assert [one.take(), one.take()] == [True, False]
+    assert [one.acquire(), one.acquire()] == [True, False]
 
 
 def test_many_threads_never_hold_more_than_there_are() -> None:
@@ -98,11 +98,11 @@ def test_many_threads_never_hold_more_than_there_are() -> None:
     def work() -> None:
         barrier.wait()
         for _ in range(500):
-            if three.take():
+            if three.acquire():
                 held.append(1)
                 most.append(len(held))
                 held.pop()
-                three.give_back()
+                three.release()
 
     threads = [threading.Thread(target=work) for _ in range(8)]
     for thread in threads:
@@ -110,4 +110,4 @@ def test_many_threads_never_hold_more_than_there_are() -> None:
     for thread in threads:
         thread.join()
     assert max(most) <= 3
-    assert [three.take() for _ in range(4)] == [True, True, True, False]
+    assert [three.acquire() for _ in range(4)] == [True, True, True, False]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from django_mcp.core.redaction import MAX_SECRETS, redact, redact_uri, redacted, secrets_in, without
-from django_mcp.core.tool_search import misplaced, words
+from django_mcp.core.tool_search import misplaced_arguments, words
 from django_mcp.oauth.authorize import AuthorizationRequest, with_issuer
 from django_mcp.oauth.cimd import CIMDError, checked
 from django_mcp.oauth.consent import clean_name
@@ -116,7 +116,7 @@ HEAVY: dict[str, Callable[[], Any]] = {
     "a long word": lambda: close_matches("list_order" * MANY, NAMES),
     "many words": lambda: close_matches("list_order", (f"list_{number}" for number in range(MANY))),
     "a long name that is unknown": lambda: unknown_argument(["x" * 20 * MANY], NAMES),
-    "many arguments of a relay": lambda: [*misplaced({f"arguments{number}": 1 for number in range(MANY)})],
+    "many arguments of a relay": lambda: [*misplaced_arguments({f"arguments{number}": 1 for number in range(MANY)})],
     "redirect URIs": lambda: usable_redirect_uris([f"https://a.example/{number}" for number in range(1000)]),
     "a redirect URI": lambda: usable_redirect_uris(["http://localhost:" + "1/?:[.@" * MANY]),
     "a redirect URI that is compared": lambda: is_registered("http://[::1]:1/" + "?:" * MANY, ["http://[::1]/"] * 10),

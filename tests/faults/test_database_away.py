@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from django_mcp.core import failures
+from django_mcp.core import rate_limited_log
 from tests.conformance.databases import postgresql
 from tests.faults.conftest import Workers, service, workers
 from tests.faults.gate import Gate
@@ -145,5 +145,5 @@ def test_a_state_that_could_not_be_used_can_be_used_again(outage: Outage) -> Non
 
 def test_the_log_says_now_and_then_that_streams_cannot_be_read_and_nothing_breaks_unnoticed(outage: Outage) -> None:
     log = outage.worker.log(0)
-    assert 1 <= log.count("the event log cannot be read") <= 1 + outage.seconds // failures.SECONDS
+    assert 1 <= log.count("the event log cannot be read") <= 1 + outage.seconds // rate_limited_log.LOG_INTERVAL
     assert "never retrieved" not in log

@@ -10,7 +10,7 @@ import pytest
 
 from django_mcp.pubsub.follower import listen_for_stop, server_stops
 from django_mcp.transports import asgi
-from django_mcp.transports.asgi import Patience
+from django_mcp.transports.asgi import GracefulShutdown
 from tests.faults.reading import read
 from tests.faults.stopping import HOLDS_STREAMS, SERVERS, running
 from tests.faults.wire import text
@@ -134,7 +134,7 @@ class TestPatience:
                 raise
             seen.append("done")
 
-        patience = Patience()
+        patience = GracefulShutdown()
         outer = asyncio.create_task(patience.serve(serving()))
         await began.wait()
         import twisted.internet.defer  # noqa: F401 - as daphne has done
@@ -158,6 +158,6 @@ class TestPatience:
         assert asyncio.run(self._cancelled(stops=False, seconds=60)) == ["began", "cancelled"]
 
     def test_another_server_is_not_waited_for(self) -> None:
-        patience = Patience()
+        patience = GracefulShutdown()
         assert patience.look() is False
         assert patience.is_needed is False

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from django_mcp.auth.oauth import LEAST_TOOLKIT
+from django_mcp.auth.oauth import MIN_TOOLKIT
 from scripts import matrix, matrix_steps
 from scripts.matrix import DJANGOS, PYTHONS, Cell
 from tests.management.checkout import ROOT
@@ -68,7 +68,7 @@ def test_the_lowest_versions_are_those_of_pyproject_for_all_that_a_site_may_inst
     for name in ("channels", "pydantic", "djangorestframework", "django-ninja", "psycopg", "jsonschema"):
         assert any(line.startswith(f"{name}>={found[name]},") for line in all_requirements()), name
     assert "pytest" not in found
-    assert found["django-oauth-toolkit"] == LEAST_TOOLKIT, "most tests need OAuth, most sites need not"
+    assert found["django-oauth-toolkit"] == MIN_TOOLKIT, "most tests need OAuth, most sites need not"
 
 
 def all_requirements() -> list[str]:

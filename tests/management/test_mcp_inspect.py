@@ -9,7 +9,7 @@ from django.test import override_settings
 
 from django_mcp import AllowAny, MCPServer, ModelResource, prompt, register, resource, tool
 from django_mcp.approvals.tool_policies import limit_client
-from django_mcp.client.in_process import looking
+from django_mcp.client.in_process import permission_context
 from django_mcp.core.permissions import Right, right
 from django_mcp.management.base import find_principal
 from django_mcp.management.commands.mcp_inspect import as_client_user, hidden_reasons
@@ -164,7 +164,7 @@ def test_reasons_are_given_exactly_where_the_right_is_missing(shop: MCPServer, m
     for person in people:
         principal = find_principal(person.username)
         for each in (principal, as_client_user(shop, principal, "acme", [])):
-            context = looking(shop, each, django_request(shop))
+            context = permission_context(shop, each, django_request(shop))
             for primitive in shop.registered():
                 assert bool(hidden_reasons(context, primitive)) is (right(context, primitive) is not Right.USE)
 

@@ -66,7 +66,7 @@ def test_callers_whose_ids_are_alike_are_several(server: MCPServer) -> None:
         Session.objects.create(
             key=caller, server="s", principal_kind="k", principal_id=caller, version="", expires=later
         )
-        store.make(server="test", tool="t", principal_kind="k", principal_id=caller, request={}, backend="b")
+        store.create(server="test", tool="t", principal_kind="k", principal_id=caller, request={}, backend="b")
     for caller in ALIKE:
         assert Session.objects.get(key=caller).principal_id == caller
         assert Session.objects.filter(principal_id=caller).count() == 1
@@ -80,7 +80,7 @@ def test_steps_and_topics_that_are_alike_are_several() -> None:
     later = once.expiry()
     for name in ALIKE:
         assert once.once({"call": later}, name, lambda name=name: name) == name
-        assert once.take(name, "round:1")
+        assert once.claim_step(name, "round:1")
         Event.objects.create(topic=name, created=timezone.now(), expires=later)
     for name in ALIKE:
         assert once.once({"call": later}, name, lambda: pytest.fail("done again")) == name

@@ -37,7 +37,7 @@ def log_in(site: Site) -> Login:
 
 
 def make_task(site: Site) -> Task:
-    return store.make(
+    return store.create(
         server=site.alpha.name,
         tool="change",
         principal_kind="oauth",

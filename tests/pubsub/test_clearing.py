@@ -12,7 +12,7 @@ from django.db.models.signals import post_delete
 from django.utils import timezone
 
 from django_mcp.models import Call, Event, Session, Step
-from django_mcp.pubsub import event_store
+from django_mcp.pubsub import cleanup
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgresql, pytest.mark.mariadb]
 
@@ -54,11 +54,11 @@ def test_nothing_is_said_where_nothing_is_to_be_said() -> None:
 
 
 def test_whoever_looks_is_told_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_store, "CHUNK", 2)
+    monkeypatch.setattr(cleanup, "CHUNK_SIZE", 2)
     for number in range(5):
         fill(timezone.now() - datetime.timedelta(seconds=9 - number), str(number))
     heard: list[tuple[str, int, int]] = []
-    event_store.clear(note=lambda *each: heard.append(each))
+    cleanup.clear(note=lambda *each: heard.append(each))
     assert [each for each in heard if each[0] == "sessions"] == [
         ("sessions", 2, 5),
         ("sessions", 4, 5),
@@ -67,7 +67,7 @@ def test_whoever_looks_is_told_how_far_it_is(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_few_rows_are_held_and_locked_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_store, "CHUNK", 2)
+    monkeypatch.setattr(cleanup, "CHUNK_SIZE", 2)
     now = timezone.now()
     for number in range(5):
         fill(now - datetime.timedelta(seconds=9 - number), str(number))
@@ -85,7 +85,7 @@ def test_few_rows_are_held_and_locked_at_a_time(monkeypatch: pytest.MonkeyPatch)
     post_delete.connect(note, sender=Session)
     try:
         with connection.execute_wrapper(begin):
-            deleted = event_store.clear()
+            deleted = cleanup.clear()
     finally:
         post_delete.disconnect(note, sender=Session)
     assert [deleted[kind] for kind in ("sessions", "events", "steps")] == [5, 5, 5]
@@ -97,5 +97,5 @@ def test_the_longest_expired_go_first_where_not_all_may() -> None:
     now = timezone.now()
     for number in range(3):
         fill(now - datetime.timedelta(seconds=9 - number), str(number))
-    assert event_store.clear(2)["sessions"] == 2
+    assert cleanup.clear(2)["sessions"] == 2
     assert [each.key for each in Session.objects.all()] == ["2"]

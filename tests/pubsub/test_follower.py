@@ -79,11 +79,11 @@ def test_streams_that_were_opened_together_are_kept_alive_in_turns(monkeypatch: 
 def test_others_on_the_event_loop_have_their_turn_while_all_are_told() -> None:
     async def act(reader: Follower) -> None:
         every = await joined(reader, MANY)
-        told = asyncio.create_task(reader._hand_out(event_store.Entry(1, "topic", "{}")))
+        told = asyncio.create_task(reader._deliver(event_store.Entry(1, "topic", "{}")))
         await asyncio.sleep(0)
-        assert 0 < sum(each.waits for each in every) < MANY
+        assert 0 < sum(each.has_entries for each in every) < MANY
         await told
-        assert all(each.waits for each in every)
+        assert all(each.has_entries for each in every)
 
     play(act)
 
@@ -95,11 +95,11 @@ def test_a_stream_ends_with_its_credential_though_others_do_not() -> None:
         first = await reader.join(["topic"], Principal("test", "first", None, expires=soon))
         other = await reader.join(["topic"], Principal("test", "other", None, expires=late))
         never = await reader.join(["topic"], None)
-        reader._look_after()
+        reader._maintain_streams()
         assert [each.ended for each in (first, other, never)] == [True, False, False]
         other.until = 0.0
         reader._expiry = 0.0
-        reader._look_after()
+        reader._maintain_streams()
         assert [each.ended for each in (first, other, never)] == [True, True, False]
 
     play(act)
@@ -115,12 +115,12 @@ def test_an_error_of_one_stream_is_logged_and_no_other_stream_misses_anything(
 
     async def act(reader: Follower) -> None:
         odd, *others = await joined(reader, 3)
-        odd.wants = fail
-        await reader._hand_out(event_store.Entry(1, "topic", "{}"))
+        odd.matches = fail
+        await reader._deliver(event_store.Entry(1, "topic", "{}"))
         assert [[each.id for each in other.take() or () if each] for other in others] == [[1], [1]]
         odd.ready = fail
         clock[0] += 2 * PERIOD
-        reader._look_after()
+        reader._maintain_streams()
         assert kept_alive(others) == 2
         reader.end()
         assert all(each.ended for each in others)
@@ -163,7 +163,7 @@ def test_a_stream_that_was_closed_keeps_nothing_and_is_not_known_any_more() -> N
         one.close()
         one.put(event_store.Entry(2, "topic", "{}"))
         assert one.take() is None
-        await reader._hand_out(event_store.Entry(3, "topic", "{}"))
+        await reader._deliver(event_store.Entry(3, "topic", "{}"))
         assert one.take() is None
         assert [each.id for each in other.take() or ()] == [3]
 
@@ -193,13 +193,13 @@ def test_with_very_many_topics_each_stream_still_hears_its_own(monkeypatch: pyte
 
     async def act(reader: Follower) -> None:
         monkeypatch.setattr(Follower, "_run", lambda _: asyncio.sleep(0))
-        every = [await reader.join([f"topic {number}"], None) for number in range(follower.MANY_TOPICS + 1)]
+        every = [await reader.join([f"topic {number}"], None) for number in range(follower.MAX_NAMED_TOPICS + 1)]
         await reader._read()
         assert asked == [None]
-        assert [number for number, each in enumerate(every) if each.waits] == [7]
+        assert [number for number, each in enumerate(every) if each.has_entries] == [7]
         every[0].close()
         await reader._read()
-        assert len(asked[-1]) == follower.MANY_TOPICS
+        assert len(asked[-1]) == follower.MAX_NAMED_TOPICS
 
     play(act)
 

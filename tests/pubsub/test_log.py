@@ -22,7 +22,7 @@ def empty_log(db: None) -> None:
 def rings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Grows with each ring of the bell."""
     rung: list[int] = []
-    monkeypatch.setattr(event_store, "ring", lambda: rung.append(len(rung)))
+    monkeypatch.setattr(event_store, "notify_readers", lambda: rung.append(len(rung)))
     return rung
 
 
@@ -52,14 +52,14 @@ def test_the_newest_is_the_last_of_all_topics() -> None:
 
 
 def test_all_is_read_however_much_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_store, "MOST", 3)
+    monkeypatch.setattr(event_store, "MAX_READ", 3)
     for count in (2, 3, 4, 7):
         event_store.append([(f"of {count}", str(number)) for number in range(count)])
         assert data(event_store.after(0, [f"of {count}"])) == [str(number) for number in range(count)]
 
 
 def test_a_reader_gets_a_bit_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_store, "MOST", 2)
+    monkeypatch.setattr(event_store, "MAX_READ", 2)
     position = event_store.newest()
     event_store.append([("a", str(number)) for number in range(5)])
     pages = []

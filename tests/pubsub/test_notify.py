@@ -46,7 +46,7 @@ def layer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Layer]:
 
 def test_a_thousand_notices_without_an_event_loop_are_sent_over_one_connection(layer: Layer) -> None:
     for _ in range(1000):
-        notify.ring()
+        notify.notify_readers()
     notify._sender.flush()
     assert len(set(layer.sent)) == 1, "a layer has a connection for each event loop"
     assert 1 <= len(layer.sent) <= 1000
@@ -54,10 +54,10 @@ def test_a_thousand_notices_without_an_event_loop_are_sent_over_one_connection(l
 
 def test_a_writer_does_not_wait_for_the_layer_and_nothing_piles_up(layer: Layer) -> None:
     layer.may_send.clear()
-    notify.ring()
+    notify.notify_readers()
     assert layer.sending.wait(WITHIN)
     for _ in range(1000):
-        notify.ring()
+        notify.notify_readers()
     layer.may_send.set()
     notify._sender.flush()
     assert len(layer.sent) == 2, "all that came meanwhile are one"
@@ -75,10 +75,10 @@ def test_a_layer_that_is_away_costs_one_connection_a_second(
 
     monkeypatch.setattr(notify.time, "sleep", pause)
     layer.error = ConnectionError("refused")
-    notify.ring()
+    notify.notify_readers()
     assert paused.wait(WITHIN)
     for _ in range(100):
-        notify.ring()
+        notify.notify_readers()
     assert len(layer.sent) == 2, "it was tried again once"
     layer.error = None
     may_go_on.set()
@@ -89,11 +89,11 @@ def test_a_layer_that_is_away_costs_one_connection_a_second(
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # Python 3.12 warns of threads
 def test_a_process_that_was_forked_notifies_too(layer: Layer) -> None:
-    notify.ring()
+    notify.notify_readers()
     notify._sender.flush()
     read, write = os.pipe()
     if (child := os.fork()) == 0:
-        notify.ring()
+        notify.notify_readers()
         notify._sender.flush()
         os.write(write, b"sent" if len(layer.sent) == 2 else b"not sent")
         os._exit(0)
@@ -109,8 +109,8 @@ def test_a_thread_that_cannot_be_started_costs_one_notice(layer: Layer, monkeypa
 
     with monkeypatch.context() as limited:
         limited.setattr(threading.Thread, "start", fail)
-        notify.ring()
-    notify.ring()
+        notify.notify_readers()
+    notify.notify_readers()
     notify._sender.flush()
     assert len(layer.sent) == 1
 
@@ -172,7 +172,7 @@ def test_a_layer_of_redis_is_used_again_after_the_last_stream_and_after_an_hour(
         await until_it_works()
         for _ in range(5):  # each perhaps while it joins again
             await asyncio.sleep(0.06)
-            assert not notify.layer_is_away()
+            assert not notify.is_layer_unavailable()
             await is_heard()
         await listener.stop()
 
@@ -182,7 +182,7 @@ def test_a_layer_of_redis_is_used_again_after_the_last_stream_and_after_an_hour(
 def test_who_is_waited_for_at_the_end_is_the_last_notice(layer: Layer) -> None:
     """A command commits, and its process ends."""
     layer.may_send.clear()
-    notify.ring()
+    notify.notify_readers()
     ended = threading.Thread(target=notify._sender.flush)
     ended.start()
     assert layer.sending.wait(WITHIN)

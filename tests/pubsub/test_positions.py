@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from django_mcp.models import Event, EventSequence, Session
-from django_mcp.pubsub import event_store
+from django_mcp.pubsub import cleanup, event_store
 from django_mcp.revisions.legacy import sessions
 from tests.exchange import WITHIN
 
@@ -62,14 +62,14 @@ def in_a_transaction_elsewhere(act: Callable[[], Any]) -> Iterator[None]:
 @pytest.mark.usefixtures("others_write")
 def test_what_is_committed_late_comes_after_what_was_read(begun: int) -> None:
     with in_a_transaction_elsewhere(lambda: event_store.append([("a", "late")])):
-        event_store.append([("a", str(number)) for number in range(event_store.CHUNK + 5)])
+        event_store.append([("a", str(number)) for number in range(event_store.CHUNK_SIZE + 5)])
         position, read = begun, list[str]()
         while not (page := event_store.since(position, ["a"])).is_whole:
-            assert 0 < len(page.entries) <= event_store.CHUNK, "they are read while others have no position yet"
+            assert 0 < len(page.entries) <= event_store.CHUNK_SIZE, "they are read while others have no position yet"
             read += [entry.data for entry in page.entries]
             position = page.position
         read += [entry.data for entry in page.entries]
-        assert read == [str(number) for number in range(event_store.CHUNK + 5)]
+        assert read == [str(number) for number in range(event_store.CHUNK_SIZE + 5)]
     assert [entry.data for entry in event_store.since(page.position, ["a"]).entries] == ["late"]
     assert [entry.data for entry in event_store.after(page.position, ["a"])] == ["late"]
     assert [entry.data for entry in event_store.latest(page.position, ["a"])] == ["late"]
@@ -95,10 +95,10 @@ def test_what_was_committed_after_its_time_is_still_read(begun: int) -> None:
     """Its transaction was open for longer."""
     past = timezone.now() - datetime.timedelta(days=1)
     Event.objects.create(topic="a", data="late", created=past, expires=past)
-    event_store.clear()
+    cleanup.clear()
     assert [entry.data for entry in event_store.since(begun, ["a"]).entries] == ["late"]
     Event.objects.update(expires=past)
-    event_store.clear()
+    cleanup.clear()
     assert not Event.objects.exists()
 
 
@@ -148,7 +148,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.usefixtures("others_write")
 def test_a_process_that_was_faster_costs_a_second_attempt_where_snapshots_are_kept(slow: list[int]) -> None:
     event_store.append([("a", "1")])
-    assert event_store.number()
+    assert event_store.assign_positions()
     assert len(slow) == 2
     assert not Event.objects.filter(position=None).exists()
 

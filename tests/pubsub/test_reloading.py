@@ -20,7 +20,7 @@ from django.utils.autoreload import BaseReloader, autoreload_started
 
 from django_mcp import MCPServer
 from django_mcp.models import Event
-from django_mcp.pubsub import publish
+from django_mcp.pubsub import receivers
 from tests.docs.test_blocks import Site
 from tests.exchange import eventually
 from tests.ports import free_port
@@ -113,12 +113,12 @@ def test_runserver_serves_a_changed_mcp_py_and_says_so(site: Site, port: int) ->
 def test_every_list_of_every_endpoint_may_have_changed(
     server: MCPServer, open_database: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publish, "servers", lambda: [server])
-    publish.connect_reloading()
+    monkeypatch.setattr(receivers, "servers", lambda: [server])
+    receivers.connect_reloading()
     try:
         autoreload_started.send(sender=BaseReloader())
     finally:
-        autoreload_started.disconnect(dispatch_uid="django_mcp.pubsub.publish")
+        autoreload_started.disconnect(dispatch_uid="django_mcp.pubsub.reloading")
     told = [json.loads(each.data)["method"] for each in Event.objects.filter(topic="server:test")]
     assert sorted(told) == [f"notifications/{kind}/list_changed" for kind in ("prompts", "resources", "tools")]
 
@@ -129,10 +129,10 @@ def test_a_database_without_tables_is_no_reason_not_to_serve(
     def fail(kind: str) -> None:
         raise OperationalError("no such table: django_mcp_event")
 
-    monkeypatch.setattr(publish, "servers", lambda: [server])
+    monkeypatch.setattr(receivers, "servers", lambda: [server])
     monkeypatch.setattr(server, "notify_list_changed", fail)
     with caplog.at_level(logging.WARNING, "django_mcp"):
-        publish._notify_reloaded()
+        receivers._notify_reloaded()
     assert "no such table" in caplog.text
 
 
@@ -140,4 +140,4 @@ def test_a_site_that_cannot_start_says_why_and_nothing_else(monkeypatch: pytest.
     """``runserver`` empties the registry of apps then, and waits for a change."""
     monkeypatch.setattr(apps, "app_configs", {})
     monkeypatch.setattr(connections, "close_all", lambda: None)
-    publish._notify_reloaded()
+    receivers._notify_reloaded()

@@ -26,17 +26,17 @@ def tried() -> list[str]:
 
 @pytest.mark.django_db
 def test_a_step_is_taken_once() -> None:
-    assert once.take("call", "key") is True
-    assert once.take("call", "key") is False
-    assert once.take("call", "other key") is True
-    assert once.take("other call", "key") is True
+    assert once.claim_step("call", "key") is True
+    assert once.claim_step("call", "key") is False
+    assert once.claim_step("call", "other key") is True
+    assert once.claim_step("other call", "key") is True
 
 
 @pytest.mark.django_db
 def test_a_step_that_was_taken_leaves_the_transaction_usable() -> None:
     with transaction.atomic():
-        once.take("call", "key")
-        assert once.take("call", "key") is False
+        once.claim_step("call", "key")
+        assert once.claim_step("call", "key") is False
         assert Step.objects.count() == 1
 
 
@@ -46,7 +46,7 @@ def test_of_many_who_take_a_step_at_once_one_does() -> None:
 
     def run() -> None:
         start.wait()
-        won.append(once.take("call", "key"))
+        won.append(once.claim_step("call", "key"))
         connection.close()
 
     threads = [threading.Thread(target=run) for _ in range(6)]
@@ -74,7 +74,7 @@ def test_a_result_is_kept(tried: list[str]) -> None:
 def test_what_failed_may_be_tried_again_and_left_nothing(tried: list[str]) -> None:
     def act() -> str:
         tried.append("act")
-        once.take("written by the act", "key")
+        once.claim_step("written by the act", "key")
         if len(tried) == 1:
             raise LookupError("no")
         return "done"
@@ -87,7 +87,7 @@ def test_what_failed_may_be_tried_again_and_left_nothing(tried: list[str]) -> No
 
 @pytest.mark.django_db
 def test_what_was_begun_and_not_ended_is_not_done_again() -> None:
-    once.take("call", "once:pay")
+    once.claim_step("call", "once:pay")
     with pytest.raises(ToolError, match="'pay' was started before and its outcome is unknown"):
         once.once(CALL, "pay", lambda: pytest.fail("done again"))
 
@@ -95,7 +95,7 @@ def test_what_was_begun_and_not_ended_is_not_done_again() -> None:
 @pytest.mark.django_db
 def test_a_step_outlives_the_state_that_could_repeat_it(settings: Any) -> None:
     settings.DJANGO_MCP = {"ELICITATION_TTL": 100, "TASK_TTL": 50}
-    once.take("call", "key")
+    once.claim_step("call", "key")
     left = Step.objects.get().expires - timezone.now()
     assert 190 < left.total_seconds() <= 200
 
@@ -103,7 +103,7 @@ def test_a_step_outlives_the_state_that_could_repeat_it(settings: Any) -> None:
 @pytest.mark.django_db
 def test_a_step_outlives_the_task_that_could_repeat_it(settings: Any) -> None:
     settings.DJANGO_MCP = {"ELICITATION_TTL": 100, "TASK_TTL": 5000}
-    once.take("call", "key")
+    once.claim_step("call", "key")
     left = Step.objects.get().expires - timezone.now()
     assert 5090 < left.total_seconds() <= 5100
 
@@ -134,5 +134,5 @@ def test_a_coroutine_acts_once_wherever_it_runs(tried: list[str], runner: str) -
 
 def test_a_site_without_a_database_takes_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "exists", lambda _: False)
-    assert once.take("call", "key") is True
-    assert once.take("call", "key") is True
+    assert once.claim_step("call", "key") is True
+    assert once.claim_step("call", "key") is True

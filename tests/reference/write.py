@@ -41,7 +41,7 @@ NOT_HOOKS = {"allows"}
 """Methods of ``ModelResource`` that take a context and are not meant to be overridden."""
 OF_THE_PACKAGE = {
     *("channel", "crash", "deadline", "grant", "inline", "is_large", "is_relayed", "relay"),
-    *("runner", "site_runner", "spend", "transaction"),
+    *("runner", "site_runner", "consume_state", "transaction"),
 }
 """Attributes of ``Context`` that tools have no use for."""
 COMMANDS = (

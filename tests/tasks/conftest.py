@@ -16,7 +16,7 @@ from tests.tasks.gates import Gate
 @pytest.fixture(autouse=True)
 def _looked_at_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a task says is saved soon, and it hears soon that it was cancelled elsewhere."""
-    monkeypatch.setattr(worker, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(worker, "HEARTBEAT_SECONDS", 0.05)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from django_mcp.models import Task
 from django_mcp.protocol.errors import InvalidParams
 from django_mcp.tasks import store
 from django_mcp.tasks.backends import start
-from django_mcp.tasks.worker import keeper
+from django_mcp.tasks.worker import heartbeat
 from tests.conversation import Conversation, accept
 from tests.exchange import WITHIN, Room, eventually
 from tests.tasks.clients import TaskClient, unaware
@@ -182,14 +182,14 @@ def test_a_question_that_cannot_be_saved_ends_the_task(
 def test_one_task_whose_words_cannot_be_saved_keeps_no_other_from_being_stopped(
     server: MCPServer, client: TaskClient, gate: Gate, monkeypatch: Any, caplog: Any
 ) -> None:
-    note = store.note
+    note = store.save_progress
 
     def refuse(task: Task, *args: Any) -> bool:
         if task.tool == "bad":
             raise ValueError("no such text")
         return note(task, *args)
 
-    monkeypatch.setattr(store, "note", refuse)
+    monkeypatch.setattr(store, "save_progress", refuse)
 
     def bad(ctx: Context) -> str:
         ctx.report_progress(1, 2, "bad")
@@ -261,7 +261,7 @@ def test_what_a_coroutine_does_last_when_it_is_stopped_is_not_stopped_too(
     gate.reached()
     client.cancel(task_id)
     assert tidied.wait(5)
-    eventually(lambda: not keeper.holds(task_id), "it does not end")
+    eventually(lambda: not heartbeat.holds(task_id), "it does not end")
     assert client.get(task_id)["status"] == "cancelled"
 
 
@@ -274,11 +274,11 @@ def test_tasks_that_are_cancelled_before_their_turn_are_kept_in_mind_no_more(
 
     add(server, work, read_only=True)
     running = [client.call("work") for _ in range(settings.TASK_THREADS)]
-    eventually(lambda: len(keeper._running) == len(running), "they do not run")
+    eventually(lambda: len(heartbeat._running) == len(running), "they do not run")
     late = [client.call("work") for _ in range(8)]
-    assert keeper._queued >= set(late)
+    assert heartbeat._queued >= set(late)
     for task_id in late:
         client.cancel(task_id)
-    eventually(lambda: not keeper._queued, "they still wait for their turn")
+    eventually(lambda: not heartbeat._queued, "they still wait for their turn")
     gate.open()
     assert [client.text(each) for each in running] == ["done"] * len(running)

@@ -20,7 +20,7 @@ from django_mcp.core.concurrency import INLINE
 from django_mcp.models import ClientPolicy, Event, Step, Task, TaskInput
 from django_mcp.tasks import store
 from django_mcp.tasks.backends import start
-from django_mcp.tasks.principal_snapshot import request_of, saved
+from django_mcp.tasks.principal_snapshot import request_of, snapshot
 from tests.behaviour import users
 from tests.behaviour.users import PERMISSION, ByName, as_user
 from tests.clients import MODERN
@@ -162,7 +162,7 @@ def test_its_request_has_what_the_site_may_find_a_tenant_by_and_no_secret(server
     came = rf.post(path, SCRIPT_NAME="/app", headers={**headers, **secrets})
     caller = Principal("test", "ann", User())
     context = Context(server, caller, INLINE, lambda: came, 1, "tools/call", {}, None, {}, Channel())
-    kept = json.loads(json.dumps(saved(context)))
+    kept = json.loads(json.dumps(snapshot(context)))
     assert SECRET not in str(kept)
     request = request_of(Task(caller=kept))
     assert headers.items() <= dict(request.headers).items()

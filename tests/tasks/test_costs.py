@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from django_mcp import Context, MCPServer, tool
 from django_mcp.models import Event, Task
-from django_mcp.pubsub.event_store import clear
+from django_mcp.pubsub.cleanup import clear
 from django_mcp.tasks import channel, worker
 from tests.behaviour.users import PERMISSION, ByName, as_user
 from tests.clients import META, MODERN
@@ -107,7 +107,7 @@ def test_answers_and_cancellations_take_few(server: MCPServer, client: TaskClien
 def test_ten_thousand_reports_are_a_few_rows(
     server: MCPServer, client: TaskClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "LOOK_SECONDS", 0.5)
+    monkeypatch.setattr(worker, "HEARTBEAT_SECONDS", 0.5)
 
     def work(ctx: Context) -> str:
         for number in range(10_000):

@@ -20,7 +20,7 @@ from django_mcp.pubsub.once import StepRecord
 from django_mcp.tasks import backends, store
 from django_mcp.tasks.backends import DjangoTasksBackend
 from django_mcp.tasks.backends import _pool as task_pool
-from django_mcp.tasks.worker import keeper
+from django_mcp.tasks.worker import heartbeat
 from tests.behaviour.beside import beside
 from tests.behaviour.test_idempotency import ByHeader
 from tests.conversation import Conversation, accept
@@ -172,7 +172,7 @@ def test_a_task_that_waits_for_its_turn_is_leased_to_its_process_and_has_had_no_
     assert waiting.task_id in {first, second}
     assert (waiting.attempts, waiting.status) == (0, "working")
     assert waiting.lease > timezone.now()
-    assert keeper.holds(waiting.task_id)
+    assert heartbeat.holds(waiting.task_id)
     gate.open()
     assert [client.text(each) for each in (first, second)] == ["done"] * 2
 
@@ -200,7 +200,7 @@ def test_a_worker_puts_a_task_back_into_the_queue_while_its_tool_has_no_free_slo
     add(server, lambda: "done", concurrency_limit=1, read_only=True)
     task_id, worker = client.call("work"), DjangoTasksBackend("queue")
     slots = slots_of(server.tools["work"])
-    assert slots.take()
+    assert slots.acquire()
 
     worker.run(task_id)
     [_, (again, options)] = queue.sent
@@ -213,11 +213,11 @@ def test_a_worker_puts_a_task_back_into_the_queue_while_its_tool_has_no_free_slo
     worker.run(queue.sent[-1][0])
     assert len(queue.sent) == 3, "what was cancelled is not queued again"
 
-    slots.give_back()
+    slots.release()
     worker.run(task_id)
     assert client.text(task_id) == "done"
-    assert slots.take(), "the slot is given back"
-    slots.give_back()
+    assert slots.acquire(), "the slot is given back"
+    slots.release()
 
 
 def test_a_task_whose_thread_cannot_be_started_fails_and_is_not_kept(
@@ -237,7 +237,7 @@ def test_a_task_whose_thread_cannot_be_started_fails_and_is_not_kept(
         patch.setattr(threading.Thread, "start", refuse)
         task_id = client.call("work")
     client.become(task_id, "failed")
-    assert not keeper.holds(task_id)
+    assert not heartbeat.holds(task_id)
     assert client.run("work") == "done"
 
 

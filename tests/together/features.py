@@ -16,7 +16,7 @@ from django_mcp import Context, MCPServer, ModelResource, Principal, ToolError, 
 from django_mcp.approvals.decisions import approve, deny
 from django_mcp.approvals.tool_policies import set_policy
 from django_mcp.audit.recorder import Recorder
-from django_mcp.core.dispatch import watching
+from django_mcp.core import dispatch
 from django_mcp.core.execution import slots_of
 from django_mcp.core.throttling import count
 from django_mcp.models import Approval, RequestLog
@@ -93,14 +93,14 @@ class Limits(Feature):
         cache.clear()
         found = (slots_of(process["test"].tools[deed.tool]) for process in site.processes)
         slots = [slot for slot in found if slot is not None]
-        assert all(eventually(slot.take, "the slot of an earlier task is not given back") for slot in slots)
+        assert all(eventually(slot.acquire, "the slot of an earlier task is not given back") for slot in slots)
         attempt = site.attempt(deed).send()
         site.approve_all()
         assert not (slots and attempt.send().done)
         for server in site.processes[0] if slots else ():
             assert not site.attempt(deed, server=server).send().done
         for slot in slots:
-            slot.give_back()
+            slot.release()
         attempt.succeed()
         ann = site.people["ann"]
         with suppress(TooManyRequests):
@@ -482,7 +482,7 @@ class Log(Feature):
     """Each call is in the request log, once, as what became of it."""
 
     def prepare(self, site: Site) -> None:
-        watching.observer = Recorder()
+        dispatch.observer = Recorder()
 
     def holds(self, site: Site, deed: Deed) -> None:
         RequestLog.objects.all().delete()

@@ -202,7 +202,7 @@ POINTS: dict[str, tuple[BaseException | None, Install]] = {
     "commit": (OperationalError(AWAY), before(BaseDatabaseWrapper, "_commit")),
     "connect": (InterfaceError(AWAY), before(BaseDatabaseWrapper, "connect")),
     "start": (RuntimeError(NO_THREAD), before(threading.Thread, "start")),
-    "submit": (NoThread(), before(Pool, "submit", "begin")),
+    "submit": (NoThread(), before(Pool, "submit", "post")),
     "create_task": (MemoryError(), before(asyncio.BaseEventLoop, "create_task")),
     "send": (OSError("broken pipe"), before(Exchange, "put")),
     "send, unknown error": (RuntimeError("the server broke"), before(Exchange, "put")),

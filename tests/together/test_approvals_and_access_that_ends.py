@@ -21,7 +21,6 @@ from django_mcp.auth.api_keys import create_key, revoke_key
 from django_mcp.auth.toolkit import get_application_model
 from django_mcp.models import APIKey, Approval, AutoApprovalRule, ClientPolicy, ToolPolicy
 from django_mcp.oauth.connected_apps import revoke_access
-from django_mcp.pubsub import publish
 from tests.admin.test_tools import words
 from tests.approvals.asking import events, kind_of, newest, serve
 from tests.approvals.conftest import _quickly, pay, people, server  # noqa: F401 - fixtures
@@ -177,7 +176,7 @@ def test_a_user_who_is_saved_as_another_class_is_deactivated_too(
             app_label = "together"
             proxy = True
 
-    monkeypatch.setattr(publish.apps, "get_models", lambda: [User, Employee])
+    monkeypatch.setattr("django.apps.apps.get_models", lambda: [User, Employee])
     receivers.connect()
     waiting.ask()
     employee = Employee(**{field.attname: getattr(waiting.ann, field.attname) for field in User._meta.concrete_fields})

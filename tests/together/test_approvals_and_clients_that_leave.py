@@ -31,7 +31,7 @@ def taken() -> Iterator[threading.Event]:
 def take_all_threads(gate: threading.Event) -> None:
     together = threading.Barrier(settings.WORKER_THREADS + 1)
     for _ in range(settings.WORKER_THREADS):
-        shared_pool().begin(lambda: (together.wait(WITHIN), gate.wait(WITHIN)))
+        shared_pool().post(lambda: (together.wait(WITHIN), gate.wait(WITHIN)))
     together.wait(WITHIN)
 
 

@@ -96,11 +96,11 @@ def test_a_database_that_is_away_for_the_answer_leaves_the_tool_free(
 ) -> None:
     round_two = answered(talk, to="ada")
 
-    async def away(context: Context, spend: Any) -> None:
+    async def away(context: Context, consume: Any) -> None:
         raise dispatch.request_failure(OperationalError("the connection is lost"), context)
 
     with monkeypatch.context() as patch:
-        patch.setattr(dispatch, "_spend", away)
+        patch.setattr(dispatch, "_consume_state", away)
         assert "error" in response(talk, round_two)
     assert taken(server) == 0
     assert "result" in response(talk, round_two)
@@ -133,14 +133,14 @@ def test_a_database_that_is_away_for_the_idempotency_key_leaves_tool_and_key_fre
     server: MCPServer, talk: Conversation, pay: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The claim may be stored although its commit was reported as failed."""
-    begin = StepRecord.begin
+    claim = StepRecord.claim
 
-    def begin_and_lose(self: StepRecord) -> Any:
-        begin(self)
+    def claim_and_lose(self: StepRecord) -> Any:
+        claim(self)
         raise OperationalError("the connection is lost")
 
     with monkeypatch.context() as patch:
-        patch.setattr(StepRecord, "begin", begin_and_lose)
+        patch.setattr(StepRecord, "claim", claim_and_lose)
         assert talk.call("pay", to="ada", meta={KEY: "k"}).failed
     assert taken(server) == 0
     assert talk.call("pay", to="ada", answers=[YES], meta={KEY: "k"}).text == "paid"
@@ -205,7 +205,7 @@ def test_a_client_that_leaves_while_its_answer_is_checked_leaves_the_tool_free(
     round_two = answered(talk, to="ada")
     came, left = asyncio.Event(), asyncio.Event()
 
-    async def wait(context: Context, spend: Any) -> None:
+    async def wait(context: Context, consume: Any) -> None:
         came.set()
         try:
             await asyncio.Event().wait()
@@ -213,7 +213,7 @@ def test_a_client_that_leaves_while_its_answer_is_checked_leaves_the_tool_free(
             left.set()
 
     with monkeypatch.context() as patch:
-        patch.setattr(dispatch, "_spend", wait)
+        patch.setattr(dispatch, "_consume_state", wait)
         call = talk.begin("tools/call", round_two)
         eventually(came.is_set)
         call.exchange.leave()
@@ -256,7 +256,7 @@ def test_a_call_whose_time_is_over_before_its_thread_begins_does_not_run_and_lea
 
     def submit_or_wait(pool: Pool, job: Any, future: Any = None) -> Any:
         """As if all threads were busy: the job of the tool waits."""
-        if "watch" not in str(job):
+        if "run_in_thread" not in str(job):
             return submit(pool, job, future)
         queued.append(job)
         return asyncio.get_running_loop().create_future()

@@ -252,10 +252,10 @@ def test_nothing_is_told_after_a_credential_was_found_to_have_ended(
     stream = listen(x_user="ann")
 
     def end_with_a_notice_waiting() -> None:
-        (reader,) = [each for each in follower._followers.values() if each._unchecked]
-        (subscription,) = reader._unchecked
+        (reader,) = [each for each in follower._followers.values() if each._last_check]
+        (subscription,) = reader._last_check
         entry = '{"method": "notifications/tools/list_changed", "params": {}}'
-        subscription.put(follower.Entry(subscription.since + 1, publish.topic(server), entry))
+        subscription.put(follower.Entry(subscription.since + 1, publish.server_topic(server), entry))
         subscription.revoke()
 
     room.call(end_with_a_notice_waiting)

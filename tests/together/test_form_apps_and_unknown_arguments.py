@@ -9,7 +9,7 @@ from django.core.exceptions import ValidationError
 
 from django_mcp import MCPServer, form_tool, prompt, tool
 from django_mcp.primitives import validation_errors
-from django_mcp.primitives.validation_errors import MOST
+from django_mcp.primitives.validation_errors import MAX_REPORTED
 from django_mcp.test import MCPClient
 from tests.clients import Client
 
@@ -44,7 +44,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def is_bounded(text: str) -> bool:
-    return text.count("Unknown argument") <= MOST and len(text) < 5000
+    return text.count("Unknown argument") <= MAX_REPORTED and len(text) < 5000
 
 
 @pytest.mark.parametrize("app", [True, False])
@@ -58,10 +58,10 @@ def test_a_refused_form_lists_twenty_of_its_unknown_arguments(
     assert is_bounded(result.text)
     assert "more errors." in result.text
     assert bool(result.html) is app
-    assert result.html.count("Unknown argument") <= MOST
+    assert result.html.count("Unknown argument") <= MAX_REPORTED
     assert len(result.html) < 50_000
-    assert not app or f"And {MANY - MOST + 1} more errors." in result.html
-    assert len(compared) <= 2 * MOST
+    assert not app or f"And {MANY - MAX_REPORTED + 1} more errors." in result.html
+    assert len(compared) <= 2 * MAX_REPORTED
 
 
 def test_a_form_that_is_filled_in_lists_twenty_too(server: MCPServer, compared: list[str]) -> None:
@@ -69,7 +69,7 @@ def test_a_form_that_is_filled_in_lists_twenty_too(server: MCPServer, compared: 
     result = MCPClient(AnonymousUser(), server=server, apps=True).call("pay_now_form", **UNKNOWN)
     assert not result.ok
     assert is_bounded(result.text)
-    assert len(compared) <= 2 * MOST
+    assert len(compared) <= 2 * MAX_REPORTED
 
 
 def test_a_set_of_forms_lists_twenty_of_all_its_forms(server: MCPServer, compared: list[str]) -> None:
@@ -79,8 +79,8 @@ def test_a_set_of_forms_lists_twenty_of_all_its_forms(server: MCPServer, compare
     result = MCPClient(AnonymousUser(), server=server).call("pay_all", payments=payments)
     assert not result.ok
     assert is_bounded(result.text)
-    assert result.text.endswith(f"And {50 * 100 - MOST + 1} more errors.")
-    assert len(compared) <= 2 * MOST
+    assert result.text.endswith(f"And {50 * 100 - MAX_REPORTED + 1} more errors.")
+    assert len(compared) <= 2 * MAX_REPORTED
 
 
 @pytest.mark.every_way_in
@@ -93,7 +93,7 @@ def test_a_tool_lists_twenty_and_compares_no_more(server: MCPServer, client: Cli
     for many in (500, MANY):
         text = client.call("pay", **dict([*UNKNOWN.items()][:many])).text
         assert is_bounded(text)
-        assert len(compared) <= 2 * (MOST + 1)
+        assert len(compared) <= 2 * (MAX_REPORTED + 1)
         compared.clear()
 
 
@@ -106,7 +106,7 @@ def test_a_prompt_lists_twenty(server: MCPServer, client: Client) -> None:
 
     for value in ("x", 1):
         answer = client.request("prompts/get", {"name": "greet", "arguments": dict.fromkeys(UNKNOWN, value)})
-        assert answer.error["message"].count("unknown") <= 2 * MOST
+        assert answer.error["message"].count("unknown") <= 2 * MAX_REPORTED
         assert len(answer.body) < 5000
 
 
@@ -117,5 +117,5 @@ def test_a_site_that_complains_of_each_value_is_abridged(server: MCPServer) -> N
         raise ValidationError([f"There is no room {number}." for number in ids])
 
     text = MCPClient(AnonymousUser(), server=server).call("book", ids=[*range(MANY)]).text
-    assert text.count("There is no room") == MOST - 1
-    assert text.endswith(f"And {MANY - MOST + 1} more errors.")
+    assert text.count("There is no room") == MAX_REPORTED - 1
+    assert text.endswith(f"And {MANY - MAX_REPORTED + 1} more errors.")

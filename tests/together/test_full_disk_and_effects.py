@@ -118,7 +118,7 @@ def test_what_is_approved_stays_approved_until_it_can_be_recorded(
     arguments = {"amount": 5, "note": LONG}
     serve(server, people["ann"], "pay", arguments)
     assert approve(the_ticket(), people["cleo"])
-    writer.writer.failed(OperationalError("of another call"))
+    writer.writer.note_failure(OperationalError("of another call"))
     with full_disk():
         fill_log_page()
         for _ in range(3):
@@ -152,7 +152,7 @@ def test_a_task_does_not_run_while_its_row_cannot_be_written(
     monkeypatch.setattr("django_mcp.tasks.api.start", lambda task: None)  # for a worker
     serve(server, people["ann"], "mail_later", PARTS, channel=WantsTask())
     task = Task.objects.get()
-    writer.writer.failed(OperationalError("of another call"))
+    writer.writer.note_failure(OperationalError("of another call"))
     with refused_at_commit():
         worker.run(task.task_id)
     task.refresh_from_db()

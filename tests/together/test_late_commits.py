@@ -145,7 +145,7 @@ def test_a_session_that_resumes_hears_of_what_was_committed_late(
     assert stream.next() is not None
     with transaction.atomic():
         event_store.append(
-            [(publish.topic(server), json.dumps({"method": publish.UPDATED, "params": {"uri": "test:late"}}))]
+            [(publish.server_topic(server), json.dumps({"method": publish.UPDATED, "params": {"uri": "test:late"}}))]
         )
         many_others()
         last = next_message(stream)

@@ -74,7 +74,7 @@ def test_no_lease_is_left_of_calls_cancelled_at_their_first_message(
 def test_questions_of_a_call_cancelled_while_it_asks_are_withdrawn(
     server: MCPServer, talk: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    saving, go_on, ask = threading.Event(), threading.Event(), calls.ask
+    saving, go_on, ask = threading.Event(), threading.Event(), calls.store_questions
 
     @tool(server=server)
     async def pay(ctx: Context) -> str:
@@ -85,7 +85,7 @@ def test_questions_of_a_call_cancelled_while_it_asks_are_withdrawn(
         assert go_on.wait(WITHIN)
         return ask(*arguments)
 
-    monkeypatch.setattr(calls, "ask", slowly)
+    monkeypatch.setattr(calls, "store_questions", slowly)
     call = talk.begin_call("pay")
     assert saving.wait(WITHIN)
     cancel(talk, call.body["id"])
@@ -151,14 +151,14 @@ TABLE = Call._meta.db_table
 def test_leases_of_more_calls_than_a_statement_takes_are_renewed(
     talk: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_store, "CHUNK", 2)
+    monkeypatch.setattr(event_store, "CHUNK_SIZE", 2)
     Call.objects.all().delete()
     session = calls.Session.objects.get()
     request = calls.Request(1, "tools/call", {})
-    rows = [calls.begin(session, request, leased=True) for _ in range(5)]
+    rows = [calls.create_call(session, request, leased=True) for _ in range(5)]
     Call.objects.update(lease="2020-01-01T00:00Z")
     with CaptureQueriesContext(connection) as statements:
-        calls.renew([row.pk for row in rows])
+        calls.renew_leases([row.pk for row in rows])
     of_calls = [each for each in statements if each["sql"].startswith(f"UPDATE {connection.ops.quote_name(TABLE)}")]
     assert len(of_calls) == 3
     assert not Call.objects.filter(lease__lt=rows[0].lease).exists()
@@ -172,7 +172,7 @@ def test_a_renewal_that_fails_is_repeated_and_logged(
     caplog: pytest.LogCaptureFixture,
     settings: Any,
 ) -> None:
-    renewed, go_on, renew = threading.Event(), threading.Event(), calls.renew
+    renewed, go_on, renew = threading.Event(), threading.Event(), calls.renew_leases
     errors: list[Exception] = [OperationalError("too many SQL variables"), RuntimeError("can't start new thread")]
 
     def failing(running: list[int]) -> None:
@@ -187,7 +187,7 @@ def test_a_renewal_that_fails_is_repeated_and_logged(
         assert go_on.wait(WITHIN)
         return "done"
 
-    monkeypatch.setattr(calls, "renew", failing)
+    monkeypatch.setattr(calls, "renew_leases", failing)
     settings.DJANGO_MCP = {**getattr(settings, "DJANGO_MCP", {}), "KEEP_ALIVE_INTERVAL": 0.1}
     call = talk.begin_call("speak")
     try:

@@ -10,7 +10,7 @@ import pytest
 from django_mcp import Context, MCPServer, tool
 from django_mcp.protocol.errors import InvalidParams
 from django_mcp.protocol.jsonrpc import encode, encode_error, encode_result
-from django_mcp.revisions.base import Event, notification
+from django_mcp.revisions.base import SSEEvent, encode_notification
 from django_mcp.transports.sse import frame, frame_for_many
 from django_mcp.transports.stdio import LineWriter
 from tests.clients import MODERN, Client
@@ -23,7 +23,7 @@ MESSAGES: dict[str, tuple[bytes, Callable[[Any], Any]]] = {
     "error": (encode_error(1, InvalidParams(SEPARATORS)), lambda message: message["error"]["message"]),
     "name of a member": (encode({SEPARATORS: 1}), lambda message: next(iter(message))),
     "notification": (
-        notification("notifications/progress", {"progressToken": SEPARATORS}),
+        encode_notification("notifications/progress", {"progressToken": SEPARATORS}),
         lambda message: message["params"]["progressToken"],
     ),
 }
@@ -32,7 +32,7 @@ MESSAGES: dict[str, tuple[bytes, Callable[[Any], Any]]] = {
 @pytest.mark.parametrize("kind", MESSAGES)
 def test_a_message_is_one_line_for_every_reader(kind: str) -> None:
     data, read = MESSAGES[kind]
-    for made in (frame(Event(data)), frame_for_many(Event(data, id="1"))):
+    for made in (frame(SSEEvent(data)), frame_for_many(SSEEvent(data, id="1"))):
         (line,) = [line for line in made.decode().splitlines() if line.startswith("data: ")]
         assert read(json.loads(line.removeprefix("data: "))) == SEPARATORS
     reading, writing = os.pipe()

@@ -13,7 +13,7 @@ from django.utils import timezone
 from django_mcp import Context, MCPServer, ToolError, tool
 from django_mcp.core.elicitation import Dialogue
 from django_mcp.models import Approval, Call, Event, PendingRequest, Session, Step, Task
-from django_mcp.pubsub.event_store import clear
+from django_mcp.pubsub.cleanup import clear
 from django_mcp.tasks import store
 from django_mcp.tasks.channel import TaskChannel
 from tests.behaviour.conftest import room, talk  # noqa: F401 - fixtures
@@ -116,7 +116,7 @@ def test_an_act_is_known_in_all_rounds_of_a_call(server: MCPServer, talk: Conver
 def test_an_act_of_a_task_is_known_as_long_as_the_task_may_run_again(pass_time: Any) -> None:
     """As one that waited for its approval before it ran."""
     charges: list[int] = []
-    task = store.make(server="s", tool="t", principal_kind="k", principal_id="i", request={}, backend="process")
+    task = store.create(server="s", tool="t", principal_kind="k", principal_id="i", request={}, backend="process")
     task.expires = timezone.now() + datetime.timedelta(hours=24)
     task.save()
     dialogue = Dialogue("d")
@@ -129,19 +129,19 @@ def test_an_act_of_a_task_is_known_as_long_as_the_task_may_run_again(pass_time: 
 @lifetimes(IDEMPOTENCY_TTL=HOUR, ELICITATION_TTL=60, TASK_TTL=60)
 def test_a_task_that_begins_late_lets_the_acts_of_its_key_live_on(pass_time: Any) -> None:
     """The first task of a key failed after its act; the second waits in the queue."""
-    task = store.make(server="s", tool="t", principal_kind="k", principal_id="i", request={}, backend="process")
+    task = store.create(server="s", tool="t", principal_kind="k", principal_id="i", request={}, backend="process")
     call, arguments, charges = "c" * 64, "a" * 64, list[int]()
 
     def attempt(task_id: str, before: str | None) -> None:
         channel = TaskChannel(task, Dialogue(task_id))
         channel.task.task_id = task_id
         record = channel.idempotency(call, arguments)
-        assert record.note_task(task_id, before)
+        assert record.store_task(task_id, before)
         pass_time(0.5 * HOUR)
-        assert record.begin() is None
-        channel.acts = record.acts
+        assert record.claim() is None
+        channel.step_key = record.step_key
         channel.once("charge", lambda: charges.append(1))
-        record.forget()
+        record.release()
         pass_time(0.9 * HOUR)
         assert record.task() == task_id
 

@@ -10,7 +10,7 @@ import pytest
 from django_mcp import Context, MCPServer, resource, tool
 from django_mcp.models import Event, EventSequence, Session
 from django_mcp.pubsub import event_store
-from django_mcp.revisions.base import Event as SSEEvent
+from django_mcp.revisions.base import SSEEvent
 from django_mcp.revisions.legacy.channel import MAX_STORED
 from django_mcp.transports.sse import MAX_BYTES, MAX_WAITING, BufferedResponse
 from tests.clients import LEGACY

@@ -18,7 +18,7 @@ from django.utils import translation
 from django_mcp import MCPServer, OAuth2Authentication, RequestHead, tool
 from django_mcp.auth.protected_resource import resource_of
 from django_mcp.core.resources import find_ended
-from django_mcp.tasks.principal_snapshot import restored, saved
+from django_mcp.tasks.principal_snapshot import restore, snapshot
 from django_mcp.transports.asgi import MCPApplication
 from django_mcp.transports.resource_metadata import metadata_patterns
 from django_mcp.transports.view import mcp_view
@@ -114,8 +114,8 @@ def test_what_goes_on_without_a_request_keeps_the_token_of_its_address(
         set_script_prefix("/")
     assert principal is not None
     assert find_ended([principal], server) == []
-    kept = saved(SimpleNamespace(principal=principal, request=RequestFactory().get("/")))  # type: ignore[arg-type]
+    kept = snapshot(SimpleNamespace(principal=principal, request=RequestFactory().get("/")))  # type: ignore[arg-type]
     task: Any = SimpleNamespace(
         user=principal.user, caller=kept, principal_kind=principal.kind, principal_id=principal.id
     )
-    assert restored(task, server).scopes == principal.scopes
+    assert restore(task, server).scopes == principal.scopes

@@ -91,7 +91,7 @@ def all_threads_taken(open_database: None) -> Iterator[None]:
     """By tools that take long."""
     gate, together = threading.Event(), threading.Barrier(settings.WORKER_THREADS + 1)
     for _ in range(settings.WORKER_THREADS):
-        shared_pool().begin(lambda: (together.wait(WITHIN), gate.wait(4 * WITHIN)))
+        shared_pool().post(lambda: (together.wait(WITHIN), gate.wait(4 * WITHIN)))
     together.wait(WITHIN)
     yield
     gate.set()

@@ -110,7 +110,7 @@ def test_nothing_is_left_of_streams_that_were_refused_or_replaced(talk: Conversa
         streams += [talk.get(event_id).begun() for _ in range(3)]
     for stream in streams:
         stream.leave()
-    eventually(lambda: not subscriptions._open, "slots are left")
+    eventually(lambda: not subscriptions._slots, "slots are left")
     eventually(lambda: not any(each._topics for each in follower._followers.values()), "subscriptions are left")
 
 

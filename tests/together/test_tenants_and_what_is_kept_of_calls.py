@@ -104,7 +104,7 @@ def test_an_auto_approval_rule(way: str, call: Call, people: People, pay: Calls)
     assert waits(call(AT_A[way], "pay", arguments={"amount": 5}))
     asked: Approval = newest()
     assert approve(asked, people["cleo"])
-    auto_approvals.make(asked, people["cleo"], ["to"], None, 60)
+    auto_approvals.create_rule(asked, people["cleo"], ["to"], None, 60)
     assert waits(call(AT_B[way], "pay", arguments={"amount": 6})), "the rule is not of this tenant"
     assert not waits(call(AT_A[way], "pay", arguments={"amount": 7}))
     assert [paid["amount"] for paid in pay] == [7]

@@ -89,7 +89,7 @@ def test_async_calls_wait_for_a_tool_that_holds_the_lock_however_long(
     monkeypatch: pytest.MonkeyPatch,
     seconds: float,
 ) -> None:
-    monkeypatch.setattr(writer, "LOCK_SECONDS", seconds)
+    monkeypatch.setattr(writer, "LOCK_TIMEOUT", seconds)
 
     async def calls() -> list[Answer]:
         holding = asyncio.create_task(call(site, "hold"))
@@ -111,7 +111,7 @@ def test_async_calls_wait_for_a_tool_that_holds_the_lock_however_long(
 def test_the_view_waits_for_a_tool_of_its_process_too(
     site: MCPServer, call_log: Log, locked: threading.Event, holder: Holder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "LOCK_SECONDS_INLINE", 0.0)
+    monkeypatch.setattr(writer, "INLINE_LOCK_TIMEOUT", 0.0)
     answers: list[str] = []
 
     def run(edge: str, name: str, **arguments: Any) -> None:
@@ -141,7 +141,7 @@ def test_a_lock_of_another_process_is_waited_for_a_limited_time(
     """Then it counts as a failed write: no call is made until a row could be committed."""
     for name in ("LOCK_SECONDS", "LOCK_SECONDS_INLINE"):
         monkeypatch.setattr(writer, name, 0.1)
-    monkeypatch.setattr("django_mcp.core.concurrency.PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr("django_mcp.core.concurrency.RETRY_TIMEOUT", 0.0)
     made: list[int] = []
 
     @tool(server=site)

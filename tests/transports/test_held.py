@@ -11,7 +11,7 @@ from django_mcp.pubsub import follower
 from django_mcp.pubsub.event_store import Entry
 from django_mcp.pubsub.follower import Follower, Subscription
 from django_mcp.revisions import subscriptions
-from django_mcp.revisions.base import Event
+from django_mcp.revisions.base import SSEEvent
 from django_mcp.revisions.subscriptions import ParkedStream, SlotStream, StreamSlot
 from django_mcp.transports import sse
 from django_mcp.transports.sse import HeldStream
@@ -28,19 +28,19 @@ class Echo(ParkedStream):
         self.fails = fails
         self.at_once: list[int] = []
 
-    async def begin(self) -> AsyncGenerator[Event, None]:
+    async def first_events(self) -> AsyncGenerator[SSEEvent, None]:
         self.subscription = Subscription(Follower(), ["topic"], None)
-        yield Event(b"first")
+        yield SSEEvent(b"first")
 
-    async def tell(self, entries: Sequence[Entry]) -> Sequence[Event]:
+    async def events_for(self, entries: Sequence[Entry]) -> Sequence[SSEEvent]:
         self.at_once.append(len(entries))
         if self.fails is not None:
             raise self.fails
         self.is_over = any(entry.data == "over" for entry in entries)
-        return [Event(entry.data.encode()) for entry in entries]
+        return [SSEEvent(entry.data.encode()) for entry in entries]
 
-    def part(self) -> Sequence[Event]:
-        return [Event(b"farewell")]
+    def closing_events(self) -> Sequence[SSEEvent]:
+        return [SSEEvent(b"farewell")]
 
 
 class Connection:
@@ -104,15 +104,15 @@ def played(act: Callable[[Connection], Coroutine[Any, Any, None]], stream: Echo 
 def test_the_slot_of_a_stream_that_never_began_is_given_back() -> None:
     """Not only once the garbage collector finds it."""
 
-    async def events() -> AsyncGenerator[Event, None]:
-        yield Event(b"never")
+    async def events() -> AsyncGenerator[SSEEvent, None]:
+        yield SSEEvent(b"never")
 
     slots = [StreamSlot(Principal("public", "", None)) for _ in range(2)]
     parked = Echo()
     parked.slot = slots[0]
     for stream in (parked, SlotStream(events(), slots[1])):
         asyncio.run(stream.aclose())
-    assert not subscriptions._open
+    assert not subscriptions._slots
 
 
 def test_a_silent_stream_is_one_task_and_what_it_says_comes_from_another_that_ends() -> None:
@@ -189,7 +189,7 @@ def test_of_what_a_client_does_not_read_little_is_kept_and_it_is_told_to_come_ba
         connection.log(*[LONG] * 500)
         await connection.until(lambda: LONG in connection.body)
         most = len(connection.sent[-1]["body"])
-        connection.log(*[LONG] * (follower.MAX_WAITING + 1))
+        connection.log(*[LONG] * (follower.MAX_BUFFERED + 1))
         assert subscription.take() is None, "what it would not have read is let go of"
         assert subscription.ended
         connection.log(LONG)
@@ -223,7 +223,7 @@ def wired(act: Callable[[sse.LiveResponse, Connection], Coroutine[Any, Any, None
 
 
 def test_notifications_are_dropped_for_a_client_that_does_not_read_and_the_answer_is_not() -> None:
-    big = Event(b"y" * (sse.MAX_BYTES // 4))
+    big = SSEEvent(b"y" * (sse.MAX_BYTES // 4))
 
     async def act(wire: sse.LiveResponse, connection: Connection) -> None:
         for _ in range(50):
@@ -241,7 +241,7 @@ def test_a_stream_that_can_be_resumed_ends_before_there_is_a_hole_in_it() -> Non
 
     async def act(wire: sse.LiveResponse, connection: Connection) -> None:
         for number in range(most + 50):
-            wire.send(Event(b"word", id=f"key.{number}"))
+            wire.send(SSEEvent(b"word", id=f"key.{number}"))
         await connection.until(lambda: connection.sent)
 
     connection = wired(act)

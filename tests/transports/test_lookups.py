@@ -83,7 +83,7 @@ async def occupied(pool: Pool) -> threading.Event:
     """Keep all threads of the pool busy until the event is set, so that lookups wait."""
     gate, together = threading.Event(), threading.Barrier(pool.size + 1)
     for _ in range(pool.size):
-        pool.begin(lambda: (together.wait(WITHIN), gate.wait(WITHIN)))
+        pool.post(lambda: (together.wait(WITHIN), gate.wait(WITHIN)))
     await asyncio.to_thread(together.wait, WITHIN)
     return gate
 

@@ -13,7 +13,7 @@ from typing import Any
 from django.apps import apps
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from django_mcp.client.in_process import bring_up_to_date, looking
+from django_mcp.client.in_process import permission_context, refresh_server
 from django_mcp.client.session import ClientSession, with_tasks
 from django_mcp.core.failures import crash_listener, traceback_of
 from django_mcp.core.permissions import Right, right
@@ -513,11 +513,12 @@ class Command(BaseCommand):
     @staticmethod
     def _visible(server: MCPServer, principal: Principal, name: str) -> Tool | None:
         """Return the tool if visible to the caller. If not, the call itself reports the error."""
-        bring_up_to_date(server)
+        refresh_server(server)
         tool = server.tools.get(name)
         return (
             None
-            if tool is None or right(looking(server, principal, django_request(server)), tool) is not Right.USE
+            if tool is None
+            or right(permission_context(server, principal, django_request(server)), tool) is not Right.USE
             else tool
         )
 

@@ -10,7 +10,7 @@ from django_mcp.approvals.approval_requests import expire_all
 from django_mcp.auth.checks import uses_oauth
 from django_mcp.auth.oauth import has_toolkit
 from django_mcp.management.base import Progress, count_of
-from django_mcp.pubsub.event_store import clear
+from django_mcp.pubsub.cleanup import clear
 
 
 class Command(BaseCommand):

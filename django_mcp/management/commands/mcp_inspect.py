@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 
 from django_mcp.auth.base import authenticators
 from django_mcp.auth.protected_resource import path_of, url_of
-from django_mcp.client.in_process import bring_up_to_date, looking
+from django_mcp.client.in_process import permission_context, refresh_server
 from django_mcp.conf import settings
 from django_mcp.core.apps import App
 from django_mcp.core.concurrency import run_inline
@@ -39,7 +39,7 @@ from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer, servers
 from django_mcp.management.base import accept_intermixed_arguments, find_principal, find_server
 from django_mcp.models import ClientPolicy
-from django_mcp.primitives.base import Primitive, spoken
+from django_mcp.primitives.base import Primitive, translate
 from django_mcp.primitives.compatibility import problems
 from django_mcp.primitives.function import dotted_name, origin_of
 from django_mcp.primitives.resource import Resource
@@ -140,7 +140,7 @@ def describe_endpoint(
         principal: the caller. None for the operator, who sees everything.
         names: only these primitives; all if empty.
     """
-    context = None if principal is None else looking(server, principal, django_request(server))
+    context = None if principal is None else permission_context(server, principal, django_request(server))
     refused = "" if principal is None else refusal_reason(server, principal)
     report: dict[str, Any] = {
         "name": server.name,
@@ -191,7 +191,7 @@ def listed_tools(context: Context) -> list[str]:
         names += [field["name"] for field in fields["tools"]]
         if "nextCursor" not in fields:
             return names
-        context = looking(context.server, context.principal, context.request, cursor=fields["nextCursor"])
+        context = permission_context(context.server, context.principal, context.request, cursor=fields["nextCursor"])
 
 
 def _caller(principal: Principal, refused: str) -> dict[str, Any]:
@@ -219,7 +219,7 @@ class _Entry:
         primitive = self.primitive
         failure = primitive.find_failure()
         try:
-            definition = spoken(primitive.definition, django_settings.LANGUAGE_CODE)
+            definition = translate(primitive.definition, django_settings.LANGUAGE_CODE)
         except Exception as error:  # noqa: BLE001 - a failing lazy text leaves it out of lists
             definition, failure = {"name": primitive.name}, error
         report: dict[str, Any] = {
@@ -439,7 +439,7 @@ class Command(BaseCommand):
         whole = options["schemas"] or bool(options["names"])
         reports = []
         for server in chosen:
-            bring_up_to_date(server)
+            refresh_server(server)
             reports.append(
                 describe_endpoint(server, self._principal(server, options), names=options["names"], schemas=whole)
             )

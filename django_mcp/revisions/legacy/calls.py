@@ -22,7 +22,7 @@ from django_mcp.pubsub import event_store, once
 from django_mcp.revisions.legacy.downgrade import question
 from django_mcp.revisions.legacy.tasks import RESULT
 
-END = ""
+END_OF_STREAM = ""
 """Last entry of a stream."""
 
 
@@ -30,8 +30,8 @@ def topic(call: Call) -> str:
     return f"stream:{call.key}"
 
 
-def begin(session: Session, request: Request, *, leased: bool = False) -> Call:
-    """Create the row of a call whose stream begins; *leased* if the process renews the lease (see ``renew``)."""
+def create_call(session: Session, request: Request, *, leased: bool = False) -> Call:
+    """Create the row of a call whose stream begins; *leased* if the process renews the lease (see ``renew_leases``)."""
     return Call.objects.create(
         key=secrets.token_urlsafe(12),
         session=session,
@@ -42,13 +42,15 @@ def begin(session: Session, request: Request, *, leased: bool = False) -> Call:
     )
 
 
-def say(call: Call, messages: Sequence[bytes]) -> list[int]:
+def append_messages(call: Call, messages: Sequence[bytes]) -> list[int]:
     """Add messages to the call's stream; return their ids."""
     return event_store.append_numbered([(topic(call), message.decode()) for message in messages])
 
 
 @database.retry_conflicts
-def ask(call: Call, dialogue: Dialogue, requests: Mapping[str, Any], version: str) -> list[tuple[int, bytes]]:
+def store_questions(
+    call: Call, dialogue: Dialogue, requests: Mapping[str, Any], version: str
+) -> list[tuple[int, bytes]]:
     """Save questions and add them to the call's stream; return ids and messages."""
     pending = [PendingRequest(call=call, request_id=secrets.token_urlsafe(12), key=key) for key in requests]
     messages = []
@@ -63,24 +65,24 @@ def ask(call: Call, dialogue: Dialogue, requests: Mapping[str, Any], version: st
         expires = _expiry()
         Call.objects.filter(pk=call.pk).update(dialogue=saved, status=Call.Status.ASKING, expires=expires)
         once.extend(dialogue.id, expires)
-        return list(zip(say(call, messages), messages, strict=True))
+        return list(zip(append_messages(call, messages), messages, strict=True))
 
 
 @database.retry_conflicts
-def end(call: Call, messages: Sequence[bytes]) -> list[int]:
+def end_call(call: Call, messages: Sequence[bytes]) -> list[int]:
     """Add the last messages to the call's stream and delete open questions; return the ids."""
     with database.atomic():
         call.questions.all().delete()
         Call.objects.filter(pk=call.pk).update(status=Call.Status.ENDED)
         said = [(topic(call), message.decode()) for message in messages]
-        return event_store.append_numbered([*said, (topic(call), END)])[:-1]
+        return event_store.append_numbered([*said, (topic(call), END_OF_STREAM)])[:-1]
 
 
-def renew(running: Sequence[int]) -> None:
+def renew_leases(running: Sequence[int]) -> None:
     """Extend the leases of running calls; they and their sessions do not expire meanwhile."""
     expires = _expiry()
-    for start in range(0, len(running), event_store.CHUNK):  # databases limit the parameters of a statement
-        held = Call.objects.filter(pk__in=running[start : start + event_store.CHUNK], status=Call.Status.RUNNING)
+    for start in range(0, len(running), event_store.CHUNK_SIZE):  # databases limit the parameters of a statement
+        held = Call.objects.filter(pk__in=running[start : start + event_store.CHUNK_SIZE], status=Call.Status.RUNNING)
         held.update(lease=_lease(), expires=expires)
         Session.objects.filter(pk__in=held.values("session"), expires__lt=expires).update(expires=expires)
 
@@ -90,7 +92,7 @@ def is_lost(call: Call) -> bool:
 
 
 @database.retry_conflicts
-def give_up(call: Call) -> None:
+def fail_lost(call: Call) -> None:
     """End a lost call with an error to its client, once if several processes try."""
     words = (
         "The server process handling this call stopped before it answered. The call may have taken effect; check "
@@ -100,7 +102,7 @@ def give_up(call: Call) -> None:
         if _lost(call).update(status=Call.Status.ENDED):
             call.questions.all().delete()
             message = encode_error(call.request_id, InternalError(words)).decode()
-            event_store.append([(topic(call), message), (topic(call), END)])
+            event_store.append([(topic(call), message), (topic(call), END_OF_STREAM)])
 
 
 def _lost(call: Call) -> "QuerySet[Call]":
@@ -117,7 +119,7 @@ def _expiry() -> datetime.datetime:
     return timezone.now() + datetime.timedelta(seconds=settings.ELICITATION_TTL)
 
 
-def receive(session: Session, response: Response) -> PendingRequest | None:
+def store_answer(session: Session, response: Response) -> PendingRequest | None:
     """Save an answer; return the question with its call.
 
     Repeated, late and unsolicited answers change nothing. A repeated one is returned while its call waits, because the
@@ -135,7 +137,7 @@ def receive(session: Session, response: Response) -> PendingRequest | None:
     return found if found.call.status == Call.Status.ASKING and found.call.request["method"] != RESULT else None
 
 
-def completed(pending: PendingRequest, *, leased: bool = False) -> Call | None:
+def claim_answered(pending: PendingRequest, *, leased: bool = False) -> Call | None:
     """Return the call if no question is open any more; only one process gets it, and must run it."""
     call = pending.call
     open_questions = PendingRequest.objects.filter(call=OuterRef("pk"), answer__isnull=True)
@@ -143,12 +145,12 @@ def completed(pending: PendingRequest, *, leased: bool = False) -> Call | None:
     return call if asking.update(status=Call.Status.RUNNING, lease=_lease() if leased else None) else None
 
 
-def give_back(call: Call) -> None:
-    """Undo ``completed``: the call waits again for an answer, of which all are there."""
+def unclaim(call: Call) -> None:
+    """Undo ``claim_answered``: the call waits again for an answer, of which all are there."""
     Call.objects.filter(pk=call.pk, status=Call.Status.RUNNING).update(status=Call.Status.ASKING, lease=None)
 
 
-def resume(call: Call) -> tuple[Request, Dialogue]:
+def restore(call: Call) -> tuple[Request, Dialogue]:
     """Return the request and the dialogue for the next round."""
     call.refresh_from_db()
     dialogue = Dialogue(**call.dialogue)
@@ -157,14 +159,14 @@ def resume(call: Call) -> tuple[Request, Dialogue]:
     return Request(call.request_id, **call.request), dialogue
 
 
-def withdraw(session: Session, request_id: Any) -> None:
+def end_cancelled(session: Session, request_id: Any) -> None:
     """End a waiting call that its client cancelled."""
     waiting = session.calls.filter(status=Call.Status.ASKING, request_id=request_id)
     for call in waiting:
-        end(call, [])
+        end_call(call, [])
 
 
-def find(session: Session, event_id: str) -> tuple[Call, int] | None:
+def find_by_event_id(session: Session, event_id: str) -> tuple[Call, int] | None:
     """Return the call of an event id and the position to resume after."""
     key, _, position = event_id.rpartition(".")
     if not position.isdecimal() or len(position) > 18:  # noqa: PLR2004 - no key has more digits

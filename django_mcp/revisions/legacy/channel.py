@@ -15,20 +15,22 @@ from weakref import WeakKeyDictionary
 
 from django_mcp.conf import settings
 from django_mcp.core import database
-from django_mcp.core.concurrency import again_and_again, detached, free_pool
+from django_mcp.core.concurrency import create_background_task, free_pool, retry_attempt
 from django_mcp.core.execution import run_to_completion
-from django_mcp.core.failures import log_rate_limited
+from django_mcp.core.rate_limited_log import log_rate_limited
 from django_mcp.models import Call, Session, Task
 from django_mcp.primitives.base import ToolError
 from django_mcp.protocol.errors import MethodNotFound
 from django_mcp.protocol.jsonrpc import Request, Result
 from django_mcp.pubsub.once import StepChannel
-from django_mcp.revisions.base import Event, MCPRequest, MCPResponse, notification
+from django_mcp.revisions.base import MCPRequest, MCPResponse, SSEEvent, encode_notification
 from django_mcp.revisions.legacy import calls
-from django_mcp.revisions.legacy.tasks import has_tasks, made, wants_task
+from django_mcp.revisions.legacy.tasks import has_tasks, task_result, wants_task
 
 if TYPE_CHECKING:
     from django_mcp.core.elicitation import Question
+
+T = TypeVar("T")
 
 _NO_CONTEXT = contextvars.Context()
 """Prevents timers from keeping the context of the call that started them."""
@@ -47,31 +49,31 @@ class _Leases:
         self.held: set[int] = set()
         self.is_due = False
 
-    def take(self, call: Call) -> None:
+    def add(self, call: Call) -> None:
         self.held.add(call.pk)
-        self._expect(settings.KEEP_ALIVE_INTERVAL / 2)
+        self._schedule(settings.KEEP_ALIVE_INTERVAL / 2)
 
-    def give_back(self, call: Call) -> None:
+    def discard(self, call: Call) -> None:
         self.held.discard(call.pk)
 
-    def _expect(self, pause: float) -> None:
+    def _schedule(self, pause: float) -> None:
         if not self.is_due:
             self.is_due = True
-            asyncio.get_running_loop().call_later(pause, self._come, context=_NO_CONTEXT)
+            asyncio.get_running_loop().call_later(pause, self._on_timer, context=_NO_CONTEXT)
 
-    def _come(self) -> None:
+    def _on_timer(self) -> None:
         self.is_due = False
         if self.held:
-            detached(self._renew(tuple(self.held)))
+            create_background_task(self._renew(tuple(self.held)))
 
     async def _renew(self, held: Sequence[int]) -> None:
         pause = settings.KEEP_ALIVE_INTERVAL / 2
         try:
-            await free_pool().sync(partial(calls.renew, held))
+            await free_pool().sync(partial(calls.renew_leases, held))
         except Exception as error:  # noqa: BLE001 - whatever it is: without renewals running calls count as lost
             log_rate_limited(logging.ERROR, "leases of running calls cannot be renewed, retrying: %s", error)
             pause = min(pause, settings.POLL_INTERVAL)
-        self._expect(pause)
+        self._schedule(pause)
 
 
 _leases: WeakKeyDictionary[asyncio.AbstractEventLoop, _Leases] = WeakKeyDictionary()
@@ -83,8 +85,6 @@ def _leases_of(loop: asyncio.AbstractEventLoop) -> _Leases:
         leases = _leases[loop] = _Leases()
     return leases
 
-
-T = TypeVar("T")
 
 MAX_STORED = 500
 """Progress and log messages that are stored for a round of a call.
@@ -105,7 +105,7 @@ class QuietChannel(StepChannel):
     def __init__(self, version: str = "") -> None:
         self.protocol = version
 
-    def lacks(self, question: "Question[Any]") -> Exception:
+    def missing_capability(self, question: "Question[Any]") -> Exception:
         """Return a tool error, because these versions have no protocol error for it."""
         return ToolError(question.refusal)
 
@@ -148,8 +148,8 @@ class LegacyChannel(QuietChannel):
         self._latest: bytes | None = None
         self._is_latest_sent = False
         self._writing: asyncio.Task[None] | None = None
-        self._turn = asyncio.Lock()
-        self._letting_go = self._is_closed = False
+        self._write_lock = asyncio.Lock()
+        self._closes_connection = self._is_closed = False
         self._loop = (
             asyncio.get_running_loop() if mcp_request.response.can_hold and mcp_request.response.is_live else None
         )
@@ -164,9 +164,9 @@ class LegacyChannel(QuietChannel):
         """Send a notification, through the event store if there is a session. After the call it is dropped."""
         if self._is_closed or (self.call is None and not self.mcp_request.response.takes_events):
             return
-        message = notification(method, params)
+        message = encode_notification(method, params)
         if self.session is None:
-            self.mcp_request.response.send(Event(message, is_optional=True))
+            self.mcp_request.response.send(SSEEvent(message, is_optional=True))
             return
         self._count += 1
         if self._count > MAX_STORED:
@@ -180,11 +180,11 @@ class LegacyChannel(QuietChannel):
         self._messages.append(message)
         self._wake()
 
-    def let_go(self) -> None:
+    def close_connection(self) -> None:
         """Close the connection; the client reconnects with the id of the last event."""
         resumable = self.mcp_request.over_http and self.version >= PRIMING_SINCE
         if self.session is not None and resumable and self._loop is not None:
-            self.opened = self._letting_go = True
+            self.opened = self._closes_connection = True
             self._wake()
 
     def cancel(self) -> None:
@@ -193,7 +193,7 @@ class LegacyChannel(QuietChannel):
             self.task.cancel()
         self.cancelled = True
 
-    def withdraw(self) -> None:
+    def cancel_threadsafe(self) -> None:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self.cancel)
 
@@ -205,15 +205,15 @@ class LegacyChannel(QuietChannel):
             return wants_task(self.request.params, support)
         return super().wants_task(support)
 
-    def task_made(self, task: Task) -> Result:
-        return made(task)
+    def announce_task(self, task: Task) -> Result:
+        return task_result(task)
 
     # The lease, while this process runs the call
 
     def take_lease(self, call: Call) -> None:
         """Renew the lease of a call until ``close``. After that nothing is taken."""
         if self._loop is not None and not self._is_closed:
-            _leases_of(self._loop).take(call)
+            _leases_of(self._loop).add(call)
 
     def close(self) -> None:
         """End the round, whatever came of it: nothing is written from now on, and the lease is given back."""
@@ -222,23 +222,23 @@ class LegacyChannel(QuietChannel):
         if self._writing is not None:
             self._writing.cancel()
         if self._loop is not None and self.call is not None:
-            _leases_of(self._loop).give_back(self.call)
+            _leases_of(self._loop).discard(self.call)
 
     # The end of a round
 
     async def ask(self, requests: Mapping[str, Any]) -> int:
         """Send questions; return the position after the last."""
-        async with self._turn:
-            call = await self._say_last()
-            asked = await self._saved(partial(calls.ask, call, self.dialogue, requests, self.version))
+        async with self._write_lock:
+            call = await self._write_last()
+            asked = await self._save(partial(calls.store_questions, call, self.dialogue, requests, self.version))
             self._send(call, asked)
         return asked[-1][0]
 
     async def end(self, messages: list[bytes]) -> None:
         """Send the last messages and end the stream."""
-        async with self._turn:
-            call = await self._say_last()
-            ids = await self._saved(partial(calls.end, call, messages))
+        async with self._write_lock:
+            call = await self._write_last()
+            ids = await self._save(partial(calls.end_call, call, messages))
             self._send(call, list(zip(ids, messages, strict=True)))
 
     async def finish(self, body: bytes) -> MCPResponse:
@@ -248,7 +248,7 @@ class LegacyChannel(QuietChannel):
             return MCPResponse(200)
         # Sent together, so there is nothing to resume.
         for message in (*self._messages, *([] if self._latest is None else [self._latest])):
-            self.mcp_request.response.send(Event(message, is_optional=True))
+            self.mcp_request.response.send(SSEEvent(message, is_optional=True))
         return MCPResponse(200, body)
 
     # Writing to the event store
@@ -258,15 +258,15 @@ class LegacyChannel(QuietChannel):
             self._loop.call_soon_threadsafe(self._start)
 
     def _start(self) -> None:
-        if self._writing is None and not self._is_closed and (self._messages or self._letting_go):
+        if self._writing is None and not self._is_closed and (self._messages or self._closes_connection):
             self._writing = self._loop.create_task(self._write())  # type: ignore[union-attr]
 
     async def _write(self) -> None:
         try:
-            async with self._turn:
-                await self._say_all()
-            if self._letting_go and self._wire is not None:
-                self._wire.send(Event(retry=RETRY_MS))
+            async with self._write_lock:
+                await self._write_all()
+            if self._closes_connection and self._wire is not None:
+                self._wire.send(SSEEvent(retry=RETRY_MS))
                 self._wire.close()
                 self._wire = None
         except Exception as error:  # noqa: BLE001 - they stay queued; the next message or the end of the call tries again
@@ -274,48 +274,48 @@ class LegacyChannel(QuietChannel):
         finally:
             self._writing = None
 
-    async def _say_all(self) -> Call:
+    async def _write_all(self) -> Call:
         """Write queued messages, under the lock: concurrent writers would open two streams or reorder messages."""
-        call = await self._open()
+        call = await self._open_stream()
         while waiting := len(self._messages):
             messages = [self._messages[position] for position in range(waiting)]
             stored = messages[: MAX_STORED - self._stored]
-            ids = await self._saved(partial(calls.say, call, stored)) if stored else []
+            ids = await self._save(partial(calls.append_messages, call, stored)) if stored else []
             self._stored += len(stored)
             for _ in messages:  # only after they were written
                 self._messages.popleft()
             self._send(call, list(zip(ids, stored, strict=True)), is_optional=True)
             if self._wire is not None:
                 for message in messages[len(stored) :]:
-                    self._wire.send(Event(message, is_optional=True))
+                    self._wire.send(SSEEvent(message, is_optional=True))
         return call
 
-    async def _say_last(self) -> Call:
+    async def _write_last(self) -> Call:
         """Write queued messages, and the last of those that were not stored, for clients that resume."""
-        call = await self._say_all()
+        call = await self._write_all()
         if (latest := self._latest) is not None:
             self._latest = None
-            [position] = await self._saved(partial(calls.say, call, [latest]))
+            [position] = await self._save(partial(calls.append_messages, call, [latest]))
             if not self._is_latest_sent:
                 self._send(call, [(position, latest)], is_optional=True)
         return call
 
-    async def _open(self) -> Call:
+    async def _open_stream(self) -> Call:
         if self.call is None:
             assert self.session is not None  # noqa: S101
-            await self._saved(partial(self._begin, self.session))
+            await self._save(partial(self._create_call, self.session))
             assert self.call is not None  # noqa: S101
             self.take_lease(self.call)
             if self._wire is not None and self.version >= PRIMING_SINCE:
-                self._wire.send(Event(id=f"{self.call.key}.0", retry=RETRY_MS))
+                self._wire.send(SSEEvent(id=f"{self.call.key}.0", retry=RETRY_MS))
         return self.call
 
-    def _begin(self, session: Session) -> None:
+    def _create_call(self, session: Session) -> None:
         # Kept here, in the thread: a cancelled coroutine gets no result, and its call is to be ended too.
-        self.call = calls.begin(session, self.request, leased=self._loop is not None)
+        self.call = calls.create_call(session, self.request, leased=self._loop is not None)
         self.opened = True
 
-    async def _saved(self, write: Callable[[], T]) -> T:
+    async def _save(self, write: Callable[[], T]) -> T:
         """Write, retrying while the database is away: the call may have taken effect.
 
         A cancellation waits for a write that has begun. Otherwise the questions of a cancelled call could be committed
@@ -324,9 +324,9 @@ class LegacyChannel(QuietChannel):
         runner = self.mcp_request.runner.own
         if runner.is_inline:
             return await runner.sync(write)
-        return await again_and_again(partial(run_to_completion, runner, write))
+        return await retry_attempt(partial(run_to_completion, runner, write))
 
     def _send(self, call: Call, messages: list[tuple[int, bytes]], *, is_optional: bool = False) -> None:
         if self._wire is not None:
             for position, message in messages:
-                self._wire.send(Event(message, id=f"{call.key}.{position}", is_optional=is_optional))
+                self._wire.send(SSEEvent(message, id=f"{call.key}.{position}", is_optional=is_optional))

@@ -10,13 +10,13 @@ from typing import Any
 from django.db import Error as DatabaseError
 
 from django_mcp.core.channel import Cancelled, Channel
-from django_mcp.core.concurrency import detached, patiently
+from django_mcp.core.concurrency import create_background_task, retry_database
 from django_mcp.core.context import Context
 from django_mcp.core.database import is_unmigrated
 from django_mcp.core.dispatch import can_interact, dispatch
 from django_mcp.core.elicitation import InputRequired
-from django_mcp.core.failures import log_rate_limited
 from django_mcp.core.policies import policy_cache
+from django_mcp.core.rate_limited_log import log_rate_limited
 from django_mcp.core.server import MCPServer
 from django_mcp.models import Call, Session
 from django_mcp.protocol import headers, versions
@@ -41,23 +41,22 @@ from django_mcp.protocol.jsonrpc import (
 from django_mcp.protocol.meta import APPS, shows_apps
 from django_mcp.revisions.base import (
     ACCEPTED,
-    Event,
     EventStream,
     MCPRequest,
     MCPResponse,
-    adopt_key,
+    SSEEvent,
+    adopt_idempotency_key,
     capabilities,
     context_for,
-    failure,
-    response,
+    encode_failure,
+    encode_response,
 )
-from django_mcp.revisions.legacy import calls, sessions
-from django_mcp.revisions.legacy import sessions as control
+from django_mcp.revisions.legacy import calls, sessions, task_results, tasks
 from django_mcp.revisions.legacy.channel import RETRY_MS, LegacyChannel, QuietChannel
 from django_mcp.revisions.legacy.downgrade import shape
 from django_mcp.revisions.legacy.sessions import SessionNotFound
-from django_mcp.revisions.legacy.streams import is_read, open_get, read_call, tail
-from django_mcp.revisions.legacy.tasks import RESULT, capability, check_call, check_made, has_tasks, with_support
+from django_mcp.revisions.legacy.streams import call_stream, has_reader, open_get, tail
+from django_mcp.revisions.legacy.tasks import RESULT, capability, check_call, has_tasks, require_created, with_support
 from django_mcp.revisions.modern.handler import complete, discover
 
 
@@ -135,18 +134,16 @@ async def serve_request(
 ) -> MCPResponse:
     """Answer a request."""
     if request.method == RESULT and has_tasks(mcp_request.server, version):
-        from django_mcp.revisions.legacy import task_results  # noqa: PLC0415 - most sites have no tasks
-
-        return await task_results.answered(request, session, mcp_request)
+        return await task_results.answer(request, session, mcp_request)
     channel = LegacyChannel(mcp_request, session, request, version)
     if (
         session is None
         or not mcp_request.response.is_live
         or not can_interact(mcp_request.server, request.method, request.params)
     ):
-        return await _answered_on_stream(request, version, session, mcp_request, channel)
+        return await _answer_on_stream(request, version, session, mcp_request, channel)
     # A lost connection does not cancel the call, so it runs in a task of its own.
-    channel.task = detached(_answered_on_stream(request, version, session, mcp_request, channel))
+    channel.task = create_background_task(_answer_on_stream(request, version, session, mcp_request, channel))
     _watch_later(session, channel)
     try:
         return await asyncio.shield(channel.task)
@@ -160,14 +157,14 @@ def _drop_stream(answering: asyncio.Task[MCPResponse]) -> None:
     if answering.cancelled() or answering.exception() is not None:
         return
     if (stream := answering.result().stream) is not None:
-        detached(_close(stream))
+        create_background_task(_close(stream))
 
 
 async def _close(stream: EventStream) -> None:
     await stream.aclose()
 
 
-async def answered(
+async def answer_unstreamed(
     request: Request, version: str, session: Session | None, mcp_request: MCPRequest, channel: Channel
 ) -> MCPResponse:
     """Run a request without a stream, as of a batch, and answer it."""
@@ -176,10 +173,10 @@ async def answered(
     except Cancelled:
         return ACCEPTED
     except ProtocolError as error:
-        return failed(request, error)
+        return error_response(request, error)
 
 
-async def _answered_on_stream(
+async def _answer_on_stream(
     request: Request, version: str, session: Session | None, mcp_request: MCPRequest, channel: LegacyChannel
 ) -> MCPResponse:
     """Run a request and answer it, on the stream if it was opened, whose end its client waits for however it ends."""
@@ -187,9 +184,9 @@ async def _answered_on_stream(
         try:
             body = await _result(request, version, session, mcp_request, channel)
         except InputRequired as needed:
-            return await _asked(needed, channel, mcp_request)
+            return await _ask(needed, channel, mcp_request)
         except ProtocolError as error:
-            answer = failed(request, error)
+            answer = error_response(request, error)
             if not channel.opened:
                 return answer
             body = answer.body
@@ -205,7 +202,7 @@ async def _answered_on_stream(
         if not channel.opened:
             raise
         # Its client waits for the end of the stream, here or where it comes back.
-        return await channel.finish(failure(request.id, error))
+        return await channel.finish(encode_failure(request.id, error))
     finally:
         channel.close()
 
@@ -220,34 +217,32 @@ async def receive(answer: Response, session: Session | None, mcp_request: MCPReq
         raise InvalidRequest("This response answers no pending request.", request_id=answer.id)
     continuing = _continue(answer, session, mcp_request)
     # To its end even if the client leaves: between the two steps the call is nobody's.
-    await (continuing if mcp_request.runner.is_inline else asyncio.shield(detached(continuing)))
+    await (continuing if mcp_request.runner.is_inline else asyncio.shield(create_background_task(continuing)))
     return ACCEPTED
 
 
 async def _continue(answer: Response, session: Session, mcp_request: MCPRequest) -> None:
     runner = mcp_request.runner
-    call = await runner.own.sync(partial(_taken, answer, session, mcp_request))
+    call = await runner.own.sync(partial(_claim_call, answer, session, mcp_request))
     if call is None:
         return
     try:
         await runner.later(partial(_next_round, call, session, mcp_request))
     except BaseException:  # it does not run here, so the same answer, sent again, may run it elsewhere
-        await runner.own.sync(partial(calls.give_back, call))
+        await runner.own.sync(partial(calls.unclaim, call))
         raise
 
 
-def _taken(answer: Response, session: Session, mcp_request: MCPRequest) -> Call | None:
+def _claim_call(answer: Response, session: Session, mcp_request: MCPRequest) -> Call | None:
     """Return the call that an answer completes; pass answers to questions of a task to the task."""
-    pending = calls.receive(session, answer)
+    pending = calls.store_answer(session, answer)
     if pending is not None and pending.call.request["method"] == RESULT:
-        from django_mcp.revisions.legacy.task_results import take  # noqa: PLC0415 - most sites have no tasks
-
-        take(pending, mcp_request)
+        task_results.pass_answer(pending, mcp_request)
         return None
-    return None if pending is None else calls.completed(pending, leased=mcp_request.response.is_live)
+    return None if pending is None else calls.claim_answered(pending, leased=mcp_request.response.is_live)
 
 
-def failed(request: Request, error: ProtocolError) -> MCPResponse:
+def error_response(request: Request, error: ProtocolError) -> MCPResponse:
     """Return the response to a failed request."""
     if isinstance(error, ResourceNotFound):
         error = FormerResourceNotFound(error.message, error.data)
@@ -279,11 +274,9 @@ async def _result(
             return encode_result(
                 request.id, complete(discover(mcp_request.server, mcp_request.response), mcp_request.server)
             )
-    handler = control.HANDLERS.get(request.method)
+    handler = sessions.HANDLERS.get(request.method)
     if request.method.startswith("tasks/") and has_tasks(mcp_request.server, version):
-        from django_mcp.revisions.legacy.tasks import HANDLERS  # noqa: PLC0415 - most sites have no tasks
-
-        handler = HANDLERS.get(request.method, handler)
+        handler = tasks.HANDLERS.get(request.method, handler)
     if handler is not None:
         context = context_for(mcp_request, request, None, {}, channel)
         return encode_result(request.id, await handler(context, session))
@@ -294,45 +287,45 @@ async def _result(
         declared = {**declared, **await _app_extensions(session, mcp_request)}
     context = context_for(mcp_request, request, session.client if session else None, declared, channel)
     if request.method == "tools/call" and "task" in request.params:
-        result = await _with_task(context, version)
+        result = await _dispatch_task(context, version)
     else:
         result = await dispatch(context)
     if request.method == "tools/list" and has_tasks(mcp_request.server, version):
-        return response(request.id, result, version, partial(_listed, version), mcp_request.server)
-    finish = partial(_shaped, version, request.method)
-    return response(request.id, result, version, finish, mcp_request.server)
+        return encode_response(request.id, result, version, partial(_shape_tools, version), mcp_request.server)
+    finish = partial(_shape_result, version, request.method)
+    return encode_response(request.id, result, version, finish, mcp_request.server)
 
 
-async def _with_task(context: Context, version: str) -> Result:
-    result = await dispatch(context, begin=partial(check_call, context, version))
-    check_made(context, result)
+async def _dispatch_task(context: Context, version: str) -> Result:
+    result = await dispatch(context, check_request=partial(check_call, context, version))
+    require_created(context, result)
     return result
 
 
-def _shaped(version: str, method: str, result: Result, _: MCPServer) -> dict[str, Any]:
+def _shape_result(version: str, method: str, result: Result, _: MCPServer) -> dict[str, Any]:
     return shape(result.fields, method, version)
 
 
-def _listed(version: str, result: Result, server: MCPServer) -> dict[str, Any]:
+def _shape_tools(version: str, result: Result, server: MCPServer) -> dict[str, Any]:
     return with_support(shape(result.fields, "tools/list", version), server)
 
 
-async def _asked(needed: InputRequired, channel: LegacyChannel, mcp_request: MCPRequest) -> MCPResponse:
+async def _ask(needed: InputRequired, channel: LegacyChannel, mcp_request: MCPRequest) -> MCPResponse:
     """Return the stream of a call with questions: held open if possible, else to be resumed."""
     position = await channel.ask(needed.requests)
     assert channel.call is not None  # noqa: S101
     if not mcp_request.over_http:  # one client, which cannot come back
         return MCPResponse(200, stream=tail(channel.call, position, mcp_request))
-    if mcp_request.response.can_hold and not is_read(channel.call):  # else it has come back already
+    if mcp_request.response.can_hold and not has_reader(channel.call):  # else it has come back already
         with suppress(TooManyRequests):
-            return MCPResponse(200, stream=read_call(channel.call, position, mcp_request))
+            return MCPResponse(200, stream=call_stream(channel.call, position, mcp_request))
     # The client comes back, once it has closed another stream if it has too many.
-    mcp_request.response.send(Event(retry=RETRY_MS))
+    mcp_request.response.send(SSEEvent(retry=RETRY_MS))
     return MCPResponse(200)
 
 
 async def _next_round(call: Call, session: Session, mcp_request: MCPRequest) -> None:
-    request, dialogue = await patiently(mcp_request.runner.own, partial(calls.resume, call))
+    request, dialogue = await retry_database(mcp_request.runner.own, partial(calls.restore, call))
     channel = LegacyChannel(mcp_request, session, request, session.version, call)
     try:
         channel.take_lease(call)
@@ -345,7 +338,7 @@ async def _next_round(call: Call, session: Session, mcp_request: MCPRequest) -> 
         except (Cancelled, asyncio.CancelledError):
             await channel.end([])
         except Exception as error:  # noqa: BLE001 - it is logged
-            await channel.end([failure(request.id, error)])
+            await channel.end([encode_failure(request.id, error)])
     finally:
         channel.close()
 
@@ -357,14 +350,16 @@ async def _run_round(request: Request, session: Session, mcp_request: MCPRequest
         await channel.ask(needed.requests)
         return
     except ProtocolError as error:
-        body = failed(request, error).body
+        body = error_response(request, error).body
     await channel.end([body])
 
 
 def _watch_later(session: Session, channel: LegacyChannel) -> None:
     """Watch for a cancellation until the call ends; its connection may end before."""
-    control.expect(session, channel)
-    timer = asyncio.get_running_loop().call_later(control.PATIENCE_SECONDS, control.watch, session, channel)
+    sessions.register_call(session, channel)
+    timer = asyncio.get_running_loop().call_later(
+        sessions.CANCEL_WATCH_DELAY, sessions.watch_cancellation, session, channel
+    )
     if channel.task is not None:
         channel.task.add_done_callback(lambda _: timer.cancel())
 
@@ -397,7 +392,7 @@ class LegacyRevision:
                         raise InvalidRequest("'initialize' must not be part of a batch.", request_id=message.id)
                     mcp_request.response.is_request = True
                     # Calls of a batch share one response, so none has a stream.
-                    answer = await answered(message, version, session, mcp_request, QuietChannel(version))
+                    answer = await answer_unstreamed(message, version, session, mcp_request, QuietChannel(version))
                 else:
                     answer = await self._one(message, version, session, mcp_request)
             except ProtocolError as error:
@@ -413,18 +408,18 @@ class LegacyRevision:
             return await receive(message, session, mcp_request)
         if type(message) is Notification:
             if message.method == "notifications/cancelled" and session is not None:
-                await mcp_request.runner.own.sync(partial(control.cancel, session, message.params))
+                await mcp_request.runner.own.sync(partial(sessions.cancel, session, message.params))
             return ACCEPTED
         assert isinstance(message, Request)  # noqa: S101
         try:
             if message.method == "initialize":
                 return await initialize(message, mcp_request)
             if headers.IDEMPOTENCY_KEY in mcp_request.headers:
-                adopt_key(message, mcp_request)
+                adopt_idempotency_key(message, mcp_request)
             mcp_request.response.is_request = True
             return await serve_request(message, version, session, mcp_request)
         except ProtocolError as error:
-            return failed(message, error)
+            return error_response(message, error)
 
 
 async def initialize(request: Request, mcp_request: MCPRequest) -> MCPResponse:

@@ -14,8 +14,9 @@ from django.db import Error as DatabaseError
 from django.utils.encoding import escape_uri_path
 
 from django_mcp.core import database
-from django_mcp.core.concurrency import detached, free_pool, patiently
-from django_mcp.core.failures import contained, log_rate_limited, must_propagate
+from django_mcp.core.concurrency import create_background_task, free_pool, retry_database
+from django_mcp.core.failures import as_call_error, must_propagate
+from django_mcp.core.rate_limited_log import log_rate_limited
 from django_mcp.models import Event as StreamEvent
 from django_mcp.models import Session
 from django_mcp.protocol import headers, versions
@@ -23,22 +24,37 @@ from django_mcp.protocol.errors import ProtocolError, TooManyRequests
 from django_mcp.protocol.jsonrpc import Message, Notification, Request, encode_error, parse
 from django_mcp.pubsub import event_store
 from django_mcp.pubsub.follower import Subscription, follow
-from django_mcp.revisions.base import ACCEPTED, KEEP_ALIVE, Event, EventStream, MCPRequest, MCPResponse, failure
+from django_mcp.revisions.base import (
+    ACCEPTED,
+    KEEP_ALIVE,
+    EventStream,
+    MCPRequest,
+    MCPResponse,
+    SSEEvent,
+    encode_failure,
+)
 from django_mcp.revisions.legacy import calls, sessions
-from django_mcp.revisions.legacy.handler import LegacyRevision, NotServed, Unavailable, failed, greet, named_session
+from django_mcp.revisions.legacy.handler import (
+    LegacyRevision,
+    NotServed,
+    Unavailable,
+    error_response,
+    greet,
+    named_session,
+)
 from django_mcp.revisions.legacy.sessions import SessionNotFound
-from django_mcp.revisions.legacy.streams import changes_for, read_call
+from django_mcp.revisions.legacy.streams import call_stream, session_stream
 from django_mcp.revisions.subscriptions import SlotStream, StreamSlot
 
 logger = logging.getLogger("django_mcp")
 
 
-class Joined:
+class JoinedStreams:
     """The merged messages of several streams."""
 
     def __init__(self) -> None:
         # One place: a slow client makes the streams wait and does not use memory.
-        self._events: asyncio.Queue[Event | None] = asyncio.Queue(1)
+        self._events: asyncio.Queue[SSEEvent | None] = asyncio.Queue(1)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def add(self, stream: EventStream, *, ends: bool = False) -> None:
@@ -48,11 +64,11 @@ class Joined:
             stream: closed at the end.
             ends: everything ends with this stream, whose keep-alives are used.
         """
-        task = asyncio.get_running_loop().create_task(self._take(stream, ends=ends))
+        task = asyncio.get_running_loop().create_task(self._forward(stream, ends=ends))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def events(self) -> AsyncGenerator[Event, None]:
+    async def events(self) -> AsyncGenerator[SSEEvent, None]:
         while (event := await self._events.get()) is not None:
             yield event
 
@@ -63,12 +79,12 @@ class Joined:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _take(self, stream: EventStream, *, ends: bool) -> None:
+    async def _forward(self, stream: EventStream, *, ends: bool) -> None:
         try:
             async with aclosing(stream):
                 async for event in stream:
                     if event.data:
-                        await self._events.put(Event(event.data))
+                        await self._events.put(SSEEvent(event.data))
                     elif ends:
                         await self._events.put(event)
         except Exception:
@@ -106,7 +122,7 @@ async def open_events(mcp_request: MCPRequest) -> MCPResponse:
     except DatabaseError as error:
         log_rate_limited(logging.ERROR, "no session could be opened: %s", error)
         raise Unavailable("Sessions are temporarily unavailable. Retry later.") from None
-    path = str(mcp_request.edge().path).rstrip("/").removesuffix(STREAM) + MESSAGES
+    path = str(mcp_request.get_django_request().path).rstrip("/").removesuffix(STREAM) + MESSAGES
     address = f"{escape_uri_path(path)}?session_id={session_id}"
     mcp_request = mcp_request._replace(headers={headers.SESSION: session_id})
     return MCPResponse(200, stream=SlotStream(_events(address, session, mcp_request, slot), slot))
@@ -121,10 +137,12 @@ async def receive_message(mcp_request: MCPRequest) -> MCPResponse:
     """
     if not mcp_request.response.can_hold:
         return _needs_asgi()
-    mcp_request = mcp_request._replace(headers={headers.SESSION: mcp_request.edge().GET.get("session_id", "")})
+    mcp_request = mcp_request._replace(
+        headers={headers.SESSION: mcp_request.get_django_request().GET.get("session_id", "")}
+    )
     session = await named_session(mcp_request)
     message = None if type(mcp_request.body) is list else parse(mcp_request.body)
-    detached(_serve(message, session, mcp_request._replace(response=SSEResponse(session))))
+    create_background_task(_serve(message, session, mcp_request._replace(response=SSEResponse(session))))
     return ACCEPTED
 
 
@@ -138,12 +156,12 @@ class SSEResponse:
         self.opened = False
         self._session = session
 
-    def send(self, event: Event) -> None:
+    def send(self, event: SSEEvent) -> None:
         """Announce the call once; its stream is stored and has the event."""
         key = event.id.rpartition(".")[0]
         if key and not self.opened:
             self.opened = True
-            detached(_say(self._session, f"{CALL} {key}"))
+            create_background_task(_store_messages(self._session, f"{CALL} {key}"))
 
     def close(self) -> None:
         """Do nothing: the stream belongs to the session."""
@@ -170,12 +188,12 @@ def _end(session: Session) -> None:
     sessions.end_session(session)
 
 
-async def _say(session: Session, *entries: str) -> None:
-    await patiently(free_pool(), partial(event_store.append, [(topic(session), entry) for entry in entries]))
+async def _store_messages(session: Session, *entries: str) -> None:
+    await retry_database(free_pool(), partial(event_store.append, [(topic(session), entry) for entry in entries]))
 
 
 @database.retry_conflicts
-def _say_initialized(session: Session) -> None:
+def _store_initialized(session: Session) -> None:
     """Store it once, however often a client sends it."""
     with database.atomic():
         is_live = Session.objects.select_for_update().filter(pk=session.pk).exists()  # one after the other
@@ -194,11 +212,11 @@ async def _serve(message: Message | None, session: Session, mcp_request: MCPRequ
             if not mcp_request.response.opened:
                 async for event in stream:
                     if event.data:
-                        await _say(session, event.data.decode())
+                        await _store_messages(session, event.data.decode())
     if answer.body and (message is None or isinstance(message, Request)):
-        await _say(session, answer.body.decode())
+        await _store_messages(session, answer.body.decode())
     elif isinstance(message, Notification) and message.method == "notifications/initialized":
-        await patiently(free_pool(), partial(_say_initialized, session))
+        await retry_database(free_pool(), partial(_store_initialized, session))
 
 
 async def _answer(message: Message | None, session: Session, mcp_request: MCPRequest) -> MCPResponse:
@@ -212,14 +230,14 @@ async def _answer(message: Message | None, session: Session, mcp_request: MCPReq
     except BaseException as error:
         if must_propagate(error):
             raise
-        return MCPResponse(500, failure(None if request is None else request.id, contained(error)))
+        return MCPResponse(500, encode_failure(None if request is None else request.id, as_call_error(error)))
 
 
 async def _initialize(request: Request, session: Session, mcp_request: MCPRequest) -> MCPResponse:
     try:
         version, body = await greet(request, mcp_request)
     except ProtocolError as error:
-        return failed(request, error)
+        return error_response(request, error)
     client, declared = request.params.get("clientInfo"), request.params.get("capabilities")
     update = partial(
         Session.objects.filter(pk=session.pk).update,
@@ -236,12 +254,12 @@ async def _initialize(request: Request, session: Session, mcp_request: MCPReques
 
 async def _events(
     address: str, session: Session, mcp_request: MCPRequest, slot: StreamSlot
-) -> AsyncGenerator[Event, None]:
+) -> AsyncGenerator[SSEEvent, None]:
     subscription = await follow(topic(session), principal=mcp_request.principal, server=mcp_request.server)
-    joined = Joined()
+    joined = JoinedStreams()
     try:
-        yield Event(address.encode(), kind="endpoint")
-        joined.add(_said(session, mcp_request, subscription, joined, slot), ends=True)
+        yield SSEEvent(address.encode(), kind="endpoint")
+        joined.add(_session_events(session, mcp_request, subscription, joined, slot), ends=True)
         async with aclosing(joined.events()) as events:
             async for event in events:
                 yield event
@@ -252,10 +270,10 @@ async def _events(
             await free_pool().sync(partial(_end, session))
 
 
-async def _said(
-    session: Session, mcp_request: MCPRequest, subscription: Subscription, joined: Joined, slot: StreamSlot
-) -> AsyncGenerator[Event, None]:
-    run = partial(patiently, free_pool())
+async def _session_events(
+    session: Session, mcp_request: MCPRequest, subscription: Subscription, joined: JoinedStreams, slot: StreamSlot
+) -> AsyncGenerator[SSEEvent, None]:
+    run = partial(retry_database, free_pool())
     hears = False
     async with aclosing(subscription.entries()) as entries:
         async for found in entries:
@@ -268,27 +286,27 @@ async def _said(
                 except Unavailable:
                     continue
             elif not found.data[0].isalpha():
-                yield Event(found.data.encode())
+                yield SSEEvent(found.data.encode())
             elif found.data == INITIALIZED and not hears:
                 hears = True
                 await run(session.refresh_from_db)
-                joined.add(changes_for(session, mcp_request, None, slot))
+                joined.add(session_stream(session, mcp_request, None, slot))
             elif found.data.startswith(CALL):
                 refused = await _join_call(session, found.data.removeprefix(f"{CALL} "), mcp_request, joined)
                 if refused is not None:
                     yield refused
 
 
-async def _join_call(session: Session, key: str, mcp_request: MCPRequest, joined: Joined) -> Event | None:
+async def _join_call(session: Session, key: str, mcp_request: MCPRequest, joined: JoinedStreams) -> SSEEvent | None:
     """Add the stored stream of a call; return the error to send if the caller has too many."""
-    run = partial(patiently, free_pool())
+    run = partial(retry_database, free_pool())
     call = await run(session.calls.filter(key=key).first)
     if call is None:
         return None
     try:
-        stream = read_call(call, 0, mcp_request, kind="calls over HTTP+SSE")
+        stream = call_stream(call, 0, mcp_request, kind="calls over HTTP+SSE")
     except TooManyRequests as error:
-        await run(partial(calls.end, call, []))
-        return Event(encode_error(call.request_id, error))
+        await run(partial(calls.end_call, call, []))
+        return SSEEvent(encode_error(call.request_id, error))
     joined.add(stream)
     return None

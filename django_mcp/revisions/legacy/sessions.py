@@ -19,7 +19,7 @@ from django.utils import timezone
 from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.channel import LEVELS
-from django_mcp.core.concurrency import detached, free_pool, patiently
+from django_mcp.core.concurrency import create_background_task, free_pool, retry_database
 from django_mcp.core.context import Context
 from django_mcp.core.database import Prepared
 from django_mcp.core.principal import Principal
@@ -37,7 +37,7 @@ from django_mcp.protocol.errors import (
 from django_mcp.protocol.jsonrpc import MAX_FILTER_BYTES
 from django_mcp.protocol.meta import ClientInfo, shows_apps
 from django_mcp.pubsub import event_store
-from django_mcp.pubsub.event_store import clear
+from django_mcp.pubsub.cleanup import clear
 from django_mcp.pubsub.follower import follow
 from django_mcp.revisions.legacy import calls
 from django_mcp.revisions.legacy.channel import LegacyChannel
@@ -46,7 +46,7 @@ UNUSED_SECONDS = 600
 """Lifetime of a session that is never used."""
 CLEAR_EVERY = 100
 """Number of new sessions between deletions of expired ones, for sites that never run ``mcp_clear``."""
-CLEAR_MOST = 500
+MAX_CLEARED = 500
 
 
 class SessionNotFound(ProtocolError):
@@ -75,10 +75,10 @@ def open_session(server: MCPServer, principal: Principal, version: str, client: 
         # Icons and descriptions are not used, and may be large.
         client={name: text for name, text in ClientInfo.read(client)._asdict().items() if text},
         capabilities=capabilities if isinstance(capabilities, dict) else {},
-        expires=_in(min(UNUSED_SECONDS, settings.SESSION_TTL)),
+        expires=_expiry_in(min(UNUSED_SECONDS, settings.SESSION_TTL)),
     )
     if session.pk % CLEAR_EVERY == 0:
-        clear(CLEAR_MOST)
+        clear(MAX_CLEARED)
     return session_id
 
 
@@ -91,7 +91,7 @@ def _end_oldest(server: MCPServer, principal: Principal) -> None:
         principal_kind=principal.kind, principal_id=principal.id, server=server.name, expires__gt=timezone.now()
     )
     most = settings.MAX_SESSIONS_PER_CALLER - 1
-    for session in mine.order_by("-expires", "-pk")[most : most + CLEAR_MOST]:
+    for session in mine.order_by("-expires", "-pk")[most : most + MAX_CLEARED]:
         end_session(session)
 
 
@@ -116,8 +116,8 @@ def find_session(session_id: str, server: MCPServer, principal: Principal) -> Se
 
 def _extend(session: Session) -> None:
     """Extend the lifetime: written only after a tenth of it, not on each request."""
-    if session.expires < _in(settings.SESSION_TTL * 9 // 10):
-        Session.objects.filter(pk=session.pk).update(expires=_in(settings.SESSION_TTL))
+    if session.expires < _expiry_in(settings.SESSION_TTL * 9 // 10):
+        Session.objects.filter(pk=session.pk).update(expires=_expiry_in(settings.SESSION_TTL))
 
 
 MAX_OTHER_SESSIONS = 100
@@ -182,11 +182,11 @@ def _hash(session_id: str) -> str:
     return hashlib.sha256(session_id.encode()).hexdigest()
 
 
-def _in(seconds: float) -> datetime.datetime:
+def _expiry_in(seconds: float) -> datetime.datetime:
     return timezone.now() + datetime.timedelta(seconds=seconds)
 
 
-PATIENCE_SECONDS = 0.05
+CANCEL_WATCH_DELAY = 0.05
 """Seconds before a call starts to watch for cancellation; most calls are done by then."""
 MAX_SUBSCRIPTIONS = 1000
 
@@ -261,14 +261,14 @@ def cancel(session: Session, params: Mapping[str, Any]) -> None:
     request_id = params.get("requestId")
     if type(request_id) is int or type(request_id) is str:
         if (channel := _running.get((session.pk, request_id))) is not None:
-            channel.withdraw()
-        calls.withdraw(session, request_id)
-        _tell(session.pk, {"cancelled": request_id}, replaced=_one_of({"cancelled": request_id}))
+            channel.cancel_threadsafe()
+        calls.end_cancelled(session, request_id)
+        _store_event(session.pk, {"cancelled": request_id}, replaced=_one_of({"cancelled": request_id}))
 
 
 def open_stream(pk: int, token: str) -> bool:
     """End the session's earlier stream of changes in any process. Return False if the session has ended."""
-    return _tell(pk, {"opened": token}, replaced=Q(data__startswith='{"opened": '))
+    return _store_event(pk, {"opened": token}, replaced=Q(data__startswith='{"opened": '))
 
 
 MAX_EVENTS = 1000
@@ -277,7 +277,7 @@ TRIM_EVERY = 100
 
 
 @database.retry_conflicts
-def _tell(pk: int, change: Mapping[str, Any], replaced: Q) -> bool:
+def _store_event(pk: int, change: Mapping[str, Any], replaced: Q) -> bool:
     """Store an event of a session. Return False if it has ended."""
     with database.atomic():
         # As for subscriptions: whoever deletes events of a session has locked it.
@@ -306,7 +306,7 @@ _running: dict[tuple[int, RequestId], LegacyChannel] = {}
 """Calls of this process, cancelled directly: a tool that writes may hold the lock of the event store."""
 
 
-def expect(session: Session, channel: LegacyChannel) -> None:
+def register_call(session: Session, channel: LegacyChannel) -> None:
     """Let cancellations sent to this process reach a running call."""
     key = session.pk, channel.request.id
 
@@ -319,25 +319,25 @@ def expect(session: Session, channel: LegacyChannel) -> None:
         channel.task.add_done_callback(forget)
 
 
-def watch(session: Session, channel: LegacyChannel) -> None:
+def watch_cancellation(session: Session, channel: LegacyChannel) -> None:
     """Let cancellations sent to any process reach a running call."""
-    watching = detached(_watch(session, channel))
+    watching = create_background_task(_follow_cancellation(session, channel))
     if channel.task is not None:
         channel.task.add_done_callback(lambda _: watching.cancel())
 
 
-async def _watch(session: Session, channel: LegacyChannel) -> None:
+async def _follow_cancellation(session: Session, channel: LegacyChannel) -> None:
     stream = topic(session)
     subscription = await follow(stream)
     try:
         # What was cancelled before the call began is no concern of it, and may be much.
         began = session.last_event
-        for entry in await patiently(free_pool(), partial(event_store.after, began, [stream])):
-            if _stops(entry, channel):
+        for entry in await retry_database(free_pool(), partial(event_store.after, began, [stream])):
+            if _is_cancellation(entry, channel):
                 channel.cancel()
         async with aclosing(subscription.entries()) as entries:
             async for found in entries:
-                if found is not None and found.id > began and _stops(found, channel):
+                if found is not None and found.id > began and _is_cancellation(found, channel):
                     channel.cancel()
                     return
     except asyncio.CancelledError:  # the call has ended
@@ -346,6 +346,6 @@ async def _watch(session: Session, channel: LegacyChannel) -> None:
         subscription.close()
 
 
-def _stops(entry: event_store.Entry, channel: LegacyChannel) -> bool:
-    told = json.loads(entry.data)
-    return "ended" in told or ("cancelled" in told and told["cancelled"] == channel.request.id)
+def _is_cancellation(entry: event_store.Entry, channel: LegacyChannel) -> bool:
+    change = json.loads(entry.data)
+    return "ended" in change or ("cancelled" in change and change["cancelled"] == channel.request.id)

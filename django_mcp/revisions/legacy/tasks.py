@@ -21,7 +21,7 @@ from django_mcp.protocol.meta import PREFIX
 from django_mcp.protocol.pagination import decode_cursor, encode_cursor
 from django_mcp.revisions.legacy.downgrade import shape
 from django_mcp.tasks import store
-from django_mcp.tasks.api import TaskFailed, found, stop, task_id_of
+from django_mcp.tasks.api import TaskFailed, cancel_unfinished, require_task, task_id_of
 from django_mcp.tasks.extension import NAME, poll_interval_ms, status_message, timestamp, ttl_ms
 
 VERSION = "2025-11-25"
@@ -101,7 +101,7 @@ def wants_task(params: Mapping[str, Any], support: str) -> bool:
     return "task" in params
 
 
-def check_made(context: Context, result: Result) -> None:
+def require_created(context: Context, result: Result) -> None:
     """Check that a call which requested a task became one.
 
     Raises:
@@ -112,24 +112,24 @@ def check_made(context: Context, result: Result) -> None:
         raise InvalidParams("\n".join(texts))
 
 
-def made(task: Task) -> Result:
+def task_result(task: Task) -> Result:
     words = f"The call continues in the background as task {task.task_id}. The result follows later."
-    return Result({"task": shown(task), "_meta": {IMMEDIATE: words}})
+    return Result({"task": task_object(task), "_meta": {IMMEDIATE: words}})
 
 
 RELATED = PREFIX + "related-task"
-LONGEST_MESSAGE = 300
+MAX_MESSAGE_LENGTH = 300
 """Maximum length of a tool's error in ``statusMessage``."""
 
 
 # Task objects
 
 
-def shown(task: Task) -> dict[str, Any]:
+def task_object(task: Task) -> dict[str, Any]:
     """Return a ``Task``. A result with ``isError`` has the status failed here."""
     failed = task.status == Task.Status.COMPLETED and bool(task.result.get("isError"))
     fields = {"taskId": task.task_id, "status": str(Task.Status.FAILED if failed else task.status)}
-    if message := _first_words(task.result) if failed else status_message(task):
+    if message := _status_text(task.result) if failed else status_message(task):
         fields["statusMessage"] = message
     return {
         **fields,
@@ -140,7 +140,7 @@ def shown(task: Task) -> dict[str, Any]:
     }
 
 
-def ended(request_id: RequestId, task: Task) -> bytes:
+def encode_outcome(request_id: RequestId, task: Task) -> bytes:
     """Return the response to ``tasks/result`` of an ended task, as its call would have had."""
     match task.status:
         case Task.Status.COMPLETED:
@@ -151,9 +151,9 @@ def ended(request_id: RequestId, task: Task) -> bytes:
     return encode_error(request_id, InvalidParams("The task was cancelled, so it has no result."))
 
 
-def _first_words(result: Mapping[str, Any]) -> str:
+def _status_text(result: Mapping[str, Any]) -> str:
     texts = (block["text"] for block in result.get("content", ()) if block.get("type") == "text")
-    return shortened(next(texts, ""), LONGEST_MESSAGE)
+    return shortened(next(texts, ""), MAX_MESSAGE_LENGTH)
 
 
 def related(task_id: str) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def related(task_id: str) -> dict[str, Any]:
 
 
 async def get_task(context: Context, _: Session | None) -> dict[str, Any]:
-    return shown(await context.runner.sync(partial(found, context, task_id_of(context))))
+    return task_object(await context.runner.sync(partial(require_task, context, task_id_of(context))))
 
 
 async def list_tasks(context: Context, _: Session | None) -> dict[str, Any]:
@@ -182,9 +182,9 @@ def _page(context: Context, after: int | None) -> dict[str, Any]:
     tasks = store.latest(context.principal, context.server, after, size + 1)
     page = tasks[:size]
     if policy_cache.is_due:
-        policy_cache.bring_up_to_date()
+        policy_cache.reload_if_due()
     hidden = {name for name in {task.tool for task in page} if _is_hidden(context, name)}
-    fields: dict[str, Any] = {"tasks": [shown(task) for task in page if task.tool not in hidden]}
+    fields: dict[str, Any] = {"tasks": [task_object(task) for task in page if task.tool not in hidden]}
     if len(tasks) > size:
         fields["nextCursor"] = encode_cursor(page[-1].pk)
     return fields
@@ -196,15 +196,15 @@ def _is_hidden(context: Context, name: str) -> bool:
 
 
 async def cancel_task(context: Context, _: Session | None) -> dict[str, Any]:
-    return shown(await context.runner.sync(partial(_cancel, context, task_id_of(context))))
+    return task_object(await context.runner.sync(partial(_cancel, context, task_id_of(context))))
 
 
 def _cancel(context: Context, task_id: str) -> Task:
-    task = found(context, task_id)
-    is_stopped = stop(context, task_id)
+    task = require_task(context, task_id)
+    is_stopped = cancel_unfinished(context, task_id)
     task.refresh_from_db()
     if not is_stopped:
-        raise InvalidParams(f"The task cannot be cancelled: its status is already {shown(task)['status']}.")
+        raise InvalidParams(f"The task cannot be cancelled: its status is already {task_object(task)['status']}.")
     return task
 
 

@@ -48,18 +48,18 @@ from django_mcp.pubsub import once
 from django_mcp.pubsub.once import StepChannel
 from django_mcp.revisions.base import (
     ACCEPTED,
-    Event,
     MCPRequest,
     MCPResponse,
     ResponseStream,
-    adopt_key,
+    SSEEvent,
+    adopt_idempotency_key,
     capabilities,
     context_for,
-    notification,
-    response,
+    encode_notification,
+    encode_response,
 )
 from django_mcp.revisions.modern.listen import listen
-from django_mcp.tasks.extension import is_declared, not_declared
+from django_mcp.tasks.extension import is_declared, not_declared, shown
 
 
 class ModernChannel(StepChannel):
@@ -79,7 +79,7 @@ class ModernChannel(StepChannel):
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         if self.mcp_request.response.takes_events:
-            self.mcp_request.response.send(Event(notification(method, params), is_optional=True))
+            self.mcp_request.response.send(SSEEvent(encode_notification(method, params), is_optional=True))
 
     def watch_client(self) -> None:
         """Cancel the call if the client disconnects (Streamable HTTP, Cancellation)."""
@@ -101,10 +101,8 @@ class ModernChannel(StepChannel):
             raise not_declared("This tool runs only as a task. It")
         return False
 
-    def task_made(self, task: Task) -> Result:
+    def announce_task(self, task: Task) -> Result:
         """Return a ``CreateTaskResult`` (Tasks extension, Task Creation)."""
-        from django_mcp.tasks.extension import shown  # noqa: PLC0415 - most sites have no tasks
-
         return Result({"resultType": "task", **shown(task)})
 
     def check_mirrors(self, mirrors: Sequence[Mirror], arguments: Mapping[str, Any]) -> None:
@@ -166,22 +164,22 @@ class ModernRevision:
         try:
             asked = check_request(request, mcp_request)
             if headers.IDEMPOTENCY_KEY in mcp_request.headers:
-                adopt_key(request, mcp_request)
+                adopt_idempotency_key(request, mcp_request)
             if request.method in OWN:
                 return await _serve_own(request, asked, mcp_request)
             channel = ModernChannel(mcp_request, asked)
             context = context_for(mcp_request, request, asked.client, asked.capabilities, channel)
-            begin = None
+            check_state = None
             if ("inputResponses" in request.params or "requestState" in request.params) and request.method in ASKING:
-                begin = partial(resume, context)
+                check_state = partial(resume, context)
             mcp_request.response.is_request = True
             try:
                 if can_interact(mcp_request.server, request.method, request.params):
                     channel.watch_client()
-                result = await dispatch(context, extended=True, begin=begin)
+                result = await dispatch(context, extended=True, check_request=check_state)
             except InputRequired as needed:
                 result = await _ask(context, channel, request.params, needed)
-            return MCPResponse(200, response(request.id, result, asked.version, complete, mcp_request.server))
+            return MCPResponse(200, encode_response(request.id, result, asked.version, complete, mcp_request.server))
         except ProtocolError as error:
             return MCPResponse(error.http_status, encode_error(request.id, error), error.headers)
         except (Cancelled, asyncio.CancelledError):
@@ -239,7 +237,7 @@ async def resume(context: Context) -> None:
         context.channel.dialogue = dialogue
         if not is_repeatable(context):
             # Spent later: a call refused by a limit is repeated with the same answers.
-            context.spend = partial(once.take, dialogue.id, f"round:{dialogue.round}")
+            context.consume_state = partial(once.claim_step, dialogue.id, f"round:{dialogue.round}")
     if "inputResponses" in params:
         responses = params["inputResponses"]
         if not isinstance(responses, dict):

@@ -6,7 +6,7 @@ from functools import cache, partial
 from typing import Any
 
 from django_mcp.core.channel import Channel
-from django_mcp.core.concurrency import on_event_loop, patiently, shared_pool
+from django_mcp.core.concurrency import on_event_loop, retry_database, shared_pool
 from django_mcp.core.context import Context
 from django_mcp.core.resources import readable_uris
 from django_mcp.protocol import meta as envelope
@@ -15,7 +15,7 @@ from django_mcp.protocol.jsonrpc import MAX_STRING_LENGTH, Request, encode_resul
 from django_mcp.pubsub import publish
 from django_mcp.pubsub.event_store import Entry
 from django_mcp.pubsub.follower import follow, position
-from django_mcp.revisions.base import Event, MCPRequest, MCPResponse, capabilities, context_for, notification
+from django_mcp.revisions.base import MCPRequest, MCPResponse, SSEEvent, capabilities, context_for, encode_notification
 from django_mcp.revisions.subscriptions import ParkedStream, StreamSlot, SubscriptionFilter, size_of
 from django_mcp.tasks import store
 from django_mcp.tasks.api import look_up
@@ -63,13 +63,13 @@ async def listen(request: Request, client: Mapping[str, Any], mcp_request: MCPRe
     tasks = None
     if "taskIds" in asked and NAME in mcp_request.server.extensions:
         tasks = TaskSubscriptionFilter(context, asked["taskIds"])
-        honoured["taskIds"] = await tasks.find()
-    listening = Listening(request.id, honoured, tasks, mcp_request, slot)
-    listening.slot = slot
-    return MCPResponse(200, stream=listening)
+        honoured["taskIds"] = await tasks.keep_known()
+    stream = ListenStream(request.id, honoured, tasks, mcp_request, slot)
+    stream.slot = slot
+    return MCPResponse(200, stream=stream)
 
 
-class Listening(ParkedStream):
+class ListenStream(ParkedStream):
     """The stream of one subscription.
 
     Args:
@@ -80,7 +80,7 @@ class Listening(ParkedStream):
         slot: counts the resources.
     """
 
-    __slots__ = ("_began", "_hearing", "_honoured", "_principal", "_request_id", "_server", "_tasks")
+    __slots__ = ("_began", "_filter", "_honoured", "_principal", "_request_id", "_server", "_tasks")
 
     def __init__(
         self,
@@ -95,48 +95,48 @@ class Listening(ParkedStream):
         self._honoured: Mapping[str, Any] | None = honoured
         self._tasks = tasks
         self._server, self._principal = mcp_request.server, mcp_request.principal
-        self._hearing = SubscriptionFilter(mcp_request, _methods(frozenset(honoured)), slot)
-        self._hearing.add(honoured.get("resourceSubscriptions", ()))
+        self._filter = SubscriptionFilter(mcp_request, _methods(frozenset(honoured)), slot)
+        self._filter.add(honoured.get("resourceSubscriptions", ()))
         self._began = 0
 
-    async def begin(self) -> AsyncGenerator[Event, None]:
+    async def first_events(self) -> AsyncGenerator[SSEEvent, None]:
         """Yield the acknowledgement and the state of the tasks."""
         self._began = await position()
-        topics = [publish.topic(self._server), *(() if self._tasks is None else self._tasks.topics)]
+        topics = [publish.server_topic(self._server), *(() if self._tasks is None else self._tasks.topics)]
         self.subscription = await follow(*topics, principal=self._principal, server=self._server)
-        self.subscription.wants = self.wants
+        self.subscription.matches = self.matches
         acknowledged = {"_meta": self._meta, "notifications": self._honoured}
         self._honoured = None
-        yield Event(notification("notifications/subscriptions/acknowledged", acknowledged))
+        yield SSEEvent(encode_notification("notifications/subscriptions/acknowledged", acknowledged))
         if self._tasks is not None:
-            for event in self._states(await self._tasks.now()):
+            for event in self._states(await self._tasks.current_states()):
                 yield event
 
-    def wants(self, entry: Entry) -> bool:
+    def matches(self, entry: Entry) -> bool:
         """Return True if an entry may lead to a notification."""
         if self._tasks is not None and entry.topic in self._tasks.topics:
-            return self._tasks.wants(entry)
+            return self._tasks.matches(entry)
         # Earlier changes are not part of the subscription.
-        return entry.id > self._began and self._hearing.wants(entry)
+        return entry.id > self._began and self._filter.matches(entry)
 
-    async def tell(self, entries: Sequence[Entry]) -> Sequence[Event]:
+    async def events_for(self, entries: Sequence[Entry]) -> Sequence[SSEEvent]:
         """Return notifications of changes and tasks."""
         tasks, meta = self._tasks, self._meta
         changed = [entry for entry in entries if tasks is None or entry.topic not in tasks.topics]
-        told = await self._hearing.told(changed)
-        said = [Event(notification(notice.method, {**notice.params, "_meta": meta})) for notice in told]
-        return said if tasks is None else [*said, *self._states(await tasks.told(entries))]
+        notifications = await self._filter.notifications_for(changed)
+        events = [SSEEvent(encode_notification(sent.method, {**sent.params, "_meta": meta})) for sent in notifications]
+        return events if tasks is None else [*events, *self._states(await tasks.states_for(entries))]
 
-    def part(self) -> Sequence[Event]:
+    def closing_events(self) -> Sequence[SSEEvent]:
         own = {**self._meta, envelope.SERVER_INFO: self._server.implementation}
-        return [Event(encode_result(self._request_id, {"resultType": "complete", "_meta": own}))]
+        return [SSEEvent(encode_result(self._request_id, {"resultType": "complete", "_meta": own}))]
 
     @property
     def _meta(self) -> dict[str, Any]:
         return {envelope.SUBSCRIPTION: self._request_id}
 
-    def _states(self, states: Iterable[Mapping[str, Any]]) -> list[Event]:
-        return [Event(notification(TASKS, {**state, "_meta": self._meta})) for state in states]
+    def _states(self, states: Iterable[Mapping[str, Any]]) -> list[SSEEvent]:
+        return [SSEEvent(encode_notification(TASKS, {**state, "_meta": self._meta})) for state in states]
 
 
 @cache
@@ -153,7 +153,7 @@ class TaskSubscriptionFilter:
     """The task subscriptions of one stream.
 
     Attributes:
-        task_ids: requested tasks, after ``find`` the caller's own.
+        task_ids: requested tasks, after ``keep_known`` the caller's own.
         topics: topics of their events.
 
     Raises:
@@ -171,37 +171,37 @@ class TaskSubscriptionFilter:
         ):
             raise InvalidParams(f'"params.notifications.taskIds" must be at most {MAX_TASKS} ids of tasks.')
         self._context = context
-        self._said: dict[str, dict[str, Any]] = {}
+        self._last_states: dict[str, dict[str, Any]] = {}
         self.task_ids: Sequence[str] = list(dict.fromkeys(asked))
         self.topics: dict[str, str] = {}
 
-    async def find(self) -> Sequence[str]:
+    async def keep_known(self) -> Sequence[str]:
         """Keep the tasks that exist for the caller; return their ids."""
-        found = await self._look(self.task_ids)
+        found = await self._read_states(self.task_ids)
         self.task_ids = [task["taskId"] for task in found]
         self.topics = {store.topic(task_id): task_id for task_id in self.task_ids}
         return self.task_ids
 
-    def wants(self, entry: Entry) -> bool:
+    def matches(self, entry: Entry) -> bool:
         """Return True for status changes; log messages are not sent (Tasks extension, Notifications)."""
         return entry.topic in self.topics and "message" not in json.loads(entry.data)
 
-    async def now(self) -> list[dict[str, Any]]:
-        return self._new(await self._look(self.task_ids))
+    async def current_states(self) -> list[dict[str, Any]]:
+        return self._changed(await self._read_states(self.task_ids))
 
-    async def told(self, entries: Iterable[Entry]) -> list[dict[str, Any]]:
+    async def states_for(self, entries: Iterable[Entry]) -> list[dict[str, Any]]:
         changed = dict.fromkeys(self.topics[entry.topic] for entry in entries if entry.topic in self.topics)
-        return self._new(await self._look(list(changed))) if changed else []
+        return self._changed(await self._read_states(list(changed))) if changed else []
 
-    def _new(self, found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-        new = [task for task in found if self._said.get(task["taskId"]) != task]
-        self._said.update({task["taskId"]: task for task in new})
+    def _changed(self, found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+        new = [task for task in found if self._last_states.get(task["taskId"]) != task]
+        self._last_states.update({task["taskId"]: task for task in new})
         return new
 
-    async def _look(self, task_ids: Sequence[str]) -> list[dict[str, Any]]:
+    async def _read_states(self, task_ids: Sequence[str]) -> list[dict[str, Any]]:
         # Under ASGI the view creates the stream outside of an event loop; the stream itself runs on one.
         runner = shared_pool() if on_event_loop() else self._context.runner
-        return await patiently(runner, partial(_states, self._context, task_ids))
+        return await retry_database(runner, partial(_states, self._context, task_ids))
 
 
 def _states(context: Context, task_ids: Sequence[str]) -> list[dict[str, Any]]:

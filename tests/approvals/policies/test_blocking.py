@@ -121,7 +121,7 @@ def test_a_blocked_tool_is_neither_found_nor_called_where_tools_are_searched(
 
 
 def task_of(server: MCPServer, user: Any) -> Task:
-    return store.make(
+    return store.create(
         server=server.name,
         tool="year_report",
         principal_kind="test",

@@ -102,9 +102,9 @@ def test_what_is_decided_while_somebody_looks_is_looked_at_anew() -> None:
 
     policy_cache.reload = renew
     policy_cache.expire()
-    policy_cache.bring_up_to_date()
-    policy_cache.bring_up_to_date()
-    policy_cache.bring_up_to_date()
+    policy_cache.reload_if_due()
+    policy_cache.reload_if_due()
+    policy_cache.reload_if_due()
     assert len(looks) == 2
 
 
@@ -121,7 +121,7 @@ def test_of_threads_that_come_together_one_looks() -> None:
 
     def come(_: int) -> None:
         together.wait(10)
-        policy_cache.bring_up_to_date()
+        policy_cache.reload_if_due()
 
     policy_cache.reload = renew
     policy_cache.expire()
@@ -170,7 +170,7 @@ def test_while_decisions_were_never_read_the_database_and_the_log_are_spared(
 
     def refused() -> int:
         with pytest.raises(InternalError):
-            policy_cache.bring_up_to_date()
+            policy_cache.reload_if_due()
         return len([each for each in caplog.records if "cannot be read" in each.getMessage()])
 
     policy_cache.reload = renew
@@ -179,10 +179,10 @@ def test_while_decisions_were_never_read_the_database_and_the_log_are_spared(
     assert len(looks) == 1
     clock.now += core.RETRY_SECONDS
     assert refused() == 1
-    clock.now += core.SAY_SECONDS + 0.1
+    clock.now += core.LOG_SECONDS + 0.1
     assert refused() == 2
     clock.now += core.RETRY_SECONDS
-    policy_cache.bring_up_to_date()
+    policy_cache.reload_if_due()
     assert len(looks) == 4
 
 
@@ -194,7 +194,7 @@ def test_while_the_database_is_away_the_log_is_spared_too_where_decisions_were_r
     policy_cache.expire()
 
     def logged() -> int:
-        policy_cache.bring_up_to_date()
+        policy_cache.reload_if_due()
         return len([each for each in caplog.records if "last known ones still apply" in each.getMessage()])
 
     counted = []
@@ -202,7 +202,7 @@ def test_while_the_database_is_away_the_log_is_spared_too_where_decisions_were_r
         counted.append(logged())
         clock.now += core.RETRY_SECONDS
     assert counted == [1] * 10
-    clock.now += core.SAY_SECONDS
+    clock.now += core.LOG_SECONDS
     assert logged() == 2
 
 

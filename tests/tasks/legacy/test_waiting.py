@@ -47,14 +47,14 @@ def begun_with(talk: Conversation, token: Any, **arguments: Any) -> str:
 @pytest.fixture
 def listeners(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Those who wait, each from when on it hears what a task says: what it said before is not repeated."""
-    words, listeners = task_results.Words, list[object]()
+    words, listeners = task_results.TaskMessages, list[object]()
 
     def begin(*given: Any) -> Any:
         made = words(*given)
         listeners.append(made)
         return made
 
-    monkeypatch.setattr(task_results, "Words", begin)
+    monkeypatch.setattr(task_results, "TaskMessages", begin)
     return listeners
 
 

@@ -13,7 +13,7 @@ from django_mcp import Context, MCPServer, tool
 from django_mcp.models import Task
 from django_mcp.tasks import store
 from django_mcp.tasks.backends import DjangoTasksBackend
-from django_mcp.tasks.worker import keeper, run
+from django_mcp.tasks.worker import heartbeat, run
 from tests.tasks.clients import TaskClient
 from tests.tasks.gates import Gate
 
@@ -40,7 +40,7 @@ def test_a_task_whose_message_comes_twice_runs_once(client: TaskClient, server: 
     run(task)
     Task.objects.filter(task_id=task).update(lease=timezone.now() - HOUR)
     run(task)  # nor does it take what only looks abandoned
-    assert keeper.holds(task)
+    assert heartbeat.holds(task)
     gate.open()
 
     assert client.text(task) == "once"
@@ -125,13 +125,13 @@ def test_a_task_goes_on_in_a_process_that_forked(client: TaskClient, server: MCP
 
     task = client.call("wait")
     gate.reached()
-    child = type(keeper)()
-    child.__dict__.update(keeper.__dict__)
+    child = type(heartbeat)()
+    child.__dict__.update(heartbeat.__dict__)
     child.after_fork()  # what the system calls in a child
 
     assert not child.holds(task)
     assert child._held() == {}
-    assert keeper.holds(task)
+    assert heartbeat.holds(task)
     gate.open()
     assert client.text(task) == "here"
 

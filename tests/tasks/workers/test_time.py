@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from django_mcp import Context, MCPServer, tool
 from django_mcp.conf import settings
 from django_mcp.models import Event, Step, Task, TaskInput
-from django_mcp.tasks.worker import keeper
+from django_mcp.tasks.worker import heartbeat
 from tests.exchange import eventually
 from tests.person import accept
 from tests.tasks.clients import TaskClient
@@ -102,5 +102,5 @@ def test_a_task_that_expires_while_it_runs_is_stopped(
 
     eventually(lambda: seen, "it is not stopped")
     assert seen == [True]
-    eventually(lambda: not keeper.holds(task), "it is still kept")
+    eventually(lambda: not heartbeat.holds(task), "it is still kept")
     assert client.request("tasks/get", {"taskId": task}).error["code"] == -32602
