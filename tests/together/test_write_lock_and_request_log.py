@@ -139,7 +139,7 @@ def test_a_lock_of_another_process_is_waited_for_a_limited_time(
     site: MCPServer, call_log: Log, locked: threading.Event, monkeypatch: pytest.MonkeyPatch, edge: str
 ) -> None:
     """Then it counts as a failed write: no call is made until a row could be committed."""
-    for name in ("LOCK_SECONDS", "LOCK_SECONDS_INLINE"):
+    for name in ("LOCK_TIMEOUT", "INLINE_LOCK_TIMEOUT"):
         monkeypatch.setattr(writer, name, 0.1)
     monkeypatch.setattr("django_mcp.core.concurrency.RETRY_TIMEOUT", 0.0)
     made: list[int] = []
