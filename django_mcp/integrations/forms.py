@@ -558,8 +558,11 @@ class DeclaredForm:
             if self._app is None or not isinstance(self._source, FormSource):
                 raise
             raise self._app.refuse(ctx, self._source, self.tool, given, obj, error, fixed) from None
-        if self._permission is not None and obj is None and not self._is_set:
-            self._permission.require(ctx, form.instance)  # form_kwargs may have given it
+        if obj is None and not self._is_set:  # form_kwargs may have given a row
+            if self._permission is not None:
+                self._permission.require(ctx, form.instance)
+            if isinstance(self._source, FormSource) and (row := self._source.stored_row(form)) is not None:
+                require_same(ctx, "", row)
         return obj, form
 
     def _fixed(self, given: Mapping[str, Any]) -> dict[str, Any]:

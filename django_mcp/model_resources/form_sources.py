@@ -251,17 +251,17 @@ class FormSource:
             ToolError: the call was approved for other rows than those chosen now.
         """
         access = RowAccess(ctx)
-        is_change = self.model is not None and not form.instance._state.adding  # noqa: SLF001 - Django's documented API
         mine = self.argument_names(form)
         taken, rows = limit_choices(form, given, access)
-        for name, row in rows.items() if of_call else ():
-            require_same(ctx, mine[name], row)
-        if is_change:
-            preserve_row_values(form, form.instance, given)
+        for name, chosen in rows.items() if of_call else ():
+            require_same(ctx, mine[name], chosen)
+        row = self.stored_row(form)
+        if row is not None:
+            preserve_row_values(form, row, given)
         bind_values(form, taken, self.most_bytes)
         found = list(form_error_messages(form, given, mine, about=about))
-        if is_change and not found:
-            preserve_hidden_relations(form, form.instance, given, access)
+        if row is not None and not found:
+            preserve_hidden_relations(form, row, given, access)
         return found
 
     def _choices_at(self, server: Any) -> Mapping[str, RowChoice]:
@@ -270,11 +270,22 @@ class FormSource:
         return self._choices[server]
 
     def resolve_choices(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> dict[str, Any]:
-        """Return the chosen rows that may later be different ones for the same arguments."""
+        """Return the rows that may later be different ones for the same arguments: chosen, or given by ``form_kwargs``.
+
+        The latter is under "", as no argument names it.
+        """
         own = self.values_by_field(given)
-        form = self.make_form(ctx, own, obj)
+        form: Any = self.make_form(ctx, own, obj)
         called = self.argument_names(form)
-        return {called[name]: rows for name, rows in resolve_choices(form, own, RowAccess(ctx)).items()}
+        found: dict[str, Any] = {
+            called[name]: rows for name, rows in resolve_choices(form, own, RowAccess(ctx)).items()
+        }
+        return found if obj is not None or (row := self.stored_row(form)) is None else {**found, "": row}
+
+    def stored_row(self, form: Any) -> Any:
+        """Return the row that a form changes, or None."""
+        is_change = self.model is not None and not form.instance._state.adding  # noqa: SLF001 - Django's documented API
+        return form.instance if is_change else None
 
     def forms(self, form: Any) -> list[forms.BaseForm]:
         return [form]

@@ -83,6 +83,11 @@ FORMS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
         {"instance": lambda ctx: Tag.objects.get(word=SEA)},
         {"called": "lake"},
     ),
+    "row of the form's arguments": (
+        Renaming,
+        {"form_kwargs": lambda ctx: {"instance": Tag.objects.get(word=SEA)}},
+        {"called": "lake"},
+    ),
     "choice of a form": (About, {}, {"tag": SEA}),
     "choices by a column": (ByWord, {}, {"tags": [SEA]}),
     "set of forms": (forms.formset_factory(About), {"argument": "all"}, {"all": [{"tag": SEA}]}),
@@ -158,11 +163,12 @@ def test_a_call_runs_for_the_row_for_which_it_was_approved(
     assert newest().outcome == "ok"
 
 
+@pytest.mark.parametrize("kind", ["row that no argument says", "row of the form's arguments"])
 def test_a_form_of_the_row_of_the_moment_is_approved_for_the_row_that_was_shown(
-    server: MCPServer, people: People, sea: Tag
+    server: MCPServer, people: People, sea: Tag, kind: str
 ) -> None:
     ran: list[str] = []
-    name, given = offer(server, "row that no argument says", ran)
+    name, given = offer(server, kind, ran)
     assert kind_of(serve(server, people["ann"], name, given)) == "approval_required"
     ticket = newest()
     assert approve(ticket, people["cleo"], names=["called"], calls=None, seconds=3600)
@@ -171,3 +177,26 @@ def test_a_form_of_the_row_of_the_moment_is_approved_for_the_row_that_was_shown(
     Tag.objects.create(word=SEA)
     assert kind_of(serve(server, people["ann"], name, given)) == "approval_required", "nor for further calls"
     assert len(ran) == 1
+
+
+@pytest.mark.parametrize("by", ["instance", "form_kwargs"])
+def test_a_row_that_somebody_changed_after_the_approval_keeps_the_change(
+    server: MCPServer, people: People, sea: Tag, by: str
+) -> None:
+    class TagForm(forms.ModelForm):
+        class Meta:
+            model = Tag
+            fields = ("word",)
+
+    def kept(ctx: Context) -> Tag:
+        return Tag.objects.get(pk=sea.pk)
+
+    options: dict[str, Any] = (
+        {"instance": kept} if by == "instance" else {"form_kwargs": lambda _: {"instance": kept(_)}}
+    )
+    form_tool(TagForm, server=server, name="work", policy="ask", permission=None, **options)
+    assert kind_of(serve(server, people["ann"], "work", {"word": "lake"})) == "approval_required"
+    assert approve(newest(), people["cleo"])
+    Tag.objects.filter(pk=sea.pk).update(word="ocean")
+    assert kind_of(serve(server, people["ann"], "work", {"word": "lake"})) == "expired"
+    assert Tag.objects.get(pk=sea.pk).word == "ocean"
