@@ -25,6 +25,7 @@ from django_mcp.core.failures import (
     Escaped,
     UnknownPrimitive,
     as_call_error,
+    handled,
     raise_as_call_error,
     request_failure,
     tool_failure,
@@ -453,7 +454,7 @@ async def _failure_of(context: Context, tool: Tool, error: Exception) -> Result:
             return tool_failure(ToolError(too_large(error, tool)), context)
         case PermissionDenied():
             raise await _unknown_tool(context, tool.name) from None
-    return tool_failure(error, context)
+    return tool_failure(await handled(error, context), context)
 
 
 async def _call_by_relay(context: Context, relay: Tool) -> Result:
@@ -769,7 +770,7 @@ async def _handle(context: Context, extended: bool, check_request: Callable[[], 
             return await handler(context)
     except BaseException as error:  # noqa: BLE001 - request_failure decides
         with translation.override(language):
-            raise request_failure(call_error(context, error), context) from None
+            raise request_failure(await handled(call_error(context, error), context), context) from None
     finally:
         AROUND_JOBS.reset(token)
 

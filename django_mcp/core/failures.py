@@ -16,9 +16,9 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, TypeVar
 
 from django.conf import settings as django_settings
 from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, ValidationError
@@ -35,6 +35,9 @@ from django_mcp.primitives.validation_errors import abridged
 from django_mcp.protocol.errors import InternalError, InvalidParams, ProtocolError, ResourceNotFound
 from django_mcp.protocol.jsonrpc import Result
 from django_mcp.protocol.meta import of_a_tool
+
+if TYPE_CHECKING:
+    from django_mcp.core.request import RequestContext
 
 T = TypeVar("T")
 
@@ -182,20 +185,39 @@ def _message_for_model(error: BaseException) -> str:
 # What the caller reads
 
 
-def _apply_handler(error: BaseException, context: FailedCall) -> BaseException:
+async def handled(error: BaseException, context: "RequestContext") -> BaseException:
     """Return what the site's ``EXCEPTION_HANDLER`` makes of an exception of its code, or *error*.
 
-    It is not asked about a ``PermissionDenied``, which must read as if there were nothing.
+    It runs as the code that failed did: in a thread, in the caller's language, inside the site's context managers. It
+    is not asked about a ``PermissionDenied``, which must read as if there were nothing.
     """
-    if settings.EXCEPTION_HANDLER is None or not isinstance(error, Exception):
+    path = settings.EXCEPTION_HANDLER
+    if path is None or not _is_for_handler(error):
         return error
-    if isinstance(error, ProtocolError | PermissionDenied | Cancelled | InputRequired | Escaped):
+    apply = partial(_apply_handler, path, error, context)
+    # A failure of a context manager may be the very one to be told: then it is told without them.
+    for runner in (context.site_runner, context.runner):
+        try:
+            return await runner.sync(apply)
+        except Exception as failure:  # noqa: BLE001 - the call has an answer without the handler
+            if runner is context.runner:
+                log_survived(failure, "EXCEPTION_HANDLER")
+    return error
+
+
+def _is_for_handler(error: BaseException) -> bool:
+    own = (ProtocolError, PermissionDenied, Cancelled, InputRequired, Escaped)
+    return isinstance(error, Exception) and not isinstance(error, own)
+
+
+def _apply_handler(path: str, error: BaseException, context: "RequestContext") -> BaseException:
+    if not _is_for_handler(error):
         return error
     if isinstance(error, ExceptionGroup):
-        known = [_apply_handler(leaf, context) for leaf in _leaves(error)]
+        known = [_apply_handler(path, leaf, context) for leaf in _leaves(error)]
         return _join(known) if all(isinstance(leaf, ToolError) for leaf in known) else error
     try:
-        made = import_string(settings.EXCEPTION_HANDLER)(error, context)
+        made = import_string(path)(error, context)
         if made is not None and not isinstance(made, ToolError):
             raise TypeError(f"EXCEPTION_HANDLER must return a ToolError or None, not {made!r}.")
     except Exception as failure:  # noqa: BLE001 - the call has an answer without it
@@ -210,7 +232,6 @@ def tool_failure(error: BaseException, context: FailedCall) -> Result:
     Raises:
         ProtocolError: the model cannot correct the error, such as an unknown tool.
     """
-    error = _apply_handler(error, context)
     match error:
         case ToolError(meta=meta) if meta:
             return Result(
@@ -233,7 +254,6 @@ def tool_failure(error: BaseException, context: FailedCall) -> Result:
 
 def request_failure(error: BaseException, context: FailedCall) -> ProtocolError:
     """Return the error for any other method that raised."""
-    error = _apply_handler(error, context)
     match error:
         case ProtocolError():
             return error

@@ -3,18 +3,24 @@
 import asyncio
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.checks import run_checks
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import Http404
+from django.utils.translation import get_language
+from django.utils.translation import gettext as _
 
 from django_mcp import MCPServer, ToolError, prompt, resource, tool
 from django_mcp.core.elicitation import InputRequired
 from django_mcp.core.failures import Crash, Escaped, as_call_error, crash_of, must_propagate, survive, traceback_of
 from django_mcp.protocol.errors import InvalidParams
+from tests.behaviour.users import ByName
 from tests.clients import MODERN, Client
 
 
@@ -69,6 +75,64 @@ def test_it_is_not_asked_about_what_must_not_exist(server: MCPServer, settings: 
         raise PermissionDenied("You may not.")
 
     assert Client(server, MODERN, "asgi").call("denied").error["message"] == "Unknown tool: 'denied'."
+
+
+shop: ContextVar[str] = ContextVar("shop", default="no shop")
+
+
+@contextmanager
+def in_the_shop(request: Any) -> Iterator[None]:
+    token = shop.set(request.headers.get("X-Shop", ""))
+    try:
+        if not shop.get():
+            raise ShopError("Which shop?")
+        yield
+    finally:
+        shop.reset(token)
+
+
+def with_the_shop(error: Exception, ctx: Any) -> ToolError | None:
+    name = ctx.user.__class__.objects.count() if shop.get() == "the users" else shop.get()  # a query
+    return ToolError(_("%(name)s: not found.") % {"name": f"{name} of {get_language()}"})
+
+
+@pytest.fixture
+def customer(open_database: None) -> Iterator[User]:
+    user = User.objects.create_user("of-the-shop")
+    yield user
+    user.delete()
+
+
+@pytest.mark.parametrize("edge", ["asgi", "view"])
+def test_it_runs_as_the_code_that_failed_did(
+    make_server: Callable[..., MCPServer], settings: Any, customer: User, edge: str
+) -> None:
+    """In a thread, where it may query; inside the context managers; in the caller's language."""
+    added = {"EXCEPTION_HANDLER": f"{__name__}.with_the_shop", "CALL_CONTEXT_MANAGERS": [in_the_shop]}
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, **added}
+    server = make_server(authentication=[ByName()], scopes=[])
+
+    @tool(server=server, read_only=True)
+    async def fail() -> str:
+        raise ShopError
+
+    @resource("shop://shelf", server=server)
+    def shelf() -> str:
+        raise ShopError
+
+    client = Client(server, MODERN, edge)
+    headers = {"x-user": customer.username, "accept-language": "de"}
+
+    def text(shop: str) -> str:
+        return str(
+            client.request("tools/call", {"name": "fail", "arguments": {}}, headers={**headers, "x-shop": shop}).text
+        )
+
+    assert text("books").startswith("books of de: ")
+    assert text("the users").startswith(f"{User.objects.count()} of de: ")
+    assert text("").startswith("no shop of de: "), "a context manager fails, and what it says is told without it"
+    read = client.request("resources/read", {"uri": "shop://shelf"}, headers={**headers, "x-shop": "books"})
+    assert read.error["message"].startswith("books of de: ")
 
 
 def test_it_says_it_of_resources_and_prompts_too(server: MCPServer, settings: Any) -> None:
