@@ -24,8 +24,10 @@ from django_mcp.core.execution import ToolExecution, execute_tool, run_to_comple
 from django_mcp.core.failures import (
     Escaped,
     UnknownPrimitive,
+    apply_handler,
     as_call_error,
-    handled,
+    is_for_handler,
+    log_survived,
     raise_as_call_error,
     request_failure,
     tool_failure,
@@ -454,7 +456,25 @@ async def _failure_of(context: Context, tool: Tool, error: Exception) -> Result:
             return tool_failure(ToolError(too_large(error, tool)), context)
         case PermissionDenied():
             raise await _unknown_tool(context, tool.name) from None
-    return tool_failure(await handled(error, context), context)
+    return tool_failure(await _handled(error, context), context)
+
+
+async def _handled(error: BaseException, context: Context) -> BaseException:
+    """Return what the site's ``EXCEPTION_HANDLER`` makes of an exception of its code, or *error*.
+
+    It runs as the code that failed did: in a thread, in the caller's language, inside the site's context managers.
+    """
+    if (path := settings.EXCEPTION_HANDLER) is None or not is_for_handler(error):
+        return error
+    apply = partial(apply_handler, path, error, context)
+    # A failure of a context manager may be the very one to be told: then it is told without them.
+    for runner in (context.site_runner, context.runner):
+        try:
+            return await runner.sync(apply)
+        except Exception as failure:  # noqa: BLE001 - the call has an answer without the handler
+            if runner is context.runner:
+                log_survived(failure, "EXCEPTION_HANDLER")
+    return error
 
 
 async def _call_by_relay(context: Context, relay: Tool) -> Result:
@@ -770,7 +790,7 @@ async def _handle(context: Context, extended: bool, check_request: Callable[[], 
             return await handler(context)
     except BaseException as error:  # noqa: BLE001 - request_failure decides
         with translation.override(language):
-            raise request_failure(await handled(call_error(context, error), context), context) from None
+            raise request_failure(await _handled(call_error(context, error), context), context) from None
     finally:
         AROUND_JOBS.reset(token)
 

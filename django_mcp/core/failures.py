@@ -16,9 +16,9 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, TypeVar
+from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
 
 from django.conf import settings as django_settings
 from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, ValidationError
@@ -26,7 +26,6 @@ from django.http import Http404
 from django.utils.functional import Promise
 from django.utils.module_loading import import_string
 
-from django_mcp.conf import settings
 from django_mcp.core.channel import Cancelled
 from django_mcp.core.elicitation import InputRequired, merged
 from django_mcp.primitives.base import ToolError
@@ -35,9 +34,6 @@ from django_mcp.primitives.validation_errors import abridged
 from django_mcp.protocol.errors import InternalError, InvalidParams, ProtocolError, ResourceNotFound
 from django_mcp.protocol.jsonrpc import Result
 from django_mcp.protocol.meta import of_a_tool
-
-if TYPE_CHECKING:
-    from django_mcp.core.request import RequestContext
 
 T = TypeVar("T")
 
@@ -185,36 +181,21 @@ def _message_for_model(error: BaseException) -> str:
 # What the caller reads
 
 
-async def handled(error: BaseException, context: "RequestContext") -> BaseException:
-    """Return what the site's ``EXCEPTION_HANDLER`` makes of an exception of its code, or *error*.
+def is_for_handler(error: BaseException) -> bool:
+    """Return True if the site's ``EXCEPTION_HANDLER`` is asked about an exception of its code.
 
-    It runs as the code that failed did: in a thread, in the caller's language, inside the site's context managers. It
-    is not asked about a ``PermissionDenied``, which must read as if there were nothing.
+    It is not about a ``PermissionDenied``, which must read as if there were nothing.
     """
-    path = settings.EXCEPTION_HANDLER
-    if path is None or not _is_for_handler(error):
-        return error
-    apply = partial(_apply_handler, path, error, context)
-    # A failure of a context manager may be the very one to be told: then it is told without them.
-    for runner in (context.site_runner, context.runner):
-        try:
-            return await runner.sync(apply)
-        except Exception as failure:  # noqa: BLE001 - the call has an answer without the handler
-            if runner is context.runner:
-                log_survived(failure, "EXCEPTION_HANDLER")
-    return error
-
-
-def _is_for_handler(error: BaseException) -> bool:
     own = (ProtocolError, PermissionDenied, Cancelled, InputRequired, Escaped)
     return isinstance(error, Exception) and not isinstance(error, own)
 
 
-def _apply_handler(path: str, error: BaseException, context: "RequestContext") -> BaseException:
-    if not _is_for_handler(error):
+def apply_handler(path: str, error: BaseException, context: FailedCall) -> BaseException:
+    """Return what the handler at *path* makes of an exception, or *error*."""
+    if not is_for_handler(error):
         return error
     if isinstance(error, ExceptionGroup):
-        known = [_apply_handler(path, leaf, context) for leaf in _leaves(error)]
+        known = [apply_handler(path, leaf, context) for leaf in _leaves(error)]
         return _join(known) if all(isinstance(leaf, ToolError) for leaf in known) else error
     try:
         made = import_string(path)(error, context)
