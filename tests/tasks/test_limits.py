@@ -167,8 +167,9 @@ def test_a_task_that_waits_for_its_turn_is_leased_to_its_process_and_has_had_no_
 
     add(server, work, concurrency_limit=1, read_only=False)
     first, second = client.call("work"), client.call("work")
-    eventually(lambda: slots_of(server.tools["work"])._waiting, "it does not come to wait")
-    waiting = Task.objects.exclude(worker="x").filter(worker="").get()
+    eventually(Task.objects.exclude(worker="").exists, "none runs")
+    eventually(lambda: slots_of(server.tools["work"])._waiting, "the other does not come to wait")
+    waiting = Task.objects.get(worker="")
     assert waiting.task_id in {first, second}
     assert (waiting.attempts, waiting.status) == (0, "working")
     assert waiting.lease > timezone.now()
