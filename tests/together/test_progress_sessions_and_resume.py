@@ -133,11 +133,13 @@ def test_repeated_notifications_and_subscriptions_are_stored_once(server: MCPSer
 @pytest.mark.parametrize("room", ["asgi"], indirect=True)
 def test_a_session_keeps_the_last_of_its_notifications(talk: Conversation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("django_mcp.revisions.legacy.sessions.MAX_EVENTS", 20)
-    monkeypatch.setattr("django_mcp.revisions.legacy.sessions.TRIM_EVERY", 5)
+    monkeypatch.setattr("django_mcp.revisions.legacy.sessions.TRIM_EVERY", 10)
+    other = Conversation(talk.room, LEGACY).open()
     for number in range(60):
         cancelled(talk, 1000 + number)
-    assert rows(talk) < 20 + 2 * 5
-    assert Event.objects.filter(data__contains="1059").exists()
+        cancelled(other, 1000 + number)  # so that each has every other position
+    assert rows(talk) < 2 * (20 + 10) + 2
+    assert Event.objects.filter(data__contains="1059").count() == 2
 
 
 @pytest.mark.parametrize("room", ["asgi"], indirect=True)

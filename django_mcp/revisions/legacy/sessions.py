@@ -274,6 +274,7 @@ def open_stream(pk: int, token: str) -> bool:
 MAX_EVENTS = 1000
 """Events that the topic of a session keeps: as many as a stream reads that is resumed."""
 TRIM_EVERY = 100
+"""Positions after which the topic of a session is cut to that many events."""
 
 
 @database.retry_conflicts
@@ -297,7 +298,8 @@ def _append(session: Session, change: Mapping[str, Any], replaced: Q) -> None:
     stored.filter(replaced).delete()
     [newest] = event_store.append_numbered([(topic(session), json.dumps(change))])
     Session.objects.filter(pk=session.pk).update(last_event=newest)
-    if newest % TRIM_EVERY == 0:
+    # Positions are those of all sessions: multiples of TRIM_EVERY could always be another one's.
+    if newest // TRIM_EVERY != session.last_event // TRIM_EVERY:
         kept = stored.exclude(position=None).order_by("-position").values_list("position", flat=True)
         stored.filter(position__lt=next(iter(kept[MAX_EVENTS - 1 : MAX_EVENTS]), 0)).delete()
 

@@ -1,5 +1,6 @@
 """``subscriptions/listen``: one stream of subscribed changes (2026-07-28, Subscriptions)."""
 
+import hashlib
 import json
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from functools import cache, partial
@@ -11,7 +12,7 @@ from django_mcp.core.context import Context
 from django_mcp.core.resources import readable_uris
 from django_mcp.protocol import meta as envelope
 from django_mcp.protocol.errors import InvalidParams, InvalidRequest, MethodNotFound, RequestId
-from django_mcp.protocol.jsonrpc import MAX_STRING_LENGTH, Request, encode_result
+from django_mcp.protocol.jsonrpc import MAX_STRING_LENGTH, Request, encode, encode_result
 from django_mcp.pubsub import publish
 from django_mcp.pubsub.event_store import Entry
 from django_mcp.pubsub.follower import follow, position
@@ -171,7 +172,7 @@ class TaskSubscriptionFilter:
         ):
             raise InvalidParams(f'"params.notifications.taskIds" must be at most {MAX_TASKS} ids of tasks.')
         self._context = context
-        self._last_states: dict[str, dict[str, Any]] = {}
+        self._last_states: dict[str, bytes] = {}  # digests, as a state may hold a large result
         self.task_ids: Sequence[str] = list(dict.fromkeys(asked))
         self.topics: dict[str, str] = {}
 
@@ -194,9 +195,10 @@ class TaskSubscriptionFilter:
         return self._changed(await self._read_states(list(changed))) if changed else []
 
     def _changed(self, found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-        new = [task for task in found if self._last_states.get(task["taskId"]) != task]
-        self._last_states.update({task["taskId"]: task for task in new})
-        return new
+        now = [(task, hashlib.sha256(encode(task)).digest()) for task in found]
+        new = [(task, digest) for task, digest in now if self._last_states.get(task["taskId"]) != digest]
+        self._last_states.update({task["taskId"]: digest for task, digest in new})
+        return [task for task, _ in new]
 
     async def _read_states(self, task_ids: Sequence[str]) -> list[dict[str, Any]]:
         # Under ASGI the view creates the stream outside of an event loop; the stream itself runs on one.
