@@ -67,6 +67,9 @@ class Settings(NamedTuple):
     CALL_CONTEXT_MANAGERS: tuple[Any, ...] = ()
     """Functions, or dotted paths, that take the Django request of a call (its ``user`` is the caller) and return a
     context manager. Calls run inside all of them, the first outermost."""
+    VIEW_MIDDLEWARE: tuple[Any, ...] = ()
+    """Middleware, as in ``MIDDLEWARE``, around the requests that tools make to the site's views and APIs. The first is
+    outermost."""
     TENANT: str | None = None
     """Dotted path of a function that takes the Django request of a call and returns the name of its tenant, where host
     and path do not tell. Approvals, auto-approval rules, idempotency keys and ``requestState`` hold for one tenant. It
@@ -74,9 +77,6 @@ class Settings(NamedTuple):
     EXCEPTION_HANDLER: str | None = None
     """Dotted path of a function that takes an exception of the site's code and the context of the call, and returns the
     ``ToolError`` that the caller reads, or None for the usual one."""
-    VIEW_MIDDLEWARE: tuple[Any, ...] = ()
-    """Middleware, as in ``MIDDLEWARE``, around the requests that tools make to the site's views and APIs. The first is
-    outermost."""
     TOOL_TIMEOUT: float | None = None
     """Default time limit of a tool in seconds; None for none."""
     MAX_OUTPUT_CHARS: int | None = 100_000
