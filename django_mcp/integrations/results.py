@@ -22,6 +22,7 @@ from django_mcp.integrations.handler import run_view
 from django_mcp.integrations.redirects import MAX_REDIRECTS, redirect_call, redirect_url, require_no_login
 from django_mcp.integrations.requests import SAFE, Call, script_prefix, site_request
 from django_mcp.integrations.responses import (
+    MAX_CHARACTERS,
     close_response,
     decode_body,
     error_from_response,
@@ -31,6 +32,7 @@ from django_mcp.integrations.responses import (
 )
 from django_mcp.primitives.base import ToolError
 from django_mcp.primitives.output import ToolResult
+from django_mcp.primitives.validation_errors import shortened
 from django_mcp.protocol.content import AudioContent, Content, EmbeddedResource, ImageContent, ResourceContents
 
 logger = logging.getLogger("django_mcp")
@@ -179,7 +181,8 @@ def _page(response: Any, request: HttpRequest, body: bytes) -> str:
 
     page = read_page(decode_body(response, body), request.build_absolute_uri(), settings_of_package.BASE_URL or "")
     if request.method not in SAFE and (errors := form_errors(response) or page.errors):
-        raise ToolError(_with_messages(request, "\n".join(["The form has errors.", *errors])))
+        words = shortened("\n".join(["The form has errors.", *errors]), MAX_CHARACTERS)  # errors may quote the input
+        raise ToolError(_with_messages(request, words))
     return page.text or "The page has no text."
 
 

@@ -158,3 +158,9 @@ class TestRefusals:
         assert told(HttpResponse(page)).text == "# Book\n\n- Error: Too many."
         with pytest.raises(ToolError, match=r"The form has errors.\npeople: Too many."):
             told(HttpResponse(page), "POST")
+
+    def test_an_error_that_quotes_the_input_is_told_in_part(self) -> None:
+        page = f'<ul class="errorlist" id="id_seat_error"><li>{"x" * 10**6} is not one of the choices.</li></ul>'
+        with pytest.raises(ToolError, match=r"The form has errors.\nseat: x+…\Z") as found:
+            told(HttpResponse(page), "POST")
+        assert len(str(found.value)) < 4100
