@@ -159,5 +159,5 @@ class TestPatience:
 
     def test_another_server_is_not_waited_for(self) -> None:
         patience = GracefulShutdown()
-        assert patience.look() is False
+        assert patience.detect() is False
         assert patience.is_needed is False
