@@ -10,6 +10,9 @@ from tests.integrations.forms.test_forms_rows import Made
 from tests.model_resources.conftest import Reader
 from tests.model_resources.library.models import Author, Book, Tag
 
+NOBODY = 2**31 - 1
+"""A key that no row has, however many tests have made rows before."""
+
 
 class Shelve(forms.Form):
     """Put a book on a shelf."""
@@ -37,7 +40,7 @@ def ann(server: MCPServer, reader: Made, books: list[Book]) -> Reader:
     return reader("ann")
 
 
-@pytest.mark.parametrize(("field", "value"), [("tag", "Sea"), ("tags", ["Sea"]), ("tag", 99), ("tags", [99])])
+@pytest.mark.parametrize(("field", "value"), [("tag", "Sea"), ("tags", ["Sea"]), ("tag", NOBODY), ("tags", [NOBODY])])
 def test_few_rows_of_a_model_without_tools_are_named_with_their_keys(ann: Reader, field: str, value: Any) -> None:
     sea, night = Tag.objects.get(word="sea").pk, Tag.objects.get(word="night").pk
     text = ann.problem("shelve", **{field: value})
@@ -49,7 +52,7 @@ def test_of_many_rows_the_nearest_are_named(ann: Reader) -> None:
     Tag.objects.bulk_create(Tag(word=f"word-{number}") for number in range(40))
     science = Tag.objects.create(word="science")
     assert ann.problem("shelve", tag="Sciense").endswith(f" The nearest are: {science.pk} (science).")
-    assert ann.problem("shelve", tag=9999).endswith("That choice is not one of the available choices.")
+    assert ann.problem("shelve", tag=NOBODY).endswith("That choice is not one of the available choices.")
 
 
 def test_rows_of_a_registered_model_are_those_that_the_caller_sees_and_the_search_tool_is_named(
