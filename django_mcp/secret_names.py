@@ -31,7 +31,7 @@ LINKS = tuple(
     for link in ("", "_link")
     for what in ("code", "answer", "question", "link", "url", "hint", *whats)
 )
-"""Names of what lets in whoever has it, such as ``share_link_slug``. In a model ``ShareLink`` it is called ``slug``."""
+"""Names of values that grant access to whoever knows them, such as ``share_link_slug``: ``slug`` in a ``ShareLink``."""
 GENERATED = (
     *FIELDS,
     *("passw", "cookie", "nonce", "webhook", "encrypted", "pw", "signature", "auth", "session", "hotp", "mfa", "csrf"),

@@ -468,7 +468,7 @@ async def _handled(error: BaseException, context: Context) -> BaseException:
         return error
     apply = partial(apply_handler, path, error, context)
     # A failure of a context manager may be the very one to be told: then it is told without them.
-    for runner in (context.site_runner, context.runner):
+    for runner in dict.fromkeys((context.site_runner, context.runner)):  # one, on a site without managers
         try:
             return await runner.sync(apply)
         except Exception as failure:  # noqa: BLE001 - the call has an answer without the handler

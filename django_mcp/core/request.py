@@ -301,7 +301,7 @@ class RequestContext:
     @property
     def addressed_to(self) -> list[str]:
         """Host, path and tenant of the request; what is kept of a call holds where they are the same."""
-        return [host_of(self.request.META), self.request.path, self.tenant]
+        return [host_of(self.request.META), self.request.path.rstrip("/"), self.tenant]
 
     @property
     def set_on_request(self) -> dict[str, Any]:

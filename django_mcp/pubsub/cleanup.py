@@ -34,7 +34,7 @@ def clear(most: int | None = None, note: Note | None = None) -> Mapping[str, int
         most: maximum per kind, oldest first; None for all.
         note: progress callback. Without it the total is not counted.
     """
-    assign_positions()  # events that nobody could read yet live on; without streams there is no other reader
+    assign_positions()  # which renews events that no stream has read; without streams nothing else does
     now = timezone.now()
     deleted: dict[str, int] = {}
     for kind, model in MODELS.items():

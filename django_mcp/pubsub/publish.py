@@ -48,10 +48,10 @@ def end_streams(kind: str, id: str) -> None:  # noqa: A002
         kind: ``Principal.kind``.
         id: ``Principal.id``.
     """
-    append_migrated([(revocation_topic(kind, id), REVOKED)])
+    append_if_migrated([(revocation_topic(kind, id), REVOKED)])
 
 
-def append_migrated(entries: Sequence[tuple[str, str]]) -> None:
+def append_if_migrated(entries: Sequence[tuple[str, str]]) -> None:
     """Store events, unless there is no table for them yet, in which case there is no stream either."""
     with database.unless_unmigrated():
         event_store.append(entries)
@@ -117,7 +117,7 @@ def publish(messages: Sequence[tuple[str, Any]]) -> None:
     """Store messages after commit, on an event loop in a worker thread."""
     if not database.has_database() or not messages:
         return
-    write = partial(append_migrated, [(under, json.dumps(message)) for under, message in messages])
+    write = partial(append_if_migrated, [(under, json.dumps(message)) for under, message in messages])
     if on_event_loop():
         in_background(lambda: database.on_commit(write, database.tools_alias()))
     else:

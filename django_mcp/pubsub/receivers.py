@@ -36,7 +36,7 @@ from django_mcp.core.signals import (
 from django_mcp.pubsub.publish import (
     KINDS,
     UPDATED,
-    append_migrated,
+    append_if_migrated,
     in_background,
     list_changed_method,
     list_events,
@@ -61,7 +61,7 @@ def _on_resource_updated(sender: MCPServer, uri: str, **_: Any) -> None:
 @receiver(rows_changed, dispatch_uid="django_mcp.pubsub.changes")
 def _on_rows_changed(changes: Iterable[Change], **_: Any) -> None:
     write = partial(
-        append_migrated, [(server_topic(change.server), json.dumps(_message(change))) for change in changes]
+        append_if_migrated, [(server_topic(change.server), json.dumps(_message(change))) for change in changes]
     )
     if on_event_loop():
         in_background(write)

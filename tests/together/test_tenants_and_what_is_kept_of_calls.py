@@ -7,11 +7,15 @@ from typing import Any
 
 import pytest
 from django.http import HttpRequest
+from django.test import RequestFactory
 
-from django_mcp import Context, MCPServer, tool
+from django_mcp import Context, MCPServer, Principal, tool
 from django_mcp.approvals import auto_approvals
 from django_mcp.approvals.decisions import approve
+from django_mcp.core.channel import Channel
+from django_mcp.core.concurrency import INLINE
 from django_mcp.models import Approval
+from django_mcp.protocol.meta import ClientInfo
 from tests.approvals import conftest as approving
 from tests.approvals.asking import META, Calls, People, newest
 from tests.behaviour.users import as_user
@@ -145,3 +149,16 @@ def test_a_function_that_names_no_tenant_fails_the_call_and_says_so_to_staff(
     assert answer["error"]["code"] == -32603, answer
     assert "KeyError" in caplog.text
     assert not pay
+
+
+def test_a_path_with_and_without_a_slash_is_one_and_that_of_another_tenant_is_not(
+    server: MCPServer, people: People
+) -> None:
+    def at(path: str) -> list[str]:
+        sent = RequestFactory().post(path)
+        caller = Principal("test", "ann", people["ann"])
+        info = ClientInfo("tests", "1")
+        return Context(server, caller, INLINE, lambda: sent, 1, "ping", {}, info, {}, Channel()).addressed_to
+
+    assert at("/acme/mcp") == at("/acme/mcp/")
+    assert at("/acme/mcp") != at("/other/mcp")
