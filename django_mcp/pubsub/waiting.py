@@ -44,7 +44,7 @@ async def wait_for(
     """
     if context.runner.is_inline:
         return _poll(context, look, has_come, seconds)
-    look_there = partial(retry_database, context.runner, look)
+    look_there = partial(retry_database, context.runner.checks, look)
     subscription = await follow(topic, principal=context.principal, server=context.server)
     if matches is not None:
         subscription.matches = matches

@@ -17,7 +17,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 
 from django_mcp import MCPServer, prompt, tool
 from django_mcp.audit import writer
-from django_mcp.core.concurrency import async_threads, free_pool, shared_pool
+from django_mcp.core.concurrency import async_threads, checks_pool, free_pool, shared_pool
 from django_mcp.integrations.views import view_tool
 from django_mcp.models import RequestLog
 from django_mcp.transports.asgi import MCPApplication
@@ -50,7 +50,7 @@ def locked(monkeypatch: pytest.MonkeyPatch, call_log: Log) -> Iterator[threading
 
 def renew_connections() -> None:
     connection.close()
-    for pool in (free_pool(), shared_pool(), async_threads(), writer.log_pool()):
+    for pool in (free_pool(), shared_pool(), checks_pool(), async_threads(), writer.log_pool()):
         pool.close()
 
 
