@@ -152,6 +152,7 @@ def check_room(context: Context) -> None:
         )
 
 
+@database.retry_conflicts
 def _create(
     context: Context, tool: Tool, repeat: IdempotencyRecord | None, before: str | None, *, is_answer: bool
 ) -> Task:

@@ -56,6 +56,7 @@ class SentQuestion(NamedTuple):
     event: SSEEvent
 
 
+@database.retry_conflicts
 def open_questions(task: Task, call: Call, seen: int) -> Sequence[SentQuestion] | None:
     """Return the task's open questions after question *seen*, or None if the client no longer waits. Blocks."""
     with database.atomic():
