@@ -59,7 +59,6 @@ class DecisionForm(forms.Form):
         names.choices = [(part, part) for part in row.parts if part]
 
     def clean(self) -> dict[str, Any]:
-        """Require a number of further calls, or that they are unlimited, and a period."""
         given = super().clean() or self.cleaned_data
         if given.get("decision") == APPROVE_MORE:
             if "calls" not in self.errors and not given.get("unlimited") and given.get("calls") is None:
@@ -137,7 +136,6 @@ def _success_message(row: Approval, given: dict[str, Any]) -> str:
 
 
 def explain_failure(row: Approval, user: Any) -> str:
-    """Return why a decision had no effect."""
     row.refresh_from_db()
     if row.state in {State.APPROVED, State.CONSUMED, State.DENIED}:
         words = {

@@ -112,7 +112,6 @@ def _bound(api: NinjaAPI) -> Any:
 
 
 def within(router: Router) -> Iterator[Router]:
-    """Yield a router and all routers added to it, recursively."""
     yield router
     for _, child, *_ in router._routers:  # noqa: SLF001
         yield from within(child)
@@ -198,7 +197,6 @@ def _unsendable(operation: Operation) -> Iterator[str]:
 
 
 def _listed(schema: Any) -> Iterator[Any]:
-    """Yield the values of an enumeration, or of items that are one."""
     forms = schema.get("anyOf", [schema])
     if all({"enum", "const", "items"} & form.keys() or form.get("type") == "null" for form in forms):
         for form in forms:
@@ -208,7 +206,6 @@ def _listed(schema: Any) -> Iterator[Any]:
 
 
 def _is_taken(model: Any, name: str, schema: Any, value: Any) -> bool:
-    """Return True if a model takes the text of a value for a parameter."""
     text = as_text(value)
     data: dict[str, Any] = {}
     location = model.__ninja_flatten_map__[name]
@@ -225,7 +222,6 @@ def _is_form(operation: Operation) -> bool:
 
 
 def _body_name(operation: Operation) -> str | None:
-    """Return the parameter that is the whole body, if there is one."""
     models = [] if _is_form(operation) else [kind for kind in operation.models if issubclass(kind, BodyModel)]
     names = [field.alias or name for model in models for name, field in model.model_fields.items()]
     return names[0] if len(names) == 1 else None
@@ -259,7 +255,6 @@ class Endpoint:
     headers: Mapping[str, str]
 
     def __call__(self, ctx: Context, keywords: Mapping[str, Any]) -> ToolResult[Any]:
-        """Call the operation as the caller and return its response as a result."""
         given = keywords["given"]
         sent = self.arguments.request_data(given)
         path, variables = self._place(sent.path)
@@ -320,7 +315,6 @@ class Endpoint:
         return Call(self.declaration.method, path, sent.query, body, kind, self.headers, sent.files)
 
     def _view(self, variables: Mapping[str, Any]) -> Callable[[Any], Any]:
-        """Return the operation as a view, with ninja's middleware for files if the site uses it."""
         run: Callable[..., Any] = partial(self.declaration.operation.run, **variables)
 
         async def aview(request: Any) -> Any:
@@ -333,7 +327,6 @@ class Endpoint:
         return fix_request_files_middleware(chosen) if FIX_MIDDLEWARE_PATH in settings.MIDDLEWARE else chosen
 
     def _problems(self, response: Any, given: Mapping[str, Any]) -> list[str]:
-        """Return a sentence for each invalid argument; [] if the API has its own error format."""
         if media_type(response) != JSON:
             return []
         match from_json(response.content):
@@ -342,7 +335,6 @@ class Endpoint:
         return []
 
     def _detail(self, detail: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-        """Translate one of ninja's errors from the request to the argument."""
         source, *location = detail["loc"]
         if source == "body" and location[:1] == [_body_name(self.declaration.operation)]:
             location = location[1:]

@@ -26,13 +26,11 @@ class RowAccess:
         self._seen: dict[tuple[BoundResource | Relative, Any], bool] = {}
 
     def add_titles(self, bound: BoundResource, rows: models.QuerySet[Any]) -> models.QuerySet[Any]:
-        """Return *rows* with all that their titles need."""
         assert bound.add_titles is not None  # noqa: S101 - set when the declaration is compiled
         found: models.QuerySet[Any] = bound.add_titles(rows, bound, self)
         return found
 
     def can_view_model(self, bound: BoundResource) -> bool:
-        """Return True if the caller may view the model at all."""
         if bound not in self._views:
             # A declaration with errors is not served, and related rows of its model are hidden.
             self._views[bound] = (
@@ -43,7 +41,6 @@ class RowAccess:
         return self._views[bound]
 
     def related_queryset(self, relation: Any, bound: BoundResource) -> models.QuerySet[Any] | None:
-        """Return the related rows that the caller may see, or None if they may see all of them."""
         return self.visible_rows(bound.rules_of(relation.related_model))
 
     def visible_rows(self, rules: TableRules) -> models.QuerySet[Any] | None:
@@ -117,7 +114,6 @@ class RowAccess:
     def _declared_by(
         self, bound: BoundResource, path: str, keys: Mapping[Any, Any]
     ) -> dict[Any, tuple[BoundResource, Any]]:
-        """Return the visible rows of a class whose *path* is one of *keys*, by the values of *keys*."""
         if not keys:
             return {}
         rows = using_write_db(self.get_queryset(bound).filter(**{f"{path}__in": list(keys)}))
@@ -126,7 +122,6 @@ class RowAccess:
         return {keys[getattr(row, link.attname)]: (bound, row) for row in rows.order_by() if self.can_view(bound, row)}
 
     def can_view_related(self, relation: Any, obj: Any, bound: BoundResource) -> bool:
-        """Return True if the caller may view *obj*, a row that *relation* leads to."""
         return self.can_view_row(bound.rules_of(relation.related_model), obj)
 
     def has_permission(self, rules: TableRules, action: str, obj: Any = None) -> bool:
@@ -162,7 +157,6 @@ class RowAccess:
         return [found for relative in relatives if (found := self._condition(relative)) is not None]
 
     def _condition(self, relative: Relative) -> Q | None:
-        """Return the condition that a row is visible as one of *relative*, or None if all are."""
         seen = Q()
         for bound in relative.bounds:
             if relative.is_whole and bound.has_plain_rows and self.can_view_model(bound):
@@ -198,19 +192,16 @@ def _has_title_elsewhere(bound: BoundResource) -> bool:
 
 
 def _rows_as(relative: Relative, rows: models.QuerySet[Any], obj: Any) -> models.QuerySet[Any]:
-    """Return the one of *rows*, of a model of *relative*, that *obj* also is."""
     return rows.using(obj._state.db).filter(**_row_as(relative, obj))[:1]  # noqa: SLF001 - Django's documented API
 
 
 def _row_as(relative: Relative, obj: Any) -> dict[str, Any]:
-    """Return the condition for the row of *relative* that *obj* also is."""
     if relative.is_below:
         return {relative.path: obj.pk}
     return {"pk": getattr(obj, "pk" if relative.path == "pk" else obj._meta.get_field(relative.path).attname)}  # noqa: SLF001
 
 
 def _is_outside(relative: Relative, obj: Any) -> bool:
-    """Return True if *obj* is no row of *relative*, a multi-table child of its model."""
     if not relative.is_below:
         return False
     table: Any = relative.bounds[0].options.concrete_model
@@ -219,7 +210,6 @@ def _is_outside(relative: Relative, obj: Any) -> bool:
 
 
 def find_row(bound: BoundResource, access: RowAccess, value: str) -> models.QuerySet[Any]:
-    """Return a queryset with the row that *value* identifies, from ``get_queryset``."""
     rows, found = access.get_queryset(bound), bound.lookup_value(value)
     return rows.none() if found is None else rows.filter(**{bound.lookup.attname: found})
 
@@ -278,7 +268,6 @@ def get_for_update(model: type[models.Model], look: Callable[[], Any]) -> Any:
 
 
 def _lock(model: type[models.Model], alias: str, key: Any) -> Any:
-    """Return a row, locked if there is a transaction, or None."""
     rows = model._base_manager.using(alias).select_related(None)  # noqa: SLF001 - Django's documented API
     if connections[alias].in_atomic_block:  # not in tools with atomic=False
         rows = rows.select_for_update(of=_own_tables(model, alias))
@@ -314,7 +303,7 @@ def using_write_db(rows: QuerySet[Any]) -> QuerySet[Any]:
 
 
 def _own_tables(model: type[models.Model], alias: str) -> Sequence[str]:
-    """Return the tables to lock: the row's own and its parents', not those that a manager joins."""
+    # Not those that a manager joins.
     if not connections[alias].features.has_select_for_update_of:
         return ()
     parents = model._meta.concrete_model._meta.parents.values()  # type: ignore[union-attr] # noqa: SLF001

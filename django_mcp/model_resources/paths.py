@@ -49,17 +49,14 @@ class Path(NamedTuple):
 
     @property
     def value_field(self) -> Any:
-        """The column of the value; see ``schema.value_field``."""
         return value_field(self.field)
 
     @property
     def column(self) -> str:
-        """The path that is compared; for a relation, that of its primary key."""
         return f"{self.source}{LOOKUP_SEP}pk" if self.field.is_relation else self.source
 
     @property
     def end(self) -> Any:
-        """The column that is compared; for a relation, the primary key it refers to."""
         field = self.field.related_model._meta.pk if self.field.is_relation else self.field  # noqa: SLF001
         while field.is_relation:
             field = field.target_field
@@ -86,7 +83,6 @@ def is_unique(field: Any) -> bool:
 
 
 def example_path(source: str, model: Any) -> str:
-    """Return a path from *source*, a relation to *model*, to a column that *model* has, for hints."""
     columns = model._meta.concrete_fields  # noqa: SLF001 - Django's documented API
     texts = (column.name for column in columns if isinstance(column, models.CharField | models.TextField))
     return f"{source}{LOOKUP_SEP}{next(texts, 'pk')}"
@@ -183,7 +179,6 @@ def field_noun(field: Any) -> str:
 
 
 def lookup_value(field: Any, value: object) -> Any:
-    """Return *value* as a value of the column *field*, or None if invalid."""
     try:
         found = value_field(field).to_python(value)
     except (ValidationError, ValueError, TypeError, OverflowError):

@@ -68,7 +68,6 @@ class Operation:
 
     @property
     def function(self) -> Any:
-        """The undecorated handler."""
         written = inspect.unwrap(self.decorated)
         if not getattr(written, "__closure__", None):
             return written
@@ -77,7 +76,6 @@ class Operation:
 
     @property
     def is_extra(self) -> bool:
-        """True unless it is a standard action."""
         return self.action not in STANDARD
 
     @property
@@ -113,7 +111,6 @@ class Operation:
         yield from (inspect.unwrap(vars(cls)[name]) for cls in self.view.__mro__ if name in vars(cls))
 
     def parameters(self) -> Mapping[str, inspect.Parameter]:
-        """Return the handler's parameters that are URL variables."""
         named = inspect.signature(self.function).parameters
         kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
         return {
@@ -124,7 +121,6 @@ class Operation:
 
     @property
     def lookup(self) -> str | None:
-        """The URL variable that identifies the row; None if there is no single row."""
         if not self.detail:
             return None
         return getattr(self.view, "lookup_url_kwarg", None) or getattr(self.view, "lookup_field", None)
@@ -245,7 +241,6 @@ def reverse_operation(operation: Operation, values: Mapping[str, Any], version: 
 
 
 def missing_url_message(operation: Operation, known: Sequence[Address]) -> str:
-    """Return the error text for an operation that no URL leads to."""
     urls = [
         _("with %(variables)s") % {"variables": ", ".join(sorted(address.variables)) or _("no variables")}
         for address in known
@@ -261,7 +256,6 @@ def missing_url_message(operation: Operation, known: Sequence[Address]) -> str:
 
 
 def relatives(operation: Operation) -> list[str]:
-    """Return the sorted names of subclasses and base classes of the view that the URLconf has for the operation."""
     return sorted(
         f"{view.__module__}.{view.__qualname__}"
         for view, known in _by_view(get_resolver(get_urlconf())).items()
