@@ -93,6 +93,7 @@ def decide_card(row: Approval, user: Any, given: dict[str, Any], *, via: str = "
         PermissionDenied: the user may not decide.
     """
     with database.atomic():
+        # Locked, so that what was compared with the page is what is decided.
         row = Approval.objects.select_for_update().get(pk=row.pk)
         if row.state == State.PENDING and given["seen"] != card_digest(row):
             return messages.ERROR, _("This call has changed since you opened the page. Review it again, then decide.")

@@ -196,6 +196,7 @@ class ClientPolicyAdmin(DecisionAdmin, UserChoiceAdmin, StrictFiltersAdmin):
         """
         is_sure = "post" in request.POST
         if is_sure and isinstance(objs, QuerySet) and database.own_connection().in_atomic_block:
+            # Locked, so that what was compared with the page is what is deleted.
             objs = objs.select_related(None).select_for_update()  # PostgreSQL locks no outer join
         rows = list(objs)
         if is_sure and {*request.POST.getlist("shown")} != {state_of(row) for row in rows}:

@@ -478,6 +478,7 @@ class OAuthClientAdmin(VirtualModelAdmin):
                 raise PermissionDenied
             try:
                 with database.atomic():
+                    # Locked, as the form compares its limits with those that the page showed.
                     row = rows.select_for_update().first() or ClientPolicy(client_id=application.client_id)
                     sent = request.POST if "limits" in request.POST else None
                     limits = ClientLimitsForm(sent, instance=row, limits_tools=limits_tools)

@@ -241,6 +241,7 @@ class Change:
         Raises:
             ChangedMeanwhile: it is not the one that the author saw.
         """
+        # Locked, so that what was compared is what is replaced.
         row = self.check(ToolPolicy.objects.select_for_update())
         before = DEFAULT if row is None else row.decision
         if before == self.decision:

@@ -164,7 +164,7 @@ def create_request(context: Context, fields: Mapping[str, Any]) -> tuple[Approva
             made = Approval.objects.create(**fields, public_id=secrets.token_urlsafe(16))
             record_event(made, Kind.PROPOSED)
             notices.make(made)
-    except IntegrityError:
+    except IntegrityError:  # an identical call was faster
         found = find_current(fields["digest"], fields["version"])
         if found is None:
             raise ToolError("An identical call was made at the same time. Retry in a few seconds.") from None

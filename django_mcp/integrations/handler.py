@@ -194,6 +194,7 @@ def _sync(hook: Any) -> Any:
     return async_to_sync(hook) if iscoroutinefunction(hook) else hook
 
 
+# Middleware is made once, as by Django's handler.
 @lru_cache(8)
 def _middleware(given: Sequence[Any]) -> _Middleware:
     return _Middleware(given)

@@ -353,6 +353,7 @@ class Writer:
         form = self.bind_form(ctx, obj, given)
         obj = form.save(commit=False)
         if self.change:
+            # save_m2m() would write the sets that are not given, too.
             sets = {relation.name for relation in self.bound.options.many_to_many}
             for name in sets - self.source.values_by_field(given).keys():
                 form.cleaned_data.pop(name, None)
@@ -395,6 +396,7 @@ def run_delete(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> 
     with transaction_for(bound.model), translate_errors(bound, {}):
         obj = lock_row(bound, ctx, given[bound.lookup_name])
         refused = require_delete_permission(bound, ctx, obj)
+        # Before the deletion, in which Django clears the key of the instance.
         uri = bound.uri_of(obj)
         add_log_entry(ctx, obj, DELETED)
         bound.resource.delete_model(ctx, obj)

@@ -292,7 +292,7 @@ class _ForTools:
             return NOTHING
         try:
             found = super().get_response_serializers()  # type: ignore[misc]
-        except DatabaseError:
+        except DatabaseError:  # the tool is completed once the database is available
             raise
         except Exception:
             if self.needs_response:
@@ -383,7 +383,7 @@ def _words_of_relation(field: Any) -> str | None:
 def _model_of_relation(field: Any) -> Any:
     try:
         return getattr(field.get_queryset(), "model", None)
-    except DatabaseError:
+    except DatabaseError:  # likewise
         raise
     except Exception:  # noqa: BLE001 - the site's code, for a request of a caller
         outer = field.parent if isinstance(field.parent, ManyRelatedField) else field
