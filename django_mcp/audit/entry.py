@@ -267,6 +267,7 @@ def _about(params: Mapping[str, Any]) -> str:
 
 
 def _arguments(context: Context, error: str) -> tuple[Any, str]:
+    """Return the redacted arguments, or None if they are not logged, and the error without secrets."""
     if error and isinstance(uri := context.params.get("uri"), str) and uri in error:
         error = error.replace(uri, redact_uri(uri))
     given = context.params.get("arguments")

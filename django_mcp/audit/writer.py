@@ -191,6 +191,7 @@ def _statement(alias: str) -> Statement:
 
 
 def _prepare(field: Any, connection: Any) -> Callable[[Any], Any] | None:
+    """Return the function that converts a field's values for the database, or None if they need no conversion."""
     if field.name == "arguments":
         return _text_of
     if type(field) in PLAIN:

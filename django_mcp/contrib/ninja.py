@@ -112,6 +112,7 @@ def _bound(api: NinjaAPI) -> Any:
 
 
 def within(router: Router) -> Iterator[Router]:
+    """Yield a router and all routers added to it, recursively."""
     yield router
     for _, child, *_ in router._routers:  # noqa: SLF001
         yield from within(child)
@@ -197,6 +198,7 @@ def _unsendable(operation: Operation) -> Iterator[str]:
 
 
 def _listed(schema: Any) -> Iterator[Any]:
+    """Yield the values of an enumeration, or of items that are one."""
     forms = schema.get("anyOf", [schema])
     if all({"enum", "const", "items"} & form.keys() or form.get("type") == "null" for form in forms):
         for form in forms:
@@ -206,6 +208,7 @@ def _listed(schema: Any) -> Iterator[Any]:
 
 
 def _is_taken(model: Any, name: str, schema: Any, value: Any) -> bool:
+    """Return True if a model takes the text of a value for a parameter."""
     text = as_text(value)
     data: dict[str, Any] = {}
     location = model.__ninja_flatten_map__[name]

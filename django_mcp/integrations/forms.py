@@ -138,6 +138,7 @@ def _with_titles(ctx: Context, form: Any, names: Iterable[str]) -> dict[str, Any
 
 
 def _links(ctx: Context, rows: Iterable[Any]) -> list[Any]:
+    """Return a link for each row of one model, or its key if no registered class shows it to the caller."""
     rows, access = list(rows), RowAccess(ctx)
     declared = access.as_declared(rules_at(ctx.server, type(rows[0])), rows)
     links = []
@@ -538,6 +539,7 @@ class DeclaredForm:
             return shown
 
     def _filled(self, ctx: Context, given: dict[str, Any]) -> tuple[Any, Any]:
+        """Return the row to write, or None, and the bound, valid form."""
         fixed = self._fixed(given)
         obj = self._row(ctx, given)
         if self._permission is not None and obj is not None:
@@ -574,6 +576,7 @@ class DeclaredForm:
         return show() if self._lookup is None else rolled_back(show)
 
     def _rows_of(self, ctx: Context, keywords: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the rows that arguments refer to: the one to change, and those chosen in fields."""
         given = dict(keywords["given"])
 
         def look() -> dict[str, Any]:
@@ -589,6 +592,7 @@ class DeclaredForm:
         return nullcontext() if self._written is None else transaction_for(self._written)
 
     def _row(self, ctx: Context, given: dict[str, Any]) -> Any:
+        """Return the row to change, or None if the form creates one or has none."""
         if self._lookup is not None:
             if self._lookup.name not in given:
                 raise ArgumentError([missing_argument([self._lookup.name])])

@@ -239,6 +239,7 @@ class Route:
 
     @property
     def variables(self) -> dict[str, Any]:
+        """The converters of the variable parts, by the names callers use."""
         return {
             self._groups.get(name, name): converter
             for address in self.addresses

@@ -41,6 +41,7 @@ class RowAccess:
         return self._views[bound]
 
     def related_queryset(self, relation: Any, bound: BoundResource) -> models.QuerySet[Any] | None:
+        """Return the related rows that the caller may see, or None if they may see all of them."""
         return self.visible_rows(bound.rules_of(relation.related_model))
 
     def visible_rows(self, rules: TableRules) -> models.QuerySet[Any] | None:
@@ -114,6 +115,7 @@ class RowAccess:
     def _declared_by(
         self, bound: BoundResource, path: str, keys: Mapping[Any, Any]
     ) -> dict[Any, tuple[BoundResource, Any]]:
+        """Return the visible rows of a class whose *path* is one of *keys*, by the values of *keys*."""
         if not keys:
             return {}
         rows = using_write_db(self.get_queryset(bound).filter(**{f"{path}__in": list(keys)}))
@@ -157,6 +159,7 @@ class RowAccess:
         return [found for relative in relatives if (found := self._condition(relative)) is not None]
 
     def _condition(self, relative: Relative) -> Q | None:
+        """Return the condition that a row is visible as one of *relative*, or None if all are."""
         seen = Q()
         for bound in relative.bounds:
             if relative.is_whole and bound.has_plain_rows and self.can_view_model(bound):
@@ -192,16 +195,19 @@ def _has_title_elsewhere(bound: BoundResource) -> bool:
 
 
 def _rows_as(relative: Relative, rows: models.QuerySet[Any], obj: Any) -> models.QuerySet[Any]:
+    """Return the one of *rows*, of a model of *relative*, that *obj* also is."""
     return rows.using(obj._state.db).filter(**_row_as(relative, obj))[:1]  # noqa: SLF001 - Django's documented API
 
 
 def _row_as(relative: Relative, obj: Any) -> dict[str, Any]:
+    """Return the condition for the row of *relative* that *obj* also is."""
     if relative.is_below:
         return {relative.path: obj.pk}
     return {"pk": getattr(obj, "pk" if relative.path == "pk" else obj._meta.get_field(relative.path).attname)}  # noqa: SLF001
 
 
 def _is_outside(relative: Relative, obj: Any) -> bool:
+    """Return True if *obj* is no row of *relative*, a multi-table child of its model."""
     if not relative.is_below:
         return False
     table: Any = relative.bounds[0].options.concrete_model
@@ -210,6 +216,7 @@ def _is_outside(relative: Relative, obj: Any) -> bool:
 
 
 def find_row(bound: BoundResource, access: RowAccess, value: str) -> models.QuerySet[Any]:
+    """Return a queryset with the row that *value* identifies, from ``get_queryset``."""
     rows, found = access.get_queryset(bound), bound.lookup_value(value)
     return rows.none() if found is None else rows.filter(**{bound.lookup.attname: found})
 

@@ -226,6 +226,7 @@ def page_form(
 
 
 def _raw(form: Any, own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the submitted values that a page can show again, None for others."""
     fields = {name: field for name, field in form.fields.items() if name in own}
     return {
         name: own[name]

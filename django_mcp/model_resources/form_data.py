@@ -64,6 +64,7 @@ def bind_values(form: Any, given: Mapping[str, Any], most_bytes: int) -> None:
 
 
 def _at_first(form: Any, name: str, field: forms.Field) -> Any:
+    """Return what a page would show initially, or None for nothing or a database default."""
     initial, row = initial_value(form, name), getattr(form, "instance", None)
     for value in (initial, vars(row).get(name) if isinstance(row, models.Model) else None):
         if isinstance(value, DatabaseDefault):

@@ -216,6 +216,7 @@ class FormSource:
 
     def make_form(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> forms.BaseForm:
         """Return the form of a call, which is bound but not validated."""
+        # A copy, as a form may add to its initial values.
         options: dict[str, Any] = {**deepcopy(self._of_view)}
 
         def read() -> Any:

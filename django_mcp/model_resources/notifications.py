@@ -70,6 +70,7 @@ def _rows(what: Any) -> list[models.Model]:
 
 
 def bound_resources_of(model: type[models.Model]) -> list[BoundResource]:
+    """Return the bound resources of *model* and its parent models."""
     return [
         bound
         for server in every_server()

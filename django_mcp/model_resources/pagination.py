@@ -121,6 +121,7 @@ def written(expression: Any, vendor: str) -> Any:
 
 
 def as_value(value: Any, field: Any, vendor: str) -> Any:
+    # PostgreSQL compares text with no other type.
     if vendor == "postgresql":
         return Cast(Value(value), field)
     return Value(value, output_field=models.Field())
@@ -160,6 +161,7 @@ class Sorting:
         return zlib.crc32(",".join(parts).encode())
 
     def sorted(self, rows: QuerySet[Any]) -> QuerySet[Any]:
+        """Return *rows* in order, annotated with their positions."""
         vendor = connections[rows.db].vendor
         rows = annotate(rows, [key.path.source for key in self._keys], self._access, self._bound)
         with_keys: QuerySet[Any] = rows.annotate(**self._computed)
@@ -333,6 +335,7 @@ def _bounded(value: Any, schema: Mapping[str, Any], most: int) -> Any:
 
 
 def show_row(bound: BoundResource, access: RowAccess, rows: QuerySet[Any]) -> dict[str, Any] | None:
+    """Return the first of *rows* as JSON, or None if the caller may not view it."""
     found = read_row(bound, access, rows)
     return None if found is None else found[1]
 

@@ -53,10 +53,12 @@ class Path(NamedTuple):
 
     @property
     def column(self) -> str:
+        """The path that is compared; for a relation, that of its primary key."""
         return f"{self.source}{LOOKUP_SEP}pk" if self.field.is_relation else self.source
 
     @property
     def end(self) -> Any:
+        """The column that is compared; for a relation, the primary key it refers to."""
         field = self.field.related_model._meta.pk if self.field.is_relation else self.field  # noqa: SLF001
         while field.is_relation:
             field = field.target_field
@@ -83,6 +85,7 @@ def is_unique(field: Any) -> bool:
 
 
 def example_path(source: str, model: Any) -> str:
+    """Return a path from *source*, a relation to *model*, to a column that *model* has, for hints."""
     columns = model._meta.concrete_fields  # noqa: SLF001 - Django's documented API
     texts = (column.name for column in columns if isinstance(column, models.CharField | models.TextField))
     return f"{source}{LOOKUP_SEP}{next(texts, 'pk')}"

@@ -142,6 +142,7 @@ class Fields(NamedTuple):
     # Related rows
 
     def reached(self, field: Any) -> models.QuerySet[Any]:
+        """Return the related rows that the caller may see."""
         rows = self.access.related_queryset(field, self.bound)
         if rows is None:
             rows = field.related_model._base_manager.all()  # noqa: SLF001 - Django's documented API
@@ -285,6 +286,7 @@ def _is_listed(
 
 def _stored(obj: Any) -> dict[str, Any]:
     columns = obj._meta.concrete_fields  # noqa: SLF001 - Django's documented API
+    # A copy, as a form may change JSON and arrays in place.
     known = {column.name: vars(obj)[column.attname] for column in columns if column.attname in vars(obj)}
     return {name: deepcopy(value) if isinstance(value, dict | list) else value for name, value in known.items()}
 

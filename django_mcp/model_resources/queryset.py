@@ -163,6 +163,7 @@ def _needs_titles(relation: Any, bound: BoundResource) -> bool:
 
 
 def _unread(prefix: str, relation: Any, columns: Sequence[OutputField], bound: BoundResource) -> list[str]:
+    """Return the columns of related rows to defer, since nothing shows them."""
     rules = bound.rules_of(relation.related_model)
     target = rules.own
     is_method = target is not None and target.title_output_field is not None and target.title_output_field.path is None

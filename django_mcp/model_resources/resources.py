@@ -370,6 +370,7 @@ def _row(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> Any:
 
 
 def _exists(bound: BoundResource, ctx: Context, given: Sequence[Mapping[str, Any]]) -> list[bool]:
+    """Return for each of *given* whether its row is visible, with one query."""
     access = RowAccess(ctx)
     values = [bound.lookup_value(row[bound.lookup_name]) for row in given]
     name = bound.lookup.attname

@@ -265,6 +265,7 @@ def labels_of(field: Any) -> dict[Any, str]:
 
 
 def choices_of(field: Any) -> list[tuple[Any, str]]:
+    """Return the values and labels of a column's choices, or nothing if there are too many."""
     known = labels_of(field)
     return list(known.items()) if len(known) <= MAX_CHOICES else []
 

@@ -461,6 +461,7 @@ _KEYS = 500
 
 
 def _refused(bound: BoundResource, access: RowAccess, rows: QuerySet[Any]) -> int:
+    """Return the number of *rows* if the caller may not delete all of them, else 0."""
     rules, resource = bound.rules_of(rows.model), bound.resource
     if not rules.exist:
         if not isinstance(resource, AdminResource) or not resource.knows_related(rows.model):

@@ -250,6 +250,7 @@ def is_blocked(request: Any) -> bool:
 
 
 def known(uris: Iterable[str]) -> list[str]:
+    """Return canonical identifiers of those *uris* that are endpoints."""
     found = []
     for uri in uris:
         try:

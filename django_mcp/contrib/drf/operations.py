@@ -68,6 +68,7 @@ class Operation:
 
     @property
     def function(self) -> Any:
+        """The undecorated handler."""
         written = inspect.unwrap(self.decorated)
         if not getattr(written, "__closure__", None):
             return written
@@ -121,6 +122,7 @@ class Operation:
 
     @property
     def lookup(self) -> str | None:
+        """The URL variable that identifies the row; None if there is no single row."""
         if not self.detail:
             return None
         return getattr(self.view, "lookup_url_kwarg", None) or getattr(self.view, "lookup_field", None)
@@ -256,6 +258,7 @@ def missing_url_message(operation: Operation, known: Sequence[Address]) -> str:
 
 
 def relatives(operation: Operation) -> list[str]:
+    """Return the sorted names of subclasses and base classes of the view that the URLconf has for the operation."""
     return sorted(
         f"{view.__module__}.{view.__qualname__}"
         for view, known in _by_view(get_resolver(get_urlconf())).items()

@@ -454,6 +454,7 @@ class Endpoint:
         return type(view.__name__, (view,), {**own, self.operation.handler: handle})
 
     def _of_model(self, value: Any) -> Any:
+        """Return the keys of all rows that an argument may refer to; None if unknown."""
         model = self.described.model
         if model is None:
             return None

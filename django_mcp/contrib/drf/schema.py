@@ -478,6 +478,7 @@ def request_of(schema: Any) -> Any:
 
 
 def response_of(schema: Any) -> Any:
+    """Return the declaration of a success response; ``NOTHING`` if there is none."""
     return _made(_response_note(schema), schema)
 
 
