@@ -158,13 +158,12 @@ def create_request(context: Context, fields: Mapping[str, Any]) -> tuple[Approva
     """
     try:
         with database.atomic():
-            # Otherwise concurrent calls could all find room below the limit.
             once.lock("approvals", context.server.name, context.principal.kind, context.principal.id)
             check_limit(context)
             made = Approval.objects.create(**fields, public_id=secrets.token_urlsafe(16))
             record_event(made, Kind.PROPOSED)
             notices.make(made)
-    except IntegrityError:  # an identical call was faster
+    except IntegrityError:
         found = find_current(fields["digest"], fields["version"])
         if found is None:
             raise ToolError("An identical call was made at the same time. Retry in a few seconds.") from None
