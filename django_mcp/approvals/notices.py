@@ -388,8 +388,12 @@ class Sender:
         self._wake.set()
         if self._thread is None or not self._thread.is_alive():
             thread = threading.Thread(target=self._work, name="django-mcp-notices", daemon=True)
-            thread.start()
-            self._thread = thread
+            try:
+                thread.start()
+            except RuntimeError as error:  # the limit of threads: notices wait, the call that looked does not fail
+                logger.warning("%s cannot be started; notices are delivered later: %s", thread.name, error)
+            else:
+                self._thread = thread
 
     def _work(self) -> None:
         while True:
@@ -439,7 +443,6 @@ def make(approval: Approval) -> None:
     notices = [Notice(approval=approval, kind=kind, target=target, next_attempt=now) for kind, target in _targets()]
     if notices:
         Notice.objects.bulk_create(notices)
-        # Robust: the approval request stays valid even if no thread can be started.
         transaction.on_commit(sender.begin, using=router.db_for_write(Notice), robust=True)
 
 

@@ -1,7 +1,8 @@
 """``register`` and ``unregister``, and building the tools and resources of an endpoint's models."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from typing import Any, TypeVar, overload
@@ -12,7 +13,7 @@ from django.db import models
 
 from django_mcp.core import server as core_server
 from django_mcp.core.decorators import servers_of
-from django_mcp.core.server import MCPServer, Namespace, every_server, together
+from django_mcp.core.server import MCPServer, Namespace, every_server, restore_all, snapshots, together
 from django_mcp.model_resources.arguments import bind_model_arguments
 from django_mcp.model_resources.bound_resource import BoundResource
 from django_mcp.model_resources.checks import name_taken, problems
@@ -63,10 +64,11 @@ def register(
 
     def add(declared: R) -> R:
         _require_fresh(model, declared, servers)
-        for endpoint in servers:
-            endpoint.model_resources[model] = BoundResource(declared(model, endpoint))
-            if core_server.is_started:
-                _build_with_takers(endpoint)
+        with _all_or_nothing():
+            for endpoint in servers:
+                endpoint.model_resources[model] = BoundResource(declared(model, endpoint))
+                if core_server.is_started:
+                    _build_with_takers(endpoint)
         return declared
 
     return add if resource is None else add(resource)
@@ -89,10 +91,22 @@ def unregister(model: type[models.Model], /, *, server: MCPServer | Sequence[MCP
             labels = ", ".join(known._meta.label for known in own) or "nothing"  # noqa: SLF001 - Django's documented API
             msg = f"{model._meta.label} is not registered at {endpoint!r}; registered there: {labels}."  # noqa: SLF001
             raise ImproperlyConfigured(msg)
-    for endpoint in servers:
-        del endpoint.model_resources[model]
-        if core_server.is_started:
-            _build_with_takers(endpoint)
+    with _all_or_nothing():
+        for endpoint in servers:
+            del endpoint.model_resources[model]
+            if core_server.is_started:
+                _build_with_takers(endpoint)
+
+
+@contextmanager
+def _all_or_nothing() -> Iterator[None]:
+    """Undo what the block changed at any endpoint if it raises."""
+    before = snapshots()
+    try:
+        yield
+    except BaseException:
+        restore_all(before)
+        raise
 
 
 def _require_fresh(model: type[models.Model], declared: Any, servers: Sequence[MCPServer]) -> None:

@@ -249,3 +249,24 @@ def test_nobody_is_told_of_a_ticket_that_was_rolled_back(
         transaction.set_rollback(True)
     assert sender._thread is None
     assert not Notice.objects.exists()
+
+
+@pytest.mark.django_db
+def test_without_a_thread_the_approval_request_is_made_and_its_notice_waits(
+    configure: Configure, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    configure(APPROVAL_EMAILS=["a@example.com"])
+    monkeypatch.setattr(sender, "_thread", None)
+    monkeypatch.setattr(sender, "_looked", -sending.LOOK_SECONDS)
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        notices.wake()  # which every look at approval requests does
+        approval = asked()
+        sender.begin()
+    assert "notices are delivered later" in caplog.text
+    assert notices.deliver_due() == 1
+    assert Notice.objects.get(approval=approval).delivered
