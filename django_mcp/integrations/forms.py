@@ -353,12 +353,14 @@ class DeclaredForm:
             if self._permission.also is None or is_predicate(self._permission.also):  # the tool rejects other values
                 options["visible"] = self._permission
         options.setdefault("description", self._words(form_class))
-        if options.get("preview") is None:
+        is_previewed = options.get("preview") is not None
+        if not is_previewed:
             options["preview"] = function(self._preview, f"preview_{call.__name__}", [GIVEN], self)
         options["permission"] = None if permission == DEFAULT else permission
         self.tool = FormTool(call, self, server, **options)
         self.tool.waives_permission = self._written is not None and permission is None
         self.tool.rows_of = self._rows_of
+        self.tool.check_call = self._preview if is_previewed else None
         self.tool.is_interactive = any(callable(option) for option in (handle, result, form_kwargs, instance, queryset))
         self.tools = [self.tool]
         self._app = self._app_of(app)
@@ -529,7 +531,7 @@ class DeclaredForm:
         elif not change and not _is_new(form):
             add_log_entry(ctx, form.instance, ADDED, form)
 
-    def _preview(self, ctx: Context, keywords: dict[str, Any]) -> dict[str, Any]:
+    def _preview(self, ctx: Context, keywords: Mapping[str, Any]) -> dict[str, Any]:
         """Return the submitted values for the approver. Raises the errors of an invalid form."""
         given = dict(keywords["given"])  # a copy: the lookup argument is removed from it below
         with self._database(), translate_database_errors(self._label):
