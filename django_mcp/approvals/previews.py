@@ -168,7 +168,7 @@ def state_shown(value: Any) -> Any:
             told = [_before(change) for change in changes if not (isinstance(change, dict) and change.get("computed"))]
             also = value.get("also")
             counts = [entry.get("count") if isinstance(entry, dict) else entry for entry in also] if also else also
-            return {"changes": told, "also": counts}
+            return {"changes": told, "also": counts, "rows": value.get("also_digest")}
         case {"text": str()}:  # too long for its structure
             return value
     return None
