@@ -98,7 +98,7 @@ def _row(ctx: Context, obj: Any, form: Any, source: FormSource | FormSetSource) 
     """Return a row as its ModelResource shows it (None if hidden from the caller), or its key and submitted values."""
     bound = ctx.server.model_resources.get(type(obj))
     if bound is None:
-        return {"pk": to_json_value(obj.pk), **submitted_values(form, source.field_names(form))}
+        return {"pk": to_json_value(obj), **submitted_values(form, source.field_names(form))}
     access = RowAccess(ctx)
     return show_row(bound, access, access.get_queryset(bound).using(obj._state.db).filter(pk=obj.pk))  # noqa: SLF001
 

@@ -36,7 +36,7 @@ from django_mcp.model_resources.bound_resource import BoundResource, Dimension, 
 from django_mcp.model_resources.filters import MAX_VALUES, Filter
 from django_mcp.model_resources.paths import Path
 from django_mcp.model_resources.queryset import COUNT
-from django_mcp.model_resources.schema import choices_of, json_type, labels_of, target_field, to_json_value
+from django_mcp.model_resources.schema import choices_of, column_value, json_type, labels_of, target_field
 from django_mcp.model_resources.serializers import (
     BytesLinkField,
     FileLinkField,
@@ -299,7 +299,7 @@ class _TableRenderer:
         if value is None:
             return NOTHING
         key = target.lookup_value(unquote(value["uri"].removeprefix(f"{target.base}/")))
-        return self.row(target, value["title"], to_json_value(key))
+        return self.row(target, value["title"], column_value(target.lookup, key))
 
     def titles(self, path: Path, keys: Sequence[Any]) -> dict[str, str]:
         """Return the titles of related rows that the caller may see, by their keys as text."""

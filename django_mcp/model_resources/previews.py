@@ -122,7 +122,7 @@ class Fields(NamedTuple):
         for row in self.reached(field).filter(**{field.target_field.attname: key})[:1]:
             if self._sees(field, row):
                 return self.shown(field, row)
-        return to_json_value(key) if is_given else _NOT_SHOWN
+        return column_value(field, key) if is_given else _NOT_SHOWN
 
     def shown(self, field: Any, row: Any) -> Any:
         """Return the JSON of a related row."""
@@ -132,7 +132,7 @@ class Fields(NamedTuple):
         if values:
             return _one(values)
         target = self.bound.on_server(field.related_model)
-        return to_json_value(row.pk) if target is None else serialize_link(target, row, self.access)
+        return to_json_value(row) if target is None else serialize_link(target, row, self.access)
 
     def _part(self, field: Any, column: OutputField, row: Any) -> Iterator[Any]:
         if _is_behind(column, field):
@@ -140,7 +140,7 @@ class Fields(NamedTuple):
         elif isinstance(column, RelatedLinkField | RelatedListField) and column.target is not None:
             yield serialize_link(column.target, row, self.access)
         elif not isinstance(column, FunctionField):
-            yield to_json_value(row.pk)
+            yield to_json_value(row)
 
     # Related rows
 
