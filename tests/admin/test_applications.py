@@ -252,6 +252,9 @@ def test_the_list_is_searched_by_name_client_id_and_user(site: Site, owner: Brow
     two = site.make_client("two", name="A tool")
     make_token(site, two, site.make_user("grace"))
     make_token(site, two, site.make_user("expired"), expires=timezone.now())
+    three = site.make_client("three", name="Für Köln")
+    assert "three" in content(owner, f"{LIST}?q=KÖLN")
+    three.delete()
     for query, found in FOUND.items():
         shown = content(owner, f"{LIST}?q={query}")
         assert sorted(re.findall(r'title="([^"]+)"', shown)) == found, query
