@@ -289,6 +289,24 @@ def test_callers_whom_the_site_calls_by_ids_of_its_own_are_listed(browser: Brows
         assert re.search(r"\b\d+ (sessions|tasks)\b", shown), url
 
 
+def test_saving_the_page_of_what_runs_changes_nothing(browser: Browser, task: Task, session: Session) -> None:
+    """The page is old: what it shows has changed since."""
+    rows = {TASKS: task, SESSIONS: session}
+    for url, row in rows.items():
+        page(browser, f"{url}{row.pk}/change/")
+    Task.objects.filter(pk=task.pk).update(status="completed", message="Done")
+    Session.objects.filter(pk=session.pk).update(log_level="debug")
+    before = {url: type(row).objects.filter(pk=row.pk).values().get() for url, row in rows.items()}
+    for url, row in rows.items():
+        for button in ("_save", "_continue", "_saveasnew"):
+            sent = {"status": "working", "message": "Reading", "tool": "x", "log_level": "error", button: "Save"}
+            assert browser.post(f"{url}{row.pk}/change/", sent).status_code == 403
+        assert browser.post(f"{url}add/", {"tool": "x"}).status_code == 403
+        assert type(row).objects.filter(pk=row.pk).values().get() == before[url]
+        assert 'name="_save"' not in page(browser, f"{url}{row.pk}/change/")
+    assert not LogEntry.objects.exists()
+
+
 def test_the_page_of_a_task_shows_no_secret(
     browser: Browser, task: Task, make_server: Callable[..., MCPServer]
 ) -> None:
