@@ -166,7 +166,7 @@ def _without_handler(view: Any) -> Any:
     """Return a view with its decorators, which raises ``_Reached`` in place of running the site's own code."""
     cls = getattr(view, "view_class", None)
     if isinstance(cls, type):
-        stand_in = _class_view(cls, getattr(view, "view_initkwargs", {})) if _is_known(cls) else _reach
+        stand_in = _class_view(cls, getattr(view, "view_initkwargs", {})) if _is_known(view, cls) else _reach
         return replace_decorated(view, partial(replace_class_view, cls, stand_in)) or stand_in
     return _replace_innermost(view)
 
@@ -198,6 +198,7 @@ def _class_view(cls: Any, options: Mapping[str, Any]) -> Any:
     def view(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         made: Any = cls(**options)
         made.setup(request, *args, **kwargs)
+        made.check_throttles = lambda _request: None  # of REST framework: it counts the call itself
         name = str(request.method).lower()
         handler = getattr(cls, name, None)
         if handler is not None and inspect.unwrap(handler).__module__ == edit.__name__:
@@ -216,18 +217,20 @@ def _reach_row(view: Any, *_: Any, **__: Any) -> Any:
     raise _Reached
 
 
-def _is_known(cls: Any) -> bool:
-    """Return True if the handlers of a class are called by Django's ``View`` alone.
+def _is_known(view: Any, cls: Any) -> bool:
+    """Return True if the handlers of a class are called by the name of the method, by ``View`` or as it does.
 
-    The view sets of REST framework find them in another way. A ``dispatch`` that calls no other one may be all of the
-    view, and do its work.
+    The view sets of REST framework find them in another way. A ``dispatch`` that neither does so nor calls another one
+    may be all of the view, and do its work.
     """
     from django.views.generic import View  # noqa: PLC0415 - imports forms
 
     own = [inspect.unwrap(vars(base)["dispatch"]) for base in cls.__mro__ if "dispatch" in vars(base)]
     names = [getattr(getattr(dispatch, "__code__", None), "co_names", ()) for dispatch in own]
-    return issubclass(cls, View) and all(
-        dispatch is View.dispatch or "dispatch" in called for dispatch, called in zip(own, names, strict=True)
+    return (
+        issubclass(cls, View)
+        and getattr(view, "actions", None) is None
+        and all(not {"dispatch", "http_method_names"}.isdisjoint(called) for called in names)
     )
 
 

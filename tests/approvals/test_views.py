@@ -21,7 +21,10 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 from django.views.generic import DeleteView, FormView, UpdateView
 from rest_framework import viewsets
+from rest_framework.decorators import api_view, permission_classes
+from rest_framework.permissions import IsAdminUser
 from rest_framework.response import Response
+from rest_framework.views import APIView
 
 from django_mcp import MCPServer, view_tool
 from django_mcp.approvals.decisions import approve
@@ -141,7 +144,22 @@ class OnAsyncHandler(View):
         return await adrop(request)
 
 
+class OfAPI(APIView):
+    permission_classes = (IsAdminUser,)
+
+    def post(self, request: Any, pk: int = 0) -> Response:
+        return Response(drop(request).content.decode())
+
+
+@api_view(["POST"])
+@permission_classes([IsAdminUser])
+def of_an_api(request: Any, pk: int = 0) -> Response:
+    return Response(drop(request).content.decode())
+
+
 VIEWS: dict[str, Any] = {
+    "the permission of an API": OfAPI.as_view(),
+    "the permission of a function of an API": of_an_api,
     "a permission": permission_required("library.delete_author")(drop),
     "a permission, else 403": permission_required("library.delete_author", raise_exception=True)(drop),
     "a test": user_passes_test(staff)(drop),
