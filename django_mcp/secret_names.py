@@ -1,15 +1,26 @@
 """Names that secrets have: one list for fields, arguments, questions and generated code."""
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 
 EVERYWHERE = (
     *("password", "passwd", "pwd", "passphrase", "passcode", "passkey", "secret", "token", "jwt", "credential"),
     *("api_key", "private_key", "access_key", "secret_key", "ssh_key", "encryption_key", "signing_key"),
-    *("authorization", "otp", "totp", "pin", "cvv", "cvc", "credit_card", "card_number", "iban", "ssn"),
+    *("authorization", "otp", "totp", "sms_code", "pin", "cvv", "cvc", "iban", "ssn"),
+    *("credit_card", "card_number", "cc_number", "mnemonic", "seed_phrase", "recovery_phrase"),
+    *("passwort", "kennwort", "geheimnis", "geheimzahl", "kreditkarte", "kartennummer"),
+    *("mot_de_passe", "mdp", "code_secret", "jeton", "cle_privee", "cle_secrete", "cle_api"),
+    *("carte_bancaire", "carte_de_credit", "numero_de_carte", "numero_carte"),
+    *("contrasena", "contrasenia", "clave_de_acceso", "clave_acceso", "clave_privada", "clave_secreta", "clave_api"),
+    *("tarjeta_de_credito", "tarjeta_credito", "numero_de_tarjeta", "numero_tarjeta"),
 )
-"""Names that are secrets wherever they occur."""
+"""Names that are secrets wherever they occur, in English, German, French and Spanish, without accents.
+
+``clave``, ``clé`` and ``Schlüssel`` alone are mostly keys of records, and keywords (``palabra_clave``). ``cc`` is the
+copy of an e-mail.
+"""
 _SHORT = (*EVERYWHERE, "key", "hash", "salt", "digest")
 FIELDS = (*_SHORT, *(f"{name}s" for name in _SHORT), "hashes")
 """Names of model fields. As arguments, keys, hashes and digests are mostly those of files, commits and settings, and
@@ -35,7 +46,7 @@ LINKS = tuple(
 GENERATED = (
     *FIELDS,
     *("passw", "cookie", "nonce", "webhook", "encrypted", "pw", "signature", "auth", "session", "hotp", "mfa", "csrf"),
-    "seed",
+    *("seed", "clave"),
     *LINKS,
 )
 """Names of model fields that ``startmcp`` leaves out, which asks nobody."""
@@ -55,8 +66,9 @@ def match(name: str, names: tuple[str, ...]) -> int:
     """
     words = _words(name)
     joined, found = words.replace("_", ""), NONE
+    numbered = _spaced(name)  # a site may add "line2"
     for part, plain in _parts(names):
-        if f"_{part}_" in words:
+        if f"_{part}_" in words or f"_{part}_" in numbered:
             return WHOLE
         if f"_{plain}_" in words or (len(plain) >= _INSIDE_WORDS and plain in joined):
             found = PART
@@ -80,11 +92,19 @@ def ends_in(name: str, names: tuple[str, ...]) -> bool:
 
 def _words(name: str) -> str:
     """Return ``_api_key_`` for ``apiKey2`` and ``APIKey``."""
-    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
-    return re.sub(r"(?<=[a-z])\d+_", "_", f"_{re.sub(r'[^a-z0-9]+', '_', spaced)}_")
+    return re.sub(r"(?<=[a-z])\d+_", "_", _spaced(name))
+
+
+def _spaced(name: str) -> str:
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", _without_accents(name)).lower()
+    return f"_{re.sub(r'[^a-z0-9]+', '_', spaced)}_"
+
+
+def _without_accents(name: str) -> str:
+    return re.sub("[\u0300-\u036f]", "", unicodedata.normalize("NFD", name))
 
 
 @lru_cache(maxsize=20)
 def _parts(names: Iterable[str]) -> list[tuple[str, str]]:
-    parts = [re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") for name in names]
+    parts = [re.sub(r"[^a-z0-9]+", "_", _without_accents(name).lower()).strip("_") for name in names]
     return [(part, part.replace("_", "")) for part in parts]

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext, ngettext_lazy
 
 from django_mcp.admin.base import ApproverReadOnlyAdmin, ReadOnlyStoppableAdmin, user_lookups
-from django_mcp.admin.display import NONE, line, names_of, shown_value, with_names
+from django_mcp.admin.display import line, names_of, shown_value, with_names
 from django_mcp.approvals.notices import APPROVE
 from django_mcp.core.principal import display_name
 from django_mcp.models import AutoApprovalRule
@@ -123,6 +123,7 @@ class AutoApprovalRuleAdmin(ApproverReadOnlyAdmin, ReadOnlyStoppableAdmin):
 
 
 def _given(row: AutoApprovalRule, name: str) -> SafeString:
-    # Defaults that the first call did not send are not stored.
-    value = row.arguments.get(name)
-    return NONE if value is None else shown_value(value)
+    # As on the approval's page: the tool may have a default of its own.
+    if name in row.arguments:
+        return shown_value(row.arguments[name])
+    return format_html('<span class="mcp-quiet">{}</span>', _("not sent"))

@@ -1,6 +1,7 @@
 """Shared admin classes (read-only, stoppable, without a table) and choices of forms."""
 
 import json
+import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -40,6 +41,7 @@ from django_mcp.core import database
 from django_mcp.core.permissions import declared
 from django_mcp.core.server import servers
 from django_mcp.models import Approval, AutoApprovalRule, ClientPolicy, Task
+from django_mcp.models.fields import JSONTextField
 from django_mcp.tasks.store import UNFINISHED
 
 if TYPE_CHECKING:
@@ -98,6 +100,31 @@ class StrictFiltersList(ChangeList):
             super().get_results(request)
 
 
+def has_word(model: type[Model], names: Iterable[str], word: str) -> Q:
+    """Return the filter for rows with a word in any of these columns, however its letters are written.
+
+    Columns of JSON have a backslash before quotes and backslashes.
+    """
+    forms = _forms_of(word)
+    in_json = dict.fromkeys([*forms, *(json.dumps(form, ensure_ascii=False)[1:-1] for form in forms)])
+    fields = {field.name: field for field in model._meta.get_fields()}  # noqa: SLF001 - Django's documented API
+    found = (
+        (name, form) for name in names for form in (in_json if isinstance(fields.get(name), JSONTextField) else forms)
+    )
+    return Q.create([(f"{name}__icontains", form) for name, form in found], connector=Q.OR)
+
+
+def _forms_of(word: str) -> list[str]:
+    """Return the ways to write a word: letters with accents are one character or two, and of any case.
+
+    SQLite, and PostgreSQL in the locale C, know the case of ASCII letters only.
+    """
+    if word.isascii():
+        return [word]
+    cases = (word, word.lower(), word.upper(), word.capitalize())
+    return list(dict.fromkeys(unicodedata.normalize(form, case) for case in cases for form in ("NFC", "NFD")))
+
+
 def required_permission(request: HttpRequest, codename: str) -> str:
     """Return the name of a permission of this app that the user lacks; empty if they have it, or for no codename."""
     if not codename or request.user.has_perm(f"django_mcp.{codename}"):
@@ -141,6 +168,17 @@ class StrictFiltersAdmin(_ModelAdmin):
     ) -> HttpResponse:
         shown = {"required_permission": required_permission(request, self.acts_with)}
         return super().changeform_view(request, object_id, form_url, {**shown, **(extra_context or {})})
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """Return the rows with all terms in the search fields, as Django does, but in every way to write letters."""
+        from django_mcp.model_resources.queryset import search_terms  # noqa: PLC0415 - not needed to start
+
+        names = self.get_search_fields(request)
+        for word in search_terms(search_term):
+            queryset = queryset.filter(has_word(self.model, names, word))
+        return queryset, False
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         base = super().get_changelist(request, **kwargs)

@@ -21,7 +21,7 @@ from django.utils.text import Truncator, capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from django_mcp.admin.base import VirtualModelAdmin, page_of, page_queries, revocation_effects, user_lookups
+from django_mcp.admin.base import VirtualModelAdmin, has_word, page_of, page_queries, revocation_effects, user_lookups
 from django_mcp.admin.client_policies import ClientLimitsForm, is_wider
 from django_mcp.admin.tool_rows import load_tool_rows
 from django_mcp.admin.tools import (
@@ -220,11 +220,10 @@ class ClientFilterForm:
     def apply(self, applications: QuerySet[Any]) -> QuerySet[Any]:
         """Return the applications whose name, client id or users match all search terms."""
         for word in self.query.split()[:MAX_WORDS]:
-            is_theirs = Q.create([(f"{name}__icontains", word) for name in user_lookups()], connector=Q.OR)
-            of_people = active_endpoint_tokens().filter(is_theirs).values("application")
-            applications = applications.filter(
-                Q(name__icontains=word) | Q(client_id__icontains=word) | Q(pk__in=of_people)
-            )
+            tokens = active_endpoint_tokens()
+            of_people = tokens.filter(has_word(tokens.model, user_lookups(), word)).values("application")
+            is_named = has_word(applications.model, ("name", "client_id"), word)
+            applications = applications.filter(is_named | Q(pk__in=of_people))
         blocked = ClientPolicy.objects.filter(blocked=True).values("client_id")
         if self.state == "blocked":
             return applications.filter(client_id__in=blocked)

@@ -1,8 +1,6 @@
 """The request log in the admin: list and one entry with what it belongs to. Read-only."""
 
-import json
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 from urllib.parse import urlencode
@@ -22,7 +20,7 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from django_mcp.admin.base import BoundedPaginator, ReadOnlyAdmin, StrictFiltersList, address_in, page_of
+from django_mcp.admin.base import BoundedPaginator, ReadOnlyAdmin, StrictFiltersList, address_in, has_word, page_of
 from django_mcp.admin.display import NOTHING, as_json, as_text, lasted
 from django_mcp.admin.request_log_csv import csv_response
 from django_mcp.admin.request_log_filters import (
@@ -151,23 +149,6 @@ def _has_id(term: str) -> Q:
     return Q.create([(name, trace if name == "trace_id" else term) for name in IDS], connector=Q.OR)
 
 
-def _has_word(word: str) -> Q:
-    forms = _forms_of(word)
-    # In arguments, JSON has a backslash before quotes and backslashes.
-    in_json = dict.fromkeys([*forms, *(json.dumps(form, ensure_ascii=False)[1:-1] for form in forms)])
-    found = ((name, form) for name in WORDS for form in (in_json if name == "arguments" else forms))
-    return Q.create([(f"{name}__icontains", form) for name, form in found], connector=Q.OR)
-
-
-def _forms_of(word: str) -> list[str]:
-    # Letters with accents are one character or two, and SQLite, and PostgreSQL in the locale C, know the case of ASCII
-    # letters only.
-    if word.isascii():
-        return [word]
-    cases = (word, word.lower(), word.upper(), word.capitalize())
-    return list(dict.fromkeys(unicodedata.normalize(form, case) for case in cases for form in ("NFC", "NFD")))
-
-
 class RequestLogAdmin(ReadOnlyAdmin):
     """Requests, the newest first."""
 
@@ -252,7 +233,7 @@ class RequestLogAdmin(ReadOnlyAdmin):
         newest = RequestLog.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
         words = Q(pk__gt=newest - SEARCHED)
         for word in term.split()[:5]:
-            words &= _has_word(word)
+            words &= has_word(RequestLog, WORDS, word)
         return queryset.filter(words), False
 
     def get_urls(self) -> list[URLPattern]:

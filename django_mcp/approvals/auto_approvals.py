@@ -13,6 +13,7 @@ from django_mcp.approvals import approval_requests
 from django_mcp.approvals.notices import may_approve
 from django_mcp.core import database
 from django_mcp.core.context import Context
+from django_mcp.core.server import every_server
 from django_mcp.models import Approval, AutoApprovalRule
 from django_mcp.primitives.tool import Tool
 from django_mcp.pubsub import once
@@ -46,7 +47,7 @@ def create_rule(
         principal_id=approval.principal_id,
         client_id=approval.client_id,
         user=approval.user,
-        arguments={name: approval.arguments.get(name) for name in names},
+        arguments=_values(approval, names),
         pattern={name: approval.parts[name] for name in ["", *names]},  # always the same tenant and row
         version=approval.version,
         remaining=calls,
@@ -54,6 +55,16 @@ def create_rule(
         created_by=by,
         expires=now + datetime.timedelta(seconds=min(seconds, MAX_SECONDS)),
     )
+
+
+def _values(approval: Approval, names: Iterable[str]) -> dict[str, Any]:
+    """Return the values of arguments: those that were sent, else the defaults that the tool's schema has."""
+    sent = approval.arguments if isinstance(approval.arguments, dict) else {}
+    server = next((endpoint for endpoint in every_server() if endpoint.name == approval.server), None)
+    tool = None if server is None else server.tools.get(approval.tool)
+    properties = {} if tool is None else tool.form_schema.get("properties", {})
+    defaults = {name: properties[name]["default"] for name in names if "default" in properties.get(name, {})}
+    return {name: {**defaults, **sent}[name] for name in names if name in sent or name in defaults}
 
 
 def find_rule(context: Context, tool: Tool, parts: Mapping[str, str], version: str) -> AutoApprovalRule | None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied
+from django.db import router
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -164,7 +165,8 @@ def _reload_approver(user: Any, server: str) -> Any:
     Raises:
         PermissionDenied: the user is inactive or may not approve.
     """
-    found = get_user_model()._default_manager.filter(pk=user.pk, is_active=True).first()  # noqa: SLF001 - Django's API
+    rows = get_user_model()._default_manager.using(router.db_for_write(get_user_model()))  # noqa: SLF001 - Django's API
+    found = rows.filter(pk=user.pk, is_active=True).first()  # of the primary: a replica may lag
     if found is None or not may_approve(found, server):
         raise PermissionDenied
     return found

@@ -137,12 +137,14 @@ async def preview_of(context: Context, tool: Tool, keywords: dict[str, Any]) -> 
 
     Raises:
         ToolError, ValidationError, ArgumentError, PermissionDenied, Http404, ObjectDoesNotExist: raised by the
-            function. The call would fail likewise, so it needs no approval.
+            function, or by the tool's ``check_call``. The call would fail likewise, so it needs no approval.
     """
-    function = tool.preview
-    if function is None:
-        return Plain(None)
+    function, check = tool.preview, tool.check_call
     try:
+        if check is not None:
+            await context.site_runner.sync(partial(rolled_back, partial(check, _quiet(context), keywords)))
+        if function is None:
+            return Plain(None)
         return await _run(function, _quiet(context), tool, keywords)
     except ENDS_THE_CALL:
         raise
@@ -166,7 +168,7 @@ def state_shown(value: Any) -> Any:
             told = [_before(change) for change in changes if not (isinstance(change, dict) and change.get("computed"))]
             also = value.get("also")
             counts = [entry.get("count") if isinstance(entry, dict) else entry for entry in also] if also else also
-            return {"changes": told, "also": counts}
+            return {"changes": told, "also": counts, "rows": value.get("also_digest")}
         case {"text": str()}:  # too long for its structure
             return value
     return None

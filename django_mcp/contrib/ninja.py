@@ -41,7 +41,7 @@ from django_mcp.contrib.openapi import (
 )
 from django_mcp.core.decorators import register_at
 from django_mcp.core.server import Where
-from django_mcp.core.signatures import GIVEN, function, shaped
+from django_mcp.core.signatures import function, shaped
 from django_mcp.integrations.handler import replace_decorated, run_view
 from django_mcp.integrations.requests import FORM, JSON, MULTIPART, SAFE, Call, request_options, site_request
 from django_mcp.integrations.responses import close_response, media_type
@@ -270,7 +270,7 @@ class Endpoint:
             response["Content-Type"] = "text/plain"  # a stream of lines is returned as text
         return tool_result(response, request, ctx=ctx)
 
-    def preview(self, ctx: Context, keywords: Mapping[str, Any]) -> None:
+    def check(self, ctx: Context, keywords: Mapping[str, Any]) -> None:
         """Raise the error with which the operation would refuse the call before its function runs.
 
         That is: by decorators of its view, by its authentication, or because arguments are invalid. Throttles count the
@@ -416,15 +416,16 @@ def _tool(
         "title": operation.summary,
         "description": f"Deprecated. {words}" if operation.deprecated else words,
     }
-    if declaration.method not in SAFE:
-        own["preview"] = function(endpoint.preview, f"preview_{name}", [GIVEN], declaration)
-    return Tool(
+    tool = Tool(
         function(endpoint, name, [], declaration, returns),
         context_type=Context,
         arguments=arguments,
         tags=[*tags, *(operation.tags or ())],
         **request_options(declaration.method, options, **own),
     )
+    if declaration.method not in SAFE:
+        tool.check_call = endpoint.check
+    return tool
 
 
 def _guard(declaration: NinjaOperation, auth: Callable[[Any], Any] | None) -> None:

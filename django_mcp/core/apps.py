@@ -54,11 +54,18 @@ logger = logging.getLogger("django_mcp")
 _CAPITAL = re.compile("[A-Z]")
 _VIEW = re.compile(r"<!--mcp-->(.*)<!--/mcp-->", re.DOTALL)
 _WHOLE = re.compile(r"\{%-?\s*extends\b|<html\b", re.IGNORECASE)
-_ROOTED = re.compile(r"""(?:[=(,]\s*(?:["']|&[#\w]+;)?|@import\s+(?:["']|&[#\w]+;))\s*/""", re.IGNORECASE)
+_ROOTED = re.compile(
+    r"""(?:[=(,;]\s*(?:["']|&[#\w]+;)?|@import\s+(?:["']|&[#\w]+;))\s*/|\bping\s*=|<base\b""", re.IGNORECASE
+)
 """Matches HTML that may contain an address from the root. Only such HTML is parsed, which takes much longer."""
 _ATTRIBUTE = re.compile(r"""[\s"'/](?P<name>[^\s"'<>/=]+)\s*=\s*(?P<value>"[^"]*"|'[^']*'|[^\s"'>][^\s>]*)""")
 _CSS_ADDRESS = re.compile(
     r"""(?P<start>\burl\(\s*|@import\s+(?=["']))(?P<url>"[^"]*"|'[^']*'|[^"')\s]+)""", re.IGNORECASE
+)
+_IMAGE_SET = re.compile(r"""\b(image-set\()((?:[^()"']|"[^"]*"|'[^']*'|\([^()]*\))*)""", re.IGNORECASE)
+_IN_IMAGE_SET = re.compile(r"""(?P<function>\w+\([^()]*\))|(?P<url>"[^"]*"|'[^']*')""")
+_REFRESH = re.compile(
+    r"""(?P<start>\s*[\d.]+\s*[;,]?\s*(?:url\s*=\s*)?)(?P<url>"[^"]*"?|'[^']*'?|\S.*)""", re.IGNORECASE
 )
 _CANDIDATE = re.compile(r"[\s,]*([^\s,]\S*)")
 _SIZE = re.compile(r"(?:[^,(]|\([^)]*\))*,?")
@@ -292,9 +299,16 @@ class _Addresses(HTMLParser):
     FRAMES = frozenset({"iframe", "frame"})
     LINKS = frozenset({"stylesheet", "icon", "preload", "modulepreload", "manifest"})
     """Relations of links that a page loads."""
-    LOADED = frozenset({"src", "poster", "background", "srcset", "imagesrcset", "style"})
+    PAINT = frozenset(
+        {"clip-path", "cursor", "fill", "filter", "marker-end", "marker-mid", "marker-start", "mask", "stroke"}
+    )
+    """Attributes of SVG that take the ``url()`` of CSS."""
+    STYLES = PAINT | {"style"}
+    LOADED = STYLES | {"src", "poster", "background", "srcset", "imagesrcset", "srcdoc"}
     """Attributes with something that a page loads; ``href`` depends on the element."""
     PLACES = frozenset({"href", "xlink:href", "action", "formaction"})
+    OF_ELEMENTS = frozenset({("object", "data"), ("meta", "content"), ("a", "ping"), ("area", "ping")})
+    """Attributes that are addresses of these elements alone."""
     RAW = frozenset({"textarea", "title"})
     """Elements whose content is text, for versions of the parser that see tags in it."""
 
@@ -304,6 +318,7 @@ class _Addresses(HTMLParser):
         self._lines = [0, *(found.end() for found in re.finditer("\n", html))]
         self._changes: list[tuple[int, int, str]] = []
         self._raw, self._style, self._source = "", 0, html
+        self._has_base = False
         self.feed(html)
         self.close()
         parts, at = [], 0
@@ -318,17 +333,26 @@ class _Addresses(HTMLParser):
         text, start = self.get_starttag_text() or "", self._offset()
         given = {name: value or "" for name, value in attrs}
         is_loading = tag in {"image", "use", "feimage"}
-        is_loading |= tag == "link" and not self.LINKS.isdisjoint(given.get("rel", "").lower().split())
+        relations = given.get("rel", "").lower().split()
+        is_loading |= tag in {"base", "object"} or (tag == "link" and not self.LINKS.isdisjoint(relations))
+        is_refresh = tag == "meta" and given.get("http-equiv", "").lower() == "refresh"
         for found in _ATTRIBUTE.finditer(text):
             name = found["name"].lower()
             key = "frameDomains" if tag in self.FRAMES else "baseUriDomains" if tag == "base" else "resourceDomains"
-            if name not in self.LOADED and name not in self.PLACES:
+            is_own = (tag, name) in self.OF_ELEMENTS and (tag != "meta" or is_refresh)
+            if name not in self.LOADED and name not in self.PLACES and not is_own:
                 continue
+            if name == "ping":
+                key = "connectDomains"
+            elif not is_loading and name not in self.LOADED:
+                key = ""
             before = unescape(found["value"].strip("\"'"))
-            after = self._absolute(name, before, key if is_loading or tag == "base" or name in self.LOADED else "")
+            after = self._absolute(name, before, key)
             if after != before:
                 value = f'"{escape(after)}"'
                 self._changes.append((start + found.start("value"), start + found.end("value"), value))
+        if tag == "base" and not self._has_base and given.get("href"):
+            self._has_base, self.base = True, urljoin(self.base, given["href"])
         self._raw = tag if tag in self.RAW else ""
         self._style = start + len(text) if tag == "style" else 0
 
@@ -357,8 +381,20 @@ class _Addresses(HTMLParser):
                 self.loaded.append((key, made))
             return made
 
-        if name == "style":
-            return _CSS_ADDRESS.sub(lambda found: f"{found['start']}{_quoted_as(found['url'], absolute)}", value)
+        def in_function(found: re.Match[str]) -> str:
+            return found[0] if found["url"] is None else _quoted_as(found["url"], absolute)
+
+        if name in self.STYLES:
+            text = _CSS_ADDRESS.sub(lambda found: f"{found['start']}{_quoted_as(found['url'], absolute)}", value)
+            return _IMAGE_SET.sub(lambda found: found[1] + _IN_IMAGE_SET.sub(in_function, found[2]), text)
+        if name == "srcdoc":
+            inner = _Addresses(value, self.base)
+            self.loaded += inner.loaded
+            return inner.html
+        if name == "content":
+            return _REFRESH.sub(lambda found: f"{found['start']}{_quoted_as(found['url'], absolute)}", value, count=1)
+        if name == "ping":
+            return " ".join(map(absolute, value.split()))
         if name in {"srcset", "imagesrcset"}:
             return ", ".join(f"{absolute(url)} {size}".strip() for url, size in _candidates(value))
         return absolute(value)

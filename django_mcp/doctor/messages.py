@@ -175,7 +175,7 @@ CLIENTS: Mapping[str, tuple[str, str, str]] = {
     "cors.preflight": (
         "error",
         "The preflight request of a page of {origin} returned {status} and {evidence}.",
-        "Let the proxy, or a CORS middleware, pass OPTIONS to the endpoint, without a login or its own response.",
+        "Let the proxy, or a CORS middleware (CORS_URLS_REGEX), pass OPTIONS to the endpoint, without an own answer.",
     ),
     "cors.exposed": (
         "error",

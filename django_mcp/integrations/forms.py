@@ -98,7 +98,7 @@ def _row(ctx: Context, obj: Any, form: Any, source: FormSource | FormSetSource) 
     """Return a row as its ModelResource shows it (None if hidden from the caller), or its key and submitted values."""
     bound = ctx.server.model_resources.get(type(obj))
     if bound is None:
-        return {"pk": to_json_value(obj.pk), **submitted_values(form, source.field_names(form))}
+        return {"pk": to_json_value(obj), **submitted_values(form, source.field_names(form))}
     access = RowAccess(ctx)
     return show_row(bound, access, access.get_queryset(bound).using(obj._state.db).filter(pk=obj.pk))  # noqa: SLF001
 
@@ -351,12 +351,14 @@ class DeclaredForm:
             if self._permission.also is None or is_predicate(self._permission.also):  # the tool rejects other values
                 options["visible"] = self._permission
         options.setdefault("description", self._words(form_class))
-        if options.get("preview") is None:
+        is_previewed = options.get("preview") is not None
+        if not is_previewed:
             options["preview"] = function(self._preview, f"preview_{call.__name__}", [GIVEN], self)
         options["permission"] = None if permission == DEFAULT else permission
         self.tool = FormTool(call, self, server, **options)
         self.tool.waives_permission = self._written is not None and permission is None
         self.tool.rows_of = self._rows_of
+        self.tool.check_call = self._preview if is_previewed else None
         self.tool.is_interactive = any(callable(option) for option in (handle, result, form_kwargs, instance, queryset))
         self.tools = [self.tool]
         self._app = self._app_of(app)
@@ -522,7 +524,7 @@ class DeclaredForm:
         elif not change and not _is_new(form):
             add_log_entry(ctx, form.instance, ADDED, form)
 
-    def _preview(self, ctx: Context, keywords: dict[str, Any]) -> dict[str, Any]:
+    def _preview(self, ctx: Context, keywords: Mapping[str, Any]) -> dict[str, Any]:
         given = dict(keywords["given"])  # a copy: the lookup argument is removed from it below
         with self._database(), translate_database_errors(self._label):
             _, form = self._filled(ctx, given)

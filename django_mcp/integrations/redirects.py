@@ -12,6 +12,8 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import resolve_url
 from django.urls import Resolver404
 
+from django_mcp.core.database import rolled_back
+from django_mcp.integrations.handler import response_before
 from django_mcp.integrations.requests import SAFE, Call, resolve_path, script_prefix
 from django_mcp.primitives.base import ToolError
 
@@ -33,19 +35,30 @@ def redirect_url(response: HttpResponseBase, request: HttpRequest) -> str | None
 def require_no_login(url: str, request: Any) -> None:
     """Raise ToolError if a redirect leads to the login page, as that of ``login_required`` does.
 
-    That is: *url* is ``LOGIN_URL`` or a ``LoginView`` and has the current URL as a query parameter, or any page that
-    has it as ``next``. For anonymous users ``LOGIN_URL`` is enough. Other pages may have the current URL in a parameter
-    too, such as the next step of a wizard, or a payment provider, which leads back to it.
+    That is: *url* is ``LOGIN_URL`` or a ``LoginView`` and has the current URL as a query parameter. For anonymous users
+    ``LOGIN_URL`` is enough. Other pages may have the current URL in a parameter too, such as the next step of a wizard,
+    or a payment provider, which leads back to it. If a decorator or mixin of the view redirects to one with the
+    current URL as ``next``, that is the ``login_url`` of ``user_passes_test``.
     """
     parts = _split(url)
     own = {request.get_full_path(), request.build_absolute_uri()}
     back = {name for name, values in parse_qs(parts.query).items() if own.intersection(values)}
     is_login = _is_login(parts, request)
-    if REDIRECT_FIELD_NAME not in back and not (is_login and (back or not request.user.is_authenticated)):
+    if not (is_login and (back or not request.user.is_authenticated)) and not (
+        REDIRECT_FIELD_NAME in back and _is_refused(request)
+    ):
         return
     if request.user.is_authenticated:
         raise ToolError("You do not have permission to do this.")
     raise ToolError("Authentication is required for this.")
+
+
+def _is_refused(request: HttpRequest) -> bool:
+    """Return True if the view of a request answers before its own code runs."""
+    match = request.resolver_match
+    return match is not None and (
+        rolled_back(lambda: response_before(match.func, request, match.args, match.kwargs)) is not None
+    )
 
 
 def _is_login(parts: SplitResult, request: HttpRequest) -> bool:

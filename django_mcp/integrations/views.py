@@ -39,7 +39,7 @@ from django_mcp.core.decorators import register_at
 from django_mcp.core.late_tools import LateTool
 from django_mcp.core.server import Where, every_server
 from django_mcp.core.signatures import function, optional, shaped
-from django_mcp.integrations.handler import run_view
+from django_mcp.integrations.handler import response_before, run_view
 from django_mcp.integrations.requests import (
     FORM,
     METHODS,
@@ -423,16 +423,26 @@ class ViewDeclaration:
         return inspect.cleandoc(own or "")
 
     def __call__(self, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
+        request, found = self._asked(ctx, given)
+        response = run_view(found.func, request, found.args, found.kwargs) if found else HttpResponseNotFound()
+        followed = ctx if self._follow else None
+        return tool_result(response, request, ctx=followed, max_bytes=self._max_bytes)
+
+    def check(self, ctx: Context, given: Mapping[str, Any]) -> None:
+        """Raise the error with which the view would refuse the call before its own code runs."""
+        request, found = self._asked(ctx, given)
+        response = response_before(found.func, request, found.args, found.kwargs) if found else HttpResponseNotFound()
+        if response is not None:
+            tool_result(response, request, max_bytes=self._max_bytes)
+
+    def _asked(self, ctx: Context, given: Mapping[str, Any]) -> tuple[HttpRequest, ResolverMatch | None]:
         values = {name: value for name, value in given.items() if value is not None}
         variables = self.route.variables
         others = {name: value for name, value in values.items() if name not in variables}
         with script_prefix(ctx.request):
             path = self.route.path({name: value for name, value in values.items() if name in variables})
             request = site_request(ctx, self._call(path, others))
-            found = self.route.match(request)
-        response = run_view(found.func, request, found.args, found.kwargs) if found else HttpResponseNotFound()
-        followed = ctx if self._follow else None
-        return tool_result(response, request, ctx=followed, max_bytes=self._max_bytes)
+            return request, self.route.match(request)
 
     def _call(self, path: str, values: Mapping[str, Any]) -> Call:
         if self.method in WITHOUT_BODY:
@@ -458,6 +468,7 @@ class ViewTool(LateTool):
         self._returns: Any = ToolResult if output is None else shaped({"type": "object"})
         self._options = {**options, "description": description}
         super().__init__(self._function([]), **self._options)
+        self.check_call = declaration.check
         if output is not None:  # set unchanged, because pydantic would try to resolve its references
             self._output.schema, self._output.is_wrapped = with_one_type(output)
             self._definition["outputSchema"] = self._output.schema

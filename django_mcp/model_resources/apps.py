@@ -34,9 +34,8 @@ from django_mcp.core.permissions import Right, right
 from django_mcp.model_resources.access import RowAccess
 from django_mcp.model_resources.bound_resource import BoundResource, Dimension, Measure, OutputField, rules_at
 from django_mcp.model_resources.filters import MAX_VALUES, Filter
-from django_mcp.model_resources.paths import Path
 from django_mcp.model_resources.queryset import COUNT
-from django_mcp.model_resources.schema import choices_of, json_type, labels_of, target_field, to_json_value
+from django_mcp.model_resources.schema import choices_of, column_value, json_type, labels_of, target_field
 from django_mcp.model_resources.serializers import (
     BytesLinkField,
     FileLinkField,
@@ -294,16 +293,25 @@ class _TableRenderer:
         if value is None:
             return NOTHING
         key = target.lookup_value(unquote(value["uri"].removeprefix(f"{target.base}/")))
-        return self.row(target, value["title"], to_json_value(key))
+        return self.row(target, value["title"], column_value(target.lookup, key))
 
-    def titles(self, path: Path, keys: Sequence[Any]) -> dict[str, str]:
-        bound = rules_at(self.ctx.server, path.hops[-1].related_model).own
-        if bound is None:
+    def titles(self, filter_: Filter, keys: Sequence[Any]) -> dict[str, str]:
+        path, lookup = filter_.path, filter_.path.field
+        if filter_.leads_to_row:
+            model = path.hops[-1].related_model
+        elif lookup.is_relation:  # to a class that is not registered; a relative of it may be
+            model, lookup = lookup.related_model, lookup.target_field
+        else:
             return {}
-        access, lookup = RowAccess(self.ctx), path.field
-        rows = access.get_queryset(bound).filter(**{f"{lookup.name}__in": keys})[:MAX_VALUES]
-        seen = [row for row in rows if access.can_view(bound, row)]
-        return {str(getattr(row, lookup.attname)): title_of(bound, row, access) for row in seen}
+        rules, access = rules_at(self.ctx.server, model), RowAccess(self.ctx)
+        every = model._base_manager.all() if rules.own is None else access.get_queryset(rules.own)  # noqa: SLF001
+        rows = [
+            row for row in every.filter(**{f"{lookup.name}__in": keys})[:MAX_VALUES] if access.can_view_row(rules, row)
+        ]
+        declared = access.as_declared(rules, rows)
+        return {
+            str(getattr(row, lookup.attname)): title_of(*declared[row.pk], access) for row in rows if row.pk in declared
+        }
 
     def read(self, column: OutputField) -> Callable[[Any], DisplayValue]:
         if isinstance(column, FileLinkField | BytesLinkField):
@@ -524,7 +532,7 @@ def _filter_value(renderer: _TableRenderer, filter_: Filter, value: Any) -> str:
         return str(value)
     read = reader_of(json_type(filter_.path.end), target_field(filter_.path.field))
     values = value if filter_.lookup == "in" else [value]
-    titles = renderer.titles(filter_.path, values) if filter_.leads_to_row else {}
+    titles = renderer.titles(filter_, values)
     return ", ".join(titles.get(str(one)) or read(one).text for one in values)
 
 

@@ -63,10 +63,11 @@ class Measure(NamedTuple):
     @property
     def schema(self) -> dict[str, Any]:
         # The aggregate of a group without values is null.
-        end = self.path.field
-        if self.function == "avg" and isinstance(value_field(end), models.IntegerField):
-            return {"type": ["number", "null"]}
-        return nullable(json_type(end))
+        return nullable(json_type(self.path.field)) if self.has_column_values else {"type": ["number", "null"]}
+
+    @property
+    def has_column_values(self) -> bool:
+        return not (self.function == "avg" and isinstance(value_field(self.path.field), models.IntegerField))
 
 
 class Dimension(NamedTuple):
@@ -85,7 +86,11 @@ class Dimension(NamedTuple):
     def schema(self) -> dict[str, Any]:
         if self.target is not None:
             return nullable(LINK_SCHEMA)
-        return nullable({"type": "integer"} if self.part else json_type(self.path.field))
+        return nullable(json_type(self.path.field) if self.has_column_values else {"type": "integer"})
+
+    @property
+    def has_column_values(self) -> bool:
+        return self.part is None
 
 
 class Content(NamedTuple):

@@ -5,7 +5,6 @@ A preview applies the caller's own access and fails like the call. It does not r
 
 import json
 import re
-from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from copy import deepcopy
 from decimal import Decimal
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 
 from django.db import models
 from django.db.models.expressions import DatabaseDefault
+from django.utils.crypto import salted_hmac
 from django.utils.text import capfirst
 
 from django_mcp.conf import settings
@@ -120,7 +120,7 @@ class Fields(NamedTuple):
         for row in self.reached(field).filter(**{field.target_field.attname: key})[:1]:
             if self._sees(field, row):
                 return self.shown(field, row)
-        return to_json_value(key) if is_given else _NOT_SHOWN
+        return column_value(field, key) if is_given else _NOT_SHOWN
 
     def shown(self, field: Any, row: Any) -> Any:
         values = {
@@ -129,7 +129,7 @@ class Fields(NamedTuple):
         if values:
             return _one(values)
         target = self.bound.on_server(field.related_model)
-        return to_json_value(row.pk) if target is None else serialize_link(target, row, self.access)
+        return to_json_value(row) if target is None else serialize_link(target, row, self.access)
 
     def _part(self, field: Any, column: OutputField, row: Any) -> Iterator[Any]:
         if _is_behind(column, field):
@@ -137,7 +137,7 @@ class Fields(NamedTuple):
         elif isinstance(column, RelatedLinkField | RelatedListField) and column.target is not None:
             yield serialize_link(column.target, row, self.access)
         elif not isinstance(column, FunctionField):
-            yield to_json_value(row.pk)
+            yield to_json_value(row)
 
     # Related rows
 
@@ -385,7 +385,7 @@ def _delete(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> Row
         }
         for column in bound.output_fields
     ]
-    return {"verb": "delete", **_named(bound, access, row), "changes": changes, "also": _also(bound, obj)}
+    return {"verb": "delete", **_named(bound, access, row), "changes": changes, **_also(bound, obj)}
 
 
 def _looking(bound: BoundResource, arguments: Mapping[str, str], look: Callable[[], Row]) -> Row:
@@ -431,23 +431,32 @@ def _label(column: OutputField) -> str:
     return capfirst(str(getattr(field, "verbose_name", "") or re.sub("_+", " ", column.name)))
 
 
-def _also(bound: BoundResource, obj: Any) -> list[Row] | None:
+def _also(bound: BoundResource, obj: Any) -> Row:
     """Return the number of rows that would be deleted as well, by model, including rows the caller may not see.
 
-    None if the site overrides the deletion, such as with a soft delete: what it deletes is only known by running it.
+    ``also_digest`` stands for which rows these are. ``also`` is None if the site overrides the deletion, such as with a
+    soft delete: what it deletes is only known by running it.
 
     Raises:
         ProtectedError, RestrictedError: protected rows refer to it.
     """
     if overrides_deletion(bound):
-        return None
-    counts: Counter[Any] = Counter()
+        return {"also": None}
+    keys: dict[Any, set[Any]] = {}
     for rows in cascade_querysets(obj):
         if isinstance(obj, rows.model):  # its own row in the table of a parent
             rows = rows.exclude(pk=getattr(obj, rows.model._meta.pk.attname))  # noqa: PLW2901, SLF001 - the others
-        counts[rows.model] += rows.count()
-    found = {_words(model, count): count for model, count in counts.items() if count}
-    return [{"what": what, "count": count} for what, count in sorted(found.items())]
+        # A row may be reached in two ways, such as by two foreign keys to the same row.
+        keys.setdefault(rows.model, set()).update(rows.values_list("pk", flat=True))
+    found = sorted((_words(model, len(gone)), len(gone)) for model, gone in keys.items() if gone)
+    also = [{"what": what, "count": count} for what, count in found]
+    return {"also": also, **({"also_digest": _digest(keys)} if also else {})}
+
+
+def _digest(keys: Mapping[Any, set[Any]]) -> str:
+    """Return a value that stands for rows, from which nobody can guess their keys."""
+    named = sorted(f"{model._meta.label} {key!r}" for model, gone in keys.items() for key in gone)  # noqa: SLF001
+    return salted_hmac("django_mcp.previews", "\n".join(named), algorithm="sha256").hexdigest()
 
 
 def _words(model: Any, count: int) -> str:

@@ -16,7 +16,7 @@ from django_mcp.model_resources.access import RowAccess, mask_hidden, rows_with,
 from django_mcp.model_resources.bound_resource import FUNCTIONS, PARTS, BoundResource, Dimension, Measure, OutputField
 from django_mcp.model_resources.filters import SearchField
 from django_mcp.model_resources.paths import Path
-from django_mcp.model_resources.schema import as_decimal, is_json, to_json_value, value_field, with_places
+from django_mcp.model_resources.schema import as_decimal, column_value, is_json, to_json_value, value_field, with_places
 from django_mcp.model_resources.serializers import (
     TITLED,
     FunctionField,
@@ -73,10 +73,12 @@ def _named(group: Mapping[str, Any], names: Mapping[str, str], bound: BoundResou
 
 
 def _shown(value: Any, of: Measure | Dimension | None) -> Any:
-    if of is None or (isinstance(of, Dimension) and of.part):
+    if of is None:
         return to_json_value(value)
-    value = as_decimal(of.path.field, value)
-    return to_json_value(_exact(value, of) if isinstance(of, Measure) else value)
+    field = of.path.field
+    if isinstance(of, Measure):
+        value = _exact(as_decimal(field, value), of)
+    return column_value(field, value) if of.has_column_values else to_json_value(value)
 
 
 def _exact(value: Any, measure: Measure) -> Any:

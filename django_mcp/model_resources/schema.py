@@ -148,7 +148,7 @@ def _plain(value: Any) -> Any:
 _CONVERSIONS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     ((str, int), _plain),
     # Values that functions may return. ``str()`` of a row and paths of files are not exposed.
-    (models.Model, lambda value: to_json_value(value.pk)),
+    (models.Model, lambda value: column_value(value._meta.pk, value.pk)),  # noqa: SLF001
     (models.QuerySet, lambda value: [to_json_value(row) for row in value]),
     (FieldFile, lambda value: value.name.replace("\\", "/").rpartition("/")[2] if value else None),
     (float, lambda value: float(value) if math.isfinite(value) else None),

@@ -245,7 +245,8 @@ def _words(end: Any) -> dict[str, Any]:
 def serialize_row(
     bound: BoundResource, obj: Any, columns: Iterable[OutputField], context: SerializerContext
 ) -> dict[str, Any]:
-    address = {"uri": bound.uri_of(obj), bound.lookup_name: to_json_value(getattr(obj, bound.lookup.attname))}
+    value = column_value(bound.lookup, getattr(obj, bound.lookup.attname))
+    address = {"uri": bound.uri_of(obj), bound.lookup_name: value}
     return {**address, **{column.name: column.value(obj, context) for column in columns}}
 
 
@@ -285,7 +286,7 @@ def title_of(bound: BoundResource, obj: Any, access: RowAccess) -> str:
         is_read = column.path is None or hasattr(obj, TITLED)
         named = column.value(obj, SerializerContext(access, bound, TITLE_CHARACTERS)) if is_read else None
     else:
-        named = getattr(obj, name) if name else None
+        named = column_value(bound.options.get_field(name), getattr(obj, name)) if name else None
     return str(to_json_value(named) or getattr(obj, bound.lookup.attname))[:TITLE_CHARACTERS]
 
 

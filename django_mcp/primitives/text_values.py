@@ -1,7 +1,8 @@
 """Arguments that clients send as text: numbers, truth values, null, lists and objects, read where nothing is lost.
 
 Some clients turn every value into text, and their models cannot correct it. The rule is the same for functions, models,
-forms and APIs, whose arguments all pass ``TextValues`` before they are validated, and for answers to elicitation forms:
+forms and APIs, whose arguments all pass ``TextValues`` before they are validated, and for answers to elicitation forms
+(``protocol.jsonrpc.parse`` reads arguments that are one text as a whole):
 
 * Only where the schema takes no text. An argument that is a string, a choice among strings, a date or of any type keeps
   what was sent.

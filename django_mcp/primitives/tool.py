@@ -96,6 +96,9 @@ class Tool(Primitive):
         self.rows_of: Callable[[Any, Mapping[str, Any]], Mapping[str, Any]] | None = None
         """Takes the context and the validated arguments; returns the rows they address by argument name, and under ""
         a row that no argument names. May write."""
+        self.check_call: Callable[[Any, Mapping[str, Any]], Any] | None = None
+        """Takes the context and the validated arguments; raises the error with which the call would fail before it does
+        anything. It is asked before an approval is requested, beside ``preview``, which may find such errors too."""
         self.task_handler: Callable[[Any, Tool, dict[str, Any]], Awaitable[Result | None]] | None = None
         self.always_listed = always_listed
         self.log_arguments = log_arguments

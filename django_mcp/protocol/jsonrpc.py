@@ -85,6 +85,9 @@ def decode_messages(body: bytes) -> Any:
     """
     value = decode(body)
     check_messages(value)
+    for message in value if type(value) is list else [value]:
+        if type(message) is dict and type(params := message.get("params")) is dict:
+            _read_arguments(params)  # here, where a large body is read off the event loop
     return value
 
 
@@ -178,7 +181,25 @@ def parse(value: Any) -> Message:
         raise InvalidRequest(f'"method" must be a string, not {_kind(method)}.', request_id=request_id)
     if type(params) is not dict:
         raise InvalidRequest(f'"params" must be an object, not {_kind(params)}.', request_id=request_id)
+    if type(params.get("arguments")) is str:
+        _read_arguments(params)
     return Request(request_id, method, params) if readable else Notification(method, params)  # type: ignore[arg-type]
+
+
+def _read_arguments(params: dict[str, Any]) -> None:
+    """Replace arguments that were sent as one text by the object that it holds, as ``TextValues`` does with parts.
+
+    Some clients turn every value into text, and send an empty one for none. Any other text is an error later.
+    """
+    text = params.get("arguments")
+    if type(text) is not str:
+        return
+    try:
+        value = decode(text.encode()) if text.strip() else None
+    except (ParseError, ValueError):  # the latter for half of a surrogate pair
+        return
+    if value is None or value == [] or type(value) is dict:
+        params["arguments"] = value
 
 
 def id_of(value: Any) -> RequestId | None:

@@ -245,6 +245,14 @@ def test_a_text_is_told_from_a_number_that_looks_like_it(approver: Browser, ada:
     assert 'one 5 two "5" three "null" four null five "" six " x"' in shown
 
 
+def test_a_preview_of_a_few_lines_is_open(approver: Browser, ada: User) -> None:
+    letter = "From: Travel\n" + "words " * 40
+    shown = page(approver, detail(make(ada, preview={"text": letter})))
+    before, _, rest = shown.partition("From: Travel")
+    assert rest
+    assert before.count("<details") == before.count("</details>")
+
+
 def test_what_is_long_is_folded(approver: Browser, ada: User) -> None:
     shown = page(approver, detail(make(ada, arguments={"text": "word" * 400})))
     assert "<details" in shown

@@ -540,3 +540,15 @@ def test_the_statistics_of_tools_are_one_query(django_assert_num_queries: Any) -
 
 def test_classes_of_durations_are_a_tenth_apart() -> None:
     assert math.isclose(quantile({10: 1}, 1.0) / quantile({9: 1}, 1.0), 1.1)
+
+
+OF_DJANGO = ("apikey/add", "approval", "requestlog")
+
+
+@pytest.mark.parametrize("name", ["overview", "tools", "playground", "oauthclient", *OF_DJANGO])
+def test_pages_have_breadcrumbs_as_every_version_of_django_styles_them(browser: Browser, name: str) -> None:
+    """Of the package's own pages the list of Django 6.1, which the stylesheet styles for older versions."""
+    shown = browser.get(f"/admin/django_mcp/{name}/").content.decode()
+    (crumbs,) = re.findall(r'<(\w+) class="breadcrumbs">', shown)
+    assert crumbs in ({"div", "ol"} if name in OF_DJANGO else {"ol"})
+    assert "django_mcp/admin.css" in shown

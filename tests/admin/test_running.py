@@ -1,6 +1,7 @@
 """What runs, in Django's admin: tasks and sessions are looked at, and stopped."""
 
 import re
+import unicodedata
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -8,12 +9,13 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
 from django.test import Client as Browser
+from django.utils import timezone
 
 from django_mcp import MCPServer, Principal, Secret, tool
 from django_mcp.admin.display import MAX_CHARACTERS, as_text
 from django_mcp.auth.api_keys import create_key
 from django_mcp.core.server import server
-from django_mcp.models import Session, Task, TaskInput
+from django_mcp.models import Approval, AutoApprovalRule, Session, Task, TaskInput
 from django_mcp.pubsub.publish import caller_topic
 from django_mcp.revisions.legacy.sessions import open_session
 from django_mcp.tasks import store
@@ -69,6 +71,34 @@ def page(browser: Browser, url: str) -> str:
 def words(html: str) -> str:
     """What is read on a page."""
     return " ".join(re.sub(r"<[^>]+>", " ", html).split()).replace("&quot;", '"')
+
+
+@pytest.mark.postgresql
+def test_searches_find_letters_in_every_case_and_form(browser: Browser, subtests: pytest.Subtests) -> None:
+    from tests.admin.test_approvals import make
+
+    person = User.objects.create_user("jörg")
+    create_key(person, "Bücher für Köln", endpoints=["default"])
+    open_session(server, Principal("key", "9", person), "2025-11-25", {"name": 'Das "Köln"-Programm'}, {})
+    given = {"server": "default", "principal_kind": "oauth", "request": {}, "backend": "process"}
+    store.create(**given, tool="réservé", principal_id="9:7", user=person)
+    make(person, reason="Für Köln", state=Approval.State.DENIED)
+    rule = {"server": "default", "tool": "pay", "principal_kind": "key", "principal_id": "9", "created_by": person}
+    AutoApprovalRule.objects.create(**rule, user=person, created=timezone.now(), expires=timezone.now(), remaining=1)
+    pages = {
+        "apikey": ("KÖLN", "FÜR köln", "JÖRG", '"für köln"'),
+        "session": ("KÖLN", "köln", 'DAS "KÖLN"'),
+        "task": ("RÉSERVÉ", "JÖRG"),
+        "approval": ("FÜR", "KÖLN", "Jörg"),
+        "autoapprovalrule": ("JÖRG", "jörg"),
+    }
+    for name, terms in pages.items():
+        for term in terms:
+            for form in ("NFC", "NFD"):
+                with subtests.test(page=name, term=term, form=form):
+                    answer = browser.get(f"/admin/django_mcp/{name}/", {"q": unicodedata.normalize(form, term)})
+                    assert answer.context["cl"].result_count == 1
+        assert browser.get(f"/admin/django_mcp/{name}/", {"q": "Bonn"}).context["cl"].result_count == 0
 
 
 def test_the_list_says_who_asked_for_what_and_how_far_it_is(browser: Browser, task: Task) -> None:
@@ -257,6 +287,24 @@ def test_callers_whom_the_site_calls_by_ids_of_its_own_are_listed(browser: Brows
         shown = words(page(browser, url))
         assert [each for each in callers if " ".join(each).strip() not in shown] == []
         assert re.search(r"\b\d+ (sessions|tasks)\b", shown), url
+
+
+def test_saving_the_page_of_what_runs_changes_nothing(browser: Browser, task: Task, session: Session) -> None:
+    """The page is old: what it shows has changed since."""
+    rows = {TASKS: task, SESSIONS: session}
+    for url, row in rows.items():
+        page(browser, f"{url}{row.pk}/change/")
+    Task.objects.filter(pk=task.pk).update(status="completed", message="Done")
+    Session.objects.filter(pk=session.pk).update(log_level="debug")
+    before = {url: type(row).objects.filter(pk=row.pk).values().get() for url, row in rows.items()}
+    for url, row in rows.items():
+        for button in ("_save", "_continue", "_saveasnew"):
+            sent = {"status": "working", "message": "Reading", "tool": "x", "log_level": "error", button: "Save"}
+            assert browser.post(f"{url}{row.pk}/change/", sent).status_code == 403
+        assert browser.post(f"{url}add/", {"tool": "x"}).status_code == 403
+        assert type(row).objects.filter(pk=row.pk).values().get() == before[url]
+        assert 'name="_save"' not in page(browser, f"{url}{row.pk}/change/")
+    assert not LogEntry.objects.exists()
 
 
 def test_the_page_of_a_task_shows_no_secret(

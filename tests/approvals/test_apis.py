@@ -413,6 +413,12 @@ def test_nobody_is_asked_about_a_call_that_the_view_refuses(
     assert not Approval.objects.exists()
 
 
+def test_nor_if_the_site_has_written_the_preview(people: People, publish: Callable[..., Ask]) -> None:
+    result = publish(permitted(Tags, Never), preview=lambda word: word)(**DELETE)
+    assert result["content"][0]["text"] == "Ask the librarian."
+    assert not Approval.objects.exists()
+
+
 class ByObject:
     """A decorator that is an object."""
 

@@ -83,6 +83,20 @@ def test_the_preview_of_a_form_leaves_its_arguments_to_the_call_that_waits(
     assert keywords["given"] == {"pk": renaming[0].pk, "name": "new"}
 
 
+def test_nobody_is_asked_about_an_invalid_form_whose_preview_the_site_has_written(
+    server: MCPServer, people: People
+) -> None:
+    class Order(forms.Form):
+        seats = forms.IntegerField(max_value=9)
+
+    form_tool(Order, server=server, handle=lambda ctx, form: "Ordered.", policy="ask", preview=lambda seats: f"{seats}")
+    refused = serve(server, people["ann"], "order", {"seats": 10})
+    assert refused["isError"]
+    assert not Approval.objects.exists()
+    assert kind_of(serve(server, people["ann"], "order", {"seats": 9})) == "approval_required"
+    assert newest().preview == {"text": "9"}
+
+
 def test_a_preview_that_changes_its_arguments_changes_nothing_of_the_call(server: MCPServer, people: People) -> None:
     seen: list[Any] = []
 

@@ -209,7 +209,7 @@ def test_a_good_call_is_none_of_them(client: Client) -> None:
 def test_what_is_no_call_is_told_what_one_is(client: Client, subtests: pytest.Subtests) -> None:
     cases = [
         (
-            {"name": "book_hotel", "arguments": '{"city": "Porto"}'},
+            {"name": "book_hotel", "arguments": "city=Porto"},  # the JSON of an object would be read
             (
                 '"params.arguments" must be an object, like {"name": "value"}, not a string. '
                 "Send the object itself, not a string that holds it."

@@ -99,6 +99,9 @@ def test_a_call_of_the_wrong_shape_is_invalid_params(client: Client, subtests: p
         ({"name": 3}, '"params.name" must be a string'),
         ({"name": "count", "arguments": [1]}, '"params.arguments" must be an object'),
         ({"name": "count", "arguments": "number=3"}, '"params.arguments" must be an object'),
+        ({"name": "count", "arguments": "[1]"}, "not a string that holds it"),
+        ({"name": "count", "arguments": '{"a": 1, "a": 2}'}, '"params.arguments" must be an object'),
+        ({"name": "count", "arguments": "[" * 5000}, '"params.arguments" must be an object'),
         ({"name": "nope"}, "Unknown tool: 'nope'"),
         ({"name": "n" * 5000}, "Unknown tool"),
         ({"name": "Count"}, "Unknown tool: 'Count'"),
@@ -120,7 +123,14 @@ def test_a_cursor_that_is_not_ours_is_invalid_params(client: Client, subtests: p
             assert "Invalid cursor" in answer.error["message"]
 
 
-@pytest.mark.parametrize("empty", [None, []])
+def test_arguments_sent_as_one_text_are_those_that_it_holds(client: Client) -> None:
+    """As single values that a client sends as text."""
+    answer = client.request("tools/call", {"name": "count", "arguments": '{"number": "3"}'})
+    assert answer.text == client.request("tools/call", {"name": "count", "arguments": {"number": 3}}).text
+    assert not answer.result.get("isError")
+
+
+@pytest.mark.parametrize("empty", [None, [], "", " ", "{}", "null", "[]"])
 def test_arguments_that_are_empty_in_another_language_are_none(client: Client, empty: list[object] | None) -> None:
     answer = client.request("tools/call", {"name": "count", "arguments": empty})
     assert "Missing argument 'number'" in answer.text

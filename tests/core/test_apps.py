@@ -26,6 +26,7 @@ from django_mcp import Context, MCPServer, ToolError, tool, ui, view_tool
 from django_mcp.checks import check_apps
 from django_mcp.contrib.drf import drf_tools
 from django_mcp.contrib.ninja import ninja_tools
+from django_mcp.core.apps import _Addresses
 from django_mcp.test import MCPClient
 from tests.settings import DJANGO_MCP, TEMPLATES
 
@@ -248,6 +249,28 @@ ADDRESSES = [
     ('<IMG alt=">"\n SRC = "/m/a.png?x=1&amp;y=2">', ["/m/a.png?x=1&y=2"]),
     ('<style>@import "/a.css"; p { background: url(/x.png) }</style><p>url(/no)</p>', ["/a.css", "/x.png"]),
     ('<link rel=preload as=image imagesrcset="/a.png 1x">', ["/a.png"]),
+    ('<object data="/a.svg" type="image/svg+xml"></object><embed src=/b.svg>', ["/a.svg", "/b.svg"]),
+    (
+        '<video poster="/p.png"><track src="/t.vtt"></video><table background="/b.png"></table>',
+        ["/p.png", "/t.vtt", "/b.png"],
+    ),
+    ('<a href="/a" ping="/ping https://e.example.com/ /pong">x</a>', ["/a", "/ping", "/pong"]),
+    (
+        '<form action="/f"><button formaction="/g">Go</button><input type="image" src="/h.png"></form>',
+        ["/f", "/g", "/h.png"],
+    ),
+    (
+        '<svg><image xlink:href="/i.png"/><path fill="url(/p.svg#a)" mask="url(\'/m.svg#b\')"/></svg>',
+        ["/p.svg#a", "/m.svg#b", "/i.png"],
+    ),
+    ('<meta http-equiv="Refresh" content="5; URL=/next/">', ["/next/"]),
+    ("<meta http-equiv=refresh content=\"0;url='/next/'\">", ["/next/"]),
+    ("<meta http-equiv=refresh content='0;/next/'>", ["/next/"]),
+    ('<iframe srcdoc="&lt;img src=&quot;/i.png&quot;&gt;"></iframe>', ["/i.png"]),
+    ("<style>p { background: image-set('/a.png' 1x, \"/b.png\" type('image/png') 2x) }</style>", ["/a.png", "/b.png"]),
+    ("<style>p { cursor: -webkit-image-set(url(/c.png) 1x, url('/d.png') 2x), auto }</style>", ["/c.png", "/d.png"]),
+    ('<p style="background: image-set( &quot;/a.png&quot; 1x )"></p>', ["/a.png"]),
+    ("<style>@font-face { src: url(/f.woff2) } @import url('/a.css') screen;</style>", ["/f.woff2", "/a.css"]),
     ('<svg><use xlink:href="/icons.svg#a"/><image href="/i.png"/></svg>', ["/icons.svg#a", "/i.png"]),
     ('<p>ä\nö</p><video poster=/p.png></video><input type="image" src="/b.png">', ["/p.png", "/b.png"]),
     ("<textarea><img src=\"/no\"></textarea><script>a = '<img src=/no>'</script><!-- <img src=/no> -->", []),
@@ -280,6 +303,25 @@ def test_the_policy_of_a_page_has_what_its_styles_and_images_load(
     make_city("loads.html")
     csp = page_of(host(server), "ui://loads.html")["_meta"]["ui"]["csp"]
     assert {f"https://{name}.example.com" for name in loads} <= set(csp["resourceDomains"])
+
+
+def test_addresses_are_those_of_the_base_that_a_page_sets() -> None:
+    html = '<base href="https://cdn.example.com/x/"><img src="/a.png"><base href="/later/"><img src="/b.png">'
+    found = _Addresses(html, "http://testserver/")
+    assert found.html.count('src="https://cdn.example.com/') == 2
+    assert ("baseUriDomains", "https://cdn.example.com/x/") in found.loaded
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        "<style>p { background: image-set('a.png' type('/image/png') 1x) }</style>",
+        '<meta name="path" content="0; url=/next/">',
+        '<data data="/no" content="/no" ping="/no">x</data>',
+    ],
+)
+def test_what_is_no_address_stays(html: str) -> None:
+    assert _Addresses(html, "http://testserver/").html == html
 
 
 def test_an_app_declares_origins_permissions_and_border(server: MCPServer, make_city: Callable[..., Any]) -> None:

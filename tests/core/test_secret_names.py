@@ -38,6 +38,51 @@ def test_a_name_in_capitals_and_words_for_the_same_value_hide_no_secret(name: st
 
 
 @pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "contraseña",
+            "contrasen\u0303a_nueva",
+            "Contraseña",
+            "nuevaContraseña",
+            "clave_de_acceso",
+            "numero_de_tarjeta",
+        ),
+        *(
+            "motDePasse",
+            "mot de passe",
+            "mdp",
+            "cléPrivée",
+            "jeton",
+            "Benutzerkennwort",
+            "Passwort",
+            "kreditkartennummer",
+        ),
+        *("ccNumber", "cvv2", "smsCode", "seed_phrase", "Geheimzahl", "wallet_mnemonic"),
+    ],
+)
+def test_names_in_other_languages_are_found_with_and_without_accents(name: str) -> None:
+    assert match(name, FIELDS)
+    assert match(name, GENERATED)
+    assert is_hidden(name, "hush", Settings().REDACTED_ARGUMENTS)
+    assert is_hidden(name, "hush", (name,))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("clave", "palabra_clave", "enclave", "conclave", "schluessel", "Schlüssel", "Artikelschlüssel", "geheim"),
+        *("pinned", "spin", "cc", "bcc", "passe", "carte", "tarjeta", "karte", "seed", "phrase", "sms", "otped"),
+    ],
+)
+def test_words_that_are_mostly_no_secrets_are_shown(name: str) -> None:
+    """A Spanish *clave* is a password, or the key of a record; *palabra clave* is a keyword."""
+    assert not match(name, FIELDS)
+    assert not is_hidden(name, "shown", Settings().REDACTED_ARGUMENTS)
+    assert not ends_in(name, QUESTIONS)
+
+
+@pytest.mark.parametrize(
     ("name", "where"),
     [
         ("hash", {"field", "generated"}),
@@ -65,3 +110,9 @@ def test_where_names_differ_it_is_on_purpose(name: str, where: set[str]) -> None
 def test_a_part_of_a_word_counts_less_than_a_word() -> None:
     """Numbers are hidden for a word alone: ``max_tokens`` is none."""
     assert [match(name, ARGUMENTS) for name in ("token", "max_tokens", "title")] == [WHOLE, PART, NONE]
+
+
+def test_a_name_that_a_site_adds_may_end_in_a_number() -> None:
+    assert is_hidden("line2", "hush", ("line2",))
+    assert is_hidden("lastLine2", "hush", ("line2",))
+    assert not is_hidden("line1", "shown", ("line2",))

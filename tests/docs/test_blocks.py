@@ -1055,6 +1055,16 @@ def test_the_page_on_directories_does_what_it_says(site: Site) -> None:
     assert key == [200, "v=MCPv1; k=ed25519; p=aGVsbG8="]
 
 
+def test_the_setting_of_django_cors_headers_leaves_our_paths_to_the_endpoint() -> None:
+    (code,) = [code for code in code_of("asgi-and-wsgi.md") if "CORS_URLS_REGEX" in code]
+    settings: dict[str, Any] = {}
+    exec(code, settings)
+    taken = re.compile(settings["CORS_URLS_REGEX"])
+    for path in ("/mcp", "/mcp/", "/o/token/", "/.well-known/oauth-protected-resource/mcp"):
+        assert not taken.match(path)
+    assert taken.match("/api/books/")
+
+
 def test_every_setting_is_on_the_page_and_nothing_else() -> None:
     from django_mcp.conf import KEYS
 

@@ -5,9 +5,12 @@ from itertools import product
 from typing import Any
 
 import pytest
+from django.contrib.auth.decorators import user_passes_test
+from django.contrib.auth.mixins import UserPassesTestMixin
 from django.contrib.auth.models import Group
 from django.db import connections
 from django.test import override_settings
+from django.views import View
 
 from django_mcp import MCPServer, view_tool
 from tests.integrations import views_site
@@ -221,6 +224,8 @@ class TestRedirectsThatLeadBack:
             ("/echo/?from=http://testserver/write-and-go/", '"from":'),
             ("https://pay.example/?return=http://testserver/write-and-go/", "Redirectstohttps://pay.example/"),
             ("https://pay.example/accounts/login/?return=http://testserver/write-and-go/", "Redirectsto"),
+            ("/echo/?next=/write-and-go/", '"next":["/write-and-go/"]'),
+            ("https://pay.example/?next=http://testserver/write-and-go/", "Redirectsto"),
         ],
     )
     def test_a_next_step_that_leads_back_is_followed(
@@ -237,9 +242,7 @@ class TestRedirectsThatLeadBack:
         [
             "/accounts/login/?next=/write-and-go/",
             "/accounts/login/?back=/write-and-go/",
-            "/staff/?next=/write-and-go/",
             "/enter/?to=/write-and-go/",
-            "https://sso.example/?next=http://testserver/write-and-go/",
         ],
     )
     def test_a_login_page_is_an_error(self, site: MCPServer, visitor: Visitor, following: str) -> None:
@@ -248,6 +251,27 @@ class TestRedirectsThatLeadBack:
         answer = visitor.call("save", name="seat 2", next=following)
         assert answer.result["isError"]
         assert "You do not have permission" in answer.text
+
+    @pytest.mark.parametrize("page", ["/echo/", "https://sso.example/sign-in"])
+    @pytest.mark.parametrize("follow", [True, False])
+    def test_a_page_to_which_a_decorator_sends_callers_is_a_login_page_whatever_its_address(
+        self, site: MCPServer, visitor: Visitor, page: str, follow: bool
+    ) -> None:
+        def save(request: Any) -> Any:
+            raise AssertionError
+
+        def staff(user: Any) -> bool:
+            return bool(user.is_staff)
+
+        decorated = user_passes_test(staff, login_url=page)(save)
+        mixed = type("Mixed", (UserPassesTestMixin, View), {"login_url": page, "test_func": lambda self: False})
+        mixed.post = lambda self, request: save(request)
+        for name, view in (("decorated", decorated), ("mixed", mixed.as_view())):
+            view_tool(view, name=name, method="POST", path=f"{name}/", follow=follow, server=site)
+            visitor.user = ""
+            assert "Authentication is required" in visitor.problem(name)
+        visitor.user = "ann"
+        assert "You do not have permission" in visitor.problem("decorated")
 
     def test_somebody_who_is_logged_out_is_shown_the_page(self, site: MCPServer, visitor: Visitor) -> None:
         visitor.user = "ann"

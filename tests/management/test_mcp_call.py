@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import pytest
 from django.core.management import CommandError
-from django.test import override_settings
+from django.test import modify_settings, override_settings
 
 from django_mcp import Context, ImageContent, MCPServer, TextContent, ToolError, tool
 from django_mcp.management.commands.mcp_call import ProgressLine, Responder
@@ -347,6 +347,23 @@ def test_a_call_that_has_to_be_approved_tells_where(shop: MCPServer, run: Run, m
     assert (done.code, ran) == (1, [])
     assert "approve it here: http://testserver/admin/django_mcp/approval/" in done.err
     assert "Then run the same command again." in done.err
+
+
+@pytest.mark.usefixtures("policies")
+@override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.AllowAny"], "APPROVAL_WAIT_TIMEOUT": 0.05})
+def test_a_call_that_has_to_be_approved_at_a_site_without_the_admin_tells_that_nobody_can(
+    shop: MCPServer, run: Run, make_user: Any
+) -> None:
+    @tool(server=shop, policy="ask")
+    def close() -> str:
+        """Close the shop."""
+        raise AssertionError
+
+    with modify_settings(INSTALLED_APPS={"remove": ["django.contrib.admin", "django_mcp.admin"]}):
+        done = call(run, "close", "--as", make_user().username)
+    assert done.code == 1
+    assert "Nobody can approve it: add django.contrib.admin to INSTALLED_APPS" in done.err
+    assert "under Approvals" not in done.err
 
 
 def test_a_tool_that_is_always_a_task_is_waited_for(shop: MCPServer, run: Run) -> None:

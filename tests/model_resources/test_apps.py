@@ -17,6 +17,7 @@ from django_mcp.model_resources.apps import FILTER_WORDS, readable_text, reader_
 from django_mcp.model_resources.checks import found_problems
 from django_mcp.model_resources.filters import LOOKUP_DESCRIPTIONS
 from django_mcp.test import MCPClient
+from tests.model_resources.family.models import Chief, Column, Person
 from tests.model_resources.library.models import Author, Book, Publisher, Review
 
 pytestmark = pytest.mark.usefixtures("books")
@@ -165,6 +166,27 @@ def test_filters_above_a_table_are_in_words_with_the_names_of_columns_and_rows(
     with override_settings(USE_THOUSAND_SEPARATOR=True):
         shown = host().call("search_books", **asked).html
     assert texts(shown, "li") == [f"{chips} ×".format(pk=keys["nobody"])]
+
+
+@pytest.mark.parametrize("relation", ["person", "alias", "critic", "chief"])
+def test_a_filter_names_rows_of_a_class_that_only_a_relative_of_it_declares(
+    host: Callable[..., MCPClient], server: MCPServer, relation: str
+) -> None:
+    class People(ModelResource):
+        fields, title_field, view_permission = ["name"], "name", None
+
+        def get_queryset(self, ctx: Any) -> Any:
+            return Person.objects.exclude(hidden=True)
+
+    class Columns(ModelResource):
+        fields, filterset_fields, app, view_permission = ["title", relation], [relation], True, None
+
+    register(Person, People, server=server)
+    register(Column, Columns, server=server)
+    seen, hidden = Chief.objects.create(name="Ida"), Chief.objects.create(name="Secret", hidden=True)
+    label = relation.capitalize()
+    for chief, chip in ((seen, f"{label}: Ida ×"), (hidden, f"{label}: {hidden.pk} ×")):
+        assert texts(host().call("search_columns", **{relation: chief.pk}).html, "li") == [chip]
 
 
 def test_every_filter_has_words_for_people() -> None:

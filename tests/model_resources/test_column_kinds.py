@@ -1,15 +1,16 @@
 """Columns whose values are easily shown otherwise than their schema says."""
 
 import datetime
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator, FormatChecker
 
-from django_mcp import MCPServer, ModelResource, register
+from django_mcp import MCPServer, ModelResource, register, register_field
+from django_mcp.primitives import field_schema
 from tests.model_resources.conftest import Reader
-from tests.model_resources.library.models import Stall
+from tests.model_resources.library.models import Sign, Stall, Words, WordsField
 
 pytestmark = pytest.mark.postgresql
 
@@ -111,3 +112,48 @@ def test_a_column_with_a_default_of_the_database_may_be_left_out(root: Reader) -
     given = root.data("create_stall", name="Pier", opens="07:05", rest="PT1H", colour="blue", rent="12.50")
     assert (given["colour"], given["rent"]) == ("blue", "12.50")
     assert root.data("update_stall", pk=given["pk"], name="Jetty")["colour"] == "blue"
+
+
+class TestAValueOfAPackagesClass:
+    """It reads alike wherever it goes out."""
+
+    @pytest.fixture
+    def sign(self, db: None) -> Sign:
+        return Sign.objects.create(name=Words({"de": "Beide", "en": "Both"}))
+
+    @pytest.fixture
+    def signs(self) -> type[ModelResource]:
+        class Signs(ModelResource):
+            fields = ("name",)
+            title_field = "name"
+            view_permission = None
+            aggregates: Mapping[str, Any] = {"name": ["min", "max"]}
+            group_by_fields = ("name",)
+
+        return Signs
+
+    def everywhere(self, client: Reader, sign: Sign) -> set[Any]:
+        row = client.data("get_sign", pk=sign.pk)
+        (listed,) = client.data("search_signs")["rows"]
+        (group,) = client.data("aggregate_signs", by=["name"], measures=["min_name", "max_name"])["groups"]
+        (link,) = client.request("resources/list", {}).result["resources"][-1:]
+        return {row["name"], listed["name"], *group.values(), link.get("title")}
+
+    def test_as_it_is_written(
+        self, server: MCPServer, reader: Callable[..., Reader], sign: Sign, signs: type[ModelResource]
+    ) -> None:
+        register(Sign, signs, server=server)
+        assert self.everywhere(reader(), sign) == {'{"de": "Beide", "en": "Both"}'}
+
+    def test_as_the_site_says(
+        self,
+        server: MCPServer,
+        reader: Callable[..., Reader],
+        sign: Sign,
+        signs: type[ModelResource],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr(field_schema, "_TYPES", dict(field_schema._TYPES))
+        register_field(WordsField, schema={"type": "string"}, to_json=lambda words: words.data["de"])
+        register(Sign, signs, server=server)
+        assert self.everywhere(reader(), sign) == {"Beide"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
@@ -225,3 +225,28 @@ def test_paging_over_a_relation_takes_as_many_queries_however_many_rows_there_ar
             author = books[at % 5].author
             Book.objects.create(title=f"{at}", slug=f"more-{len(taken)}-{at}", author=author)
     assert taken[1] <= taken[0] <= 3
+
+
+class OldPolymorphic(QuerySet):
+    """Reads filters as django-polymorphic 4.1 does, which knows names and ``Q`` in them, and no expressions."""
+
+    def _filter_or_exclude(self, negate: bool, args: Any, kwargs: Any) -> Any:
+        def look(condition: Any) -> None:
+            for child in condition.children:
+                if not isinstance(child, tuple):
+                    look(child)
+
+        for condition in args:
+            look(condition)
+        return super()._filter_or_exclude(negate, args, kwargs)
+
+
+@pytest.mark.parametrize("order", ["price", "-price", "published", "-published", "author__name"])
+def test_querysets_that_know_no_expressions_in_filters_are_read_to_the_end(server, reader, books, order):
+    offer(
+        server,
+        get_queryset=lambda self, ctx: OldPolymorphic(Book),
+        ordering_fields=["price", "published", "author__name"],
+        ordering=["price", "title"],
+    )
+    assert sorted(titles(reader(), order_by=order)) == sorted(PK_ORDER)

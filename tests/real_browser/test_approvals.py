@@ -66,6 +66,9 @@ def test_a_call_waits_is_approved_and_goes_on(site: Site, at_list: Open, amount:
     expect(card(page, amount)).to_be_visible(timeout=SOON)
     expect(card(page, amount)).to_contain_text("ann")
     expect(page).to_have_title(re.compile(r"^\(\d+\) "))
+    pending = page.locator("#nav-sidebar .model-approval th")
+    expect(pending).to_have_text(re.compile(r"\(\d+\)"), timeout=SOON)
+    before = pending.inner_text()
     assert paid(site, amount) == 0
     if client.url:
         assert client.url.startswith(f"http://127.0.0.1:{site[0]}{LIST}")
@@ -80,6 +83,7 @@ def test_a_call_waits_is_approved_and_goes_on(site: Site, at_list: Open, amount:
     decided = page.locator("#result_list tbody tr").first
     expect(decided).to_contain_text("pay", timeout=SOON)
     expect(decided).to_contain_text("cleo")
+    expect(pending).not_to_have_text(before, timeout=SOON)
     assert stayed(page)
     assert client.end() == f"Paid {amount} to {TO}."
     assert paid(site, amount) == 1

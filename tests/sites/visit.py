@@ -255,6 +255,34 @@ def an_approved_call_runs_once(site: Site, ben: Endpoint) -> None:
         assert "was refunded" in text(ben.result("tools/call", params))
 
 
+def an_approver_is_as_the_primary_knows_them(site: Site, ben: Endpoint) -> None:
+    from django.contrib.auth import get_user_model
+    from django.core.exceptions import PermissionDenied
+
+    from django_mcp.approvals.decisions import approve
+    from django_mcp.models import Approval
+
+    ben.request("tools/call", {"name": "refund", "arguments": {"name": f"vase {time.monotonic()}"}})
+    waiting = Approval.objects.order_by("pk").last()
+    assert waiting is not None
+    model = get_user_model()
+    cleo = model(is_superuser=True, is_active=True, **{model.USERNAME_FIELD: f"cleo-{time.monotonic()}"})
+    cleo.save()  # a replica does not have her yet
+    assert approve(waiting, cleo)
+    ben.request("tools/call", {"name": "refund", "arguments": {"name": f"bowl {time.monotonic()}"}})
+    waiting = Approval.objects.order_by("pk").last()
+    site.ann.is_active = False
+    site.ann.save()  # a replica has her as she was
+    try:
+        approve(waiting, site.ann)
+    except PermissionDenied:
+        return
+    finally:
+        site.ann.is_active = True
+        site.ann.save()
+    raise AssertionError("somebody who left approved a call")
+
+
 def an_approver_finds_the_page(site: Site, ben: Endpoint) -> None:
     from django.test import Client
 
@@ -479,6 +507,7 @@ VISITS: list[Callable[[Site, Endpoint], None]] = [
     a_key_opens_until_it_is_revoked,
     a_token_opens_and_says_where_to_get_one,
     an_approved_call_runs_once,
+    an_approver_is_as_the_primary_knows_them,
     an_approver_finds_the_page,
     a_caller_finds_a_page_of_their_call,
     a_question_is_answered,

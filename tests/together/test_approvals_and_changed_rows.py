@@ -106,6 +106,52 @@ def test_rows_that_would_go_along_and_were_not_shown_need_a_new_approval(
     assert Book.objects.filter(author=jane).exists()
 
 
+def test_other_rows_that_would_go_along_need_a_new_approval_though_they_are_as_many(
+    ask: Ask,
+    people: dict[str, Any],  # noqa: F811 - the fixture
+    jane: Author,
+) -> None:
+    Book.objects.create(title="Emma", slug="emma", author=jane)
+    given = approved(ask, people, "delete_author", jane)
+    Book.objects.filter(slug="emma").delete()
+    Book.objects.create(title="The only copy", slug="only", author=jane)
+    assert "is not what was approved any more" in ask("delete_author", given)["content"][0]["text"]
+    assert Book.objects.filter(slug="only").exists()
+    assert kind_of(ask("delete_author", given)) == "approval_required"
+    assert approve(newest(), people["cleo"])
+    assert not ask("delete_author", given).get("isError")
+
+
+def test_rows_that_go_along_with_those_that_go_along_are_told_apart_too(
+    ask: Ask,
+    people: dict[str, Any],  # noqa: F811 - the fixture
+    jane: Author,
+) -> None:
+    """Reviews are deleted by one statement, without being read."""
+    emma = Book.objects.create(title="Emma", slug="emma", author=jane)
+    first = emma.reviews.create(stars=1)
+    given = approved(ask, people, "delete_author", jane)
+    emma.reviews.create(stars=1)
+    first.delete()
+    assert "is not what was approved any more" in ask("delete_author", given)["content"][0]["text"]
+
+
+def test_rows_that_go_along_may_be_looked_up_in_another_order(
+    ask: Ask,
+    people: dict[str, Any],  # noqa: F811 - the fixture
+    jane: Author,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from django_mcp.model_resources import previews, writes
+
+    for slug in ("emma", "persuasion", "sanditon"):
+        Book.objects.create(title=slug, slug=slug, author=jane)
+    given = approved(ask, people, "delete_author", jane)
+    monkeypatch.setattr(previews, "cascade_querysets", lambda obj: [*writes.cascade_querysets(obj)][::-1])
+    monkeypatch.setattr(writes, "_KEYS", 2)
+    assert not ask("delete_author", given).get("isError")
+
+
 def test_a_column_that_is_not_shown_may_change(
     ask: Ask,
     people: dict[str, Any],  # noqa: F811 - the fixture

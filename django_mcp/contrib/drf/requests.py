@@ -36,7 +36,7 @@ from django_mcp.contrib.drf.operations import NoSuchURLError, Operation, reverse
 from django_mcp.contrib.openapi import OMITTED, OperationArguments, RequestData, Schema, as_text
 from django_mcp.core.database import rolled_back
 from django_mcp.core.request import require_same
-from django_mcp.integrations.handler import replace_decorated, run_view
+from django_mcp.integrations.handler import replace_class_view, replace_decorated, run_view
 from django_mcp.integrations.redirects import redirect_url, require_no_login
 from django_mcp.integrations.requests import FORM, JSON, MULTIPART, SAFE, Call, row_preview, site_request
 from django_mcp.integrations.responses import close_response, error_text, is_json, media_type
@@ -293,14 +293,6 @@ class OperationProtocol(Protocol):
         """Return a body with files in place of the objects that stand for them in nested values."""
 
 
-def _in_place_of(cls: Any, looking: Any, function: Any) -> Any:
-    """Return *looking* for the function that ``as_view`` of *cls* made, without the decorators around it."""
-    code = getattr(function, "__code__", None)
-    if code is None or "cls" not in code.co_freevars:
-        return None
-    return looking if function.__closure__[code.co_freevars.index("cls")].cell_contents is cls else None
-
-
 class _Data(dict[str, Any]):
     """The data of a request with files, as JSON has it.
 
@@ -436,7 +428,7 @@ class Endpoint:
         mapping = [dict(view.actions)] if getattr(view, "actions", None) else []
         looking = self._looking.as_view(*mapping, **{**view.initkwargs, "mcp_look": look})
         if request.method not in SAFE:  # a decorator may keep the answer of those, as cache_page does
-            looking = replace_decorated(view, partial(_in_place_of, self.operation.view, looking)) or looking
+            looking = replace_decorated(view, partial(replace_class_view, self.operation.view, looking)) or looking
         response = run_view(view, request, args, variables, instead=looking)
         if (url := redirect_url(response, request)) is not None:
             require_no_login(url, request)

@@ -225,11 +225,14 @@ class APITool(LateTool):
     reads_database = True
 
     def __init__(self, endpoint: Endpoint, described: "OperationDescription", **options: Any) -> None:
-        if not endpoint.operation.is_safe and options.get("preview") is None:
+        is_previewed = options.get("preview") is not None
+        if not endpoint.operation.is_safe and not is_previewed:
             options["preview"] = function(endpoint.preview, f"preview_{options['name']}", [GIVEN], described.view)
         self.endpoint, self._described, self._options = endpoint, described, options
         super().__init__(self._function(EMPTY), **options)
         self.rows_of = endpoint.rows
+        if not endpoint.operation.is_safe and is_previewed:
+            self.check_call = endpoint.preview
         # Report serializer errors at the declaration. URLs must wait: the URLconf may import the declaring module.
         self._at_urls = not endpoint.mounted
         self.complete_now()

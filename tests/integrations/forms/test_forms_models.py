@@ -8,7 +8,8 @@ import pytest
 from django import forms
 from django.contrib.auth.forms import UserCreationForm
 from django.contrib.auth.models import Permission, User
-from django.core.exceptions import ImproperlyConfigured
+from django.core.exceptions import ImproperlyConfigured, ValidationError
+from django.core.files.storage import default_storage
 from django.db import models
 from django.test.utils import isolate_apps
 
@@ -782,3 +783,30 @@ class TestColumnsOfOtherPackages:
 
         form_tool(PageForm, name="write", permission=None, server=server)
         assert reader("ann").call("write").text == "''"
+
+
+def test_a_handler_leaves_no_file_of_a_row_that_is_rolled_back(server: MCPServer, reader: Made) -> None:
+    made = forms.modelform_factory(Book, fields=("title", "slug", "author", "cover"))
+
+    def save(ctx: Context, form: Any) -> Any:
+        book = form.save()
+        ctx.on_rollback(lambda: book.cover.delete(save=False))
+        assert default_storage.exists(book.cover.name)
+        stored.append(book.cover.name)
+        if book.title == "Bad":
+            raise ValidationError("Not on Sundays.")
+        return book
+
+    stored: list[str] = []
+    form_tool(made, name="add_book", handle=save, permission=None, server=server)
+    author = Author.objects.first()
+    assert author is not None
+    file = {"filename": "a.txt", "content": base64.b64encode(b"words").decode()}
+    for title in ("Bad", "Good"):
+        answer = reader("root").call("add_book", title=title, slug=title.lower(), author=author.pk, cover=file)
+        assert bool(answer.result.get("isError")) is (title == "Bad"), answer.text
+    kept = stored.pop()
+    assert stored
+    assert [name for name in stored if name != kept and default_storage.exists(name)] == []
+    assert default_storage.exists(kept)
+    default_storage.delete(kept)
