@@ -142,6 +142,8 @@ class LegacyChannel(QuietChannel):
         self.version = self.protocol = version
         self.call = call
         self.opened = call is not None
+        self._call_key = None if call is None else call.key
+        self.stream_kind = mcp_request.stream_kind
         self._wire = mcp_request.response if call is None else None
         self._messages: deque[bytes] = deque()
         self._count = self._stored = 0
@@ -159,6 +161,16 @@ class LegacyChannel(QuietChannel):
     def can_ask(self) -> bool:
         """True if a question can reach the client and its answer this call."""
         return self.session is not None and (self.call is not None or self.mcp_request.response.takes_events)
+
+    @property
+    def stream_key(self) -> str | None:
+        return None if self.session is None else calls.topic_of(self._key_of_call())
+
+    def _key_of_call(self) -> str:
+        """Return the key that the row of the call has, or will have if it is made: most calls need none."""
+        if self._call_key is None:
+            self._call_key = calls.new_key()
+        return self._call_key
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notification, through the event store if there is a session. After the call it is dropped."""
@@ -303,16 +315,16 @@ class LegacyChannel(QuietChannel):
     async def _open_stream(self) -> Call:
         if self.call is None:
             assert self.session is not None  # noqa: S101
-            await self._save(partial(self._create_call, self.session))
+            await self._save(partial(self._create_call, self.session, self._key_of_call()))
             assert self.call is not None  # noqa: S101
             self.take_lease(self.call)
             if self._wire is not None and self.version >= PRIMING_SINCE:
                 self._wire.send(SSEEvent(id=f"{self.call.key}.0", retry=RETRY_MS))
         return self.call
 
-    def _create_call(self, session: Session) -> None:
+    def _create_call(self, session: Session, key: str) -> None:
         # Kept here, in the thread: a cancelled coroutine gets no result, and its call is to be ended too.
-        self.call = calls.create_call(session, self.request, leased=self._loop is not None)
+        self.call = calls.create_call(session, self.request, key, leased=self._loop is not None)
         self.opened = True
 
     async def _save(self, write: Callable[[], T]) -> T:
