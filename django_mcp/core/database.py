@@ -31,6 +31,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Model
 from django.db.transaction import Atomic
 
+from django_mcp.core.after_fork import clear_after_fork
+
 P = ParamSpec("P")
 T = TypeVar("T")
 logger = logging.getLogger("django_mcp")
@@ -401,7 +403,7 @@ def in_transaction(function: Callable[[], T], context: Any = None) -> T:
             context.transaction = None
 
 
-_writing: set["LateAtomic"] = set()
+_writing: set["LateAtomic"] = clear_after_fork(set())
 """Transactions of this process's tools that have SQLite's write lock."""
 
 

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping
 
 from django_mcp.conf import settings
+from django_mcp.core.after_fork import FreshLock, clear_after_fork
 from django_mcp.core.principal import Principal
 from django_mcp.protocol.errors import TooManyRequests
 
@@ -16,9 +17,9 @@ URI_BYTES = 250
 """Memory for a URI besides its characters: the string, its place in a set, and among all interned strings."""
 
 _Caller = tuple[str, str, str]
-_slots: defaultdict[_Caller, dict[Hashable, dict[int, int]]] = defaultdict(dict)
+_slots: defaultdict[_Caller, dict[Hashable, dict[int, int]]] = clear_after_fork(defaultdict(dict))
 """Slots in use in this process with the memory of their URIs, by caller and key."""
-_lock = threading.RLock()
+_lock = FreshLock(threading.RLock)
 """The Django view opens streams in threads. Reentrant, as the garbage collector may close a slot anywhere."""
 
 

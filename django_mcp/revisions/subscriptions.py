@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
+from django_mcp.core.after_fork import clear_after_fork
 from django_mcp.core.channel import Channel
 from django_mcp.core.concurrency import retry_database, shared_pool
 from django_mcp.core.context import Context
@@ -201,7 +202,7 @@ class _Reader:
                 loop.call_soon_threadsafe(subscription.end)
 
 
-_readers: WeakValueDictionary[Hashable, _Reader] = WeakValueDictionary()
+_readers: WeakValueDictionary[Hashable, _Reader] = clear_after_fork(WeakValueDictionary())
 """By the key of their slots; each lives as long as its stream."""
 Begun = Callable[[Subscription], None]
 """To be called once a stream has subscribed."""

@@ -18,8 +18,9 @@ from django.db import InterfaceError, OperationalError, connections
 
 from django_mcp.conf import settings
 from django_mcp.core import database
+from django_mcp.core.after_fork import reset_after_fork
 from django_mcp.core.channel import Cancelled
-from django_mcp.core.concurrency import RETRY_TIMEOUT, Pool, free_pool, reset_after_fork, run_inline, shared_pool
+from django_mcp.core.concurrency import RETRY_TIMEOUT, Pool, free_pool, run_inline, shared_pool
 from django_mcp.core.context import Context
 from django_mcp.core.database import refresh_connections
 from django_mcp.core.dispatch import dispatch

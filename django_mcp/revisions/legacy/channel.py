@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 
 from django_mcp.conf import settings
 from django_mcp.core import database
+from django_mcp.core.after_fork import clear_after_fork
 from django_mcp.core.concurrency import create_background_task, free_pool, retry_attempt
 from django_mcp.core.execution import run_to_completion
 from django_mcp.core.rate_limited_log import log_rate_limited
@@ -76,7 +77,7 @@ class _Leases:
         self._schedule(pause)
 
 
-_leases: WeakKeyDictionary[asyncio.AbstractEventLoop, _Leases] = WeakKeyDictionary()
+_leases: WeakKeyDictionary[asyncio.AbstractEventLoop, _Leases] = clear_after_fork(WeakKeyDictionary())
 
 
 def _leases_of(loop: asyncio.AbstractEventLoop) -> _Leases:
