@@ -92,6 +92,8 @@ MAX_STORED = 500
 
 Later ones are sent to the connection of the call if it is open, and the last is stored before the answer.
 """
+MAX_STORED_BYTES = 1024 * 1024
+"""Their length in all; what is longer is not stored either."""
 RETRY_MS = 500
 """Milliseconds before a client whose connection was closed reconnects."""
 PRIMING_SINCE = "2025-11-25"
@@ -147,7 +149,7 @@ class LegacyChannel(QuietChannel):
         self.stream_kind = mcp_request.stream_kind
         self._wire = mcp_request.response if call is None else None
         self._messages: deque[bytes] = deque()
-        self._count = self._stored = 0
+        self._count = self._stored = self._storable = self._size = 0
         self._latest: bytes | None = None
         self._is_latest_sent = False
         self._writing: asyncio.Task[None] | None = None
@@ -182,7 +184,10 @@ class LegacyChannel(QuietChannel):
             self.mcp_request.response.send(SSEEvent(message, is_optional=True))
             return
         self._count += 1
-        if self._count > MAX_STORED:
+        self._size += len(message)
+        if self._count <= MAX_STORED and self._size <= MAX_STORED_BYTES:
+            self._storable += 1
+        else:
             self._latest = message
             self._is_latest_sent = (
                 self._wire is not None and self._loop is not None and len(self._messages) < MAX_STORED
@@ -292,7 +297,7 @@ class LegacyChannel(QuietChannel):
         call = await self._open_stream()
         while waiting := len(self._messages):
             messages = [self._messages[position] for position in range(waiting)]
-            stored = messages[: MAX_STORED - self._stored]
+            stored = messages[: self._storable - self._stored]
             ids = await self._save(partial(calls.append_messages, call, stored)) if stored else []
             self._stored += len(stored)
             for _ in messages:  # only after they were written
