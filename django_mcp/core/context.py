@@ -39,6 +39,8 @@ B = TypeVar("B")
 C = TypeVar("C")
 
 
+LEAST_LIMIT = 10_000
+"""Characters that a message or questions may have even if the results of a tool are shorter."""
 ASKING = frozenset({"tools/call", "prompts/get", "resources/read"})
 """Methods that may ask the client (2026-07-28, Multi Round-Trip Requests, Supported Requests)."""
 
@@ -189,7 +191,7 @@ class Context(RequestContext):
 
     def _check_size(self, questions: Iterable[Question[Any]]) -> None:
         """Check the questions before they are encoded, signed or stored."""
-        most, most_bytes = self._output_limit(), settings.MAX_BINARY_BYTES
+        most, most_bytes = self._message_limit(), settings.MAX_BINARY_BYTES
         characters = binary = 0
         for question in questions:
             own = question.binary_characters()
@@ -209,16 +211,15 @@ class Context(RequestContext):
             )
             raise ValueError(msg)
 
-    def _output_limit(self) -> int | None:
-        """Return how many characters the call may send in a result, a message or questions; None for no limit."""
+    def _message_limit(self) -> int | None:
+        """Return how many characters a message or questions may have: as many as a result, and enough for a form."""
         tool = self.server.tools.get(self.params["name"]) if self.method == "tools/call" else None
-        if tool is None or tool.max_output_chars is None:
-            return settings.MAX_OUTPUT_CHARS
-        return tool.max_output_chars or None
+        most = settings.MAX_OUTPUT_CHARS if tool is None or tool.max_output_chars is None else tool.max_output_chars
+        return max(most, LEAST_LIMIT) if most else None
 
     def _cut(self, value: Any, kind: str) -> Any:
         """Return a message, cut if it is longer than a result may be."""
-        found = shortened(value, self._output_limit())
+        found = shortened(value, self._message_limit())
         if found is not value:
             about = self.params.get("name", self.method)
             text = "a %s message of %s is longer than MAX_OUTPUT_CHARS and was cut"

@@ -521,7 +521,6 @@ async def _run_tool(
     """Call the tool's function, on the event loop or in a worker thread."""
     if context.consume_state is not None:
         await _consume_state(context, context.consume_state)
-    # As Context._output_limit, inlined: each call passes here.
     most = settings.MAX_OUTPUT_CHARS if tool.max_output_chars is None else tool.max_output_chars or None
     most_bytes = settings.MAX_BINARY_BYTES
     runner = context.site_runner if settings.CALL_CONTEXT_MANAGERS else context.runner

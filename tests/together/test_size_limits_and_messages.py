@@ -19,7 +19,7 @@ from tests.exchange import Room, eventually
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.usefixtures("_limited")]
 
-MOST = 1000
+MOST = 10_000
 ROOM = 100
 """For the mark, and what is around a text."""
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}}
@@ -29,7 +29,7 @@ WANTS = {"progressToken": 1, "io.modelcontextprotocol/logLevel": "debug"}
 
 @pytest.fixture
 def _limited() -> Iterator[None]:
-    own = {"MAX_OUTPUT_CHARS": MOST, "MAX_BINARY_BYTES": MOST, "POLL_INTERVAL": 0.02}
+    own = {"MAX_OUTPUT_CHARS": MOST, "MAX_BINARY_BYTES": 1000, "POLL_INTERVAL": 0.02}
     with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, **own}):
         yield
 
@@ -58,7 +58,7 @@ DATA: dict[str, Any] = {
     "a long key": {LONG: 1},
     "a set": set(range(10_000)),
     "other keys": {(1, 2): LONG},
-    "a large number": 10**5000,
+    "a large number": 10**20_000,
 }
 
 
@@ -107,8 +107,13 @@ def test_a_task_cuts_and_stores_likewise(server: MCPServer, room: Room) -> None:
     assert len(Task.objects.get(task_id=task).message) < MOST + ROOM
 
 
-@pytest.mark.parametrize(("most", "length"), [(0, 50_000), (50, 50), (None, MOST)])
-def test_the_limit_is_that_of_the_tool(server: MCPServer, room: Room, most: int | None, length: int) -> None:
+LIMITS = {0: 50_000, 20_000: 20_000, 50: MOST, None: MOST}
+
+
+@pytest.mark.parametrize(("most", "length"), LIMITS.items())
+def test_the_limit_is_that_of_the_tool_but_leaves_room_for_a_form(
+    server: MCPServer, room: Room, most: int | None, length: int
+) -> None:
     @tool(server=server, max_output_chars=most)
     def speak(ctx: Context) -> str:
         ctx.log("info", LONG)
@@ -175,7 +180,7 @@ def test_questions_that_are_asked_together_are_limited_together(
 ) -> None:
     @tool(server=server)
     def ask(ctx: Context, count: int) -> str:
-        return str(len(ctx.ask(*(Elicitation("y" * 300, NAME, key=str(number)) for number in range(count)))))
+        return str(len(ctx.ask(*(Elicitation("y" * 4000, NAME, key=str(number)) for number in range(count)))))
 
     talk = Conversation(room, MODERN)
     assert talk.call("ask", answers=lambda _: accept(name="Ann"), count=2).text == "2"
