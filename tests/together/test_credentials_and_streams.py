@@ -37,7 +37,7 @@ from tests.exchange import Exchange, Room, eventually
 from tests.tasks.clients import TaskClient, knows_tasks
 from tests.tasks.gates import Gate
 
-pytestmark = pytest.mark.postgresql
+pytestmark = [pytest.mark.postgresql, pytest.mark.mariadb]
 
 Make = Callable[..., Any]
 TOOLS = "notifications/tools/list_changed"

@@ -24,7 +24,7 @@ from tests.exchange import Exchange, Room, eventually
 from tests.tasks.gates import Gate
 from tests.transports.test_http_sse import ON, Listener, Worker, site
 
-pytestmark = [pytest.mark.postgresql, pytest.mark.usefixtures("_limited")]
+pytestmark = [pytest.mark.postgresql, pytest.mark.mariadb, pytest.mark.usefixtures("_limited")]
 
 People = dict[str, Any]
 Message = dict[str, Any]
