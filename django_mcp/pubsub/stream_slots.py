@@ -56,7 +56,7 @@ class StreamSlot:
                 most = settings.MAX_STREAMS_PER_CALLER
                 reason = f"You have {most} open streams, the maximum. Close one of them."
                 raise TooManyRequests(RETRY_SECONDS, reason)
-            if size and _total(taken) + size > MAX_SUBSCRIBED_BYTES:
+            if size and _total(taken, but=self.key) + size > MAX_SUBSCRIBED_BYTES:
                 reason = "Your open streams subscribe to too many resources. Close one of them."
                 raise TooManyRequests(RETRY_SECONDS, reason)
             _slots[caller].setdefault(self.key, {})[id(self)] = size
@@ -88,5 +88,6 @@ class StreamSlot:
     __del__ = close  # a stream that never began is not closed
 
 
-def _total(taken: Mapping[Hashable, Mapping[int, int]]) -> int:
-    return sum(max(holders.values()) for holders in taken.values())
+def _total(taken: Mapping[Hashable, Mapping[int, int]], but: Hashable = None) -> int:
+    # Of copies: the garbage collector may close a slot meanwhile, in this thread.
+    return sum(max([*holders.values()], default=0) for key, holders in [*taken.items()] if key != but)

@@ -208,18 +208,18 @@ Begun = Callable[[Subscription], None]
 """To be called once a stream has subscribed."""
 
 
-def only_stream(slot: StreamSlot, events: Callable[[Begun], AsyncGenerator[SSEEvent, None]]) -> SlotStream:
-    """Return the stream of a call. It ends the stream of this process with the same key.
+def replace_stream(key: Hashable) -> Begun:
+    """End the stream of this process with a key, and return what a new one with this key calls.
 
     A client that comes back has lost that one, and each message goes to one stream only (2025-11-25, Transports,
     Multiple Connections). It is ended here, not when the new one begins: streams do not begin in the order of their
     requests, and an earlier one would end a later one.
     """
-    previous = _readers.get(slot.key)
-    reader = _readers[slot.key] = _Reader()
+    previous = _readers.get(key)
+    reader = _readers[key] = _Reader()
     if previous is not None:
         previous.replace()
-    return SlotStream(events(reader.start), slot)
+    return reader.start
 
 
 def has_stream(key: Hashable) -> bool:

@@ -152,6 +152,16 @@ def test_a_session_that_subscribes_to_more_loses_its_stream_until_there_is_room(
         assert talk.get().begun().status == 200
 
 
+def test_what_a_session_subscribes_to_counts_once_when_its_client_comes_back(talk: Conversation) -> None:
+    for uri in URIS[:3]:
+        talk.request("resources/subscribe", {"uri": uri})
+    with room_for(URIS[:3]):
+        stream = talk.get().begun()
+        assert stream.status == 200
+        assert talk.get().begun().status == 200
+        stream.done()
+
+
 def test_resources_subscribed_to_while_a_stream_begins_are_counted(
     talk: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,7 +26,7 @@ from django_mcp.revisions.subscriptions import (
     SlotStream,
     SubscriptionFilter,
     has_stream,
-    only_stream,
+    replace_stream,
 )
 
 CHANGES = "changes"
@@ -41,7 +41,7 @@ def call_stream(call: Call, position: int, mcp_request: MCPRequest) -> SlotStrea
         TooManyRequests: the caller has too many open streams.
     """
     slot = StreamSlot(mcp_request.principal, key=calls.topic(call), kind=mcp_request.stream_kind)
-    return only_stream(slot, partial(tail, call, position, mcp_request))
+    return SlotStream(tail(call, position, mcp_request, replace_stream(slot.key)), slot)
 
 
 def has_reader(call: Call) -> bool:
@@ -101,13 +101,13 @@ async def resume(call: Call, position: int, mcp_request: MCPRequest) -> MCPRespo
 
 
 def session_stream(
-    session: Session, mcp_request: MCPRequest, position: int | None, slot: StreamSlot
+    session: Session, mcp_request: MCPRequest, position: int | None, slot: StreamSlot, begun: Begun | None = None
 ) -> "SessionStream":
     """Return the stream of list changes and subscribed resources of a session, after entry *position* if given.
 
     *slot* counts the resources that it subscribes to.
     """
-    return SessionStream(session, mcp_request, position, slot)
+    return SessionStream(session, mcp_request, position, slot, begun)
 
 
 class SessionStream(ParkedStream):
@@ -120,6 +120,7 @@ class SessionStream(ParkedStream):
         "_begun",
         "_filter",
         "_forgotten",
+        "_on_begin",
         "_position",
         "_primes",
         "_principal",
@@ -130,8 +131,16 @@ class SessionStream(ParkedStream):
         "_unsubscribed",
     )
 
-    def __init__(self, session: Session, mcp_request: MCPRequest, position: int | None, slot: StreamSlot) -> None:
+    def __init__(
+        self,
+        session: Session,
+        mcp_request: MCPRequest,
+        position: int | None,
+        slot: StreamSlot,
+        begun: Begun | None,
+    ) -> None:
         super().__init__()
+        self._on_begin = begun  # which lives as long as the stream
         self._session: int = session.pk  # the row itself would need more memory than the rest
         self._topic = sessions.topic(session)
         self._primes = session.version >= PRIMING_SINCE
@@ -148,6 +157,8 @@ class SessionStream(ParkedStream):
         topics = [publish.server_topic(self._server), self._topic]
         self.subscription = await follow(*topics, principal=self._principal, server=self._server)
         self.subscription.matches = self.matches
+        if self._on_begin is not None:
+            self._on_begin(self.subscription)
         run = partial(retry_database, free_pool())
         backlog: list[event_store.Entry] = []
         newest = await run(event_store.newest)
@@ -253,6 +264,6 @@ async def open_get(session: Session, last_event_id: str | None, mcp_request: MCP
     known = int(position) if position.isdecimal() and len(position) < 19 else None  # noqa: PLR2004
     # The key, as the stream ends the session's one before, which may not have noticed that its client is gone.
     slot = StreamSlot(mcp_request.principal, key=sessions.topic(session), size=size_of(session.subscriptions))
-    stream = session_stream(session, mcp_request, known, slot)
+    stream = session_stream(session, mcp_request, known, slot, replace_stream(slot.key))
     stream.slot = slot
     return MCPResponse(200, stream=stream)

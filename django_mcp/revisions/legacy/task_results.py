@@ -40,7 +40,7 @@ from django_mcp.revisions.legacy import calls, sessions
 from django_mcp.revisions.legacy.channel import RETRY_MS
 from django_mcp.revisions.legacy.downgrade import question
 from django_mcp.revisions.legacy.tasks import VERSION, encode_outcome, related
-from django_mcp.revisions.subscriptions import Begun, only_stream
+from django_mcp.revisions.subscriptions import Begun, SlotStream, replace_stream
 from django_mcp.tasks import store
 from django_mcp.tasks.api import require_task, store_answers, task_id_of, wait
 
@@ -257,7 +257,7 @@ async def answer(request: Request, session: Session | None, mcp_request: MCPRequ
         call = await mcp_request.runner.sync(partial(_create_call, session, request, task, key))
     stream = TaskResultStream(context, session, call)
     if slot is not None:
-        return MCPResponse(200, stream=only_stream(slot, stream.events))
+        return MCPResponse(200, stream=SlotStream(stream.events(replace_stream(slot.key)), slot))
     return await _answer_in_time(stream, mcp_request, is_new=True)
 
 
@@ -267,7 +267,7 @@ async def resume(call: Call, seen: int, mcp_request: MCPRequest) -> MCPResponse:
     stream = TaskResultStream(context_for(mcp_request, request, None, {}, Channel()), call.session, call, seen)
     if mcp_request.response.can_hold:
         slot = StreamSlot(mcp_request.principal, key=calls.topic(call), kind=mcp_request.stream_kind)
-        return MCPResponse(200, stream=only_stream(slot, stream.events))
+        return MCPResponse(200, stream=SlotStream(stream.events(replace_stream(slot.key)), slot))
     return await _answer_in_time(stream, mcp_request, is_new=False)
 
 
