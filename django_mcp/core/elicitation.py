@@ -373,7 +373,8 @@ class Sampling(Question[SamplingResult]):
         contents = [message.get("content") for message in self.params["messages"]]
         blocks = [block for content in contents for block in (content if isinstance(content, list) else [content])]
         held = [block.get("resource", block) for block in blocks if isinstance(block, Mapping)]
-        return sum(len(part.get("data", part.get("blob", ""))) for part in held)
+        data = [part.get("data", part.get("blob")) for part in held if isinstance(part, Mapping)]
+        return sum(len(text) for text in data if isinstance(text, str))
 
     def read(self, answer: Mapping[str, Any]) -> SamplingResult:
         """Return the model's message."""

@@ -134,6 +134,7 @@ QUESTIONS: dict[str, Callable[[], Any]] = {
     "a system prompt": lambda: Sampling("Hi", system_prompt=LONG),
     "a mapping": lambda: Sampling({"role": "user", "content": {"type": "text", "text": LONG}}),
     "a definition of a tool": lambda: Sampling("Hi", tools=[{"name": "a", "description": LONG, "inputSchema": {}}]),
+    "an odd mapping": lambda: Sampling({"role": "user", "content": [{"type": "resource", "resource": LONG}, 1]}),
     "an image": lambda: Sampling(ImageContent(LONG.encode(), "image/png")),
 }
 
