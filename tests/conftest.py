@@ -24,7 +24,7 @@ from django_mcp.audit import recorder
 from django_mcp.audit.writer import log_pool, writer
 from django_mcp.core import dispatch, rate_limited_log
 from django_mcp.core import server as registry
-from django_mcp.core.concurrency import async_threads, free_pool, shared_pool
+from django_mcp.core.concurrency import async_threads, checks_pool, free_pool, shared_pool
 from django_mcp.core.policies import NONE, policy_cache
 from django_mcp.model_resources.writes import has_history
 from django_mcp.models import (
@@ -116,6 +116,7 @@ def django_db_setup(django_test_environment: None, django_db_blocker: Any) -> It
         assert has_history()  # likewise
     yield
     shared_pool().close()
+    checks_pool().close()
     free_pool().close()
     async_threads().close()
     log_pool().close()
@@ -272,7 +273,7 @@ def end_jobs() -> None:
     A thread that loses the database in the middle of a transaction keeps its locks.
     """
     deadline = time.monotonic() + 5
-    for pool in (shared_pool(), free_pool()):
+    for pool in (shared_pool(), checks_pool(), free_pool()):
         counter = pool._submit.__self__  # type: ignore[attr-defined]
         while int(repr(counter)[len("count(") : -1]) - 1 > pool._finished and time.monotonic() < deadline:
             time.sleep(0.002)
@@ -291,7 +292,8 @@ def call_log(open_database: None) -> Iterator[Callable[[], list[RequestLog]]]:
     RequestLog.objects.all().delete()
     free_pool().close()
     async_threads().close()
-    shared_pool().close()  # connections of threads that began in a test without it count no queries
+    shared_pool().close()
+    checks_pool().close()  # connections of threads that began in a test without it count no queries
     recorder.count_queries()
     writer.is_failing = False  # as the last call of another test may have left it
     yield lambda: list(RequestLog.objects.order_by("pk"))

@@ -21,7 +21,7 @@ from django.utils import timezone, translation
 
 from django_mcp.audit.writer import log_pool, writer
 from django_mcp.core import concurrency, execution
-from django_mcp.core.concurrency import Pool, async_threads, free_pool, shared_pool
+from django_mcp.core.concurrency import Pool, async_threads, checks_pool, free_pool, shared_pool
 from django_mcp.pubsub import follower, notify, publish, stream_slots
 from django_mcp.revisions.legacy import channel, sessions
 from django_mcp.tasks.backends import _pool as task_pool
@@ -36,7 +36,14 @@ COLLECTED_AFTER = 0.1
 
 def pools() -> list[Pool]:
     """Return those of this process."""
-    return [shared_pool(), free_pool(), log_pool(), task_pool(), *(thread.pool for thread in async_threads()._threads)]
+    return [
+        shared_pool(),
+        checks_pool(),
+        free_pool(),
+        log_pool(),
+        task_pool(),
+        *(thread.pool for thread in async_threads()._threads),
+    ]
 
 
 LATER = ("django-mcp-notices", "django-mcp-notify")

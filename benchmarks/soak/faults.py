@@ -30,6 +30,7 @@ LOCKED = 3.0
 """Seconds for which tables stay locked; everybody waits, and nobody is refused."""
 FULL = 3.0
 """Seconds for which the disk is full."""
+LOCK_ATTEMPTS = 20
 LOCKS = "soak_site_mark", "django_mcp_requestlog", "django_mcp_event", "django_mcp_call", "django_mcp_task"
 BACKENDS = """
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -126,9 +127,13 @@ class Breaker:
     def _execute(self, statement: str, seconds: float = 0.0) -> None:
         import psycopg  # noqa: PLC0415 - see ``services.missing``
 
-        with psycopg.connect(self._database, connect_timeout=5) as connection:  # one transaction
-            connection.execute(statement)
-            time.sleep(seconds)
+        for _ in range(LOCK_ATTEMPTS):
+            # Whoever takes these locks one after the other may be the one that the server ends.
+            with suppress(psycopg.errors.DeadlockDetected):
+                with psycopg.connect(self._database, connect_timeout=5) as connection:  # one transaction
+                    connection.execute(statement)
+                    time.sleep(seconds)
+                return
 
     def _fill(self) -> None:
         assert self._disk is not None

@@ -51,6 +51,7 @@ def publish_event(approval: Approval) -> None:
 # Lookup
 
 
+@database.retry_conflicts
 def find_current(digest: str, version: str) -> Approval | None:
     """Return the current approval request of a call: pending, approved, or recently denied.
 
@@ -69,6 +70,7 @@ def _stale(rows: "QuerySet[Approval]", version: str) -> "QuerySet[Approval]":
     return rows.filter(Q(expires__lte=timezone.now()) | ~Q(version=version) | is_over, state__in=OPEN_STATES)
 
 
+@database.retry_conflicts
 def expire(approval: Approval, why: str = "") -> bool:
     """Expire an approval request. Return False if its state has changed meanwhile.
 
@@ -86,6 +88,7 @@ def expire(approval: Approval, why: str = "") -> bool:
     return True
 
 
+@database.retry_conflicts
 def withdraw(why: str, *wanted: Q, **of: Any) -> int:
     """Expire what waits or is approved but not used, and revoke auto-approval rules. Return how many requests ended.
 
@@ -158,18 +161,23 @@ def create_request(context: Context, fields: Mapping[str, Any]) -> tuple[Approva
         ToolError: the caller has too many pending requests.
     """
     try:
-        with database.atomic():
-            once.lock("approvals", context.server.name, context.principal.kind, context.principal.id)
-            check_limit(context)
-            made = Approval.objects.create(**fields, public_id=secrets.token_urlsafe(16))
-            record_event(made, Kind.PROPOSED)
-            notices.make(made)
+        return _create(context, fields), True
     except IntegrityError:
         found = find_current(fields["digest"], fields["version"])
         if found is None:
             raise ToolError("An identical call was made at the same time. Retry in a few seconds.") from None
         return found, False
-    return made, True
+
+
+@database.retry_conflicts
+def _create(context: Context, fields: Mapping[str, Any]) -> Approval:
+    with database.atomic():
+        once.lock("approvals", context.server.name, context.principal.kind, context.principal.id)
+        check_limit(context)
+        made = Approval.objects.create(**fields, public_id=secrets.token_urlsafe(16))
+        record_event(made, Kind.PROPOSED)
+        notices.make(made)
+    return made
 
 
 def request_fields(context: Context, tool: Tool, preview: Plain | None = None) -> dict[str, Any]:
@@ -200,6 +208,7 @@ def request_fields(context: Context, tool: Tool, preview: Plain | None = None) -
 # Use
 
 
+@database.retry_conflicts
 def use(approval: Approval, run: str, round: int) -> bool:  # noqa: A002 - as ``Dialogue`` has it
     """Use an approved request, or start the next round of the call that used it. Return False if neither is possible.
 
@@ -241,6 +250,7 @@ def record_outcome(approval: Approval, outcome: str) -> None:
         logger.exception("The outcome of the approved call %s could not be recorded", approval.public_id)
 
 
+@database.retry_conflicts
 def _record_outcome(approval: Approval, outcome: str) -> None:
     with database.atomic():
         Approval.objects.filter(pk=approval.pk).update(outcome=outcome)

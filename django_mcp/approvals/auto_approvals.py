@@ -82,6 +82,7 @@ def _usable_rules() -> Any:
     return AutoApprovalRule.objects.filter(is_left, approver, revoked=None, expires__gt=timezone.now())
 
 
+@database.retry_conflicts
 def use_rule(rule: AutoApprovalRule, fields: Mapping[str, Any], run: str, round: int) -> Approval | None:  # noqa: A002
     """Take one call from a rule. Return its approval request, already used, or None if no calls are left.
 

@@ -39,12 +39,21 @@ def create_pending_task(context: Context, tool: Tool, approval: Approval | None,
     Raises:
         ToolError: the caller has too many tasks.
     """
+    task, is_new = _find_or_create(context, tool, approval, start=start)
+    if start and is_new:
+        context.channel.is_recorded = True
+        start_task(task)
+    return task
+
+
+@database.retry_conflicts
+def _find_or_create(context: Context, tool: Tool, approval: Approval | None, *, start: bool) -> tuple[Task, bool]:
     with database.atomic():
         if approval is not None and not start:
             # No join: PostgreSQL cannot lock the nullable side of an outer join.
             approval = Approval.objects.select_for_update().get(pk=approval.pk)
             if approval.task is not None:
-                return approval.task
+                return approval.task, False
         if start:
             check_room(context)
         task = create(context, tool, None)
@@ -61,10 +70,7 @@ def create_pending_task(context: Context, tool: Tool, approval: Approval | None,
                 database.on_commit(lambda: resume_task(task))
         if start:
             record(context, task)
-    if start:
-        context.channel.is_recorded = True
-        start_task(task)
-    return task
+    return task, True
 
 
 def resume_task(task: Task) -> None:
@@ -77,6 +83,7 @@ def resume_task(task: Task) -> None:
 State = Approval.State
 
 
+@database.retry_conflicts
 def approve(
     approval: Approval,
     by: Any,
@@ -125,6 +132,7 @@ def approve(
     return True
 
 
+@database.retry_conflicts
 def deny(approval: Approval, by: Any, *, reason: str = "", via: str = "") -> bool:
     """Deny a call. The reason is sent to the caller. See ``approve`` for *via*, the return value and errors."""
     with database.atomic():

@@ -149,7 +149,7 @@ class _Call:
     async def answer(self) -> Result | None:
         """Return the response to the call, or None if it may run."""
         context = self.context
-        kept, found = await context.site_runner.sync(self._look)  # it looks up rows
+        kept, found = await context.site_runner.checks.sync(self._look)  # it looks up rows
         if kept is not None:
             return Result(kept)
         if context.grant is not None:
@@ -159,7 +159,7 @@ class _Call:
             if context.channel.is_task:  # a task is created for an approved or pending call only
                 raise messages.expired()
             context.channel.wants_task(self.tool.task or "optional")  # raises if the client cannot call the tool
-            await context.runner.sync(partial(approval_requests.check_limit, context))
+            await context.runner.checks.sync(partial(approval_requests.check_limit, context))
             await run_before(context, self.tool, self.keywords)
             kind = messages.REQUIRED
             found = await self._propose()
@@ -201,13 +201,13 @@ class _Call:
     async def _propose(self) -> Approval:
         preview = await preview_of(self.context, self.tool, self.keywords)
         propose = partial(approval_requests.create_request, self.context, self._fields(preview))
-        return (await self.context.runner.sync(propose))[0]
+        return (await self.context.runner.checks.sync(propose))[0]
 
     async def as_task(self, found: Approval | None) -> Result | None:
         """Return the task of a call that may run, if the client wants a task although the tool declares none."""
         context = self.context
         if self.tool.task is None and "task" in context.params and context.channel.wants_task("optional"):
-            made = await context.runner.sync(partial(create_pending_task, context, self.tool, found, start=True))
+            made = await context.runner.checks.sync(partial(create_pending_task, context, self.tool, found, start=True))
             return context.channel.announce_task(made)
         return None
 
@@ -215,11 +215,11 @@ class _Call:
         context, channel = self.context, self.context.channel
         if found.state == State.PENDING and not channel.is_task:
             if kind == messages.PENDING:
-                await context.runner.sync(
+                await context.runner.checks.sync(
                     partial(approval_requests.record_event, found, approval_requests.Kind.REPEATED)
                 )
             if channel.wants_task(self.tool.task or "optional"):
-                made = await context.runner.sync(partial(create_pending_task, context, self.tool, found))
+                made = await context.runner.checks.sync(partial(create_pending_task, context, self.tool, found))
                 return channel.announce_task(made)
             if channel.waits and not no_waiting.get():
                 self._show_page(found)
@@ -229,7 +229,7 @@ class _Call:
                 context.grant = RequestGrant(found, self)
                 return None
             case State.DENIED:
-                await context.runner.sync(
+                await context.runner.checks.sync(
                     partial(approval_requests.record_event, found, approval_requests.Kind.REJECTED)
                 )
                 raise messages.denied(found)
@@ -247,8 +247,8 @@ class _Call:
         context = self.context
         found = await wait(context, found, settings.APPROVAL_WAIT_TIMEOUT)
         if found.state == State.APPROVED and not (
-            await context.runner.sync(partial(is_still_there, context, self._since))
-            and await context.site_runner.sync(self._means_the_same)
+            await context.runner.checks.sync(partial(is_still_there, context, self._since))
+            and await context.site_runner.checks.sync(self._means_the_same)
             and await may_use(context, self.tool)
             and version(self.tool, await find_rule(context, self.tool)) == self.version
         ):

@@ -212,7 +212,7 @@ async def _run(function: Function, context: Context, tool: Tool, keywords: Mappi
     given = _arguments(function, context, keywords)
     if function.is_async:
         value = await context.site_runner.coroutine(function.call, **given)
-        return await context.site_runner.sync(partial(rolled_back, partial(as_json, value, tool)))
+        return await context.site_runner.checks.sync(partial(rolled_back, partial(as_json, value, tool)))
     # Converted inside the transaction, so that lazy values see the function's changes.
     return await context.site_runner.sync(partial(rolled_back, lambda: as_json(function.call(**given), tool)))
 

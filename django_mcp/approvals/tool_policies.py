@@ -65,6 +65,7 @@ def set_policy(
     store_policy(server.name, tool.key, decision, group=group, client_id=client_id, user=user)
 
 
+@database.retry_conflicts
 def store_policy(
     server: str, tool: str, decision: str | None, *, group: Any = None, client_id: str = "", user: Any = None
 ) -> None:
@@ -94,6 +95,7 @@ def parse_tools(stored: Iterable[str] | None) -> set[ToolKey] | None:
     return {(server, tool) for server, _dot, tool in (key.partition(".") for key in stored)}
 
 
+@database.retry_conflicts
 def limit_client(client_id: str, tools: Iterable[ToolKey] | None) -> None:
     """Limit a client to some tools. Policies still apply to these, and overrides stay as they are.
 

@@ -152,6 +152,7 @@ def scopes_of_keys() -> list[str]:
     return [name for name in declared() if name != APPROVALS_SCOPE]
 
 
+@database.retry_conflicts
 def revoke_key(row: "APIKey") -> bool:
     """Revoke a key, and end its streams and tasks.
 

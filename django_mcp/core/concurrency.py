@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import cache, partial
+from math import ceil
 from operator import attrgetter
 from queue import SimpleQueue
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -81,6 +82,10 @@ class Runner(Protocol):
     def own(self) -> "Runner":
         """The runner of the package's own reads and writes, which no code of the site delays."""
 
+    @property
+    def checks(self) -> "Runner":
+        """The runner of what the site decides before or beside a tool, and of async functions; no tool delays it."""
+
     async def sync(self, function: Callable[[], T]) -> T:
         """Return the result of a function that may block. Raises what ``as_call_error`` makes of exceptions."""
 
@@ -99,6 +104,10 @@ class Inline:
 
     @property
     def own(self) -> "Inline":
+        return self
+
+    @property
+    def checks(self) -> "Inline":
         return self
 
     async def sync(self, function: Callable[[], T]) -> T:
@@ -231,12 +240,18 @@ class Pool:
     def is_overloaded(self) -> bool:
         """Return True if more than ``DJANGO_MCP["MAX_QUEUED_CALLS"]`` jobs are queued."""
         most = settings.MAX_QUEUED_CALLS
-        queued = self._jobs.qsize(), free_pool()._jobs.qsize(), len(async_threads().waiting)  # noqa: SLF001 - of this class
-        return most is not None and max(queued) > most
+        if most is None:
+            return False
+        own, checks = free_pool()._jobs, checks_pool()._jobs  # noqa: SLF001 - of this class
+        return max(self._jobs.qsize(), own.qsize(), checks.qsize(), len(async_threads().waiting)) > most
 
     @property
     def own(self) -> "Pool":
         return free_pool()
+
+    @property
+    def checks(self) -> "Pool":
+        return checks_pool()
 
     async def sync(self, function: Callable[[], T]) -> T:
         """Call *function* in a worker thread, with the caller's context variables.
@@ -524,7 +539,7 @@ def create_background_task(coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]
     return task
 
 
-# Three sorts of work, so that none waits for another: see docs/decisions/0053-three-sorts-of-work.md
+# Four sorts of work, so that none waits for another: see docs/decisions/0053-three-sorts-of-work.md
 
 
 @cache
@@ -544,6 +559,16 @@ def free_pool() -> Pool:
     They never run the site's code, so they are as fast as the database.
     """
     return Pool(FREE_THREADS, "own")
+
+
+@cache
+def checks_pool() -> Pool:
+    """Return half as many threads, of the site's code that decides before or beside its tools.
+
+    That is authentication, permissions, limits, lists, tasks and the results of async tools. They would otherwise wait
+    for synchronous tools, which may take minutes.
+    """
+    return Pool(ceil(settings.WORKER_THREADS / 2), "checks")
 
 
 @cache
@@ -616,6 +641,10 @@ class SiteRunner:
     @property
     def own(self) -> Runner:
         return self._runner.own
+
+    @property
+    def checks(self) -> Runner:
+        return SiteRunner(self._runner.checks, self._request)
 
     async def sync(self, function: Callable[[], T]) -> T:
         return await self._runner.sync(partial(self._within, function))

@@ -8,6 +8,7 @@ import datetime
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache, wraps
@@ -28,8 +29,10 @@ from django.db import (
     transaction,
 )
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
 from django.db.models import Model
 from django.db.transaction import Atomic
+from django.dispatch import receiver
 
 from django_mcp.core.after_fork import clear_after_fork
 
@@ -403,13 +406,31 @@ def in_transaction(function: Callable[[], T], context: Any = None) -> T:
             context.transaction = None
 
 
-_writing: set["LateAtomic"] = clear_after_fork(set())
-"""Transactions of this process's tools that have SQLite's write lock."""
+_of_sqlite: dict[tuple[int, str], "weakref.ref[BaseDatabaseWrapper]"] = clear_after_fork({})
+"""This process's connections to SQLite, by thread and alias."""
+
+
+@receiver(connection_created)
+def _note_connection(connection: BaseDatabaseWrapper, **_: Any) -> None:
+    if connection.vendor == "sqlite":
+        _of_sqlite[threading.get_ident(), connection.alias] = weakref.ref(connection)
 
 
 def has_write_lock(alias: str) -> bool:
-    """Return True if a running tool of this process holds SQLite's write lock."""
-    return any(atomic.using == alias for atomic in tuple(_writing))
+    """Return True if a thread of this process is in a transaction on SQLite's database *alias*, which will end.
+
+    The main thread's is not counted: it may be waiting for the caller, as in a test of Django's ``TestCase``.
+    """
+    main = threading.main_thread().ident
+    found = [refer() for (thread, name), refer in list(_of_sqlite.items()) if name == alias and thread != main]
+    return any(wrapper is not None and _is_within(wrapper.connection) for wrapper in found)
+
+
+def _is_within(connection: Any) -> bool:
+    try:
+        return bool(connection.in_transaction)
+    except Exception:  # noqa: BLE001 - there is none, or its thread has just closed it
+        return False
 
 
 class LateAtomic(Atomic):
@@ -451,7 +472,6 @@ class LateAtomic(Atomic):
             wrappers.insert(place, self._begin)  # still due: no write may run outside the transaction
             raise
         self._is_due = False
-        _writing.add(self)
         return execute(sql, params, many, context)
 
     def __exit__(
@@ -471,10 +491,7 @@ class LateAtomic(Atomic):
                 elif database.run_on_commit:
                     database.run_and_clear_commit_hooks()
                 return
-        try:
-            super().__exit__(kind, error, traceback)
-        finally:
-            _writing.discard(self)
+        super().__exit__(kind, error, traceback)
 
 
 def rolled_back(function: Callable[[], T]) -> T:

@@ -94,7 +94,7 @@ async def complete(context: Context) -> Result:
 async def _run_completer(context: Context, completer: Completer, keywords: dict[str, Any]) -> dict[str, Any]:
     if completer.is_async:
         found = await context.site_runner.coroutine(completer.call, **keywords)
-        return await context.site_runner.sync(partial(completion, found))  # it may be a lazy queryset
+        return await context.site_runner.checks.sync(partial(completion, found))  # it may be a lazy queryset
     return await context.site_runner.sync(lambda: completion(completer.call(**keywords)))
 
 
@@ -218,7 +218,7 @@ async def page_of(
     )
     # One thread hop for all: permissions may query, and so may late definitions.
     is_query = not public or any(entry.is_late for entry in entries)
-    page, is_whole = await context.site_runner.sync(build) if is_query else build()
+    page, is_whole = await context.site_runner.checks.sync(build) if is_query else build()
     # Only positions of real cursors are cached, or clients could fill the memory.
     if public and is_whole and after in {-1, *(primitive.position for primitive in primitives)}:
         pages[member, after, language, apps] = page
@@ -229,7 +229,7 @@ async def _language_of(context: Context) -> str:
     """Return the language of the call: the caller's, or the one that the site's context managers activate."""
     if not settings.CALL_CONTEXT_MANAGERS:
         return context.language
-    return await context.site_runner.sync(translation.get_language) or context.language
+    return await context.site_runner.checks.sync(translation.get_language) or context.language
 
 
 def _build_page(
@@ -368,7 +368,8 @@ async def call_tool(context: Context) -> Result:
     if (context.server.rate is not None or tool.rate is not None) and not context.channel.is_task:
         dialogue = context.channel.dialogue
         count = partial(throttling.count, context.server, tool, context.principal)
-        await context.site_runner.sync(partial(count, f"{dialogue.id} {dialogue.round}") if dialogue.round else count)
+        count = partial(count, f"{dialogue.id} {dialogue.round}") if dialogue.round else count
+        await context.site_runner.checks.sync(count)
     try:
         return await _run_call(context, tool)
     except BaseException as error:  # noqa: BLE001 - tool_failure decides
@@ -378,7 +379,7 @@ async def call_tool(context: Context) -> Result:
 async def _run_call(context: Context, tool: Tool) -> Result:  # noqa: C901 - each further call costs every call of a tool
     """Validate the arguments, require approval if needed, and run the tool or start a task."""
     if tool.is_late:
-        await context.site_runner.sync(tool.find_failure)
+        await context.site_runner.checks.sync(tool.find_failure)
     arguments = context.params.get("arguments")
     if type(arguments) is not dict:
         arguments = _arguments(context.params)
@@ -410,7 +411,7 @@ async def _run_call(context: Context, tool: Tool) -> Result:  # noqa: C901 - eac
 async def _read_text(context: Context, tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments with values that were sent as text; the log, approvals and tasks get them too."""
     read = partial(tool.arguments.read_text, arguments)
-    meant = await context.site_runner.sync(read) if context.is_large else read()
+    meant = await context.site_runner.checks.sync(read) if context.is_large else read()
     if meant is not arguments:
         context.params = {**context.params, "arguments": {**_arguments(context.params), **meant}}
     return meant
@@ -418,7 +419,7 @@ async def _read_text(context: Context, tool: Tool, arguments: dict[str, Any]) ->
 
 async def _validate(context: Context, primitive: Tool | Prompt, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the validated arguments, read inside the site's context managers and off the event loop."""
-    return await context.site_runner.sync(partial(primitive.arguments.validate, arguments))
+    return await context.site_runner.checks.sync(partial(primitive.arguments.validate, arguments))
 
 
 ApprovalGate = Callable[[Context, Tool, dict[str, Any], Rule], Awaitable[Result | None]]
@@ -468,11 +469,11 @@ async def _handled(error: BaseException, context: Context) -> BaseException:
         return error
     apply = partial(apply_handler, path, error, context)
     # A failure of a context manager may be the very one to be told: then it is told without them.
-    for runner in dict.fromkeys((context.site_runner, context.runner)):  # one, on a site without managers
+    for runner in dict.fromkeys((context.site_runner.checks, context.runner.checks)):  # one, on a site without managers
         try:
             return await runner.sync(apply)
         except Exception as failure:  # noqa: BLE001 - the call has an answer without the handler
-            if runner is context.runner:
+            if runner is context.runner.checks:
                 log_survived(failure, "EXCEPTION_HANDLER")
     return error
 
@@ -591,9 +592,9 @@ async def _run_coroutine(
     if context.grant is not None:
         fields = await _run_approved_coroutine(context, context.grant, call, tool, most, most_bytes)
     else:
-        fields = await _convert(tool, await runner.coroutine(call), runner, most, most_bytes)
+        fields = await _convert(tool, await runner.coroutine(call), runner.checks, most, most_bytes)
     if tool.app is not None:
-        await run_to_completion(runner, partial(_add_view, context, tool, fields))
+        await run_to_completion(runner.checks, partial(_add_view, context, tool, fields))
     return fields
 
 
@@ -648,18 +649,18 @@ async def _run_approved_coroutine(
     most_bytes: int | None,
 ) -> dict[str, Any]:
     """``ApprovalGrant.around`` for coroutine functions."""
-    await context.runner.sync(partial(_use_grant, context, grant))
+    await context.runner.checks.sync(partial(_use_grant, context, grant))
     outcome = "error"
     try:
         value = await context.site_runner.coroutine(call)
-        fields = await _convert(tool, value, context.site_runner, most, most_bytes)
+        fields = await _convert(tool, value, context.site_runner.checks, most, most_bytes)
         outcome = "error" if fields.get("isError") else "ok"
     except InputRequired:
         outcome = ""
         raise
     finally:
         if outcome:
-            await run_to_completion(context.runner, partial(grant.ended, outcome))
+            await run_to_completion(context.runner.checks, partial(grant.ended, outcome))
     return fields
 
 
@@ -774,7 +775,7 @@ async def _handle(context: Context, extended: bool, check_request: Callable[[], 
     if check_request is not None:
         await check_request()
     if context.server.refresh is not None:
-        await context.runner.sync(context.server.refresh)
+        await context.runner.checks.sync(context.server.refresh)
     if policy_cache.due <= monotonic():  # inlined: every call checks this
         await policy_cache.refresh(context.runner)
     method = METHODS.get(context.method)
@@ -797,7 +798,7 @@ async def _handle(context: Context, extended: bool, check_request: Callable[[], 
 
 async def _find_tenant(context: Context, path: str) -> None:
     try:
-        context.tenant = await context.site_runner.sync(lambda: tenant_of(context.request, path))
+        context.tenant = await context.site_runner.checks.sync(lambda: tenant_of(context.request, path))
     except BaseException as error:  # noqa: BLE001 - request_failure decides
         raise request_failure(call_error(context, error), context) from None
 
@@ -906,5 +907,5 @@ async def _unknown_tool(context: Context, name: str) -> UnknownPrimitive:
     is_query = any(
         tool.asks_user or tool.key in context.server.policies.blocking for tool in context.server.tools.values()
     )
-    meant = await context.site_runner.sync(nearest) if is_query else nearest()
+    meant = await context.site_runner.checks.sync(nearest) if is_query else nearest()
     return error if meant is None else UnknownPrimitive(f"{error.message} Did you mean {meant!r}?")

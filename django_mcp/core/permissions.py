@@ -208,7 +208,7 @@ async def find_right(context: RequestContext, primitive: Primitive, runner: Runn
         return Right.NONE
     granted = right_of_credential(context.principal, primitive)
     if granted and (primitive.asks_user or policies.may_block(primitive)):
-        return await (runner or context.site_runner).sync(partial(right, context, primitive))
+        return await (runner or context.site_runner).checks.sync(partial(right, context, primitive))
     return granted
 
 

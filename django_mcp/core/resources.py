@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from django.db import models
 from django.utils.encoding import iri_to_uri
 
-from django_mcp.core.concurrency import INLINE, Pool, Runner, free_pool, run_inline, shared_pool
+from django_mcp.core.concurrency import INLINE, Pool, Runner, checks_pool, free_pool, run_inline
 from django_mcp.core.failures import ABSENT
 from django_mcp.core.permissions import Right, may_call, may_use, right
 from django_mcp.core.principal import Principal
@@ -38,7 +38,7 @@ def matches(server: MCPServer, uri: str) -> Iterable[tuple[Resource, dict[str, A
 
 async def readable_uris(context: RequestContext, uris: Sequence[str]) -> list[str]:
     job = partial(find_known, context, uris)
-    return await context.site_runner.sync(job) if may_query(context.server) else job()
+    return await context.site_runner.checks.sync(job) if may_query(context.server) else job()
 
 
 def may_query(server: MCPServer) -> bool:
@@ -100,7 +100,7 @@ def checking_pool(server: MCPServer) -> Pool:
     The site's if any of its code takes part; otherwise slow tools must not delay a revocation.
     """
     asks_site = server.user_passes_test is not None or any(check(server) for check in site_checks)
-    return shared_pool() if asks_site else free_pool()
+    return checks_pool() if asks_site else free_pool()
 
 
 def refresh_principal(principal: Principal, server: MCPServer | None) -> Principal | None:
@@ -165,14 +165,8 @@ async def run(
         value = await runner.coroutine(function.call, **keywords)
         if isinstance(value, str) and len(value) < MAX_SHORT:
             return show(value)
-        call = partial(_same, value)  # others are encoded in a thread
-    else:
-        call = partial(function.call, **keywords)
-    return await runner.sync(lambda: show(call()))
-
-
-def _same(value: T) -> T:
-    return value
+        return await runner.checks.sync(partial(show, value))  # others are encoded in a thread
+    return await runner.sync(lambda: show(function.call(**keywords)))
 
 
 async def read(context: RequestContext, uri: str, show: Callable[[Resource, Any], T], runner: Runner) -> T:

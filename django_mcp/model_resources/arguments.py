@@ -574,7 +574,7 @@ def _around(
 
     async def arun(**keywords: Any) -> Any:
         context = keywords[name]
-        runner = context.site_runner
+        runner = context.site_runner.checks
         own = await run_off_loop(runner, partial(take, keywords)) if arguments else take(keywords)
         value = await call(**own)
         return await run_off_loop(runner, partial(show, context, value)) if gives_rows and is_shown(value) else value

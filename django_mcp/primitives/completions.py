@@ -12,7 +12,7 @@ from pydantic_core import to_json
 
 from django_mcp.primitives.function import Parameter, read_function
 from django_mcp.primitives.schema import Arguments
-from django_mcp.protocol.json_schema import resolve
+from django_mcp.protocol.json_schema import alternatives, choices_of
 
 MAX_VALUES = 100
 """Limit of the specification (2026-07-28, Completion, Completion Results)."""
@@ -138,14 +138,14 @@ def _gathered(call: Callable[..., AsyncIterator[Any]]) -> Callable[..., Coroutin
 
 def _choices(schema: Mapping[str, Any], root: Mapping[str, Any]) -> list[str]:
     """Return the values of a ``Literal``, an enum or a bool as on the wire."""
-    if "$ref" in schema:
-        return _choices(resolve(schema["$ref"], root), root)
-    if "anyOf" in schema:
-        return [choice for option in schema["anyOf"] for choice in _choices(option, root)]
-    values = [schema["const"]] if "const" in schema else schema.get("enum", ())
-    if not values and schema.get("type") == "boolean":
-        values = [True, False]
-    return [value if isinstance(value, str) else to_json(value).decode() for value in values if value is not None]
+    values: list[Any] = []
+    for form in alternatives(schema, root):
+        choices = choices_of(form)
+        if choices is not None:
+            values += [value for value, _ in choices]
+        elif form.get("type") == "boolean":
+            values += [True, False]
+    return [value if isinstance(value, str) else to_json(value).decode() for value in values]
 
 
 def _among(choices: Sequence[str]) -> Callable[[str], list[str]]:

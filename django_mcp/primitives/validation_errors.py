@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from pydantic_core import from_json, to_json
 
-from django_mcp.protocol.json_schema import resolve
+from django_mcp.protocol.json_schema import alternatives
 
 _MAX_SHOWN = 60
 _PLAIN = re.compile(r"[\w .,:+-]+")
@@ -405,7 +405,7 @@ def _misspelt(problem: Problem, schema: Mapping[str, Any]) -> str:
 
 
 def _properties(schema: Mapping[str, Any], path: Sequence[Any]) -> list[str]:
-    positions: list[Mapping[str, Any]] = _alternatives(schema, schema)
+    positions = alternatives(schema, schema)
     for part in path:
         inner = [
             position.get("properties", {}).get(part) or position.get("additionalProperties")
@@ -413,14 +413,5 @@ def _properties(schema: Mapping[str, Any], path: Sequence[Any]) -> list[str]:
             else position.get("items")
             for position in positions
         ]
-        positions = [
-            alternative for found in inner if isinstance(found, Mapping) for alternative in _alternatives(found, schema)
-        ]
+        positions = [form for found in inner if isinstance(found, Mapping) for form in alternatives(found, schema)]
     return list(dict.fromkeys(name for position in positions for name in position.get("properties", {})))
-
-
-def _alternatives(position: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    if "$ref" in position:
-        return _alternatives(resolve(position["$ref"], schema), schema)
-    forms = [*position.get("anyOf", ()), *position.get("oneOf", ())]
-    return [position, *(alternative for form in forms for alternative in _alternatives(form, schema))]

@@ -22,7 +22,7 @@ from django.utils import timezone
 
 from django_mcp.conf import settings
 from django_mcp.core.after_fork import clear_after_fork
-from django_mcp.core.concurrency import create_background_task, free_pool, shared_pool
+from django_mcp.core.concurrency import checks_pool, create_background_task, free_pool
 from django_mcp.core.principal import Principal
 from django_mcp.core.rate_limited_log import log_rate_limited
 from django_mcp.core.resources import checking_pool, find_ended
@@ -444,7 +444,7 @@ async def _end_revoked(server: MCPServer, subscriptions: Sequence[Subscription])
 
 async def _clear() -> None:
     try:
-        await shared_pool().sync(partial(clear, MAX_CLEARED))
+        await checks_pool().sync(partial(clear, MAX_CLEARED))
     except DatabaseError as error:
         log_rate_limited(logging.WARNING, "expired rows could not be deleted: %s", error)
 

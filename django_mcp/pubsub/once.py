@@ -66,6 +66,7 @@ class StepRecord:
         self._claim = {"arguments": arguments, "try": own or secrets.token_hex(8)}
         self.step_key = hashlib.sha256(f"{call} {arguments}".encode()).hexdigest()
 
+    @database.retry_conflicts
     def claim(self) -> dict[str, Any] | None:
         """See ``core.channel.IdempotencyRecord``. Committed immediately, for every process to see."""
         if not database.has_database():
@@ -200,6 +201,7 @@ def lock(*name: str) -> None:
         rows.update(done=True)
 
 
+@database.retry_conflicts
 def claim_step(call: str, key: str, expires: datetime.datetime | None = None) -> bool:
     """Store a step. Return True for the first caller, also among concurrent ones.
 
@@ -330,6 +332,7 @@ def _release(calls: Collection[str], key: str) -> None:
         Step.objects.filter(call__in=list(calls), key=key, done=False).delete()
 
 
+@database.retry_conflicts
 def _stored(calls: Calls, name: str, key: str, readable: Sequence[str] | None) -> Any:
     """Return the stored result, after storing it under all *calls*."""
     steps = list(Step.objects.filter(call__in=list(calls), key=key, expires__gt=timezone.now()))

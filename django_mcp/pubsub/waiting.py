@@ -46,7 +46,7 @@ async def wait_for(
         matches: filter of events; by default all.
         handles: True for an event that is handled, without reading the row.
     """
-    look_there = partial(retry_database, context.runner, look)
+    look_there = partial(retry_database, context.runner.checks, look)
     if context.runner.is_inline and no_waiting.get():
         return await look_there()
     try:

@@ -20,7 +20,7 @@ from weakref import WeakValueDictionary
 
 from django_mcp.core.after_fork import clear_after_fork
 from django_mcp.core.channel import Channel
-from django_mcp.core.concurrency import retry_database, shared_pool
+from django_mcp.core.concurrency import checks_pool, retry_database
 from django_mcp.core.context import Context
 from django_mcp.core.resources import find_known, may_query, refresh_principal
 from django_mcp.pubsub import publish
@@ -130,19 +130,21 @@ class SubscriptionFilter:
             return set()
         server, method = self._server, "resources/subscribe"
         context = Context(
-            server, self._principal, shared_pool(), self._get_django_request, 0, method, {}, None, {}, Channel()
+            server, self._principal, checks_pool(), self._get_django_request, 0, method, {}, None, {}, Channel()
         )
         if not may_query(server):
             return set(find_known(context, wanted))
         try:
-            return set(await retry_database(context.site_runner, partial(find_known, context, wanted, afresh=True)))
+            return set(
+                await retry_database(context.site_runner.checks, partial(find_known, context, wanted, afresh=True))
+            )
         except Exception:
             logger.exception("no notifications sent to %r: cannot determine readable resources", context.principal)
             return None
 
     async def _may_call(self) -> bool:
         look = partial(refresh_principal, self._principal, self._server)
-        return await retry_database(shared_pool(), look) is not None
+        return await retry_database(checks_pool(), look) is not None
 
 
 def _uris(wanted: Iterable[Mapping[str, Any]]) -> Iterable[str]:

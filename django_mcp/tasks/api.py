@@ -152,6 +152,7 @@ def check_room(context: Context) -> None:
         )
 
 
+@database.retry_conflicts
 def _create(
     context: Context, tool: Tool, repeat: IdempotencyRecord | None, before: str | None, *, is_answer: bool
 ) -> Task:
@@ -295,14 +296,14 @@ async def answer_call(context: Context, tool: Tool, keywords: dict[str, Any]) ->
     since = None
     try:
         if wants or task_id is None:
-            task = await context.runner.sync(partial(_task_of, context, tool, own, is_answer=wants))
+            task = await context.runner.checks.sync(partial(_task_of, context, tool, own, is_answer=wants))
             if wants:
                 return context.channel.announce_task(task)
             task_id, since = task.task_id, 0 if own else None
         context.channel.task_id = task_id
         return await outcome(context, task_id, settings.TASK_WAIT_TIMEOUT, tool, since)
     except (Cancelled, asyncio.CancelledError):  # the client does not know the task
-        stopping = context.runner.sync(partial(_cancel_all, context, own))
+        stopping = context.runner.checks.sync(partial(_cancel_all, context, own))
         await stopping if context.runner.is_inline else create_background_task(stopping)
         raise
 
@@ -361,7 +362,7 @@ async def outcome(
     dialogue = context.channel.dialogue
     if dialogue.task == task_id and dialogue.answers:
         since = await context.runner.own.sync(event_store.newest)
-        await context.runner.sync(partial(store_answers, context, task_id, dialogue.answers))
+        await context.runner.checks.sync(partial(store_answers, context, task_id, dialogue.answers))
     task = await wait(context, task_id, seconds, since)
     if task is None:
         raise _deleted_error(task_id)

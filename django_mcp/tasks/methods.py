@@ -28,7 +28,7 @@ from django_mcp.tasks.extension import NAME, detailed, is_declared, not_declared
 
 
 async def get_task(context: Context) -> Result:
-    return Result(await context.runner.sync(partial(_detailed, context, _task_id(context))))
+    return Result(await context.runner.checks.sync(partial(_detailed, context, _task_id(context))))
 
 
 def _detailed(context: Context, task_id: str) -> dict[str, Any]:
@@ -48,7 +48,7 @@ async def update_task(context: Context) -> Result:
         require_task(context, task_id)
         store_answers(context, task_id, responses)
 
-    await context.runner.sync(update)
+    await context.runner.checks.sync(update)
     return Result({})
 
 
@@ -60,7 +60,7 @@ async def cancel_task(context: Context) -> Result:
         require_task(context, task_id)
         cancel_unfinished(context, task_id)
 
-    await context.runner.sync(cancel)
+    await context.runner.checks.sync(cancel)
     return Result({})
 
 
@@ -95,7 +95,7 @@ def get_task_result(task_id: Annotated[str, Field(max_length=100)]) -> TextConte
 async def get_result(context: Context, tool: Tool, keywords: dict[str, Any]) -> Result:  # noqa: ARG001
     """Return the result of the call behind a task."""
     task_id = keywords["task_id"]
-    if await context.runner.sync(lambda: look_up(context, task_id)) is None:
+    if await context.runner.checks.sync(lambda: look_up(context, task_id)) is None:
         raise ToolError(f"Task {task_id!r} was not found. It may have expired; call the tool again to start a new one.")
     return await outcome(context, task_id, settings.TASK_WAIT_TIMEOUT)
 

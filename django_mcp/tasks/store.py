@@ -178,6 +178,7 @@ def save_progress(task: Task, progress: float, total: float | None, message: str
     return True
 
 
+@database.retry_conflicts
 def finish(task: Task, **outcome: Any) -> bool:
     """End a held task with ``result`` or ``error``. Return False if not held any more."""
     status = Task.Status.COMPLETED if "result" in outcome else Task.Status.FAILED
@@ -190,6 +191,7 @@ def finish(task: Task, **outcome: Any) -> bool:
     return True
 
 
+@database.retry_conflicts
 def fail(task: Task, error: Mapping[str, Any]) -> bool:
     """Fail a task without worker. Return False if it ended, or runs again."""
     found = Task.objects.filter(pk=task.pk, status__in=UNFINISHED, worker=task.worker, attempts=task.attempts)
@@ -202,6 +204,7 @@ def fail(task: Task, error: Mapping[str, Any]) -> bool:
     return True
 
 
+@database.retry_conflicts
 def cancel(task: Task) -> bool:
     """Cancel a task, wherever it runs. Return False if it is over."""
     with database.atomic():
@@ -217,6 +220,7 @@ def cancel(task: Task) -> bool:
 # Questions and answers
 
 
+@database.retry_conflicts
 def ask(task: Task, requests: Mapping[str, Any], dialogue: Dialogue) -> bool:
     """Save questions. Return False if not held any more."""
     with database.atomic():
@@ -250,6 +254,7 @@ def questions(task: Task) -> list[TaskInput]:
     return list(task.inputs.filter(answer__isnull=True).order_by("pk"))
 
 
+@database.retry_conflicts
 def answer(task: Task, responses: Mapping[str, Any]) -> bool:
     """Save answers to open questions. Return True if the task should be resumed.
 

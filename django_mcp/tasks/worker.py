@@ -20,7 +20,7 @@ from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.after_fork import reset_after_fork
 from django_mcp.core.channel import Cancelled
-from django_mcp.core.concurrency import RETRY_TIMEOUT, Pool, free_pool, run_inline, shared_pool
+from django_mcp.core.concurrency import RETRY_TIMEOUT, Pool, checks_pool, free_pool, run_inline
 from django_mcp.core.context import Context
 from django_mcp.core.database import refresh_connections
 from django_mcp.core.dispatch import dispatch
@@ -185,7 +185,7 @@ class LeaseHeartbeat:
             if by_site:
                 # Held until they have been looked at, or looks would queue up behind slow tools of the site.
                 stack.pop_all()
-                self._post_check(shared_pool(), partial(self._check_by_site, by_site))
+                self._post_check(checks_pool(), partial(self._check_by_site, by_site))
 
     def _check_by_site(self, tasks: Iterable[Task]) -> None:
         try:

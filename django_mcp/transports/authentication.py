@@ -182,8 +182,8 @@ async def _look_up(
     if key is not None and not key:  # no credential for this class
         return None
     look_up = partial(_authenticate, authenticator, head, server)
-    if key is not None and is_own(authenticator) and server.user_passes_test is None:  # slow tools must not delay it
-        runner = runner.own
+    is_ours = key is not None and is_own(authenticator) and server.user_passes_test is None
+    runner = runner.own if is_ours else runner.checks
     if key is None or not isinstance(runner, Pool):
         return await runner.sync(look_up)
     return await lookups.find(runner, _Credential(authenticator, server, head.host, key), look_up)

@@ -208,7 +208,7 @@ class AuthenticatedRequest(NamedTuple):
             is_large = len(body) > LARGE_BYTES
             if head.method == "POST":
                 if is_large:
-                    value = await self.runner.sync(partial(decode_messages, body))
+                    value = await self.runner.checks.sync(partial(decode_messages, body))
                 else:
                     value = decode(body)
                     if len(body) > MAX_ID_LENGTH or type(value) is list:  # no other body can exceed a limit

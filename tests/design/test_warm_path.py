@@ -5,15 +5,17 @@ import json
 import math
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 
 from django_mcp import MCPServer, tool
 from django_mcp.audit import otel
 from django_mcp.audit.writer import log_pool
+from django_mcp.auth.api_keys import APIKeyAuthentication, create_key
 from django_mcp.core.concurrency import Pool
 from django_mcp.models import RequestLog
 from django_mcp.transports import asgi
@@ -27,6 +29,9 @@ MAX_FILES = 17
 # With the request log on, as it is by default: 80 and 14 are the aim.
 MAX_LOGGED_CALLS = 102
 MAX_LOGGED_FILES = 23
+# With an API key as well, 100 and 20 are the aim.
+MAX_KEYED_CALLS = 133
+MAX_KEYED_FILES = 27
 WARM_UP = 3
 SETTLING_SECONDS = 0.02
 """For what threads do after they have given their results."""
@@ -76,7 +81,7 @@ def add_sync(a: int, b: int = 1) -> int:
     return a + b
 
 
-WarmCall = Callable[[Any, str], tuple[int, int]]
+WarmCall = Callable[..., tuple[int, int]]
 """Calls a function as a tool; gives how many calls and files that took."""
 
 
@@ -94,23 +99,28 @@ def warm_call(
     otel.wanted.look()
     monkeypatch.setattr(otel.wanted, "due", math.inf)  # it is looked at once in a second, so not by most calls
 
-    def call(function: Any, version: str) -> tuple[int, int]:
-        tool(server=server)(function)
-        client = Client(server, version, "asgi")
-        application = MCPApplication(no_django)
+    def call(
+        function: Any,
+        version: str,
+        site: MCPServer = server,
+        credential: Mapping[str, str] = {},
+    ) -> tuple[int, int]:
+        tool(server=site)(function)
+        client = Client(site, version, "asgi")
+        application, path = MCPApplication(no_django), f"/{site.path}"
 
         def prepare() -> tuple[dict[str, str], bytes]:
             message, headers = client.compose("tools/call", {"name": function.__name__, "arguments": {"a": 1}})
-            kinds = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+            kinds = {**credential, "content-type": "application/json", "accept": "application/json, text/event-stream"}
             return {**kinds, **headers, "host": "testserver"}, json.dumps(message, separators=(",", ":")).encode()
 
         async def calls() -> Any:
             for _ in range(WARM_UP):
-                await exchange(application, "POST", "/test/mcp", *prepare())
+                await exchange(application, "POST", path, *prepare())
             headers, body = prepare()
             await asyncio.sleep(SETTLING_SECONDS)
             counter.on = True
-            answer = await exchange(application, "POST", "/test/mcp", headers, body)
+            answer = await exchange(application, "POST", path, headers, body)
             await asyncio.sleep(SETTLING_SECONDS)
             counter.on = False
             return answer
@@ -150,3 +160,18 @@ def test_and_not_many_more_with_the_request_log_on(
     assert len(call_log()) == WARM_UP + 1, "each call has its row"
     assert calls <= MAX_LOGGED_CALLS
     assert files <= MAX_LOGGED_FILES
+
+
+@pytest.mark.parametrize("version", [MODERN, LEGACY])
+def test_nor_with_an_api_key(
+    call_log: Callable[[], list[RequestLog]], make_server: Callable[..., MCPServer], warm_call: WarmCall, version: str
+) -> None:
+    """As calls of a server in use are."""
+    server = make_server("guarded", authentication=[APIKeyAuthentication()])
+    user = User.objects.create(username="ada")
+    key = create_key(user, "job", endpoints=["guarded"])[1]
+    calls, files = warm_call(add_async, version, server, {"x-api-key": key})
+    user.delete()
+    assert len(call_log()) == WARM_UP + 1, "each call has its row"
+    assert calls <= MAX_KEYED_CALLS
+    assert files <= MAX_KEYED_FILES

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from django_mcp import Context, MCPServer, tool
 from django_mcp.approvals.decisions import approve
 from django_mcp.conf import settings
 from django_mcp.core import dispatch
-from django_mcp.core.concurrency import shared_pool
+from django_mcp.core.concurrency import checks_pool, shared_pool
 from django_mcp.models import Approval
 from tests.approvals.asking import newest
 from tests.approvals.conftest import _quickly, people, room, server  # noqa: F401 - fixtures
@@ -29,10 +30,16 @@ def taken() -> Iterator[threading.Event]:
 
 
 def take_all_threads(gate: threading.Event) -> None:
-    together = threading.Barrier(settings.WORKER_THREADS + 1)
-    for _ in range(settings.WORKER_THREADS):
-        shared_pool().post(lambda: (together.wait(WITHIN), gate.wait(WITHIN)))
+    for pool in (shared_pool(), checks_pool()):  # the latter's use the approvals of async tools
+        together = threading.Barrier(settings.WORKER_THREADS + 1)
+        for _ in range(settings.WORKER_THREADS):
+            pool.post(partial(wait, together, gate))
+        together.wait(WITHIN)
+
+
+def wait(together: threading.Barrier, gate: threading.Event) -> None:
     together.wait(WITHIN)
+    gate.wait(WITHIN)
 
 
 @pytest.mark.parametrize("edge", ["asgi"])

@@ -4,17 +4,21 @@
 
 import asyncio
 import json
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.contrib.contenttypes.models import ContentType
 from django.db import connection, connections, transaction
+from django.http import HttpRequest, HttpResponse, JsonResponse
 
-from django_mcp import MCPServer, tool
+from django_mcp import MCPServer, prompt, tool
 from django_mcp.audit import writer
-from django_mcp.core.concurrency import free_pool, shared_pool
+from django_mcp.core.concurrency import async_threads, checks_pool, free_pool, shared_pool
+from django_mcp.integrations.views import view_tool
 from django_mcp.models import RequestLog
 from django_mcp.transports.asgi import MCPApplication
 from tests.audit.conftest import site  # noqa: F401 - fixture
@@ -46,23 +50,59 @@ def locked(monkeypatch: pytest.MonkeyPatch, call_log: Log) -> Iterator[threading
 
 def renew_connections() -> None:
     connection.close()
-    for pool in (free_pool(), shared_pool(), writer.log_pool()):
+    for pool in (free_pool(), shared_pool(), checks_pool(), async_threads(), writer.log_pool()):
         pool.close()
 
 
 class Holder:
-    """A tool that holds the lock."""
+    """Calls that hold the lock, each in its own way."""
 
     def __init__(self, server: MCPServer) -> None:
         self.began, self.ends = threading.Event(), threading.Event()
 
         @tool(server=server, name="hold")
         def hold() -> str:
-            ContentType.objects.create(app_label="held", model="held")
-            self.began.set()
-            assert self.ends.wait(WITHIN)
-            ContentType.objects.filter(app_label="held").delete()
-            return "held"
+            return self.write()
+
+        @tool(server=server, name="hold_in_own_transaction", atomic=False)
+        def hold_in_own_transaction() -> str:
+            with transaction.atomic():
+                return self.write()
+
+        @tool(server=server, name="hold_by_hand", atomic=False)
+        def hold_by_hand() -> str:
+            transaction.set_autocommit(False)
+            try:
+                return self.write()
+            finally:
+                transaction.commit()
+                transaction.set_autocommit(True)
+
+        @tool(server=server, name="hold_async")
+        async def hold_async() -> str:
+            return await sync_to_async(hold_in_own_transaction)()
+
+        @tool(server=server, name="hold_async_in_thread")
+        async def hold_async_in_thread() -> str:
+            return await sync_to_async(hold_in_own_transaction, thread_sensitive=False)()
+
+        @transaction.atomic
+        def view(request: HttpRequest) -> HttpResponse:
+            return JsonResponse({"is": self.write()})
+
+        view_tool(view, server=server, name="hold_in_view", path="held/", method="POST")
+
+        @prompt(server=server, name="hold_in_prompt")
+        def hold_in_prompt() -> str:
+            with transaction.atomic():
+                return self.write()
+
+    def write(self) -> str:
+        ContentType.objects.create(app_label="held", model="held")
+        self.began.set()
+        assert self.ends.wait(WITHIN)
+        ContentType.objects.filter(app_label="held").delete()
+        return "held"
 
 
 @pytest.fixture
@@ -70,11 +110,12 @@ def holder(site: MCPServer) -> Iterator[Holder]:
     holder = Holder(site)
     yield holder
     holder.ends.set()
+    ContentType.objects.filter(app_label="held").delete()
 
 
-async def call(site: MCPServer, name: str, **arguments: Any) -> Answer:
+async def call(site: MCPServer, name: str, method: str = "tools/call", **arguments: Any) -> Answer:
     client = Client(site, MODERN, "asgi")
-    message, headers = client.compose("tools/call", {"name": name, "arguments": arguments})
+    message, headers = client.compose(method, {"name": name, "arguments": arguments})
     kinds = {"content-type": "application/json", "host": "testserver"}
     body = json.dumps(message).encode()
     return await exchange(MCPApplication(no_django), "POST", "/test/mcp", {**kinds, **headers}, body)
@@ -106,6 +147,45 @@ def test_async_calls_wait_for_a_tool_that_holds_the_lock_however_long(
 
     assert [answer.text for answer in asyncio.run(calls())] == ["held", "2", "3", "4"]
     assert len(call_log()) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [
+        ("hold_in_own_transaction", "tools/call"),
+        ("hold_by_hand", "tools/call"),
+        ("hold_async", "tools/call"),
+        ("hold_async_in_thread", "tools/call"),
+        ("hold_in_view", "tools/call"),
+        ("hold_in_prompt", "prompts/get"),
+    ],
+)
+def test_in_whichever_way_it_holds_it(
+    site: MCPServer,
+    locked: threading.Event,
+    holder: Holder,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    method: str,
+) -> None:
+    monkeypatch.setattr(writer, "LOCK_TIMEOUT", 0.0)
+    monkeypatch.setattr("django_mcp.core.concurrency.RETRY_TIMEOUT", 0.0)
+
+    async def calls() -> tuple[Answer, Answer]:
+        holding = asyncio.create_task(call(site, name, method))
+        assert await asyncio.to_thread(holder.began.wait, WITHIN)
+        other = asyncio.create_task(call(site, "add_async", a=1))
+        assert await asyncio.to_thread(locked.wait, WITHIN)
+        locked.clear()
+        assert await asyncio.to_thread(locked.wait, WITHIN)
+        assert not other.done()
+        holder.ends.set()
+        return await asyncio.gather(holding, other)
+
+    held, other = asyncio.run(calls())
+    assert "held" in json.dumps(held.result)
+    assert other.text == "2"
+    assert not writer.writer.is_failing
 
 
 def test_the_view_waits_for_a_tool_of_its_process_too(
@@ -150,24 +230,12 @@ def test_a_lock_of_another_process_is_waited_for_a_limited_time(
         return "done"
 
     client = Client(site, MODERN, edge)
-    locking, ends = threading.Event(), threading.Event()
-
-    def lock() -> None:
-        with transaction.atomic():
-            ContentType.objects.create(app_label="held", model="held")
-            locking.set()
-            ends.wait(WITHIN)
-            transaction.set_rollback(True)
-        connection.close()
-
-    thread = threading.Thread(target=lock)
-    thread.start()
+    other = sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
     try:
-        assert locking.wait(WITHIN)
         assert "could not be recorded" in client.call("act").error["message"]
         assert "this call was not run" in client.call("act").error["message"]
     finally:
-        ends.set()
-        thread.join(WITHIN)
+        other.close()
     assert client.call("act").text == "done"
     assert len(made) == 2

@@ -18,7 +18,7 @@ from django.utils import timezone
 from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.channel import Channel, is_wanted
-from django_mcp.core.concurrency import retry_database, shared_pool
+from django_mcp.core.concurrency import checks_pool, retry_database
 from django_mcp.core.context import Context
 from django_mcp.models import Call, PendingRequest, Session, Task, TaskInput
 from django_mcp.protocol.errors import InternalError, InvalidRequest, ProtocolError
@@ -57,6 +57,7 @@ class SentQuestion(NamedTuple):
     event: SSEEvent
 
 
+@database.retry_conflicts
 def open_questions(task: Task, call: Call, seen: int) -> Sequence[SentQuestion] | None:
     """Return the task's open questions after question *seen*, or None if the client no longer waits. Blocks."""
     with database.atomic():
@@ -139,12 +140,12 @@ class TaskResultStream:
         try:
             begun(subscription)
             yield EventBatch([self.first_event()])
-            yield await retry_database(shared_pool(), self.read)
+            yield await retry_database(checks_pool(), self.read)
             async with aclosing(subscription.entries()) as entries:
                 async for entry in entries:
                     if entry is None:  # expiry and death of the worker publish no entry
                         yield EventBatch([KEEP_ALIVE])
-                        yield await retry_database(shared_pool(), self.read)
+                        yield await retry_database(checks_pool(), self.read)
                     else:
                         yield await self._batch_for(entry, began)
             yield self._closing_batch()
@@ -159,7 +160,7 @@ class TaskResultStream:
                 is_last="ended" in change or ("cancelled" in change and change["cancelled"] == request_id)
             )
         if "status" in change:
-            return await retry_database(shared_pool(), self.read)
+            return await retry_database(checks_pool(), self.read)
         # Earlier messages are not repeated.
         return EventBatch(self._messages.events(change) if self._messages is not None and entry.id > began else ())
 
@@ -247,14 +248,14 @@ async def answer(request: Request, session: Session | None, mcp_request: MCPRequ
         ProtocolError: the task is unknown, or runs longer than the transport can wait.
     """
     context = context_for(mcp_request, request, None, {}, Channel())
-    task = await mcp_request.runner.sync(partial(require_task, context, task_id_of(context)))
+    task = await mcp_request.runner.checks.sync(partial(require_task, context, task_id_of(context)))
     if task.is_over:
         return MCPResponse(200, encode_outcome(request.id, task))
     call, slot, key = None, None, calls.new_key()
     if mcp_request.response.can_hold and mcp_request.response.takes_events:  # before a row is written
         slot = StreamSlot(mcp_request.principal, key=calls.topic_of(key), kind=mcp_request.stream_kind)
     if session is not None and mcp_request.response.takes_events:
-        call = await mcp_request.runner.sync(partial(_create_call, session, request, task, key))
+        call = await mcp_request.runner.own.sync(partial(_create_call, session, request, task, key))
     stream = TaskResultStream(context, session, call)
     if slot is not None:
         return MCPResponse(200, stream=SlotStream(stream.events(replace_stream(slot.key)), slot))
@@ -287,7 +288,7 @@ async def _answer_in_time(stream: TaskResultStream, mcp_request: MCPRequest, *, 
         InternalError: the client cannot resume.
     """
     await wait(stream.context, stream.task_id, settings.TASK_WAIT_TIMEOUT)
-    batch = await mcp_request.runner.sync(stream.read)
+    batch = await mcp_request.runner.checks.sync(stream.read)
     if is_new and batch.is_last:
         return MCPResponse(200, batch.events[0].data) if batch.events else ACCEPTED
     if stream.call is None:

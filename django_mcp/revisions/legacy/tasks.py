@@ -165,7 +165,7 @@ def related(task_id: str) -> dict[str, Any]:
 
 
 async def get_task(context: Context, _: Session | None) -> dict[str, Any]:
-    return task_object(await context.runner.sync(partial(require_task, context, task_id_of(context))))
+    return task_object(await context.runner.checks.sync(partial(require_task, context, task_id_of(context))))
 
 
 async def list_tasks(context: Context, _: Session | None) -> dict[str, Any]:
@@ -174,7 +174,7 @@ async def list_tasks(context: Context, _: Session | None) -> dict[str, Any]:
         raise MethodNotFound("Tasks are not listed for anonymous callers.")
     cursor = context.params.get("cursor")
     after = None if cursor is None else decode_cursor(cursor)
-    return await context.runner.sync(partial(_page, context, after))
+    return await context.runner.checks.sync(partial(_page, context, after))
 
 
 def _page(context: Context, after: int | None) -> dict[str, Any]:
@@ -196,7 +196,7 @@ def _is_hidden(context: Context, name: str) -> bool:
 
 
 async def cancel_task(context: Context, _: Session | None) -> dict[str, Any]:
-    return task_object(await context.runner.sync(partial(_cancel, context, task_id_of(context))))
+    return task_object(await context.runner.checks.sync(partial(_cancel, context, task_id_of(context))))
 
 
 def _cancel(context: Context, task_id: str) -> Task:

@@ -190,7 +190,7 @@ class ModernRevision:
 
 async def _ask(context: Context, channel: ModernChannel, params: Mapping[str, Any], needed: InputRequired) -> Result:
     if channel.has_steps or channel.dialogue.round:  # before the state is sent
-        await context.runner.sync(partial(once.extend, channel.dialogue.id))
+        await context.runner.own.sync(partial(once.extend, channel.dialogue.id))
     state = seal(context, params)
     return Result({"resultType": "input_required", "inputRequests": needed.requests, "requestState": state})
 

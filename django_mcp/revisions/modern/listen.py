@@ -7,7 +7,7 @@ from functools import cache, partial
 from typing import Any
 
 from django_mcp.core.channel import Channel
-from django_mcp.core.concurrency import on_event_loop, retry_database, shared_pool
+from django_mcp.core.concurrency import checks_pool, on_event_loop, retry_database
 from django_mcp.core.context import Context
 from django_mcp.core.resources import readable_uris
 from django_mcp.protocol import meta as envelope
@@ -203,7 +203,7 @@ class TaskSubscriptionFilter:
 
     async def _read_states(self, task_ids: Sequence[str]) -> list[dict[str, Any]]:
         # Under ASGI the view creates the stream outside of an event loop; the stream itself runs on one.
-        runner = shared_pool() if on_event_loop() else self._context.runner
+        runner = checks_pool() if on_event_loop() else self._context.runner
         return await retry_database(runner, partial(_states, self._context, task_ids))
 
 
