@@ -30,10 +30,7 @@ OURS = "django-mcp-toolkit"
 
 
 def described(server: MCPServer) -> Iterator[Tool]:
-    """Yield the tools of *server* whose definition can be made now.
-
-    Some definitions need the database, and checks also run before ``migrate``.
-    """
+    # Some definitions need the database, and checks also run before migrate.
     return (tool for tool in server.tools.values() if tool.find_failure() is None)
 
 
@@ -373,5 +370,4 @@ def _messages(checks: Iterable[Callable[..., Iterable[CheckMessage]]], *argument
 
 
 def _is_readable() -> bool:
-    """Return True if ``DJANGO_MCP`` is valid; other checks report what is not."""
     return not conf.problems()

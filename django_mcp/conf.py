@@ -234,7 +234,6 @@ class Wrong(NamedTuple):
 
 
 def problems() -> list[Wrong]:
-    """Return the values of the wrong type."""
     whole = getattr(django_settings, "DJANGO_MCP", {})
     if not isinstance(whole, Mapping):
         return [Wrong("", gettext_noop("a dict"), whole)]
@@ -247,7 +246,6 @@ def problems() -> list[Wrong]:
 
 
 def _wanted(name: str, annotation: Any, value: Any) -> str | None:  # noqa: PLR0911 - one for each kind
-    """Return what a value must be, if it is something else."""
     if isinstance(annotation, UnionType) or get_origin(annotation) is Union:
         annotation = next(kind for kind in get_args(annotation) if kind is not NoneType)
         if value is None:
@@ -271,7 +269,6 @@ def _wanted(name: str, annotation: Any, value: Any) -> str | None:  # noqa: PLR0
 
 
 def misspelt() -> dict[str, str | None]:
-    """Return the unknown keys, each with the nearest known one."""
     return {
         key: next(iter(difflib.get_close_matches(str(key).upper(), KEYS, n=1)), None)
         for key in given()
@@ -317,7 +314,7 @@ def faults() -> list[str]:
 
 
 def _read() -> Settings:
-    """Return the settings, with the default in place of a wrong value: the site must start for its checks to run."""
+    # A wrong value becomes the default: the site must start for its checks to run.
     wrong = {problem.key for problem in problems()}
     values: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value

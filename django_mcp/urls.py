@@ -61,7 +61,6 @@ def _approval_patterns() -> list[URLPattern]:
 
 
 def requester_view(request: HttpRequest, **captured: Any) -> HttpResponseBase:
-    """Show a pending approval to its requester. The page is imported on first use."""
     from django_mcp.admin.requester_page import RequesterView  # noqa: PLC0415 - few sites need it at start
 
     return RequesterView.as_view()(request, **captured)

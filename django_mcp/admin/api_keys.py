@@ -129,7 +129,7 @@ class StateFilter(admin.SimpleListFilter):
         return [(state.value, words) for state, words in WORDS.items()]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[APIKey]) -> QuerySet[APIKey]:  # noqa: ARG002
-        """Return the keys in the chosen state, with the precedence of ``state_of``."""
+        # The precedence is that of state_of.
         now = timezone.now()
         unrevoked = queryset.filter(revoked=None)
         match self.value():
@@ -195,7 +195,6 @@ class APIKeyAdmin(DecisionAdmin, UserChoiceAdmin, StoppableAdmin):
         return ("name", "prefix", *user_lookups())
 
     def get_fields(self, request: HttpRequest, obj: APIKey | None = None) -> Any:
-        """Return the fields to create a key, or to view one."""
         new = ("user", "name", "endpoints", "scopes", "read_only", "days")
         if obj is None:
             return new
@@ -206,13 +205,12 @@ class APIKeyAdmin(DecisionAdmin, UserChoiceAdmin, StoppableAdmin):
         return () if obj is None else self.readonly_fields
 
     def get_form(self, request: HttpRequest, obj: APIKey | None = None, change: bool = False, **options: Any) -> Any:
-        """Return the form that creates keys, or the one that renames them."""
         if obj is not None:
             return super().get_form(request, obj, change=change, **options)
         return super().get_form(request, obj, change=change, form=NewKeyForm, fields=NewKeyForm.Meta.fields)
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **options: Any) -> Any:
-        """Offer all users to superusers, and to others themselves: a key acts as its user."""
+        # A key acts as its user.
         if getattr(request.user, "is_superuser", False):
             return super().formfield_for_foreignkey(db_field, request, **options)
         own = get_user_model()._default_manager.filter(pk__in=[request.user.pk])  # noqa: SLF001 - Django's documented API
@@ -225,14 +223,14 @@ class APIKeyAdmin(DecisionAdmin, UserChoiceAdmin, StoppableAdmin):
         return {"user": request.user.pk, **super().get_changeform_initial_data(request)}
 
     def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> HttpResponse:
-        """Show a single save button, as the next page shows the key."""
+        # A single save button, as the next page shows the key.
         buttons = {"show_save_and_continue": False, "show_save_and_add_another": False}
         return super().add_view(request, form_url, {**(extra_context or {}), **buttons})
 
     @sensitive_variables()
     def save_model(self, request: HttpRequest, obj: APIKey, form: Any, change: bool) -> None:
-        """Create the key, or save what was changed: it may have been revoked since the page was loaded."""
         if change:
+            # Only what was changed: the key may have been revoked since the page was loaded.
             super().save_model(request, obj, form, change)
             return
         given = form.cleaned_data
@@ -249,7 +247,6 @@ class APIKeyAdmin(DecisionAdmin, UserChoiceAdmin, StoppableAdmin):
 
     @sensitive_variables()
     def response_add(self, request: HttpRequest, obj: APIKey, post_url_continue: str | None = None) -> HttpResponse:  # noqa: ARG002
-        """Return the page with the key directly: a redirect would have to store the key."""
         request.current_app = self.admin_site.name
         opened = [endpoint for endpoint in servers() if endpoint.name in obj.endpoints]
         context = {
@@ -263,6 +260,7 @@ class APIKeyAdmin(DecisionAdmin, UserChoiceAdmin, StoppableAdmin):
             "addresses": [(_url(request, endpoint), takes_keys(endpoint)) for endpoint in opened],
             "clients": [client for server in opened if takes_keys(server) for client in _clients(request, server, obj)],
         }
+        # No redirect, which would have to store the key.
         answer = TemplateResponse(request, "admin/django_mcp/apikey/shown_once.html", context)
         answer.headers["Cache-Control"] = "no-store, private"
         answer.headers["Referrer-Policy"] = "no-referrer"
@@ -285,7 +283,6 @@ class APIKeyAdmin(DecisionAdmin, UserChoiceAdmin, StoppableAdmin):
 
 
 def _url(request: HttpRequest, server: MCPServer) -> str:
-    """Return the full URL of an endpoint: by ``BASE_URL``, or as the admin was reached."""
     return url_of(server) or request.build_absolute_uri(path_of(server))
 
 

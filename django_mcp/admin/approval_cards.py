@@ -69,14 +69,12 @@ class Card:
 
     @cached_property
     def description(self) -> str:
-        """Description of the tool in the language of the page; empty if the tool was removed."""
         server = next((endpoint for endpoint in servers() if endpoint.name == self.row.server), None)
         tool = None if server is None else server.tools.get(self.row.tool)
         return "" if tool is None else visible(str(tool.definition.get("description", "")))
 
     @cached_property
     def email(self) -> str:
-        """The requester's e-mail address; empty if unknown."""
         user = self.row.user
         return "" if user is None else line(getattr(user, user.get_email_field_name(), "") or "")
 
@@ -94,7 +92,6 @@ class Card:
 
     @cached_property
     def seen(self) -> str:
-        """Return the digest of the shown call."""
         return card_digest(self.row)
 
     @cached_property

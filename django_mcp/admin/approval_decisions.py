@@ -59,7 +59,6 @@ class DecisionForm(forms.Form):
         names.choices = [(part, part) for part in row.parts if part]
 
     def clean(self) -> dict[str, Any]:
-        """Require a number of further calls, or that they are unlimited, and a period."""
         given = super().clean() or self.cleaned_data
         if given.get("decision") == APPROVE_MORE:
             if "calls" not in self.errors and not given.get("unlimited") and given.get("calls") is None:
@@ -94,6 +93,7 @@ def decide_card(row: Approval, user: Any, given: dict[str, Any], *, via: str = "
         PermissionDenied: the user may not decide.
     """
     with database.atomic():
+        # Locked, so that what was compared with the page is what is decided.
         row = Approval.objects.select_for_update().get(pk=row.pk)
         if row.state == State.PENDING and given["seen"] != card_digest(row):
             return messages.ERROR, _("This call has changed since you opened the page. Review it again, then decide.")
@@ -137,7 +137,6 @@ def _success_message(row: Approval, given: dict[str, Any]) -> str:
 
 
 def explain_failure(row: Approval, user: Any) -> str:
-    """Return why a decision had no effect."""
     row.refresh_from_db()
     if row.state in {State.APPROVED, State.CONSUMED, State.DENIED}:
         words = {

@@ -19,7 +19,7 @@ def pending_q() -> Q:
 
 
 def pending_count(request: HttpRequest) -> int:
-    """Return the number of approval requests that can still be decided, counted once for a request."""
+    # Counted once for a request.
     found: int | None = getattr(request, "_mcp_pending", None)
     if found is None:
         found = Approval.objects.filter(pending_q()).count()
@@ -56,7 +56,6 @@ WITHDRAWN, CANCELLED = gettext_lazy("Withdrawn"), gettext_lazy("Cancelled")
 
 
 def is_cancelled(row: Approval) -> bool:
-    """Return True for a request that was not used, and whose task was cancelled before it expired."""
     task = row.task
     is_unused = row.state in {State.PENDING, State.APPROVED, State.EXPIRED} and not is_withdrawn(row)
     return is_unused and task is not None and task.status == Task.Status.CANCELLED and task.updated < row.expires
@@ -83,7 +82,6 @@ def outcome_q(run: str) -> Q:
 
 
 def state_words(row: Approval) -> str:
-    """Return the display name of the state, or of the outcome once the approval is used."""
     state = state_of(row)
     if is_withdrawn(row):
         return str(WITHDRAWN)

@@ -49,7 +49,6 @@ class ApprovalList(StrictFiltersList):
         return found.filter(ended_q()).defer("arguments", "preview", "parts")
 
     def get_results(self, request: HttpRequest) -> None:
-        """Add the names of callers."""
         super().get_results(request)
         for card in make_cards(self.result_list, request.user):
             card.row.person = card.person  # type: ignore[attr-defined]
@@ -63,7 +62,6 @@ class PendingList(ApprovalList):
     """Change list of pending requests only, for the polling script."""
 
     def get_results(self, request: HttpRequest) -> None:  # noqa: ARG002
-        """Skip the ended requests."""
         self.result_count = self.full_result_count = 0
         self.result_list = self.root_queryset.none()
         self.can_show_all, self.multi_page = True, False
@@ -80,7 +78,6 @@ class StateFilter(admin.SimpleListFilter):
         return [*states, *OUTCOMES.items()]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Approval]) -> QuerySet[Approval] | None:  # noqa: ARG002
-        """Return the rows in the chosen state."""
         now, is_over = timezone.now(), Q(task__status=Task.Status.CANCELLED)
         match self.value():
             case State.PENDING:
@@ -120,7 +117,6 @@ class ApprovalAdmin(ApproverReadOnlyAdmin):
         js = ("django_mcp/approvals.js",)
 
     def get_urls(self) -> list[URLPattern]:
-        """Add the fragments of the polling script and the target of the forms."""
         wrap, name = self.admin_site.admin_view, f"{self.opts.app_label}_{self.opts.model_name}"
         return [
             path("pending/", wrap(self.pending_view), name=f"{name}_pending"),
@@ -139,7 +135,6 @@ class ApprovalAdmin(ApproverReadOnlyAdmin):
         return PendingList if match is not None and (match.url_name or "").endswith("_pending") else ApprovalList
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        """Show cards of pending requests above the list of ended ones."""
         answer = super().changelist_view(request, extra_context)
         if isinstance(answer, TemplateResponse) and answer.context_data and "cl" in answer.context_data:
             shown, count = answer.context_data["cl"].cards(request.user)
@@ -192,7 +187,6 @@ class ApprovalAdmin(ApproverReadOnlyAdmin):
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
-        """Show an approval request, with the form of the decision while it is pending."""
         del form_url
         row = self.get_object(request, object_id)
         if not self.has_view_permission(request, row) or request.method not in {"GET", "HEAD"}:

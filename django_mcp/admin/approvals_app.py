@@ -46,7 +46,7 @@ def may_decide_here(context: Any) -> bool:
 
 
 def token_of(context: Any, card: Card) -> str:
-    """Return the token of a card's form. It decides once at most, as a decided request is not pending any more."""
+    # It decides once at most, as a decided request is not pending any more.
     return signing.dumps(_bound(context, card.row, card.seen), salt=SALT)
 
 
@@ -60,7 +60,6 @@ class ApprovalsApp(App):
     """The view. Its cards are not in the result, which models read."""
 
     def view(self, context: Any, result: Any, **more: Any) -> str:
-        """Return the HTML of the pending requests at the endpoint, newest first."""
         found = _pending(context)
         shown = make_cards(found.order_by("-pk").select_related("user", "task")[:MAX_CARDS], context.user)
         record_views(shown, context.user)

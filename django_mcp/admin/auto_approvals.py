@@ -65,7 +65,6 @@ class AutoApprovalRuleAdmin(ApproverReadOnlyAdmin, ReadOnlyStoppableAdmin):
         return super().get_queryset(request).annotate(uses=Count("approvals"))
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
-        """Add the names of callers to the rows of the page."""
         page = super().get_changelist_instance(request)
         with_names(page.result_list)
         return page
@@ -83,7 +82,6 @@ class AutoApprovalRuleAdmin(ApproverReadOnlyAdmin, ReadOnlyStoppableAdmin):
 
     @admin.display(description=gettext_lazy("caller"), ordering="principal_id")
     def caller_name(self, row: Any) -> str:
-        """Return the name of the caller."""
         if row.user is not None and row.principal_kind != "api_key":
             return line(display_name(row.user))
         caller = row.principal_kind, row.principal_id
@@ -91,7 +89,6 @@ class AutoApprovalRuleAdmin(ApproverReadOnlyAdmin, ReadOnlyStoppableAdmin):
 
     @admin.display(description=gettext_lazy("same arguments"))
     def must_be(self, row: AutoApprovalRule) -> SafeString | str:
-        """Return the arguments that must be the same, with their values."""
         if not (names := [name for name in row.pattern if name]):
             return _("any arguments")
         pairs = ((line(name), _given(row, name)) for name in names)
@@ -108,7 +105,6 @@ class AutoApprovalRuleAdmin(ApproverReadOnlyAdmin, ReadOnlyStoppableAdmin):
 
     @admin.display(description=gettext_lazy("state"))
     def state(self, row: AutoApprovalRule) -> str:
-        """Return the rule's state."""
         if row.revoked is not None:
             return _("revoked")
         if row.expires <= timezone.now():
@@ -117,7 +113,6 @@ class AutoApprovalRuleAdmin(ApproverReadOnlyAdmin, ReadOnlyStoppableAdmin):
 
     @admin.display(description=gettext_lazy("state"), ordering="remaining")
     def state_and_left(self, row: AutoApprovalRule) -> SafeString | str:
-        """Return the rule's state and, if it is active, how many calls are left."""
         state = self.state(row)
         if not self.can_stop(row):
             return state
@@ -128,6 +123,6 @@ class AutoApprovalRuleAdmin(ApproverReadOnlyAdmin, ReadOnlyStoppableAdmin):
 
 
 def _given(row: AutoApprovalRule, name: str) -> SafeString:
-    """Return an argument's value. Defaults that the first call did not send are not stored."""
+    # Defaults that the first call did not send are not stored.
     value = row.arguments.get(name)
     return NONE if value is None else shown_value(value)

@@ -94,11 +94,6 @@ class StrictFiltersList(ChangeList):
         return found
 
     def get_results(self, request: HttpRequest) -> None:
-        """Read the page of rows.
-
-        Raises:
-            IncorrectLookupParameters: see ``values_of_url``.
-        """
         with values_of_url(request):
             super().get_results(request)
 
@@ -133,7 +128,7 @@ class StrictFiltersAdmin(_ModelAdmin):
         css = {"all": ["django_mcp/admin.css"]}  # noqa: RUF012 - as Django documents it
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        """Title the list with the name of its rows; "Select … to change" is wrong for readers who may not."""
+        # "Select … to change" is wrong for readers who may not.
         shown = {
             "title": capfirst(self.opts.verbose_name_plural),
             "required_permission": required_permission(request, self.acts_with),
@@ -165,7 +160,7 @@ class ApproverReadOnlyAdmin(StrictFiltersAdmin):
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Deny on these pages. The page that deletes a user also asks, for the user's related rows."""
+        # The page that deletes a user also asks, for the user's related rows.
         match = request.resolver_match
         own = f"{self.opts.app_label}_{self.opts.model_name}_"
         if match is None or (match.url_name or "").startswith(own):
@@ -195,7 +190,7 @@ class UserChoiceAdmin(_ModelAdmin):
         return found
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
-        """Leave out a user of the URL that no user can be: the select would raise."""
+        # The select would raise for a user that cannot exist.
         found: dict[str, Any] = super().get_changeform_initial_data(request)
         given = found.get(self.user_field)
         if given is not None and not database.keys_of(get_user_model(), [str(given)]):
@@ -275,14 +270,13 @@ class DecisionAdmin(_ModelAdmin):
     """Saves a ``DecisionForm``."""
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
-        """Return the row, locked until it is saved."""
         found = super().get_object(request, object_id, from_field)
         if found is not None and request.method == "POST" and database.own_connection().in_atomic_block:
+            # Locked until it is saved: the form compares it with what the page showed.
             found = self.get_queryset(request).select_for_update().filter(pk=found.pk).first()
         return found
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Save what was changed alone."""
         if not change:
             super().save_model(request, obj, form, change)
             return
@@ -303,7 +297,6 @@ Choices = list[tuple[str, str]]
 
 
 def endpoint_choices() -> Choices:
-    """Return all endpoints with their paths."""
     return [
         (
             server.name,
@@ -343,11 +336,6 @@ class ClientField(forms.CharField):
         super().__init__(**{"max_length": 255, "widget": widget, **options})
 
     def clean(self, value: Any) -> str:
-        """Return the client id.
-
-        Raises:
-            ValidationError: no client has this id or name, or several have the name.
-        """
         text: str = super().clean(value)
         if not text or not unmatched_policies.unknown_clients([text]):
             return text
@@ -365,7 +353,6 @@ class ClientField(forms.CharField):
 
 
 def _applications() -> Any:
-    """Return the registered clients; none without django-oauth-toolkit."""
     if not has_toolkit():
         return ClientPolicy.objects.none().annotate(name=F("client_id"))
     from django_mcp.auth.toolkit import get_application_model  # noqa: PLC0415 - where it is installed
@@ -463,11 +450,9 @@ class VirtualModelAdmin(_ModelAdmin):
         return self.address(f"{self.opts.model_name}_change", quote(key))
 
     def address(self, name: str, *arguments: Any) -> str:
-        """Return the URL of an admin page of this app, or "" if the site removed it."""
         return address_in(self.admin_site, name, *arguments)
 
     def history(self, key: str) -> Any:
-        """Return the latest history entries of an object."""
         kind = get_content_type_for_model(self.model())
         entries = LogEntry.objects.filter(content_type=kind, object_id=key).select_related("user")
         return entries.order_by("-action_time", "-pk")[:MAX_HISTORY]
@@ -491,7 +476,6 @@ class BoundedPaginator(Paginator):  # type: ignore[type-arg]
 
     @cached_property
     def count(self) -> int:
-        """Return the number of rows, at most ``most``."""
         rows: Any = self.object_list
         found: int = rows.order_by().values("pk")[: self.most].count()
         return found
@@ -580,7 +564,6 @@ class StoppableAdmin(StrictFiltersAdmin):
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
-        """Add a link to the confirmation page."""
         row = self.get_object(request, object_id)
         stops = row is not None and self.can_stop(row) and self.has_change_permission(request, row)
         shown = {
@@ -644,7 +627,6 @@ class StoppableAdmin(StrictFiltersAdmin):
         return TemplateResponse(request, "admin/django_mcp/stop_confirmation.html", context)
 
     def stop_and_log(self, request: HttpRequest, row: Model) -> bool:
-        """Stop a row and add an entry to its history."""
         pk = row.pk
         if changed := self.stop(row):
             row.pk = pk
@@ -652,13 +634,13 @@ class StoppableAdmin(StrictFiltersAdmin):
         return changed
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        """Stop the row before it is deleted, so that streams and tasks end."""
+        # So that streams and tasks end.
         self.stop(obj)
         if type(obj)._default_manager.filter(pk=obj.pk).exists():  # noqa: SLF001 - Django's documented API
             super().delete_model(request, obj)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """Stop the rows before they are deleted, so that streams and tasks end."""
+        # So that streams and tasks end.
         for row in queryset:
             self.stop(row)
         super().delete_queryset(request, queryset)

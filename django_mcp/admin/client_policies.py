@@ -100,7 +100,7 @@ class PolicyForm(DecisionForm):
 
 
 def is_wider(before: Sequence[str] | None, after: Sequence[str] | None) -> bool:
-    """Return True if a limit of scopes gives more than the one before; None is no limit."""
+    # None is no limit.
     return before is not None and (after is None or not set(after) <= set(before))
 
 
@@ -179,12 +179,11 @@ class ClientPolicyAdmin(DecisionAdmin, UserChoiceAdmin, StrictFiltersAdmin):
     user_field = "service_account"
 
     def get_readonly_fields(self, request: HttpRequest, obj: ClientPolicy | None = None) -> Any:
-        """Make the client id read-only. Only superusers set the service account, as for API keys of others."""
+        # Only superusers set the service account, as for API keys of others.
         decided = () if getattr(request.user, "is_superuser", False) else ("service_account",)
         return decided if obj is None else ("client_id", *decided)
 
     def get_fields(self, request: HttpRequest, obj: ClientPolicy | None = None) -> Any:
-        """Return the fields of the form, or what the policy decides for those who may not change it."""
         if obj is None or self.has_change_permission(request, obj):
             return super().get_fields(request, obj)
         return ("client_id", "access", "read_only", "scope_limit", "service_account")
@@ -197,6 +196,7 @@ class ClientPolicyAdmin(DecisionAdmin, UserChoiceAdmin, StrictFiltersAdmin):
         """
         is_sure = "post" in request.POST
         if is_sure and isinstance(objs, QuerySet) and database.own_connection().in_atomic_block:
+            # Locked, so that what was compared with the page is what is deleted.
             objs = objs.select_related(None).select_for_update()  # PostgreSQL locks no outer join
         rows = list(objs)
         if is_sure and {*request.POST.getlist("shown")} != {state_of(row) for row in rows}:
@@ -207,14 +207,12 @@ class ClientPolicyAdmin(DecisionAdmin, UserChoiceAdmin, StrictFiltersAdmin):
         )[1:]
 
     def delete_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
-        """Delete a policy that is the one that the page showed."""
         try:
             return super().delete_view(request, object_id, extra_context)
         except ChangedSince:
             return self._refuse(request)
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        """Delete policies that are the ones that the page showed."""
         try:
             with database.atomic():
                 return super().changelist_view(request, extra_context)
@@ -229,13 +227,11 @@ class ClientPolicyAdmin(DecisionAdmin, UserChoiceAdmin, StrictFiltersAdmin):
     def changeform_view(
         self, request: HttpRequest, object_id: str | None = None, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
-        """Offer the clients that are known."""
         return super().changeform_view(
             request, object_id, form_url, {**(extra_context or {}), "clients": client_list()}
         )
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
-        """Add names to the clients of the page, and say which do not exist."""
         page = super().get_changelist_instance(request)
         ids = [row.client_id for row in page.result_list]
         names, unknown = client_names(ids), unknown_clients(ids)
@@ -245,7 +241,6 @@ class ClientPolicyAdmin(DecisionAdmin, UserChoiceAdmin, StrictFiltersAdmin):
 
     @admin.display(description=gettext_lazy("client"))
     def client(self, row: Any) -> SafeString | str:
-        """Return the name of the client, or that there is none."""
         if row.mcp_is_unknown:
             words = _("matches nobody: no client has this id")
             return format_html('<strong class="mcp-tag mcp-danger">{}</strong>', words)
@@ -253,14 +248,12 @@ class ClientPolicyAdmin(DecisionAdmin, UserChoiceAdmin, StrictFiltersAdmin):
 
     @admin.display(description=gettext_lazy("access"), ordering="blocked")
     def access(self, row: ClientPolicy) -> SafeString | str:
-        """Return whether the client is blocked."""
         if not row.blocked:
             return _("not blocked")
         return format_html('<strong class="mcp-decision mcp-block">{}</strong>', _("blocked"))
 
     @admin.display(description=gettext_lazy("scopes"))
     def scope_limit(self, row: ClientPolicy) -> str:
-        """Return the maximum scopes."""
         if row.scopes is None:
             return _("no limit")
         return ", ".join(row.scopes) or _("none")

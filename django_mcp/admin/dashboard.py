@@ -153,7 +153,7 @@ def _bins(edges: Sequence[datetime], seconds: int, log: Log) -> list[Bin]:
 
 
 def _span(edges: Sequence[datetime], at: int) -> dict[str, str]:
-    """Return the filters of one bin; the last one is open."""
+    # The last bin is open.
     end = {"until": moment(edges[at + 1])} if at + 1 < len(edges) else {}
     return {"since": moment(edges[at]), **end}
 
@@ -296,7 +296,7 @@ class OverviewAdmin(ReadOnlyAdmin):
     """The landing page, for users who may view the request log."""
 
     def get_urls(self) -> list[Any]:
-        """Serve the page under its own name and under that by which admin sites link models."""
+        # Under its own name, and under that by which admin sites link models.
         view = self.admin_site.admin_view(self.overview_view)
         return [path("", view, name=name) for name in ("django_mcp_overview_changelist", "django_mcp_overview")]
 
@@ -338,7 +338,6 @@ class OverviewAdmin(ReadOnlyAdmin):
         return TemplateResponse(request, "admin/django_mcp/overview.html", context)
 
     def _pending(self, request: HttpRequest, found: Activity, log: Log) -> dict[str, Any]:
-        """Return the figures, and the newest pending approvals for users who may see them."""
         may_view = request.user.has_perm(APPROVE) or request.user.has_perm("django_mcp.view_approval")
         address = address_in(self.admin_site, "approval_changelist") if may_view else ""
         rows = Approval.objects.filter(pending_q())
@@ -376,7 +375,7 @@ class OverviewAdmin(ReadOnlyAdmin):
 
 
 def _kept(period: Period, server: str) -> tuple[Activity, datetime]:
-    """Return the figures and when they were counted. They are cached, since a long log takes seconds."""
+    # A long log takes seconds to count.
     key = f"django_mcp:overview:{period.name}:{server}:{timezone.get_current_timezone_name()}"
     kept: tuple[Activity, datetime] | None = cache.get(key)
     if kept is None:
@@ -390,7 +389,6 @@ def _query(period: Period, server: str) -> str:
 
 
 def _endpoints(period: Period, chosen: str) -> list[tuple[str, str, bool]]:
-    """Return the endpoints to choose from; none if there is one."""
     names = [server.name for server in servers()]
     every = (_("all"), _query(period, ""), not chosen)
     return [every, *((name, _query(period, name), name == chosen) for name in names)] if len(names) > 1 else []

@@ -201,7 +201,7 @@ def names_of(callers: Iterable[Caller]) -> Mapping[Caller, str]:
 
 
 def _user_of(caller: Caller) -> str | None:
-    """Return the user's primary key, which begins the ids of some kinds of callers."""
+    # The user's primary key begins the ids of these kinds of callers.
     kind, id = caller  # noqa: A001
     return id.partition(":")[0] if kind in {"session", "oauth"} else None
 
@@ -218,7 +218,6 @@ def client_names(client_ids: Iterable[str]) -> dict[str, str]:
 
 
 def client_name(client_id: str) -> str:
-    """Return name and id of an OAuth client, or the id alone."""
     name = client_names([client_id]).get(client_id)
     return f"{name} ({client_id})" if name else client_id
 

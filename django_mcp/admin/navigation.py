@@ -64,7 +64,6 @@ _is_migrated = False
 
 
 def _pending(request: HttpRequest) -> int:
-    """Return the number of pending approvals; 0 while their table is missing, so that the admin can be opened."""
     global _is_migrated  # noqa: PLW0603 - one flag of the process
     connection = connections[router.db_for_read(Approval)]
     try:
@@ -73,6 +72,7 @@ def _pending(request: HttpRequest) -> int:
         with transaction.atomic(using=connection.alias) if is_guarded else nullcontext():
             found = pending_count(request)
     except DatabaseError:
+        # The table is missing before migrate, when the admin must open as well.
         return 0
     _is_migrated = True
     return found

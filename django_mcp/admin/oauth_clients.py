@@ -81,7 +81,6 @@ class ClientActions:
         self._message_user(_("Access of client %(application)s on behalf of %(user)s is revoked.") % names)
 
     def revoke_all(self) -> None:
-        """Revoke all access, including the client's own."""
         with database.atomic():
             number = revoke_all_access(self._application.pk)
             words = ngettext("All access revoked, of %d user.", "All access revoked, of %d users.", number)
@@ -89,7 +88,6 @@ class ClientActions:
         self._message_user(_("All access of client %s is revoked.") % name_of(self._application))
 
     def block(self, *, blocked: bool) -> None:
-        """Block or unblock the client. Saves the model instance, so that open streams are notified."""
         client_id = self._application.client_id
         done = _("Blocked.") if blocked else _("No longer blocked.")
         with database.atomic():
@@ -99,6 +97,7 @@ class ClientActions:
                 return
             row = row or ClientPolicy(client_id=client_id)
             row.blocked = blocked
+            # Not update(): a receiver of save() renews the open streams.
             row.save(update_fields=None if row.pk is None else ["blocked"])
             self._admin.log_change(self._request, row, done)
             self._note(done)
@@ -192,7 +191,6 @@ class ClientRow:
 
     @property
     def people_words(self) -> str:
-        """Return the number of users who authorized the client."""
         if self.summary is None:
             return _("none")
         if self.summary.acts_for_itself:
@@ -201,7 +199,6 @@ class ClientRow:
 
     @property
     def since(self) -> datetime.datetime | None:
-        """Return when access was first granted."""
         if self.summary is None:
             return None
         return min(self.summary.since, self.began or self.summary.since)
@@ -351,7 +348,7 @@ def hosts_of(application: Any) -> list[str]:
 
 
 def _place_words(place: consent.Destination) -> str:
-    """Describe a destination in the third person: the program runs on the user's computer, not the reader's."""
+    # In the third person: the program runs on the user's computer, not the reader's.
     if place.kind == "loopback":
         return _("a program on the user’s computer")
     if place.kind == "program":
@@ -360,7 +357,6 @@ def _place_words(place: consent.Destination) -> str:
 
 
 def document_of(application: Any) -> str:
-    """Return the URL of the client's metadata document, or "" if it has none."""
     return str(application.client_id) if application.registration_source == "cimd" else ""
 
 
@@ -369,7 +365,7 @@ def is_still(row: ClientPolicy, limits: Mapping[str, Any]) -> bool:
 
 
 def sort(limit: Collection[str] | None) -> list[str] | None:
-    """Return a limit in order; None is no limit."""
+    # None is no limit.
     return None if limit is None else sorted(limit)
 
 
@@ -392,7 +388,6 @@ CHANGED = gettext_lazy(
 
 
 def policy_words(application: Any, policy: ClientPolicy | None) -> list[str]:
-    """Return sentences that describe the client's policy."""
     acts_alone = acts_for_itself(application)
     found = []
     if policy is not None:
@@ -432,8 +427,8 @@ class OAuthClientAdmin(VirtualModelAdmin):
     template_dir, permission_model = "oauthclient", "clientpolicy"
 
     def get_urls(self) -> list[URLPattern]:
-        """Return the pages, under the names that the admin index and history links use."""
         view = self.admin_site.admin_view
+        # Under the names that the admin index and history links use.
         return [
             path("", view(self.list_view), name="django_mcp_oauthclient_changelist"),
             path("<path:object_id>/change/", view(self.application_view), name="django_mcp_oauthclient_change"),
@@ -483,6 +478,7 @@ class OAuthClientAdmin(VirtualModelAdmin):
                 raise PermissionDenied
             try:
                 with database.atomic():
+                    # Locked, as the form compares its limits with those that the page showed.
                     row = rows.select_for_update().first() or ClientPolicy(client_id=application.client_id)
                     sent = request.POST if "limits" in request.POST else None
                     limits = ClientLimitsForm(sent, instance=row, limits_tools=limits_tools)
@@ -617,7 +613,6 @@ class OAuthClientAdmin(VirtualModelAdmin):
         }
 
     def _policy_address(self, request: HttpRequest, application: Any, policy: ClientPolicy | None) -> str:
-        """Return the URL to change or create the client's policy, or "" if the user may not."""
         if policy is not None:
             return self.address("clientpolicy_change", policy.pk)
         address = self.address("clientpolicy_add")

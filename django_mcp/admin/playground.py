@@ -75,7 +75,7 @@ class Question:
 
     @property
     def is_safe_url(self) -> bool:
-        """Return True if the URL may be linked: http or https only."""
+        # Other schemes, such as javascript:, must not be linked.
         return self.url.startswith(("https://", "http://"))
 
     @property
@@ -84,7 +84,6 @@ class Question:
         return [("accept", accept), ("decline", _("Decline")), ("cancel", _("Cancel"))]
 
     def answer(self, data: QueryDict) -> dict[str, Any]:
-        """Return the response as a client would send it."""
         action = data.get(self.action_name, "cancel")
         if action != "accept" or self.url:
             return {"action": action if action in ACTIONS else "cancel"}
@@ -127,7 +126,6 @@ class Target(NamedTuple):
 
     @property
     def definition(self) -> dict[str, Any]:
-        """Return the definition that clients get, in the language of the page."""
         if self.primitive is None:
             return {}
         definition: dict[str, Any] = translate(self.primitive.definition, get_language() or "en")
@@ -135,7 +133,6 @@ class Target(NamedTuple):
 
     @property
     def schema(self) -> Mapping[str, Any]:
-        """Return the schema of its arguments."""
         match self.kind, self.primitive:
             case "uri", _:
                 return ANY_URI
@@ -154,7 +151,6 @@ class Target(NamedTuple):
         return {}
 
     def params(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the params of the request."""
         match self.kind:
             case "tool" | "prompt":
                 return {"name": self.key, "arguments": dict(arguments)}
@@ -185,14 +181,12 @@ def find_target(request: HttpRequest, server: MCPServer, kind: str, key: str) ->
 
 
 def requires_approval(request: HttpRequest, server: MCPServer, primitive: Primitive | None) -> bool:
-    """Return True if the user's calls require approval."""
     if not isinstance(primitive, Tool) or primitive.key not in server.policies.asking:
         return False
     return rule_for(_context_of(request, server), primitive).decision is Decision.ASK
 
 
 def registry(server: MCPServer, kind: str) -> Mapping[str, Primitive]:
-    """Return all primitives of a kind by key."""
     match kind:
         case "tool":
             return server.tools
@@ -236,7 +230,7 @@ def expand_template(template: str, values: Mapping[str, Any]) -> str:
 
 
 def may_see_crashes(request: HttpRequest) -> bool:
-    """Return True for staff who may view the request log, which names exceptions and places in the code."""
+    # The request log names exceptions and places in the code as well.
     return request.user.has_perm("django_mcp.view_requestlog")
 
 
@@ -265,7 +259,6 @@ class PlaygroundCall:
         self._secrets: list[str] = []
 
     def run(self) -> None:
-        """Call the target with the submitted arguments."""
         arguments = self._read()
         if arguments is None:
             return
@@ -358,7 +351,6 @@ class PlaygroundCall:
         return bool(redacted(self._described, arguments, longest=None, whole=None) == arguments)
 
     def _may_have_secrets(self, text: str, name: str = "") -> bool:
-        """Return True if a text that could not be read may have a secret."""
         names = (*settings.REDACTED_ARGUMENTS, *_secret_names(self.target.schema, self.target.schema))
         is_named = any(secret.casefold() in f"{name} {text}".casefold() for secret in names)
         return is_named or not self._is_shown({name: text})
@@ -386,7 +378,6 @@ class PlaygroundCall:
 
     @property
     def result(self) -> ResultView | None:
-        """Return the result or error, or None if the call asks questions."""
         if self.outcome is None or self.questions:
             return None
         result, error = self.outcome.ended.result, self.outcome.ended.error
@@ -410,7 +401,6 @@ class PlaygroundCall:
 
     @property
     def snippets(self) -> list[Snippet]:
-        """Return the request to copy, without secrets."""
         params = self.target.params(self.sent_arguments or {})
         url = url_of(self.server) or self.request.build_absolute_uri(path_of(self.server))
         return snippets(self.server, url, self.target.kind, params)
@@ -425,7 +415,6 @@ class PlaygroundCall:
 
 
 def _secret_names(schema: Any, root: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names of the properties that a schema marks as secret, at any depth."""
     if isinstance(schema, Mapping):
         properties = schema.get("properties")
         for name, described in properties.items() if isinstance(properties, Mapping) else ():
@@ -468,7 +457,6 @@ class PlaygroundAdmin(ReadOnlyAdmin):
         return request.user.has_perm(PERMISSION)
 
     def get_urls(self) -> list[URLPattern]:
-        """Return the pages of the playground only."""
         return [
             path("", self._page(self.choose_view), name="django_mcp_playground_changelist"),
             path("call/", self._page(self.call_view), name="django_mcp_playground_call"),
@@ -477,14 +465,13 @@ class PlaygroundAdmin(ReadOnlyAdmin):
         ]
 
     def _page(self, view: Callable[[HttpRequest], HttpResponse]) -> Callable[..., HttpResponse]:
-        """Wrap a view without ``ATOMIC_REQUESTS``, as the endpoint's own view: failed calls must stay in the log."""
-
         def permitted(request: HttpRequest) -> HttpResponse:
             if not self.has_view_permission(request):
                 raise PermissionDenied
             return view(request)
 
         made: Callable[..., HttpResponse] = self.admin_site.admin_view(permitted)
+        # Without ATOMIC_REQUESTS, as the endpoint's own view: failed calls must stay in the log.
         for alias in connections:
             transaction.non_atomic_requests(using=alias)(made)
         return made
@@ -492,7 +479,6 @@ class PlaygroundAdmin(ReadOnlyAdmin):
     # Pages
 
     def choose_view(self, request: HttpRequest) -> HttpResponse:
-        """List what the user may call at an endpoint."""
         found = endpoints(request.user)
         server = self._server(request, found) if "endpoint" in request.GET else next(iter(found), None)
         words = request.GET.get("q", "").strip()
@@ -574,7 +560,6 @@ class PlaygroundAdmin(ReadOnlyAdmin):
     def _app(
         self, server: MCPServer, target: Target, result: ResultView | None, arguments: Any = None
     ) -> dict[str, Any] | None:
-        """Return the app of a tool and what it is sent; None without an app or a result."""
         tool = target.primitive
         if not isinstance(tool, Tool) or tool.app is None or result is None or result.error or result.approval:
             return None
@@ -622,9 +607,9 @@ class PlaygroundAdmin(ReadOnlyAdmin):
         return None
 
     def _crash_of(self, request: HttpRequest, task: Task) -> str:
-        """Return exception and place, as logged by the process that ran the task."""
         if not task.is_over or not may_see_crashes(request):
             return ""
+        # As logged by the process that ran the task.
         row = RequestLog.objects.filter(task_id=task.task_id, outcome=RequestLog.Outcome.CRASHED).first()
         return "" if row is None else f"{row.exception_type}\n{row.exception_place}".strip()
 
@@ -660,7 +645,6 @@ def _reads(server: MCPServer) -> bool:
 
 
 def badges(request: HttpRequest, server: MCPServer, target: Target) -> list[str]:
-    """Return the labels of a target, such as "read-only" and "requires approval"."""
     found = []
     hints = target.definition.get("annotations") or {} if target.kind == "tool" else {}
     if target.kind == "tool" and target.primitive is not None:

@@ -56,7 +56,7 @@ def _is_kept(name: str) -> bool:
 
 
 def principal_of(user: Any) -> Principal:
-    """Return the caller, as with session authentication."""
+    # As with session authentication.
     return Principal(kind="session", id=str(user.pk), user=user)
 
 
@@ -72,12 +72,11 @@ class Outcome(NamedTuple):
 
     @property
     def task(self) -> str:
-        """Return the id of the task that the call started, or ""."""
         return str(self.ended.result["taskId"]) if self._kind == "task" else ""
 
     @property
     def size(self) -> int:
-        """Return the size of the result in bytes of JSON, without ``_meta``, which no model reads; 0 for an error."""
+        # Without _meta, which no model reads.
         seen = {name: value for name, value in self.ended.result.items() if name != "_meta"}
         return len(encode(seen)) if seen else 0
 
@@ -91,7 +90,6 @@ class Outcome(NamedTuple):
 
 
 def call(request: HttpRequest, server: MCPServer, method: str, params: Mapping[str, Any], tool: Any) -> Outcome:
-    """Make a call; *tool* is the called primitive, or None."""
     has_tasks = getattr(tool, "task", None) is not None
     session = ClientSession(
         server,
@@ -172,7 +170,6 @@ class ResultView:
 
     @property
     def approval(self) -> Mapping[str, Any] | None:
-        """Return id and primary key of the pending approval request, or None."""
         found = (self.fields.get("_meta") or {}).get(APPROVAL)
         if not isinstance(found, Mapping) or found.get("kind") not in WAITING:
             return None
@@ -181,10 +178,7 @@ class ResultView:
 
     @property
     def blocks(self) -> list[Block]:
-        """Return the content of a tool result, or the contents of a resource.
-
-        Text that repeats ``structuredContent`` is left out: that is shown as a table.
-        """
+        # Text that repeats structuredContent is left out: that is shown as a table.
         found = [block for block in _dicts(self.fields.get("content")) if not self._repeats(block)] + [
             {"type": "resource", "resource": content} for content in _dicts(self.fields.get("contents"))
         ]
@@ -205,13 +199,11 @@ class ResultView:
 
     @property
     def left_out(self) -> int:
-        """Return the number of blocks not shown."""
         lists = (self.fields.get(name) or () for name in ("content", "contents", "messages"))
         return max(0, sum(map(len, lists)) - MAX_BLOCKS)
 
     @cached_property
     def structured(self) -> "ResultTable | SafeString | None":
-        """Return ``structuredContent`` as a table, or as JSON if it has no rows; None if there is none."""
         if "structuredContent" not in self.fields:
             return None
         return to_table(self.fields["structuredContent"]) or render_json(self.fields["structuredContent"])
@@ -380,7 +372,6 @@ def render_text(text: str) -> SafeString:
 
 
 def render_json(value: Any) -> SafeString:
-    """Render a JSON value with indentation, in its own order."""
     return render_text(json.dumps(value, indent=2, ensure_ascii=False))
 
 

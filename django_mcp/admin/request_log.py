@@ -86,12 +86,10 @@ class LogList(StrictFiltersList):
     """Rows of two lines, and filters above them instead of beside them."""
 
     def get_filters(self, request: HttpRequest) -> Any:
-        """Return Django's filters, and that there is no column of filters."""
         specs, _has_filters, *rest = super().get_filters(request)
         return specs, False, *rest
 
     def filters(self) -> list[Filter]:
-        """Return the filters for the template."""
         found = []
         for spec in self.filter_specs:
             choices = list(spec.choices(self))
@@ -103,7 +101,6 @@ class LogList(StrictFiltersList):
         return found
 
     def entries(self) -> list[Entry]:
-        """Return the rows for the template."""
         return [
             Entry(
                 row,
@@ -148,14 +145,13 @@ _TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}"
 
 
 def _has_id(term: str) -> Q:
-    """Return the filter for rows with an id. A trace id may be in capitals, or within a ``traceparent``."""
+    # A trace id may be in capitals, or within a traceparent.
     traced = _TRACEPARENT.fullmatch(term)
     trace = (traced[1] if traced else term).lower()
     return Q.create([(name, trace if name == "trace_id" else term) for name in IDS], connector=Q.OR)
 
 
 def _has_word(word: str) -> Q:
-    """Return the filter for rows with a word in any column of ``WORDS``."""
     forms = _forms_of(word)
     # In arguments, JSON has a backslash before quotes and backslashes.
     in_json = dict.fromkeys([*forms, *(json.dumps(form, ensure_ascii=False)[1:-1] for form in forms)])
@@ -164,10 +160,8 @@ def _has_word(word: str) -> Q:
 
 
 def _forms_of(word: str) -> list[str]:
-    """Return the ways to write a word: letters with accents are one character or two, and of any case.
-
-    SQLite, and PostgreSQL in the locale C, know the case of ASCII letters only.
-    """
+    # Letters with accents are one character or two, and SQLite, and PostgreSQL in the locale C, know the case of ASCII
+    # letters only.
     if word.isascii():
         return [word]
     cases = (word, word.lower(), word.upper(), word.capitalize())
@@ -220,7 +214,6 @@ class RequestLogAdmin(ReadOnlyAdmin):
         js = ("django_mcp/admin.js",)
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Leave out what is empty."""
         found = super().get_fieldsets(request, obj)
         if obj is None:
             return found
@@ -236,7 +229,7 @@ class RequestLogAdmin(ReadOnlyAdmin):
                 yield kept
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[RequestLog]:
-        """Return the rows; for the list without columns that may be long and are not shown there."""
+        # The list leaves out columns that may be long and are not shown there.
         found: QuerySet[RequestLog] = super().get_queryset(request)
         match = request.resolver_match
         if match is None or "object_id" in match.kwargs or "export" in str(match.url_name):
@@ -249,13 +242,13 @@ class RequestLogAdmin(ReadOnlyAdmin):
         queryset: Any,
         search_term: str,
     ) -> "tuple[QuerySet[RequestLog], bool]":
-        """Search all rows by id, else the newest by words: no index helps to find a word in a million texts."""
         term = search_term.replace("\0", "").strip()
         if not term:
             return queryset, False
         has_id = _has_id(term)
         if RequestLog.objects.filter(has_id).exists():
             return queryset.filter(has_id), False
+        # No index helps to find a word in a million texts, so words are searched in the newest rows only.
         newest = RequestLog.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
         words = Q(pk__gt=newest - SEARCHED)
         for word in term.split()[:5]:
@@ -263,13 +256,11 @@ class RequestLogAdmin(ReadOnlyAdmin):
         return queryset.filter(words), False
 
     def get_urls(self) -> list[URLPattern]:
-        """Add the export."""
         view = self.admin_site.admin_view(self.export_view)
         name = f"{self.opts.app_label}_{self.opts.model_name}_export"
         return [path("export.csv", view, name=name), *super().get_urls()]
 
     def export_view(self, request: HttpRequest) -> HttpResponseBase:
-        """Send the rows that the filters leave as a CSV file."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         try:
@@ -288,13 +279,11 @@ class RequestLogAdmin(ReadOnlyAdmin):
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
-        """Add links to what the entry belongs to."""
         row = self.get_object(request, object_id)
         related = [] if row is None else list(self._related(request, row))
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), "related": related})
 
     def _related(self, request: HttpRequest, row: RequestLog) -> Iterator[tuple[str, str, str]]:
-        """Yield a label, a name and an address for each page that the user may see."""
         for label, name, model, key in self._targets(row):
             if address := page_of(request, self.admin_site, model, key):
                 yield label, name, address
@@ -310,7 +299,6 @@ class RequestLogAdmin(ReadOnlyAdmin):
             yield _("Playground"), _("Try again"), address
 
     def _playground_address(self, request: HttpRequest, row: RequestLog) -> str:
-        """Return the URL of the playground's page of the called tool, or "" if the user may not call it there."""
         site, is_there = self.admin_site, any(server.name == row.server for server in servers())
         if row.method != "tools/call" or not is_there or not site.is_registered(Playground):
             return ""
@@ -320,7 +308,6 @@ class RequestLogAdmin(ReadOnlyAdmin):
         return address and f"{address}?{urlencode({'endpoint': row.server, 'kind': 'tool', 'key': row.name})}"
 
     def _targets(self, row: RequestLog) -> Iterator[tuple[str, str, type[Model], Any]]:
-        """Yield a label, a name, a model and a key."""
         server = next((endpoint for endpoint in every_server() if endpoint.name == row.server), None)
         if server is not None and row.method == "tools/call" and row.name in server.tools:
             yield _("Tool"), row.name, Tools, f"{row.server}.{row.name}"
@@ -344,7 +331,6 @@ class RequestLogAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("time"))
     def exact(self, row: RequestLog) -> str:
-        """Return the time in the site's format, and to the millisecond as other logs have it."""
         return f"{time_of(row)} ({exact_of(row)})"
 
     @admin.display(description=gettext_lazy("client"))
@@ -365,7 +351,7 @@ class RequestLogAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("caller"))
     def person(self, row: RequestLog) -> str:
-        """Return the user, and their name at the time if it was another one."""
+        # With their name at the time of the request, if it was another one.
         if row.user is None:
             return row.caller or NOTHING
         now = display_name(row.user)
@@ -381,7 +367,6 @@ class RequestLogAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("authenticated with"))
     def principal(self, row: RequestLog) -> str:
-        """Return the name of an API key; otherwise kind and id."""
         if row.principal_kind == "api_key":
             for key in APIKey.objects.filter(pk__in=keys_of(APIKey, [row.principal_id])):
                 return _("API key “%s”") % key.name
@@ -393,5 +378,4 @@ def time_of(row: RequestLog) -> str:
 
 
 def exact_of(row: RequestLog) -> str:
-    """Return the local time of an entry to the millisecond, with its distance from UTC."""
     return localtime(row.started_at).isoformat(" ", "milliseconds")

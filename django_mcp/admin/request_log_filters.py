@@ -40,7 +40,7 @@ class _ColumnFilter(admin.SimpleListFilter):
     column: str
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002
-        """Return the choices, and the chosen value if it is not among them."""
+        # The chosen value stays, even if it is not among the choices.
         found = dict(self.choices_now(request))
         chosen = self.used_parameters.get(self.parameter_name or "")
         if chosen:
@@ -51,7 +51,7 @@ class _ColumnFilter(admin.SimpleListFilter):
         raise NotImplementedError
 
     def has_output(self) -> bool:
-        """Show the filter with one choice too: the next request may bring another."""
+        # With one choice too: the next request may bring another.
         return bool(self.lookup_choices)
 
     def queryset(self, request: HttpRequest, queryset: Any) -> Any:  # noqa: ARG002
@@ -106,13 +106,12 @@ class UserFilter(_ColumnFilter):
     parameter_name = column = "user"
 
     def choices_now(self, request: HttpRequest) -> Iterable[tuple[str, str]]:
-        """Return the users of the newest requests."""
         keys = [key for key in _recent_values(request, "user") if key is not None][:MAX_CHOICES]
         users = get_user_model()._default_manager.in_bulk(keys)  # noqa: SLF001 - Django's documented API
         return [(str(key), display_name(user)) for key, user in users.items()]
 
     def queryset(self, request: HttpRequest, queryset: Any) -> Any:  # noqa: ARG002
-        """Return the user's rows; none if the value is no key of a user."""
+        # No rows if the value is no key of a user.
         value = self.value()
         return queryset if value is None else queryset.filter(user__in=keys_of(get_user_model(), [value]))
 
@@ -127,7 +126,6 @@ class OutcomeFilter(admin.SimpleListFilter):
         return [*((value, group.label) for value, group in FILTERS.items()), *RequestLog.Outcome.choices]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[RequestLog]) -> QuerySet[RequestLog]:  # noqa: ARG002
-        """Return the rows with the chosen outcomes."""
         value = self.value()
         if value is None:
             return queryset
@@ -187,7 +185,6 @@ class PeriodFilter(admin.ListFilter):
         return True
 
     def choices(self, changelist: Any) -> Iterator[dict[str, Any]]:
-        """Yield all, and each period."""
         chosen = "" if self.words else self.used_parameters.get(self.parameter_name, "")
         query = changelist.get_query_string
         yield {
@@ -212,7 +209,6 @@ class PeriodFilter(admin.ListFilter):
 
     @property
     def words(self) -> str:
-        """The chosen span; empty without one."""
         ends = [_shown(end) for end in (self.since, self.until)]
         if all(ends):
             return " – ".join(ends)
@@ -220,7 +216,6 @@ class PeriodFilter(admin.ListFilter):
 
     @property
     def days(self) -> dict[str, str]:
-        """The chosen span as values of date fields."""
         last = self.until and self.until - datetime.timedelta(microseconds=1)
         return {
             name: "" if at is None else f"{localtime(at):%Y-%m-%d}"
@@ -228,7 +223,6 @@ class PeriodFilter(admin.ListFilter):
         }
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[RequestLog]) -> QuerySet[RequestLog]:  # noqa: ARG002
-        """Return the rows of the period."""
         if self.since is not None:
             queryset = queryset.filter(started_at__gte=self.since)
         if self.until is not None:
@@ -240,7 +234,6 @@ class PeriodFilter(admin.ListFilter):
 
 
 def _stored(at: datetime.datetime) -> datetime.datetime:
-    """Return a time as the database takes it: aware if the site has time zones, else naive."""
     if timezone.is_aware(at):
         return at if timezone.is_aware(timezone.now()) else timezone.make_naive(at)
     return timezone.make_aware(at) if timezone.is_aware(timezone.now()) else at
@@ -251,7 +244,7 @@ def _shown(at: datetime.datetime | None) -> str:
 
 
 def _recent_values(request: HttpRequest, column: str) -> list[Any]:
-    """Return values of the newest rows, the newest first; they are read once for a page."""
+    # Read once for a page.
     rows: list[dict[str, Any]] | None = getattr(request, "_recent_requests", None)
     if rows is None:
         rows = [dict(row) for row in RequestLog.objects.order_by("-started_at").values("client_name", "user")[:RECENT]]

@@ -113,15 +113,14 @@ class RequesterView(LoginRequiredMixin, View):
 
 
 def may_open_admin(request: HttpRequest) -> bool:
-    """Return True if the admin's pages are shown to the user. Those of a site whose users lack ``is_staff`` fail."""
     try:
         return admin.site.has_permission(request)
     except AttributeError:
+        # The admin's pages fail for users without is_staff.
         return False
 
 
 def describe_state(row: Approval) -> tuple[str, str]:
-    """Return the title and explanation of the state for the requester."""
     state: str = state_of(row)
     if state == State.CONSUMED:
         state = outcome_of(row)

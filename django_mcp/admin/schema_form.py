@@ -115,7 +115,6 @@ class Field:
 
     @property
     def default(self) -> str:
-        """Return the default, shown as a placeholder."""
         value = self.schema.get("default")
         if self.is_secret or value is None or value in ("", [], {}):
             return ""
@@ -188,7 +187,6 @@ class Field:
             raise
 
     def fill(self, value: Any) -> None:
-        """Set the input to a value."""
         match self.kind:
             case "tick":
                 self.ticked = ["on"] if value else []
@@ -226,7 +224,6 @@ def read_json(text: str) -> Any:
 
 
 def _scalar(text: str, schema: Schema) -> Any:
-    """Convert a text to the schema's type. Invalid text is returned unchanged, so that the tool reports the error."""
     stripped = text.strip()
     types = _types(schema) or ()
     if "boolean" in types and stripped in {"true", "false"}:
@@ -235,11 +232,11 @@ def _scalar(text: str, schema: Schema) -> Any:
         return int(stripped)
     if "number" in types and _NUMBER.fullmatch(stripped) and math.isfinite(value := float(stripped)):
         return value
+    # Invalid text is returned unchanged, so that the tool reports the error.
     return text
 
 
 def _types(schema: Schema) -> frozenset[str] | None:
-    """Return the types of a scalar schema, or None for other schemas."""
     types: list[Any] = [kind for part in alternatives(schema, schema) if (kind := part.get("type")) != "null"]
     return frozenset(types) if types and all(isinstance(name, str) and name in SCALARS for name in types) else None
 
@@ -289,7 +286,6 @@ class SchemaForm:
         return values if is_read else None
 
     def fill(self, values: Mapping[str, Any]) -> None:
-        """Set the inputs to values."""
         for field in self.fields:
             if field.name in values:
                 field.fill(values[field.name])

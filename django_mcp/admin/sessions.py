@@ -58,13 +58,11 @@ class SessionAdmin(ReadOnlyStoppableAdmin):
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Session]:
-        """Annotate the number of unfinished calls."""
         unfinished = Count("calls", filter=~Q(calls__status=Call.Status.ENDED))
         found: QuerySet[Session] = super().get_queryset(request).annotate(unfinished=unfinished)
         return found
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
-        """Add the names of callers to the rows of the page."""
         page = super().get_changelist_instance(request)
         with_names(page.result_list)
         return page
@@ -73,7 +71,6 @@ class SessionAdmin(ReadOnlyStoppableAdmin):
         return True
 
     def stop(self, row: Session) -> bool:
-        """End the session in all processes."""
         if not Session.objects.filter(pk=row.pk).exists():
             return False
         end_session(row)

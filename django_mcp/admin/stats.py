@@ -70,7 +70,7 @@ def _put_right(edges: Sequence[datetime], size: int, column: str) -> Any:
 
 
 def within(number: float, edges: Sequence[datetime]) -> int:
-    """Clamp an index to the bins: times in the future, by another machine's clock, count in the last one."""
+    # By another machine's clock, times may be in the future. They count in the last bin.
     return max(0, min(int(number), len(edges) - 1))
 
 
@@ -81,17 +81,17 @@ class Epoch(Func):
     template = "FLOOR(EXTRACT(EPOCH FROM %(expressions)s))"
 
     def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
-        """Use ``strftime``, as SQLite stores times as text."""
+        # SQLite stores times as text.
         template = "CAST(strftime('%%%%s', %(expressions)s) AS INTEGER)"
         return self.as_sql(compiler, connection, template=template, **context)
 
     def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> Any:
-        """Use ``DATE_PART``: ``EXTRACT`` returns ``numeric``, which is slow."""
+        # EXTRACT returns numeric, which is slow.
         template = "FLOOR(DATE_PART('epoch', %(expressions)s))"
         return self.as_sql(compiler, connection, template=template, **context)
 
     def as_mysql(self, compiler: Any, connection: Any, **context: Any) -> Any:
-        """Use ``TIMESTAMPDIFF``, which ignores the time zone of the connection."""
+        # TIMESTAMPDIFF ignores the time zone of the connection.
         template = "TIMESTAMPDIFF(SECOND, '1970-01-01', %(expressions)s)"
         return self.as_sql(compiler, connection, template=template, **context)
 
@@ -199,12 +199,12 @@ class Tally:
 
     @property
     def median(self) -> float | None:
-        """Return the median duration in milliseconds."""
+        # In milliseconds.
         return quantile(self.durations, 0.5)
 
     @property
     def p95(self) -> float | None:
-        """Return the 95th percentile of durations in milliseconds."""
+        # In milliseconds.
         return quantile(self.durations, 0.95)
 
 
@@ -219,7 +219,6 @@ class Activity:
 
     @property
     def total(self) -> Tally:
-        """Return the calls of all bins."""
         found = Tally()
         for bin_ in self.bins:
             found.groups += bin_.groups
@@ -243,7 +242,7 @@ def activity(edges: Sequence[datetime], server: str = "") -> Activity:
 
 
 def _number() -> Any:
-    """Return an expression that packs outcome and duration class: grouping by one number takes half the time of two."""
+    # Grouping by one number takes half the time of grouping by two.
     outcomes = [
         When(outcome__in=group.outcomes, then=Value(float(_OUTCOME * at))) for at, group in enumerate(GROUPS.values())
     ]
@@ -259,5 +258,5 @@ def _counted(rows: QuerySet[RequestLog], *columns: str, **expressions: Any) -> A
 
 
 def unindexed(column: str) -> Any:
-    """Hide a column from SQLite's planner: following that index would read the whole log row by row."""
+    # SQLite's planner would follow the column's index, and read the whole log row by row.
     return Concat(F(column), Value(""), output_field=CharField())

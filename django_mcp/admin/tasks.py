@@ -62,7 +62,6 @@ class TaskAdmin(ReadOnlyStoppableAdmin):
         return ("task_id", "tool", "principal_id", *user_lookups())
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Task]:
-        """Defer large columns that the list does not show."""
         found: QuerySet[Task] = super().get_queryset(request)
         match = request.resolver_match
         return found if match is None or "object_id" in match.kwargs else found.defer("result", "request", "dialogue")
@@ -71,7 +70,6 @@ class TaskAdmin(ReadOnlyStoppableAdmin):
         return not row.is_over
 
     def stop(self, row: Task) -> bool:
-        """Cancel the task in whichever process it runs."""
         if row.is_over:
             return False
         # Local worker first: on SQLite its transaction may hold the lock that the update needs.
@@ -101,7 +99,6 @@ class TaskAdmin(ReadOnlyStoppableAdmin):
 
     @admin.display(description=gettext_lazy("arguments"))
     def arguments(self, row: Task) -> SafeString:
-        """Return the arguments without secrets."""
         server = next((endpoint for endpoint in every_server() if endpoint.name == row.server), None)
         tool = None if server is None else server.tools.get(row.tool)
         given = row.request["params"].get("arguments") or {}
@@ -114,6 +111,5 @@ class TaskAdmin(ReadOnlyStoppableAdmin):
 
     @admin.display(description=gettext_lazy("outcome"))
     def outcome(self, row: Task) -> SafeString | str:
-        """Return the result, without the view of an app, or the error sent to the client."""
         value = row.error if row.result is None else without_view(row.result)
         return NOTHING if value is None else as_json(value)

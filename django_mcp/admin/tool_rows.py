@@ -58,7 +58,6 @@ class Difference(NamedTuple):
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Difference]:
-    """Return the parts of a definition that differ."""
     titles = {
         "name": _("Name"),
         "title": _("Title"),
@@ -107,8 +106,8 @@ HINTS = (
 
 
 def hints_of(tool: Tool) -> list[str]:
-    """Return the labels of a tool's hints, without those that do not apply to a read-only tool."""
     given = tool.annotations
+    # Other hints do not apply to a read-only tool.
     asked = ("readOnlyHint", "openWorldHint") if given.get("readOnlyHint") else tuple(name for name, *_rest in HINTS)
     return [str(yes if given[name] else no) for name, yes, no in HINTS if name in given and name in asked]
 
@@ -118,7 +117,6 @@ def is_destructive(hints: Mapping[str, Any]) -> bool:
 
 
 def kind_words(hints: Mapping[str, Any]) -> str:
-    """Return the label of a tool's kind: read-only, writes or destructive."""
     return _("read-only") if hints.get("readOnlyHint") else _("destructive") if is_destructive(hints) else _("writes")
 
 
@@ -158,7 +156,6 @@ def scope_words(tool: Tool) -> str:
 
 
 def source_of(tool: Tool) -> str:
-    """Return the function, view or model of a tool."""
     if models := _models_of(tool):
         return _("model %s") % ", ".join(model._meta.label for model in models)  # noqa: SLF001 - Django's documented API
     origin = origin_of(tool.read.call)
@@ -166,7 +163,6 @@ def source_of(tool: Tool) -> str:
 
 
 def place_of(tool: Tool) -> str:
-    """Return file and line of a tool's source, or "" if unknown."""
     origin = origin_of(tool.read.call)
     if isinstance(origin, str):
         return ""
@@ -249,12 +245,11 @@ class ToolRow:
 
     @property
     def general(self) -> Decision:
-        """The general policy, whether or not the tool is held back because it changed."""
+        # Also of a tool that is hidden because it changed.
         return self.default if self.own is None else Decision[self.own.decision.upper()]
 
     @property
     def may_destroy(self) -> bool:
-        """True unless the tool is read-only or declares ``destructiveHint: false``."""
         return not self.tool.read_only and self.tool.annotations.get("destructiveHint") is not False
 
     @property
@@ -263,12 +258,10 @@ class ToolRow:
 
     @property
     def kind(self) -> str:
-        """Label of the kind: read-only, writes or destructive."""
         return kind_words(self.tool.annotations)
 
     @property
     def decision(self) -> Decision:
-        """Return the decision for callers without an override."""
         if self.is_hidden:
             return Decision.BLOCK
         return self.general
@@ -279,7 +272,6 @@ class ToolRow:
 
     @property
     def choices(self) -> list[tuple[str, str, bool]]:
-        """Return value, label and selection of each decision."""
         own = "" if self.own is None else self.own.decision
         default = _("default (%s)") % decision_words(self.default)
         return [
@@ -289,7 +281,6 @@ class ToolRow:
 
     @property
     def reason(self) -> str:
-        """Return why this decision applies."""
         if self.is_hidden:
             return _("definition changed; hidden from clients until it is approved")
         if self.own is not None:
@@ -303,7 +294,6 @@ class ToolRow:
 
     @property
     def override_words(self) -> str:
-        """Return the number of overrides, or ""."""
         number = len(self.overrides)
         if not number:
             return ""
@@ -317,7 +307,6 @@ class ToolRow:
 
     @property
     def is_hidden(self) -> bool:
-        """Return True if the tool is hidden from clients because its definition changed."""
         return self.is_changed and settings.BLOCK_CHANGED_TOOLS
 
     # Definition
@@ -368,7 +357,6 @@ class ToolRow:
 
     @property
     def failure_words(self) -> str:
-        """Return the share of failed calls, or "" if there were no calls."""
         if self.calls is None or not self.calls.calls:
             return ""
         return _("%s failed") % share(self.failure_rate) if self.calls.failed else _("none failed")
@@ -379,7 +367,6 @@ def decision_words(decision: Decision) -> str:
 
 
 def decided_words(row: ToolPolicy) -> str:
-    """Return who set a policy and when."""
     when = date(timezone.localtime(row.changed) if timezone.is_aware(row.changed) else row.changed, "DATETIME_FORMAT")
     if row.changed_by is None:
         return _("decided on %s") % when

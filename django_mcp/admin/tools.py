@@ -119,7 +119,6 @@ class ToolFilterForm:
         return bool(self.query) or any(select.chosen for select in self.selects)
 
     def apply(self, tools: Sequence[ToolRow]) -> list[ToolRow]:
-        """Return the matching tools in the chosen order."""
         endpoint, decision, hint, changed, order = (select.chosen for select in self.selects)
         words = self.query.casefold().split()
         found = [
@@ -169,7 +168,6 @@ class OverrideForm(forms.Form):
     decision = forms.ChoiceField(label=gettext_lazy("Decision"), choices=ToolPolicy.Decision.choices, initial="ask")
 
     def clean(self) -> dict[str, Any]:
-        """Require a group or a client."""
         given = super().clean() or self.cleaned_data
         if not self.errors and not given.get("group") and not given.get("client_id"):
             raise forms.ValidationError(_("Choose a group or a client. The general policy is set above."))
@@ -218,7 +216,6 @@ class Change:
 
     @property
     def audience(self) -> Audience:
-        """To whom it applies, as a key."""
         return None if self.group is None else self.group.pk, self.client_id
 
     @property
@@ -244,6 +241,7 @@ class Change:
         Raises:
             ChangedMeanwhile: it is not the one that the author saw.
         """
+        # Locked, so that what was compared is what is replaced.
         row = self.check(ToolPolicy.objects.select_for_update())
         before = DEFAULT if row is None else row.decision
         if before == self.decision:
@@ -264,14 +262,12 @@ class Change:
 
     @property
     def note(self) -> str:
-        """The entry in the tool's history."""
         if self.audience == EVERYONE:
             return _("General policy: %s.") % _words(self.decision)
         return self.message
 
     @property
     def message(self) -> str:
-        """The message after it was set."""
         if self.audience == EVERYONE:
             return _("Policy of %(tool)s is now: %(decision)s.") % {"tool": self.key, "decision": _words(self.decision)}
         who = _audience_words(self.group, self.client_id)
@@ -365,7 +361,7 @@ def _callers(groups: Collection[Any], clients: Collection[str]) -> Iterator[tupl
 
 
 def _policies(tool_row: ToolRow, decisions: Mapping[Audience, str], limits: Mapping[str, Any]) -> Policies:
-    """Return what the stored decisions on a tool would be for calls; groups are named by primary key."""
+    # Groups are named by primary key.
     rules = [
         Rule(Decision[decision.upper()], None if group is None else str(group), client_id or None)
         for (group, client_id), decision in decisions.items()
@@ -487,7 +483,6 @@ class ToolPolicyActions:
         return done
 
     def changes_of_undo(self, state: Iterable[Any]) -> list[Change]:
-        """Return the changes that restore policies as they were before a change."""
         state = list(state)
         groups = Group.objects.in_bulk({group for *_rest, group, _client in state if group is not None})
         return [
@@ -497,7 +492,6 @@ class ToolPolicyActions:
         ]
 
     def undo(self, nonce: str, changes: Sequence[Change]) -> None:
-        """Restore policies, all or none."""
         try:
             with database.atomic():
                 if not consume_undo_token(nonce):
@@ -559,8 +553,8 @@ class ToolsAdmin(VirtualModelAdmin):
     template_dir, permission_model = "tools", "toolpolicy"
 
     def get_urls(self) -> list[URLPattern]:
-        """Return the pages, under the names that the admin index and history links use."""
         view = self.admin_site.admin_view
+        # Under the names that the admin index and history links use.
         return [
             path("", view(self.list_view), name="django_mcp_tools_changelist"),
             path("<path:object_id>/change/", view(self.tool_view), name="django_mcp_tools_change"),
@@ -622,13 +616,13 @@ class ToolsAdmin(VirtualModelAdmin):
         return self._set(request, changes, every, fields)
 
     def _undo(self, request: HttpRequest, token: str, every: Sequence[ToolRow]) -> HttpResponse:
-        """Restore policies as they were before a change; ask first if that weakens."""
         actions, found = ToolPolicyActions(self, request), read_undo_token(request, token)
         if found is None:
             self.message_user(request, TOO_LATE, messages.WARNING)
             return HttpResponseRedirect(request.get_full_path())
         nonce, state = found
         changes = actions.changes_of_undo(state)
+        # It asks first if that weakens a control.
         asking = self._ask(request, changes, every, [("undo", token)])
         if asking is None:
             actions.undo(nonce, changes)
@@ -653,7 +647,6 @@ class ToolsAdmin(VirtualModelAdmin):
         every: Sequence[ToolRow],
         fields: Iterable[tuple[str, str]],
     ) -> HttpResponse:
-        """Set policies; ask first if that weakens the policy of a tool that may destroy something."""
         asking = self._ask(request, changes, every, fields)
         if asking is None:
             ToolPolicyActions(self, request).decide(changes)
@@ -757,7 +750,6 @@ class ToolsAdmin(VirtualModelAdmin):
 
 
 def _requested_changes(given: QueryDict, every: Iterable[ToolRow]) -> list[Change]:
-    """Return the changes that a form asks for: those of the ticked tools, or those of the selects."""
     rows = {tool_row.key: tool_row for tool_row in every}
     action = given.get("action", "")
     if action:

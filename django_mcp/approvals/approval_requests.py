@@ -133,7 +133,6 @@ def expire_all() -> int:
 
 
 def count_pending(context: Context) -> int:
-    """Return the number of the caller's pending approval requests at this endpoint."""
     principal = context.principal
     mine = Approval.objects.filter(principal_kind=principal.kind, principal_id=principal.id, state=State.PENDING)
     return mine.filter(server=context.server.name, expires__gt=timezone.now()).count()
@@ -181,7 +180,6 @@ def _create(context: Context, fields: Mapping[str, Any]) -> Approval:
 
 
 def request_fields(context: Context, tool: Tool, preview: Plain | None = None) -> dict[str, Any]:
-    """Return the fields of an approval request that describe the caller, the call and its preview."""
     principal, user, now = context.principal, context.user, timezone.now()
     preview = preview or Plain(None)
     shown = "" if preview.value is None else json.dumps(preview.value, sort_keys=True)
@@ -243,7 +241,7 @@ def find_used(digest: str, version: str, run: str, round: int) -> Approval | Non
 
 
 def record_outcome(approval: Approval, outcome: str) -> None:
-    """Record the outcome of an approved call. Errors are logged: the tool has run already."""
+    # The tool has run already, so errors are only logged.
     try:
         _record_outcome(approval, outcome)
     except Exception:

@@ -88,6 +88,7 @@ def use_rule(rule: AutoApprovalRule, fields: Mapping[str, Any], run: str, round:
 
     *fields* are those of the approval request; for *run* and *round* see ``approval_requests.use``.
     """
+    # Durable: rolling back an outer transaction would give the call back to the rule.
     with database.atomic(durable=True):
         # In SQL, NULL - 1 is NULL: still no limit.
         if not _usable_rules().filter(pk=rule.pk).update(remaining=F("remaining") - 1):

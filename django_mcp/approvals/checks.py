@@ -225,11 +225,11 @@ def check_admin() -> Iterator[CheckMessage]:
 
 
 def asks_for_staff() -> bool:
-    """Return True if the admin reads ``is_staff`` of users who have no such attribute, so that its pages fail."""
     from django.contrib import admin  # noqa: PLC0415 - not installed on every site
 
     with suppress(Exception):  # Django's own check reports a broken URLconf
         _ = get_resolver().url_patterns  # the URLconf may set has_permission, and checks may run before it is imported
+    # The default reads is_staff, which the site's users may lack: its pages fail then.
     is_default = getattr(admin.site.has_permission, "__func__", None) is admin.AdminSite.has_permission
     return is_default and not hasattr(get_user_model(), "is_staff")
 
@@ -269,7 +269,6 @@ def check_verbs() -> Iterator[CheckMessage]:
 
 
 def _verbs(tool: Tool) -> set[str]:
-    """Return the verbs of destruction in a tool's name, and in the values that its arguments may have."""
     found = VERBS.intersection(tool.name.lower().split("_"))
     if tool.find_failure() is None:
         for name, schema in tool.definition["inputSchema"].get("properties", {}).items():

@@ -50,6 +50,7 @@ def create_pending_task(context: Context, tool: Tool, approval: Approval | None,
 def _find_or_create(context: Context, tool: Tool, approval: Approval | None, *, start: bool) -> tuple[Task, bool]:
     with database.atomic():
         if approval is not None and not start:
+            # Locked, so that concurrent identical calls get one task.
             # No join: PostgreSQL cannot lock the nullable side of an outer join.
             approval = Approval.objects.select_for_update().get(pk=approval.pk)
             if approval.task is not None:
@@ -169,10 +170,10 @@ def _reload_approver(user: Any, server: str) -> Any:
 
 
 def _decidable_by(approver: Any) -> "QuerySet[Approval]":
-    """Return the pending requests that a user may decide. Deciding updates this queryset, in one statement."""
     is_active = Exists(get_user_model()._default_manager.filter(pk=approver.pk, is_active=True))  # noqa: SLF001 - likewise
     # No join: an UPDATE would select its rows first, and two concurrent decisions could both succeed.
     unwanted = Exists(Task.objects.filter(pk=OuterRef("task"), status__in=OVER))
+    # Deciding updates this queryset, in one statement.
     found = Approval.objects.filter(is_active, ~unwanted, state=State.PENDING, expires__gt=timezone.now())
     # A request without a user belongs to no approver.
     return found if settings.SELF_APPROVAL else found.filter(Q(user=None) | ~Q(user=approver))
@@ -223,6 +224,6 @@ def find_hidden_parts(approval: Approval) -> list[str]:
 
 
 def may_decide(approval: Approval, user: Any) -> bool:
-    """Return True if a page should offer the decision to a user. The decision itself checks again."""
+    # For pages alone. The decision itself checks again.
     own = approval.user_id is not None and approval.user_id == user.pk
     return (settings.SELF_APPROVAL or not own) and may_approve(user, approval.server)

@@ -54,7 +54,7 @@ def digest(context: Context, tool: Tool, keywords: Mapping[str, Any], rows: Mode
 
 
 def _given(tool: Tool, keywords: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the arguments of a form, view or API tool, which parses dates and numbers in the call's language."""
+    # Form, view and API tools parse dates and numbers in the call's language.
     given = keywords.get(GIVEN)
     is_made = isinstance(given, Mapping) and all(parameter.name != GIVEN for parameter in tool.function.parameters)
     return given if is_made else None
@@ -84,7 +84,7 @@ def addressed(context: Context, tool: Tool, keywords: Mapping[str, Any]) -> Mode
 
 
 def is_same(rows: Any, others: Any) -> bool:
-    """Return True if two values of ``ModelArgument`` are the same rows. Their contents are not compared."""
+    # Their contents are not compared.
     return bool(_form(rows) == _form(others))
 
 
@@ -156,7 +156,7 @@ def _form_of_one(value: Any) -> Any:  # noqa: PLR0911 - one line for each kind
 
 
 def _exactly(value: decimal.Decimal) -> Any:
-    """Return the digits without trailing zeros; ``normalize()`` would round."""
+    # normalize() would round.
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
         return str(value)
@@ -182,9 +182,9 @@ def _form_of_many(value: Any) -> Any:
 
 
 def _form_of_model(value: BaseModel) -> Any:
-    """Return the fields and which of them were set: a tool may treat an omitted field as unchanged."""
     fields = {name: getattr(value, name) for name in type(value).model_fields}
     extra = value.__pydantic_extra__ or {}
+    # A tool may treat an omitted field as unchanged.
     return ["object", _name(value), _form(fields), _form(extra), sorted(value.model_fields_set)]
 
 
@@ -193,7 +193,7 @@ def _name(value: Any) -> str:
 
 
 def _form_of_file(file: Any) -> Any:
-    """Return name, type and a digest of the contents. The file is left at its start."""
+    # The file is left at its start.
     file.seek(0)
     found = hashlib.sha256()
     for chunk in file.chunks():

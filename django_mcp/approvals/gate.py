@@ -86,9 +86,9 @@ class RequestGrant(ApprovalGrant):
             raise messages.used()
 
     def require_same(self, argument: str, rows: Any) -> None:
-        """See ``ApprovalGrant``. The first time, the row is locked: also require that it is as the approver saw it."""
         if argument not in self._rows or not is_same(rows, self._rows[argument]):
             raise messages.moved(self._approval, argument)
+        # The first time, the row is locked, so it is also compared with what the approver saw.
         if not self._is_shown:
             self._is_shown = True
             call = self._call
@@ -108,7 +108,6 @@ class AutoApprovalGrant(RequestGrant):
         self._is_shown = True  # a rule approved the call without a preview, so there is none to compare
 
     def use(self) -> None:
-        """Take one call from the rule and record it as an approval request."""
         made = auto_approvals.use_rule(self._rule, self._fields, self._dialogue.id, self._dialogue.round)
         if made is None:
             raise messages.used()
@@ -256,7 +255,6 @@ class _Call:
         return found
 
     def _means_the_same(self) -> bool:
-        """Return True if the arguments still address the rows that the approver saw."""
         rows = addressed(self.context, self.tool, self.keywords)
         return digest(self.context, self.tool, self.keywords, rows) == self.digest
 

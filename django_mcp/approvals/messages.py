@@ -75,10 +75,7 @@ def _check_login_page() -> None:
 
 @contextmanager
 def _addresses(request: HttpRequest | None) -> Iterator[None]:
-    """Reverse URLs in the site's language, below the site's script prefix.
-
-    Django sets the prefix only in the main thread and in threads of its own request handler.
-    """
+    # Django sets the prefix only in the main thread and in threads of its own request handler.
     before = get_script_prefix()
     below = site.FORCE_SCRIPT_NAME or ("" if request is None else request.META.get("SCRIPT_NAME"))
     with translation.override(_site_language()):
@@ -96,22 +93,20 @@ def _absolute(path: str, request: HttpRequest | None) -> str:
 
 
 def _site_language() -> str:
-    """Return the site's language as listed in ``LANGUAGES``: ``i18n_patterns`` serves no other."""
     try:
         return translation.get_supported_language_variant(site.LANGUAGE_CODE)
     except LookupError:
+        # i18n_patterns serves only what LANGUAGES lists.
         return str(site.LANGUAGES[0][0])
 
 
 def requester(approval: Approval) -> str:
-    """Return the name of the requester, or the kind and id of a caller without a user."""
     if approval.user is not None:
         return display_name(approval.user)
     return " ".join(filter(None, (approval.principal_kind, approval.principal_id)))
 
 
 def client(approval: Approval) -> str:
-    """Return the client's self-reported name and version, or its client id."""
     reported: Any = approval.client
     if isinstance(reported, Mapping):
         reported = " ".join(str(reported[key]) for key in ("name", "version") if reported.get(key))
@@ -138,12 +133,10 @@ class NotApproved(ToolError):
 
 
 def page_url_of(context: Context, approval: Approval) -> str:
-    """Return the URL of the request's status page, or "" if the site has none."""
     return requester_url(approval, context.request)
 
 
 def pending_result(context: Context, approval: Approval, kind: str) -> Result:
-    """Return the result of a call that is still pending when its client cannot wait longer."""
     url = page_url_of(context, approval)
     where = f" Status page, which takes approvers to the decision: {url}" if url else ""
     text = (
@@ -156,8 +149,8 @@ def pending_result(context: Context, approval: Approval, kind: str) -> Result:
 
 
 def pending_text(approval: Approval) -> str:
-    """Return a sentence with the expiry in UTC. Without ``USE_TZ``, stored times are in the site's time zone."""
     expires = approval.expires
+    # Without USE_TZ, stored times are in the site's time zone.
     if timezone.is_naive(expires):
         expires = timezone.make_aware(expires)
     return f"The request expires at {expires.astimezone(datetime.UTC):%Y-%m-%d %H:%M} UTC."
@@ -169,14 +162,12 @@ def short_text(context: Context, approval: Approval) -> str:
 
 
 def denied(approval: Approval) -> NotApproved:
-    """Return the error of a denied call."""
     reason = f" Reason: {approval.reason}" if approval.reason else ""
     text = f"An approver denied this call. Do not retry it unchanged.{reason}"
     return NotApproved(DENIED, text, approval)
 
 
 def expired(approval: Approval | None = None) -> NotApproved:
-    """Return the error of a call whose request or approval expired."""
     text = (
         "This call was not run: its approval request expired, or its approval is no longer valid. Call again to "
         "request a new approval."
@@ -185,7 +176,7 @@ def expired(approval: Approval | None = None) -> NotApproved:
 
 
 def anonymous() -> NotApproved:
-    """Return the error of an anonymous call: any other anonymous caller could use its approval."""
+    # Any other anonymous caller could use its approval.
     text = (
         "This call was not run: it requires approval, and only calls of authenticated callers can be approved. Sign in "
         "or use a credential of your own, then retry."
@@ -194,7 +185,6 @@ def anonymous() -> NotApproved:
 
 
 def used() -> NotApproved:
-    """Return the error of a call whose approval was used by a concurrent identical call."""
     text = "This call was not run: an identical call used its approval. Call again to request a new approval."
     return NotApproved(EXPIRED, text)
 
@@ -213,7 +203,6 @@ def moved(approval: Approval, argument: str) -> NotApproved:
 
 
 def changed(approval: Approval) -> NotApproved:
-    """Return the error of a call whose row, or rows that go along, changed since the approver saw them."""
     text = (
         "This call was not run: what it would change is not what was approved any more, as the row or rows that depend "
         "on it have changed. Read it again, then call again to request a new approval."

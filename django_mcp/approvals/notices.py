@@ -108,7 +108,7 @@ def send_mail(notice: Notice) -> None:
 
 
 def _connection() -> Any:
-    """Return a mail connection with a timeout, so that a silent server cannot block delivery forever."""
+    # With a timeout, so that a silent server cannot block delivery forever.
     mailers: Any = getattr(mail, "mailers", None)  # since Django 6.1, which deprecates get_connection()
     connection: Any = mail.get_connection() if mailers is None else mailers.default
     if getattr(connection, "timeout", MAIL_TIMEOUT) is None:
@@ -117,7 +117,7 @@ def _connection() -> Any:
 
 
 def _message_id(notice: Notice) -> str:
-    """Return a message id that is the same for each attempt, so that duplicates are recognised."""
+    # The same for each attempt, so that duplicates are recognised.
     host = urlsplit(settings.BASE_URL or "").hostname or DNS_NAME
     return f"<{notice.approval.public_id}.{notice.pk}@{host}>"
 
@@ -137,9 +137,9 @@ def _context(approval: Approval) -> dict[str, Any]:
 
 
 def _quoted(value: Any) -> str:
-    """Render a text or JSON value, shortened, with a quote mark before each line: its content is the caller's."""
     text = as_words(value)
     lines = bounded(text, LONGEST_TEXT).split("\n")
+    # The content is the caller's, so each line gets a quote mark.
     shown = [f"> {line}" for line in lines[:MAX_LINES]]
     if len(text) > LONGEST_TEXT or len(lines) > MAX_LINES:
         shown.append("> …")
@@ -299,13 +299,13 @@ def _give_up() -> None:
 
 
 def _claim() -> Notice | None:
-    """Claim and return the next due notice, new ones before failed ones, or None."""
     while True:
         now = timezone.now()
         due = _waiting().filter(next_attempt__lte=now).select_related("approval__user")
         found = due.order_by("attempts", "-kind", "next_attempt", "pk").first()
         if found is None:
             return None
+        # Several processes may try it: only the one that raises the number of attempts has the notice.
         unclaimed = Notice.objects.filter(pk=found.pk, attempts=found.attempts, next_attempt__lte=now)
         if unclaimed.update(attempts=F("attempts") + 1, next_attempt=now + CLAIM):
             found.attempts += 1
@@ -393,10 +393,12 @@ class Sender:
 
     def _work(self) -> None:
         while True:
+            # Before the database is read, so that a notice stored meanwhile is not missed.
             self._wake.clear()
             pause = self._deliver()
             connections.close_all()  # the next attempt may be an hour away
             with self._lock:
+                # A notice stored from now on finds no thread, and starts another.
                 if pause is None and not self._wake.is_set():
                     self._thread = None
                     return
@@ -415,7 +417,7 @@ class Sender:
         return RETRY_SECONDS
 
     def after_fork(self) -> None:
-        """Reset the state in a child process: it has no thread, and the lock may have been held."""
+        # A child process has no thread, and the lock may have been held.
         self._lock, self._wake, self._thread = threading.Lock(), threading.Event(), None
         self._looked = -math.inf
 
@@ -425,7 +427,6 @@ reset_after_fork(sender)
 
 
 def look() -> None:
-    """Start delivery unless it was checked recently; see ``Sender.look``."""
     sender.look()
 
 
@@ -457,6 +458,6 @@ def _targets() -> list[tuple[str, str]]:
 
 
 def _host(url: str) -> str:
-    """Return scheme and host of a webhook URL. The path may be a secret, so it is only read from the settings."""
+    # The path may be a secret, so it is only read from the settings.
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"[:500]

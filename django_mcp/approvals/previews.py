@@ -243,7 +243,7 @@ class PreviewChannel(Channel):
         return self._of.cancelled
 
     def missing_capability(self, question: "Question[Any]") -> Exception:
-        """Raise InputRequired, which ends the preview."""
+        # It ends the preview.
         raise InputRequired({question.method: {"method": question.method, "params": question.params}})
 
     def once(self, key: str, function: Callable[[], T]) -> T:  # noqa: ARG002 - as Channel's

@@ -26,6 +26,7 @@ class CurrentDefinition(NamedTuple):
     digest: str
 
 
+# Weak, because the tools of models are made again when a model is registered.
 _cached: WeakKeyDictionary[Tool, tuple[Mapping[str, Any], CurrentDefinition]] = WeakKeyDictionary()
 
 
@@ -44,7 +45,7 @@ def current_definition(tool: Tool) -> CurrentDefinition:
 
 
 def tools_of(server: MCPServer) -> Iterator[Tool]:
-    """Yield the tools that have a policy; the tools of tool search have none."""
+    # The tools of tool search have no policy.
     return (tool for tool in server.tools.values() if tool.kind == "tool")
 
 
@@ -72,7 +73,6 @@ def store_snapshots(servers: Iterable[MCPServer], before: Mapping[tuple[str, str
 
 
 def approve_definition(server: MCPServer, tool: Tool, user: Any) -> None:
-    """Approve the current definition of a tool."""
     current = current_definition(tool)
     with database.atomic():
         ToolSnapshot.objects.update_or_create(

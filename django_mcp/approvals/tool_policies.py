@@ -84,12 +84,10 @@ ToolKey = tuple[str, str]
 
 
 def get_limit(client_id: str) -> set[ToolKey] | None:
-    """Return the tools that a client may use, or None if it is not limited to some."""
     return parse_tools(ClientPolicy.objects.filter(client_id=client_id).values_list("tools", flat=True).first())
 
 
 def parse_tools(stored: Iterable[str] | None) -> set[ToolKey] | None:
-    """Return the tools of ``ClientPolicy.tools``, or None for no limit."""
     if stored is None:
         return None
     return {(server, tool) for server, _dot, tool in (key.partition(".") for key in stored)}
@@ -150,7 +148,6 @@ def _limits_changed() -> None:
 
 
 def default_decision(tool: Tool) -> Decision:
-    """Return the decision of a tool's own options or annotations."""
     if tool.policy is not None:
         return Decision[tool.policy.upper()]
     return Decision.ASK if _requires_approval(tool) else Decision.ALLOW
@@ -223,7 +220,6 @@ def read_limits() -> dict[str, set[ToolKey]]:
 
 
 def _find_hidden() -> set[tuple[str, str]]:
-    """Return the tools whose definition has changed since it was approved, if ``BLOCK_CHANGED_TOOLS`` is set."""
     if not settings.BLOCK_CHANGED_TOOLS:
         return set()
     servers, digests = every_server(), approved_digests()
@@ -251,7 +247,7 @@ def apply_policies(stored: StoredPolicies, hidden: Iterable[tuple[str, str]]) ->
 
 
 def _add_tasks(server: MCPServer) -> None:
-    """Add the Tasks extension to an endpoint: a call that requires approval may become a pending task."""
+    # A call that requires approval may become a pending task.
     from django_mcp.tasks.methods import EXTENSION  # noqa: PLC0415 - most sites have no use for it
 
     if EXTENSION.name not in server.extensions:
@@ -259,7 +255,7 @@ def _add_tasks(server: MCPServer) -> None:
 
 
 def policies_of(server: MCPServer, stored: StoredPolicies, hidden: Collection[ToolKey] = ()) -> Policies:
-    """Return the policies of an endpoint; *held* are tools that are blocked because their definition changed."""
+    """Return the policies of an endpoint; *hidden* tools are blocked because their definition changed."""
     rules = {tool.key: _rules(server, tool.key, stored, hidden) for tool in tools_of(server)}
     limits = {client_id: _limit(server, client_id, tools) for client_id, tools in stored.limits.items()}
     return Policies({key: rule for key, rule in rules.items() if _is_needed(rule)}, limits)

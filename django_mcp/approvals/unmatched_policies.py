@@ -30,7 +30,7 @@ def unknown_clients(client_ids: Iterable[str]) -> set[str]:
 
 
 def may_register_elsewhere() -> bool:
-    """Return True if clients of an endpoint may be registered with an issuer of JWTs or by the site's own code."""
+    # With an issuer of JWTs, or by the site's own code.
     found = (authenticator for server in every_server() for authenticator in authenticators(server))
     return any(type(authenticator).__module__ not in WITHOUT_OTHER_CLIENTS for authenticator in found)
 

@@ -53,7 +53,6 @@ class Ended(NamedTuple):
 
 
 def of_result(context: Context, result: Result) -> Ended:
-    """Return the outcome of a call with a result."""
     fields = result.fields
     try:
         # Approximate: each protocol version adds fields of its own.
@@ -82,7 +81,6 @@ def of_result(context: Context, result: Result) -> Ended:
 
 
 def of_error(context: Context, error: BaseException) -> Ended:
-    """Return the outcome of a call that raised."""
     if context.crash is not None and isinstance(error, InternalError):
         return Ended(Outcome.CRASHED, error.message, crash=crash_of(context.crash))
     match error:
@@ -193,7 +191,6 @@ def _fitted(facts: Facts) -> Facts:
 
 
 def error_of(context: Context, ended: Ended) -> str:
-    """Return the error of a call without secrets, cut to ``MAX_ERROR`` characters."""
     return _readable(_arguments(context, ended.error[: 2 * MAX_ERROR])[1])
 
 

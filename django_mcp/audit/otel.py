@@ -38,7 +38,7 @@ class Wanted:
         self.due = 0.0
 
     def look(self) -> None:
-        """Check what is configured. Reads the environment, so it runs only now and then."""
+        # It reads the environment, so it runs only now and then.
         self.due = time.monotonic() + CHECK_SECONDS
         found = False, False
         if is_used():
@@ -54,7 +54,6 @@ wanted = Wanted()
 
 
 def is_used() -> bool:
-    """Return True if this process has imported OpenTelemetry or is configured for it by environment variables."""
     return not MODULES.isdisjoint(sys.modules) or any(name in os.environ for name in SET_UP_BY)
 
 
@@ -77,14 +76,12 @@ _NAMED = {"tools/call": "gen_ai.tool.name", "prompts/get": "gen_ai.prompt.name"}
 
 
 def takes_spans() -> bool:
-    """Return True if a tracer provider is configured."""
     from opentelemetry import trace  # noqa: PLC0415 - an extra of the package
 
     return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
 
 
 def takes_metrics() -> bool:
-    """Return True if a meter provider is configured."""
     from opentelemetry import metrics  # noqa: PLC0415 - an extra of the package
 
     return type(metrics.get_meter_provider()).__name__ != "_ProxyMeterProvider"
@@ -111,7 +108,6 @@ class Recorded(Span):
         self.trace_id = trace.format_trace_id(found.trace_id) if found.trace_flags.sampled else ""
 
     def end(self, context: Context, ended: Ended, seconds: float, code: int | None) -> None:
-        """Record the outcome in the span and the metric."""
         from opentelemetry import trace  # noqa: PLC0415 - an extra of the package
 
         failed = _error(ended, code)
@@ -138,7 +134,7 @@ def make_span(context: Context) -> Iterator[Span]:
 
 
 def _attributes(context: Context) -> Mapping[str, str]:
-    """Return the attributes of span and metric, all of low cardinality."""
+    # All of low cardinality.
     found = {"mcp.method.name": context.method}
     if context.channel.protocol:
         found["mcp.protocol.version"] = context.channel.protocol
@@ -150,7 +146,7 @@ def _attributes(context: Context) -> Mapping[str, str]:
 
 
 def _known_name(context: Context) -> str:
-    """Return the name of the called tool or prompt, or "" if it does not exist: callers may send any name."""
+    # Callers may send any name.
     name = str(context.params.get("name"))
     return name if name in context.server.tools or name in context.server.prompts else ""
 

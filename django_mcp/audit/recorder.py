@@ -57,12 +57,12 @@ def count_queries() -> None:
 
 
 def send_request_logged(runner: Runner, server: MCPServer, facts: Facts) -> None:
-    """Send ``request_logged``. At the ASGI edge the caller does not wait for its receivers."""
     send = partial(_send, server, facts)
     if runner.is_inline:
         send()
     else:
         try:
+            # At the ASGI edge the caller does not wait for receivers.
             shared_pool().post(send)
         except NoThread as error:  # the call has run and is logged
             log_rate_limited(logging.WARNING, "request_logged is not sent: %s", error)

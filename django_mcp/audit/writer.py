@@ -126,7 +126,7 @@ def _complete(call: Facts, alias: str) -> bool:
     row = RequestLog.objects.using(alias).filter(pk=call["id"])
     try:
         return bool(row.update(**fields))
-    except IntegrityError:
+    except IntegrityError:  # a user was deleted meanwhile
         return bool(row.update(**{**fields, "user_id": None}))
 
 
@@ -140,6 +140,7 @@ def _insert_alone(call: Facts, alias: str) -> None:
     try:
         with transaction.atomic(using=alias):
             _insert([call], alias)
+            # Otherwise most databases check foreign keys at commit, too late to insert the entry without its user.
             connections[alias].check_constraints([RequestLog._meta.db_table])  # noqa: SLF001 - documented API
     except IntegrityError:
         _insert([{**call, "user_id": None}], alias)
@@ -258,7 +259,7 @@ class Writer:
         reset_after_fork(self)
 
     def after_fork(self) -> None:
-        """Begin without entries: those that wait are the parent's to write."""
+        # Waiting entries are the parent's to write.
         self._waiting: deque[_Entry] = deque()
         self._is_called = False  # a job of the thread is queued; it takes all waiting entries
         self.is_failing = False
@@ -316,7 +317,6 @@ class Writer:
             _resolve(entries, [error] * len(entries))
 
     def note_failure(self, error: Exception) -> None:
-        """Note that the database rejected entries, and log the first such error."""
         if not self.is_failing:
             self.is_failing = True
             logger.error("The request log cannot be written: %s", error)
@@ -358,7 +358,7 @@ class Writer:
                 self._call()
 
     def _should_wait(self, error: Exception) -> bool:
-        """Return True if entries wait for a lock. It does not mean that rows cannot be written."""
+        # A lock does not mean that rows cannot be written.
         if not is_locked(error):
             return False
         self._locked_since = self._locked_since or time.monotonic()
@@ -376,6 +376,7 @@ async def _insert_in_thread(facts: Facts) -> int:
             done, _ = await asyncio.wait([begun], timeout=CONNECT_TIMEOUT)
             if done:
                 return begun.result()
+            # A transaction of this process may hold SQLite's write lock for longer.
             if not has_write_lock(_alias()):
                 raise TimeoutError
     except BaseException:
@@ -384,7 +385,7 @@ async def _insert_in_thread(facts: Facts) -> int:
 
 
 def _error_of(facts: Facts) -> Exception | None:
-    """Write a single entry and return the error, so that one bad entry does not affect others."""
+    # One bad entry must not affect others.
     try:
         save([facts])
     except Exception as error:  # noqa: BLE001 - likewise
@@ -393,13 +394,13 @@ def _error_of(facts: Facts) -> Exception | None:
 
 
 def _resolve(entries: Sequence[_Entry], errors: Sequence[Exception | None]) -> None:
-    """Resolve the futures of written entries, with one callback for each event loop."""
     loops: dict[asyncio.AbstractEventLoop, list[tuple[_Entry, Exception | None]]] = {}
     for entry, error in zip(entries, errors, strict=True):
         if entry.future is not None:
             loops.setdefault(entry.future.get_loop(), []).append((entry, error))
         elif error is not None:
             log_lost(entry.facts, error)
+    # One callback for each event loop, not one for each entry.
     for loop, waiting in loops.items():
         try:
             loop.call_soon_threadsafe(_set_results, waiting)
@@ -425,7 +426,7 @@ writer = Writer()
 
 @cache
 def log_pool() -> Pool:
-    """Return the pool of the writer's single thread, which has its own database connection."""
+    # A single thread with a database connection of its own.
     return Pool(1, "log")
 
 
@@ -459,6 +460,7 @@ def _write_inline(write: Callable[[], T], patience: float) -> T:
             is_away = time.monotonic() <= began + patience and is_temporary(error)
             if not is_lock:
                 writer.note_failure(error)
+            # A failed statement cannot be repeated within a transaction.
             if connection.in_atomic_block or not (is_lock or is_away):
                 raise
             connection.close_if_unusable_or_obsolete()

@@ -225,7 +225,6 @@ def _is_form(operation: Operation) -> bool:
 
 
 def _body_name(operation: Operation) -> str | None:
-    """Return the parameter that is the whole body, if there is one."""
     models = [] if _is_form(operation) else [kind for kind in operation.models if issubclass(kind, BodyModel)]
     names = [field.alias or name for model in models for name, field in model.model_fields.items()]
     return names[0] if len(names) == 1 else None
@@ -259,7 +258,6 @@ class Endpoint:
     headers: Mapping[str, str]
 
     def __call__(self, ctx: Context, keywords: Mapping[str, Any]) -> ToolResult[Any]:
-        """Call the operation as the caller and return its response as a result."""
         given = keywords["given"]
         sent = self.arguments.request_data(given)
         path, variables = self._place(sent.path)
@@ -320,7 +318,6 @@ class Endpoint:
         return Call(self.declaration.method, path, sent.query, body, kind, self.headers, sent.files)
 
     def _view(self, variables: Mapping[str, Any]) -> Callable[[Any], Any]:
-        """Return the operation as a view, with ninja's middleware for files if the site uses it."""
         run: Callable[..., Any] = partial(self.declaration.operation.run, **variables)
 
         async def aview(request: Any) -> Any:
@@ -333,7 +330,6 @@ class Endpoint:
         return fix_request_files_middleware(chosen) if FIX_MIDDLEWARE_PATH in settings.MIDDLEWARE else chosen
 
     def _problems(self, response: Any, given: Mapping[str, Any]) -> list[str]:
-        """Return a sentence for each invalid argument; [] if the API has its own error format."""
         if media_type(response) != JSON:
             return []
         match from_json(response.content):
@@ -342,7 +338,6 @@ class Endpoint:
         return []
 
     def _detail(self, detail: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-        """Translate one of ninja's errors from the request to the argument."""
         source, *location = detail["loc"]
         if source == "body" and location[:1] == [_body_name(self.declaration.operation)]:
             location = location[1:]

@@ -116,7 +116,6 @@ def output_schema(responses: Mapping[Any, Any], document: Document) -> Schema | 
 
 
 def without_required(schema: Any) -> Any:
-    """Remove ``required`` from a schema at all levels."""
     if isinstance(schema, list):
         return [without_required(part) for part in schema]
     if not isinstance(schema, dict):
@@ -151,7 +150,6 @@ class ArgumentLocation:
 def parameter_locations(
     parameters: Sequence[Mapping[str, Any]], document: Document, sources: Collection[str] = ("path", "query")
 ) -> Iterator[ArgumentLocation]:
-    """Yield the locations of an operation's parameters."""
     for parameter in parameters:
         if parameter["in"] in sources:
             schema = document.schema(parameter.get("schema", {"type": "string"}), parameter["name"])
@@ -234,7 +232,6 @@ class OperationArguments(Arguments):
 
     @property
     def whole(self) -> str | None:
-        """The argument that is the whole body, or None."""
         return next((name for name, location in self.locations.items() if location.source == "whole"), None)
 
     @property
@@ -242,14 +239,13 @@ class OperationArguments(Arguments):
         return self.whole is not None and self.locations[self.whole].schema.get("type") == "array"
 
     def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments under the single key ``given``, because their names are arbitrary."""
+        # Under a single key, because the names are arbitrary.
         given = {name: value for name, value in super().validate(values).items() if value is not OMITTED}
         if missing := [name for name in self._needed if given.get(name) in (None, "")]:
             raise ArgumentError([missing_argument([name]) for name in missing])
         return {"given": given}
 
     def request_data(self, given: Mapping[str, Any]) -> RequestData:
-        """Return the values by location."""
         data = RequestData()
         if any(location.source == "body" for location in self.locations.values()):
             data.body = {}
@@ -305,7 +301,7 @@ def _named(location: ArgumentLocation, argument: str) -> Schema:
 
 
 def as_text(value: Any) -> Any:
-    """Return a form value. Unlike browsers, False is sent, as text."""
+    # Unlike browsers, False is sent, as text.
     if isinstance(value, list):
         return [as_text(entry) for entry in value]
     return value if isinstance(value, str) or value is None else json.dumps(value)

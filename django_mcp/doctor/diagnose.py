@@ -191,7 +191,6 @@ def run_checks(diagnosis: Diagnosis) -> Iterator[CheckResult]:
 
 
 def run_check(check: Check, diagnosis: Diagnosis, result: CheckResult) -> None:
-    """Run one check."""
     diagnosis.findings = result.findings
     try:
         result.success = check.run(diagnosis)

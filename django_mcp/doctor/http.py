@@ -66,7 +66,6 @@ class HTTPResponse:
 
     @property
     def error(self) -> str:
-        """The message of a JSON-RPC error, or ""."""
         error = self.json.get("error")
         return str(error.get("message") or error) if isinstance(error, dict) else ""
 
@@ -108,7 +107,6 @@ class Stream:
         return b""
 
     def close(self) -> None:
-        """Close the connection."""
         self.response.close()
         self.connection.close()
         self.sock.close()
@@ -128,7 +126,6 @@ class HTTPClient:
         return f"{self.parts.scheme}://{self.parts.netloc}"
 
     def context(self) -> ssl.SSLContext:
-        """Return the TLS configuration."""
         context = ssl.create_default_context()
         if self.insecure:
             context.check_hostname = False
@@ -195,7 +192,6 @@ class HTTPClient:
         return Stream(connection, response, sock, response.status, join_headers(response))
 
     def failure_of(self, error: BaseException, parts: SplitResult) -> BaseException:  # noqa: PLR0911 - a table
-        """Return the finding for a network error; other exceptions unchanged."""
         host, port = host_and_port(parts)
         names: dict[str, Any] = {"host": host, "port": port, "why": getattr(error, "strerror", None) or str(error)}
         match error:
@@ -217,7 +213,6 @@ class HTTPClient:
         return error
 
     def certificate_names(self, parts: SplitResult) -> str:
-        """Return the names of a certificate that is for another host."""
         context = ssl.create_default_context()
         context.check_hostname = False
         certificate: Any = {}
@@ -239,7 +234,6 @@ def request_target(parts: SplitResult) -> str:
 
 
 def join_headers(response: http.client.HTTPResponse) -> dict[str, str]:
-    """Return headers by lower-case name."""
     found: dict[str, str] = {}
     for name, value in response.getheaders():
         key = name.lower()
@@ -286,13 +280,11 @@ class Diagnosis:
 
     @property
     def credential(self) -> dict[str, str]:
-        """The credential's headers."""
         if self.key is None:
             return {}
         return {"X-API-Key": self.key} if self.uses_api_key_header else {"Authorization": f"Bearer {self.key}"}
 
     def post_headers(self, more: Mapping[str, str]) -> dict[str, str]:
-        """Return the headers of a POST."""
         return {
             "Content-Type": "application/json",
             "Accept": "application/json, text/event-stream",
@@ -304,7 +296,6 @@ class Diagnosis:
     # Protocol 2026-07-28
 
     def compose_modern(self, method: str, params: Mapping[str, Any] | None = None) -> tuple[dict[str, str], bytes]:
-        """Return headers and body of a modern request."""
         meta = envelope.fields(NEWEST, {"name": self.name, "version": __version__}, {})
         message = {
             "jsonrpc": "2.0",
@@ -336,7 +327,6 @@ class Diagnosis:
         return self.client.send("POST", self.post_headers(given), json.dumps(message).encode())
 
     def close(self) -> None:
-        """Close the stream, and delete the session."""
         if self.stream is not None:
             self.stream.close()
             self.stream = None

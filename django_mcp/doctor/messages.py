@@ -551,7 +551,6 @@ def marks_for(encoding: str | None) -> dict[Severity, str]:
 
 
 def format_result(result: CheckResult, marks: dict[Severity, str]) -> str:
-    """Return the text of one check."""
     mark = "-" if result.skipped else marks[result.severity]
     worst = max(result.findings, key=lambda finding: finding.severity, default=None)
     words = result.skipped or result.success if worst is None else f"{worst.severity.word}: {worst.id}"
@@ -565,7 +564,6 @@ def format_result(result: CheckResult, marks: dict[Severity, str]) -> str:
 
 
 def format_finding(finding: Finding) -> str:
-    """Return the indented text of one finding."""
     indent = " " * (_TITLE_WIDTH + 3)
     options = {"width": WIDTH, "break_long_words": False, "break_on_hyphens": False}
     message = f"{finding.severity.word} {finding.id}: {finding.message}"
@@ -580,7 +578,6 @@ def format_finding(finding: Finding) -> str:
 
 
 def summary(results: Iterable[CheckResult]) -> str:
-    """Return the number of findings by severity."""
     found = [finding.severity for result in results for finding in result.findings]
     count = {kind: found.count(kind) for kind in (Severity.ERROR, Severity.WARNING, Severity.HINT)}
     counts = [f"{number} {kind.word}{'' if number == 1 else 's'}" for kind, number in count.items() if number]

@@ -60,7 +60,6 @@ def clock(diagnosis: Diagnosis) -> str:
 
 
 def compare_clocks(diagnosis: Diagnosis, whose: str, theirs: datetime.datetime, ours: datetime.datetime) -> None:
-    """Add a finding if the times differ too much."""
     if theirs.tzinfo is None:
         theirs = theirs.replace(tzinfo=datetime.UTC)
     off = (theirs - ours).total_seconds()
@@ -133,7 +132,6 @@ def pages(diagnosis: Diagnosis) -> str:
 
 
 def preflight(diagnosis: Diagnosis, origin: str) -> None:
-    """Send a CORS preflight request."""
     asked = {
         "Origin": origin,
         "Access-Control-Request-Method": "POST",
@@ -211,7 +209,6 @@ def check_challenge(diagnosis: Diagnosis, reply: HTTPResponse) -> None:
 
 
 def wrong_server_failure(diagnosis: Diagnosis, reply: HTTPResponse) -> CheckFailed:  # noqa: PLR0911 - a table
-    """Return the finding for a response that is not the endpoint's."""
     url, path, status, text = diagnosis.client.url, diagnosis.path, reply.status, reply.text
     if _PASSWORD.search(text):
         return CheckFailed("answer.login", evidence=f"{status}, a page with a password field", path=path)
@@ -230,7 +227,6 @@ def wrong_server_failure(diagnosis: Diagnosis, reply: HTTPResponse) -> CheckFail
 
 
 def redirect_failure(diagnosis: Diagnosis, reply: HTTPResponse) -> CheckFailed:
-    """Return the finding for a redirect."""
     url = diagnosis.client.url
     location = urljoin(url, reply.headers.get("location", ""))
     there, here = urlsplit(location), urlsplit(url)
@@ -247,7 +243,6 @@ def redirect_failure(diagnosis: Diagnosis, reply: HTTPResponse) -> CheckFailed:
 
 
 def is_login(location: str) -> bool:
-    """Return True if a URL is a login page."""
     parts = urlsplit(location)
     own = ""
     with contextlib.suppress(NoReverseMatch):
@@ -338,7 +333,6 @@ def open_session(diagnosis: Diagnosis) -> None:
 
 
 def expect_result(reply: HTTPResponse, method: str) -> HTTPResponse:
-    """Return the response if it is a result."""
     if "result" not in reply.json:
         raise CheckFailed("legacy.error", method=method, version=OLDER, evidence=reply.summary)
     return reply
@@ -360,7 +354,6 @@ def last_event(diagnosis: Diagnosis) -> None:
 
 
 def find_row(diagnosis: Diagnosis) -> Session | None:
-    """Return the session's row in this process's database, or None."""
     try:
         newest = Session.objects.filter(server=diagnosis.server.name).order_by("-pk")[:50]
         return next((session for session in newest if session.client.get("name") == diagnosis.name), None)
@@ -479,7 +472,6 @@ def streams(diagnosis: Diagnosis) -> str:
 
 
 def open_listen_stream(diagnosis: Diagnosis, more: dict[str, str]) -> Stream:
-    """Open a stream."""
     given, body = diagnosis.compose_modern("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
     timeout, diagnosis.client.timeout = diagnosis.client.timeout, FIRST_SECONDS
     try:
@@ -510,7 +502,6 @@ def idle(diagnosis: Diagnosis) -> str:
 
 
 def close_stream(diagnosis: Diagnosis) -> None:
-    """Close the stream."""
     if diagnosis.stream is not None:
         diagnosis.stream.close()
         diagnosis.stream = None
@@ -559,7 +550,6 @@ def resource(diagnosis: Diagnosis, url: str) -> str:
 
 
 def is_same(one: str, other: str) -> bool:
-    """Return True if two URLs are equivalent."""
     try:
         return canonical(one) == canonical(other)
     except ValueError:
@@ -567,7 +557,6 @@ def is_same(one: str, other: str) -> bool:
 
 
 def fetch(diagnosis: Diagnosis, url: str) -> dict[str, Any]:
-    """Return a JSON document."""
     reply = diagnosis.client.send("GET", {"Accept": "application/json"}, url=url)
     if reply.status != 200:  # noqa: PLR2004
         raise CheckFailed("metadata.not-found", url=url, status=reply.status)
@@ -585,7 +574,6 @@ def places(issuer: str) -> list[str]:
 
 
 def issuer(diagnosis: Diagnosis, name: str) -> None:
-    """Check the metadata of an authorization server."""
     tried = []
     document: dict[str, Any] = {}
     for url in places(name):
@@ -635,7 +623,6 @@ def login(diagnosis: Diagnosis) -> str:
 
 @contextlib.contextmanager
 def _session(user: Any) -> Iterator[str]:
-    """Return the key of a session in which a user is signed in, for the time of the block."""
     session = import_module(django_settings.SESSION_ENGINE).SessionStore()
     session[SESSION_KEY] = user._meta.pk.value_to_string(user)  # noqa: SLF001 - as login() does
     session[BACKEND_SESSION_KEY] = django_settings.AUTHENTICATION_BACKENDS[0]

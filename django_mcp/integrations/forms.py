@@ -126,7 +126,6 @@ def form_preview(
 
 
 def _with_titles(ctx: Context, form: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Return ``submitted_values`` with links in place of the keys of rows, as far as a ModelResource shows them."""
     values = submitted_values(form, names)
     for name in values:
         value = visible_value(form, name)
@@ -271,7 +270,6 @@ class WritePermission:
         self.also: Callable[[Context], Any] | None = None
 
     def __call__(self, ctx: Context) -> bool:
-        """Return True if the caller may perform these actions, apart from checks of single rows."""
         if not all(_allows(ctx, model, verb) for model, verb in self._writes):
             return False
         return self.also is None or bool(self.also(ctx))
@@ -369,7 +367,7 @@ class DeclaredForm:
         return ImproperlyConfigured(f"{self._label}: {words}.")
 
     def _hints(self, options: Mapping[str, Any], handle: Any) -> dict[str, Any]:
-        """Return the same hints as ``ModelResource``, so that the same approval rules apply."""
+        # The same as of ModelResource, so that the same approval rules apply.
         if options.get("read_only"):
             return {}
         if self._changes:
@@ -386,7 +384,7 @@ class DeclaredForm:
 
     @property
     def site_code(self) -> Any:
-        """The form; of a formset that ``formset_factory`` made, the form in it."""
+        # Of a formset that formset_factory made, the form in it.
         is_made = self._is_set and self.form_class.__module__.startswith("django.")
         return self.form_class.form if is_made else self.form_class
 
@@ -431,7 +429,7 @@ class DeclaredForm:
         return FormApp(None if app is True else app)
 
     def _page(self, server: Any, options: Mapping[str, Any]) -> "FormPage":
-        """Return the tool that shows the form. In clients that show apps, only the page calls the form's own tool."""
+        # In clients that show apps, only the page calls the form's own tool.
         self.tool.app, self.tool.visibility = self._app, frozenset({"app"})
         name = f"{options.get('name') or self.tool.function.name}_form"
         shared = {name: options[name] for name in PAGE_OPTIONS if name in options}
@@ -464,13 +462,11 @@ class DeclaredForm:
         return add_lookup_argument(schema, self._lookup.name, self._lookup.schema)
 
     def function(self, returns: Any = EMPTY) -> Callable[..., Any]:
-        """Return the function that the tool runs, with *returns* as its return annotation."""
         call = function(self._run, self._name(self.form_class), [], self, returns)
         call.__module__ = self.form_class.__module__
         return call
 
     def shown(self) -> Callable[..., Any]:
-        """Return the function that shows the form."""
         call = function(self._show, f"{self.tool.name}_form", [], self)
         call.__module__ = self.form_class.__module__
         return call
@@ -511,10 +507,7 @@ class DeclaredForm:
             return success_result(ctx, done, self._source, form, change=is_change)
 
     def _note(self, ctx: Context, obj: Any, form: Any, done: Any, *, change: bool) -> None:
-        """Add what was saved to the admin's history.
-
-        What a handler of the site saves is known by the row that it returns, or by a row that is new no more.
-        """
+        # What a handler of the site saves is known by the row that it returns, or by a row that is new no more.
         if self.tool.read_only:
             return
         if self._is_set:
@@ -530,7 +523,6 @@ class DeclaredForm:
             add_log_entry(ctx, form.instance, ADDED, form)
 
     def _preview(self, ctx: Context, keywords: dict[str, Any]) -> dict[str, Any]:
-        """Return the submitted values for the approver. Raises the errors of an invalid form."""
         given = dict(keywords["given"])  # a copy: the lookup argument is removed from it below
         with self._database(), translate_database_errors(self._label):
             _, form = self._filled(ctx, given)
@@ -569,7 +561,6 @@ class DeclaredForm:
         return {} if self._lookup is None else {self._lookup.name: given.get(self._lookup.name)}
 
     def _show(self, ctx: Context, keywords: dict[str, Any]) -> Any:
-        """Return the form for the user to fill in."""
         given = dict(keywords["given"])  # a copy: the lookup argument is removed from it below
         tool, app, source = ctx.server.tools.get(self.tool.name), self._app, self._source
         if tool is None or app is None or not isinstance(source, FormSource) or right(ctx, tool) is not Right.USE:
@@ -639,7 +630,7 @@ class FormTool(LateTool):
         self.complete_now()
 
     def bind(self) -> None:
-        """Discard the completed definition: the endpoint's models may have changed."""
+        # The endpoint's models may have changed.
         super().bind()
         self.forget()
 
@@ -669,7 +660,6 @@ SHOW_FORM = (
 
 
 def shown_text(tool: Tool, given: Mapping[str, Any]) -> str:
-    """Return what a model reads when a form is shown."""
     filled = f", filled in with {', '.join(given)}" if given else ""
     return (
         f"The user now sees the form of {tool.name}{filled}. Nothing is submitted yet. The user completes and submits "
@@ -683,7 +673,7 @@ def _is_secret_or_file(schema: Mapping[str, Any]) -> bool:
 
 @receiver(primitive_added)
 def set_server(*, sender: Any, primitive: Primitive, **_: Any) -> None:
-    """Set the endpoint of a form tool that was taken over from another endpoint."""
+    # The tool may have been taken over from another endpoint.
     if isinstance(primitive, FormTool):
         primitive.server = sender
 

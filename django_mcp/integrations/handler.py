@@ -145,17 +145,16 @@ class _Middleware:
                 self._of_exception.append(_sync(made.process_exception))
 
     def respond(self, request: HttpRequest, serving: _Serving) -> Any:
-        """Return the response. Raise an unexpected exception once all middleware has seen a response."""
         made: Any = request
         made._mcp_serving = serving  # noqa: SLF001 - the chain is shared by all requests
         response = self._chain(request)
+        # Only now has all middleware seen a response.
         if serving.error is not None and not isinstance(serving.error, _EXPECTED):
             raise serving.error
         return response
 
     def _answering(self, get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
-        """Return a function that responds to exceptions, so that middleware outside of it gets a response."""
-
+        # Middleware outside of it gets a response to each exception.
         @wraps(get_response, updated=())
         def respond(request: HttpRequest) -> Any:
             serving: _Serving = request._mcp_serving  # type: ignore[attr-defined] # noqa: SLF001 - of this module
@@ -195,6 +194,7 @@ def _sync(hook: Any) -> Any:
     return async_to_sync(hook) if iscoroutinefunction(hook) else hook
 
 
+# Middleware is made once, as by Django's handler.
 @lru_cache(8)
 def _middleware(given: Sequence[Any]) -> _Middleware:
     return _Middleware(given)

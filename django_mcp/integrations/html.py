@@ -130,7 +130,6 @@ def _is_left_out(tag: Tag, names: frozenset[str]) -> bool:
 
 
 def _outermost(root: Tag, is_wanted: Callable[[Tag], bool], left_out: frozenset[str] = frozenset()) -> Iterator[Tag]:
-    """Yield the outermost wanted elements in document order."""
     waiting: list[PageElement] = [root]
     while waiting:
         node = waiting.pop()

@@ -59,7 +59,6 @@ class Messages:
         return self._mark.format(len(self._parts) - 1)
 
     def split(self, text: str, role: Role = "user") -> Iterator[PromptMessage]:
-        """Yield the messages of a rendered text in order. Text outside of tags has the given role."""
         pieces = re.split(self._mark.format(r"(\d+)"), text)
         for plain, index in zip(pieces[::2], [*pieces[1::2], None], strict=True):
             if plain.strip():

@@ -49,7 +49,6 @@ def require_no_login(url: str, request: Any) -> None:
 
 
 def _is_login(parts: SplitResult, request: HttpRequest) -> bool:
-    """Return True if a URL is ``LOGIN_URL``, or leads to a ``LoginView`` of this site."""
     # The site may have no login page, or patterns that Django cannot reverse.
     with script_prefix(request), suppress(Exception):
         login = _split(urljoin(request.build_absolute_uri(), resolve_url(settings.LOGIN_URL)))

@@ -302,16 +302,13 @@ def _body(call: Call) -> tuple[str, bytes]:
 
 
 def _fields(call: Call) -> list[tuple[str, str]]:
-    """Return a form's fields. False is left out, as browsers leave out an unchecked box."""
+    # Browsers leave out an unchecked box.
     given = {key: value for key, value in (call.body or {}).items() if value is not False}
     return [(key, text) for key, value in given.items() for text in _texts(value)]
 
 
 def _multipart(fields: Iterable[tuple[str, str]], files: Files) -> tuple[str, bytes]:
-    """Return the content type and body of a form with files.
-
-    The boundary is random for each request: a view may show the one it received, and no value may end its own part.
-    """
+    # The boundary is random: a view may show the one it received, and no value may end its own part.
     from django.test.client import encode_multipart  # noqa: PLC0415 - imports 50 modules
 
     boundary = secrets.token_hex(24)
@@ -330,7 +327,7 @@ def _with_quoted_head(file: "UploadedFile[Any]") -> "UploadedFile[Any]":
 
 
 def _quoted(text: str) -> str:
-    """Percent-encode what Django does not escape in a part's header, as browsers do."""
+    # Django does not escape these characters in a part's header. Browsers do.
     return text.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
 
 

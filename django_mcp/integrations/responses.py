@@ -82,7 +82,6 @@ def error_text(response: Any, body: bytes, base: str = "") -> str:
 
 
 def media_type(response: Any) -> str:
-    """Return the media type of a response in lower case without parameters; "" if it has none."""
     kind: str = response.headers.get("Content-Type", "")
     return kind.partition(";")[0].strip().lower()
 
@@ -92,7 +91,6 @@ def is_json(kind: str) -> bool:
 
 
 def decode_body(response: Any, body: bytes) -> str:
-    """Decode a body with the response's charset, or as UTF-8 if the charset is unknown."""
     try:
         return body.decode(response.charset, "replace")
     except LookupError:  # unknown charset
@@ -100,7 +98,6 @@ def decode_body(response: Any, body: bytes) -> str:
 
 
 def form_errors(response: Any) -> list[str]:
-    """Return the errors of the bound forms in a template response's context, one line for each field."""
     context = getattr(response, "context_data", None) or {}
     forms = [form for value in context.values() for form in _forms(value)]
     lines = [

@@ -93,7 +93,6 @@ def _follow(request: Any, ctx: Context, call: Call, most: int, redirects: int) -
 
 
 def _after(request: HttpRequest, ctx: Context, call: Call, follow: Callable[[], ToolResult[Any]]) -> ToolResult[Any]:
-    """Return the page that a response redirects to. If it fails, the first request has still succeeded."""
     if request.method in SAFE:
         return follow()
     try:
@@ -108,9 +107,9 @@ def _after(request: HttpRequest, ctx: Context, call: Call, follow: Callable[[], 
 
 
 def _message_text(message: Any, request: HttpRequest) -> str:
-    """Return a message as text. A page shows one that is marked as safe as HTML."""
     if not hasattr(message, "__html__"):
         return str(message)
+    # A page shows a message that is marked as safe as HTML.
     from django_mcp.integrations.html import read_page  # noqa: PLC0415 - imports Beautiful Soup
 
     return read_page(str(message), request.build_absolute_uri()).text

@@ -158,7 +158,7 @@ class Address:
 
 
 def is_unnamed(variable: str) -> bool:
-    """Return True if a variable of ``Address.variables`` is an unnamed group of a regular expression."""
+    # As an unnamed group of a regular expression.
     return _UNNAMED.fullmatch(variable) is not None
 
 
@@ -168,7 +168,6 @@ def _numbered(name: str, before: int) -> str:
 
 
 def addresses(resolver: URLResolver, above: tuple[URLResolver, ...] = ()) -> Iterator[Address]:
-    """Yield the addresses of all views below a resolver."""
     for pattern in resolver.url_patterns:
         if isinstance(pattern, URLResolver):
             yield from addresses(pattern, (*above, pattern))
@@ -248,7 +247,6 @@ class Route:
         }
 
     def parameters(self) -> list[Parameter]:
-        """Return a parameter for each variable."""
         required = {
             self._groups.get(name, name)
             for name in frozenset.intersection(*(address.required for address in self.addresses))
@@ -400,7 +398,6 @@ class ViewDeclaration:
             raise ImproperlyConfigured(msg)
 
     def parameters(self) -> list[Parameter]:
-        """Return the parameters: path variables first, then the declared arguments."""
         self._check()
         variables = [self._declared(parameter.name, parameter) for parameter in self.route.parameters()]
         names = {variable.name for variable in variables}
@@ -418,7 +415,6 @@ class ViewDeclaration:
 
     @property
     def words(self) -> str:
-        """The docstring of the view."""
         callback = self.route.callback
         cls = getattr(callback, "view_class", None)
         if cls is None:
@@ -476,7 +472,6 @@ class ViewTool(LateTool):
         super().forget()
 
     def made(self) -> Tool:
-        """Return the complete tool."""
         declaration = self._declaration
         words = self._function(declaration.parameters(), declaration.words)
         return Tool(words, context_type=Context, **self._options)

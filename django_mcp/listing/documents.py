@@ -67,7 +67,6 @@ def server_json(server: MCPServer) -> dict[str, Any]:
 
 
 def ai_catalog() -> dict[str, Any]:
-    """Return the AI Catalog of the site: an entry for each published server card."""
     entries = []
     for server in listed_servers():
         namespace, _, name = registry_name(server).partition("/")
@@ -109,7 +108,7 @@ def _described(server: MCPServer, *, for_registry: bool) -> dict[str, Any]:
 
 
 def _is_for_registry(icon: Mapping[str, Any]) -> bool:
-    """Return True if the registry's schema allows an icon. The registry refuses a whole document for one icon."""
+    # The registry refuses a whole document for one icon.
     src = icon["src"]
     is_typed = icon.get("mimeType") in {None, *_ICON_TYPES}
     is_sized = all(_ICON_SIZE.fullmatch(size) for size in icon.get("sizes", ()))

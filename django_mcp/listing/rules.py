@@ -120,7 +120,6 @@ def tool_definitions(server: MCPServer) -> Iterator[ToolDefinition]:
 
 
 def repeated_titles(server: MCPServer) -> dict[str, list[str]]:
-    """Return the titles that several tools of an endpoint have, each with the names of the tools."""
     found: dict[str, list[str]] = defaultdict(list)
     for tool in tool_definitions(server):
         if title := tool.definition.get("title"):
@@ -129,7 +128,6 @@ def repeated_titles(server: MCPServer) -> dict[str, list[str]]:
 
 
 def nested_schemas(schema: Any, where: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield a JSON Schema and all within it, each with its place."""
     if isinstance(schema, list):
         for part in schema:
             yield from nested_schemas(part, where)
@@ -147,7 +145,6 @@ def nested_schemas(schema: Any, where: str) -> Iterator[tuple[str, Mapping[str, 
 def wrong_schemas(
     server: MCPServer, is_wrong: Callable[[Mapping[str, Any]], bool], *, keys: Collection[str]
 ) -> Iterator[str]:
-    """Yield the places in the schemas *keys* of tools for which *is_wrong* returns True."""
     for tool in tool_definitions(server):
         for key in keys:
             places = (

@@ -19,7 +19,6 @@ def count_of(number: int, one: str, many: str) -> str:
 
 
 def find_server(name: str) -> MCPServer:
-    """Return the endpoint with this name."""
     found = {server.name: server for server in servers()}
     if name not in found:
         raise CommandError(f"There is no endpoint {name!r}; --server takes one of {', '.join(sorted(found))}.")
@@ -52,7 +51,7 @@ def find_user(name: str, option: str = "--user") -> Any:
 
 
 def _by_email(model: Any, address: str) -> list[Any]:
-    """Return the users with this e-mail address. A site's own user model may keep addresses elsewhere."""
+    # A site's own user model may keep addresses elsewhere.
     column = model.get_email_field_name()
     if not address or column not in {field.name for field in model._meta.concrete_fields}:  # noqa: SLF001 - documented API
         return []
@@ -60,7 +59,6 @@ def _by_email(model: Any, address: str) -> list[Any]:
 
 
 def find_principal(name: str, option: str = "--user") -> Principal:
-    """Return the caller for an active user."""
     user = find_user(name, option)
     if not user.is_active:
         raise CommandError(f"The user {name!r} is not active; {option} takes the username of an active user.")
@@ -118,7 +116,6 @@ class Progress:
         self._drawn = len(line)
 
     def close(self) -> None:
-        """Remove the bar."""
         if self._drawn:
             self._stream.write(f"\r{' ' * self._drawn}\r")
             self._stream.flush()

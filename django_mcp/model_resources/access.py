@@ -26,13 +26,11 @@ class RowAccess:
         self._seen: dict[tuple[BoundResource | Relative, Any], bool] = {}
 
     def add_titles(self, bound: BoundResource, rows: models.QuerySet[Any]) -> models.QuerySet[Any]:
-        """Return *rows* with all that their titles need."""
         assert bound.add_titles is not None  # noqa: S101 - set when the declaration is compiled
         found: models.QuerySet[Any] = bound.add_titles(rows, bound, self)
         return found
 
     def can_view_model(self, bound: BoundResource) -> bool:
-        """Return True if the caller may view the model at all."""
         if bound not in self._views:
             # A declaration with errors is not served, and related rows of its model are hidden.
             self._views[bound] = (
@@ -126,7 +124,6 @@ class RowAccess:
         return {keys[getattr(row, link.attname)]: (bound, row) for row in rows.order_by() if self.can_view(bound, row)}
 
     def can_view_related(self, relation: Any, obj: Any, bound: BoundResource) -> bool:
-        """Return True if the caller may view *obj*, a row that *relation* leads to."""
         return self.can_view_row(bound.rules_of(relation.related_model), obj)
 
     def has_permission(self, rules: TableRules, action: str, obj: Any = None) -> bool:
@@ -278,7 +275,6 @@ def get_for_update(model: type[models.Model], look: Callable[[], Any]) -> Any:
 
 
 def _lock(model: type[models.Model], alias: str, key: Any) -> Any:
-    """Return a row, locked if there is a transaction, or None."""
     rows = model._base_manager.using(alias).select_related(None)  # noqa: SLF001 - Django's documented API
     if connections[alias].in_atomic_block:  # not in tools with atomic=False
         rows = rows.select_for_update(of=_own_tables(model, alias))
@@ -314,7 +310,7 @@ def using_write_db(rows: QuerySet[Any]) -> QuerySet[Any]:
 
 
 def _own_tables(model: type[models.Model], alias: str) -> Sequence[str]:
-    """Return the tables to lock: the row's own and its parents', not those that a manager joins."""
+    # Not those that a manager joins.
     if not connections[alias].features.has_select_for_update_of:
         return ()
     parents = model._meta.concrete_model._meta.parents.values()  # type: ignore[union-attr] # noqa: SLF001

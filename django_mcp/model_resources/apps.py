@@ -61,7 +61,6 @@ COMPARED = frozenset({"exact", "in", "gt", "gte", "lt", "lte"})
 
 
 def is_app_option(declared: Any) -> bool:
-    """Return True for a valid value of ``ModelResource.app``."""
     if not isinstance(declared, Mapping):
         return isinstance(declared, bool)
     return declared.keys() <= TEMPLATES.keys() and all(
@@ -70,7 +69,6 @@ def is_app_option(declared: Any) -> bool:
 
 
 def app_for(bound: BoundResource, tool: str) -> App | None:
-    """Return the app of a read tool, or None."""
     declared = bound.resource.app
     chosen = declared.get(tool) if isinstance(declared, Mapping) else declared
     return app_of(TEMPLATES[tool] if chosen is True else chosen or None, repr(bound.resource))
@@ -111,7 +109,6 @@ class DisplayValue(NamedTuple):
 
     @property
     def is_long(self) -> bool:
-        """True if a card shows the value in a section of its own."""
         is_long_text = len(self.text) > MAX_FIELD_CHARACTERS or "\n" in self.text
         return self.kind == "json" or (self.kind == "text" and is_long_text)
 
@@ -138,7 +135,6 @@ class DisplayColumn(NamedTuple):
 
 
 def reader_of(schema: Mapping[str, Any], field: Any = None) -> Callable[[Any], DisplayValue]:
-    """Return what converts the JSON values of a column, or of a filter of it."""
     return partial(value_of, schema=schema, field=field, labels=labels_of(field))
 
 
@@ -244,7 +240,7 @@ def _yes_or_no(*, is_yes: bool) -> str:
 
 
 def _duration(value: datetime.timedelta | str) -> str:
-    """Return a duration in words, which ``timesince`` has for whole minutes from one minute on."""
+    # timesince has words for whole minutes, from one minute on.
     if isinstance(value, str) or value < datetime.timedelta(minutes=1) or value.seconds % 60 or value.microseconds:
         return str(value)
     start = datetime.datetime(2001, 1, 1)  # noqa: DTZ001 - only the distance counts
@@ -280,7 +276,6 @@ class _TableRenderer:
         self._openers: dict[BoundResource, str] = {}
 
     def opener(self, bound: BoundResource) -> str:
-        """Return the name of the tool that shows a row in this client, or "" if the caller has none."""
         if bound not in self._openers:
             tool = self.ctx.server.tools.get(f"get_{bound.name}")
             is_usable = tool is not None and tool.app is not None and right(self.ctx, tool) is Right.USE
@@ -302,7 +297,6 @@ class _TableRenderer:
         return self.row(target, value["title"], to_json_value(key))
 
     def titles(self, path: Path, keys: Sequence[Any]) -> dict[str, str]:
-        """Return the titles of related rows that the caller may see, by their keys as text."""
         bound = rules_at(self.ctx.server, path.hops[-1].related_model).own
         if bound is None:
             return {}
@@ -312,7 +306,6 @@ class _TableRenderer:
         return {str(getattr(row, lookup.attname)): title_of(bound, row, access) for row in seen}
 
     def read(self, column: OutputField) -> Callable[[Any], DisplayValue]:
-        """Return what converts the values of a column."""
         if isinstance(column, FileLinkField | BytesLinkField):
             return _file
         field = None if column.path is None else target_field(column.path.field)
@@ -331,7 +324,7 @@ class _TableRenderer:
         return lambda value: read(readable_text(value, media) if isinstance(value, str) else value)
 
     def fields(self, columns: Sequence[OutputField], rows: Sequence[Mapping[str, Any]]) -> Iterator[DisplayColumn]:
-        """Yield the columns that the rows have. The title of a linked row is not repeated."""
+        # The title of a linked row is not repeated.
         links = [column for column in columns if isinstance(column, RelatedLinkField)]
         titles = {f"{column.name}{LOOKUP_SEP}{column.target.title_field}": column.name for column in links}
         sources = {name: title for title, name in titles.items()}
@@ -377,7 +370,6 @@ def _words(name: str) -> str:
 
 
 def path_label(path: Any) -> str:
-    """Return the verbose names along a path: "Hotel city name"."""
     return _label_of((*path.hops, path.field))
 
 
@@ -394,7 +386,6 @@ def _verbose(field: Any) -> str:
 
 
 def _file(value: Any) -> DisplayValue:
-    """Return a file of ``FileLinkField`` or ``BytesLinkField``."""
     if value is None:
         return NOTHING
     size = filesizeformat(value["size"]) if "size" in value else ""
@@ -439,7 +430,6 @@ def _table(renderer: _TableRenderer, result: Mapping[str, Any]) -> dict[str, Any
 
 
 def _counted(bound: BoundResource, count: int, total: int | None) -> str:
-    """Return "8 hotels" or "8 of 20 hotels"."""
     is_part = total is not None and total != count
     name = bound.one if (total if is_part else count) == 1 else str(bound.options.verbose_name_plural)
     values = {"count": localize(count), "total": localize(total), "name": name}
@@ -457,7 +447,6 @@ def _cell(value: DisplayValue) -> DisplayValue:
 
 
 def _search(renderer: _TableRenderer) -> dict[str, Any] | None:
-    """Return the form of a search: its terms, and filters with few choices."""
     bound, given = renderer.bound, renderer.arguments
     selects = [made for filter_ in bound.filters if (made := _select(filter_, given)) is not None]
     if not (bound.search_fields or selects):
@@ -487,7 +476,6 @@ def _select(filter_: Filter, given: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _active_filters(renderer: _TableRenderer) -> Iterator[dict[str, str]]:
-    """Yield the filters of this call that have no field in its form, each with a call without it."""
     for filter_ in renderer.bound.filters:
         value = renderer.arguments.get(filter_.argument)
         if value is None or _select(filter_, renderer.arguments) is not None:
@@ -594,7 +582,7 @@ def _dimension(renderer: _TableRenderer, name: str, dimension: Dimension) -> Dis
 
 
 def _key(value: Any) -> DisplayValue:
-    """Return a number that is not counted, such as a year."""
+    # A number that is not counted, such as a year.
     return NOTHING if value is None else DisplayValue("text", str(value))
 
 

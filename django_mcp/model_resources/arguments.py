@@ -66,7 +66,7 @@ class ModelArgument:
     lookup_field: str = "pk"
 
     def __post_init__(self) -> None:
-        """Reject a queryset, which would be the same for every call."""
+        # A queryset would be the same for every call.
         if isinstance(self.rows, type) or not callable(self.rows):
             kind = "class" if isinstance(self.rows, type) else type(self.rows).__name__
             msg = (
@@ -164,7 +164,6 @@ class Argument:
         return type(value)(self._found(list(value), access))
 
     def named(self, rows: Any, access: RowAccess) -> str:
-        """Return one line with the titles of *rows*, or "" if the model is not registered."""
         if self._bound is None or rows is None:
             return ""
         each_row = [rows] if isinstance(rows, models.Model) else rows
@@ -247,7 +246,6 @@ def registered_resource(model: Any, server: MCPServer, label: str) -> BoundResou
 
 
 def search_tool(bound: BoundResource, access: RowAccess) -> str | None:
-    """Return the name of a model's search tool, or None if the caller may not use it."""
     name = f"search_{bound.plural}"
     tool = bound.server.tools.get(name)
     if tool is None or not access.can_view_model(bound) or is_blocked(access.ctx, tool):
@@ -256,7 +254,6 @@ def search_tool(bound: BoundResource, access: RowAccess) -> str | None:
 
 
 def finding_hint(bound: BoundResource | None, access: RowAccess) -> str:
-    """Return a sentence that names the search tool, to append to a "not found" error."""
     name = None if bound is None else search_tool(bound, access)
     return f" Use {name} to find one." if name else ""
 
@@ -303,7 +300,6 @@ LOOKED_AT = 500
 
 
 def is_shown(value: Any) -> bool:
-    """Return True if a returned value contains rows."""
     if isinstance(value, list | tuple):
         return any(map(is_shown, value))
     if isinstance(value, Mapping):
@@ -314,7 +310,7 @@ def is_shown(value: Any) -> bool:
 
 
 def returns_rows(value: Any) -> bool:
-    """Return True for a queryset of model instances, False for one of ``values()``."""
+    # A queryset of values() has no rows of a model.
     return isinstance(value, QuerySet) and value._fields is None  # type: ignore[attr-defined]
 
 
@@ -403,7 +399,7 @@ class Results:
 
 
 def _keys(model: Any, objects: Any, most: int) -> list[Any]:
-    """Return the distinct primary keys of the first objects, in their order. Unsaved objects have none."""
+    # Unsaved objects have none.
     kind = model._meta.concrete_model  # noqa: SLF001 - Django's documented API
     is_read = not isinstance(objects, QuerySet) or objects._result_cache is not None  # noqa: SLF001
     if not is_read and not objects.query.combinator:

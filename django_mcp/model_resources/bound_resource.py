@@ -62,7 +62,7 @@ class Measure(NamedTuple):
 
     @property
     def schema(self) -> dict[str, Any]:
-        """JSON Schema of the values. The aggregate of a group without values is null."""
+        # The aggregate of a group without values is null.
         end = self.path.field
         if self.function == "avg" and isinstance(value_field(end), models.IntegerField):
             return {"type": ["number", "null"]}
@@ -83,7 +83,6 @@ class Dimension(NamedTuple):
 
     @property
     def schema(self) -> dict[str, Any]:
-        """JSON Schema of the values."""
         if self.target is not None:
             return nullable(LINK_SCHEMA)
         return nullable({"type": "integer"} if self.part else json_type(self.path.field))
@@ -101,10 +100,7 @@ class Content(NamedTuple):
 
 
 def _identifier(words: Any) -> str:
-    """Return *words* as an identifier, or "" if they are not ASCII.
-
-    They stay untranslated, since policies, approvals and logs refer to tools by name.
-    """
+    # Untranslated, since policies, approvals and logs refer to tools by name.
     words = untranslated(words)
     return slugify(words).replace("-", "_") if words.isascii() else ""
 
@@ -162,17 +158,15 @@ class BoundResource:
 
     @property
     def title(self) -> str:
-        """The plural for display, in the current language."""
         return str(self.titles)
 
     @property
     def one(self) -> str:
-        """The singular for display, in the current language."""
         return str(self.singular)
 
     @property
     def is_sound(self) -> bool:
-        """True if the declaration was checked and has no errors, so that it is served."""
+        # None before the declaration is checked.
         return self.problems == []
 
     @property
@@ -185,19 +179,17 @@ class BoundResource:
         return not self.is_taken or self.server.selection.takes_model(self.resource.tags)
 
     def on_server(self, model: Any) -> "BoundResource | None":
-        """Return the bound resource of *model* at this endpoint, or None."""
         return self.server.model_resources.get(model)
 
     def rules_of(self, model: Any) -> "TableRules":
-        """See ``rules_at``."""
         if model not in self._rules:
             self._rules[model] = rules_at(self.server, model)
         return self._rules[model]
 
     def guards_key(self, relation: Any) -> bool:
-        """Return True for a relation whose key is hidden with its row, since rules hold for the rows of its table."""
         if not relation.is_relation or getattr(relation.remote_field, "parent_link", False):
             return False
+        # Rules hold for the rows of its table, so the key is hidden with its row.
         return self.rules_of(relation.related_model).exist
 
     @property
@@ -212,16 +204,13 @@ class BoundResource:
         return self._relatives
 
     def forget_rules(self) -> None:
-        """Look up the rules of other models again, as their registrations changed."""
         self._rules, self._relatives = {}, None
 
     def declared_rows(self, ctx: Context) -> models.QuerySet[Any]:
-        """Return the rows of the declaration's ``get_queryset``, each once."""
         return without_duplicates(self.resource.get_queryset(ctx))
 
     @property
     def checks_each_row(self) -> bool:
-        """True if a ``has_view_permission`` is called for each row."""
         if self.resource.checks_each_row:
             return True
         return any(relative.checks_each_row for relative in self.relatives)
@@ -232,14 +221,12 @@ class BoundResource:
         return self.resource.has_plain_rows and not self.relatives
 
     def path(self, source: str) -> Path:
-        """Resolve *source*, a path from the model or the name of an annotation."""
         if (annotation := self.annotations.get(source)) is not None:
             return Path(source, (), annotation.field, is_many=False)
         return read_path(self.model, source)
 
     @property
     def lookup(self) -> Any:
-        """The field that identifies a row."""
         if self.resource.lookup_field == "pk":
             return self.options.pk
         return self.options.get_field(self.resource.lookup_field)
@@ -250,12 +237,11 @@ class BoundResource:
 
     @property
     def lookup_description(self) -> str:
-        """The description of the argument that identifies a row. Tools are not named, since policies may hide them."""
+        # Tools are not named, since policies may hide them.
         return f"{capfirst(field_noun(self.lookup))} of the {self.one}, as in search results and URIs."
 
     @property
     def description(self) -> str:
-        """The declaration's description, by default its docstring or the model's title."""
         if self.resource.description:
             return inspect.cleandoc(self.resource.description)
         return read_docstring(inspect.cleandoc(type(self.resource).__doc__ or ""))[0] or f"{self.title}."
@@ -263,7 +249,6 @@ class BoundResource:
     # Rows
 
     def missing(self, value: object) -> ToolError:
-        """Return the error for a row that is missing or hidden."""
         words = f"No {self.one} with {self.lookup_name} {str(value)[:80]!r} found."
         if isinstance(value, int) and abs(value) > MAX_EXACT_INTEGER:
             words += " Some clients round numbers of over 15 digits: send it as text."
@@ -273,7 +258,6 @@ class BoundResource:
         return f"{self.base}/{quote(str(getattr(obj, self.lookup.attname)), safe='')}"
 
     def lookup_value(self, value: str) -> Any:
-        """Return *value* as a value of the lookup field, or None if invalid."""
         return lookup_value(self.lookup, value)
 
 
@@ -319,12 +303,10 @@ class Relative(NamedTuple):
 
     @property
     def checks_each_row(self) -> bool:
-        """True if ``has_view_permission`` of one of *bounds* is called for each row."""
         return any(bound.checks_each_row if self.is_whole else bound.resource.checks_each_row for bound in self.bounds)
 
     @property
     def has_plain_rows(self) -> bool:
-        """True if no row is hidden from callers who may view the models."""
         return any(bound.has_plain_rows if self.is_whole else bound.resource.has_plain_rows for bound in self.bounds)
 
 
@@ -345,19 +327,17 @@ class TableRules(NamedTuple):
 
     @property
     def exist(self) -> bool:
-        """True if a registered class decides which rows a caller may see."""
+        # A registered class decides which rows a caller may see.
         return self.own is not None or bool(self.relatives)
 
     @property
     def checks_each_row(self) -> bool:
-        """True if ``has_view_permission`` is called for each row."""
         if self.own is not None:
             return self.own.checks_each_row
         return any(relative.checks_each_row for relative in self.relatives)
 
     @property
     def has_plain_rows(self) -> bool:
-        """True if every caller who may view the model may view all of its rows."""
         if self.own is not None:
             return self.own.has_plain_rows
         is_all = is_plain(self.model._default_manager)  # noqa: SLF001 - Django's documented API
@@ -365,7 +345,6 @@ class TableRules(NamedTuple):
 
     @property
     def resources(self) -> list[ModelResource]:
-        """The declarations that decide."""
         if self.own is not None:
             return [self.own.resource]
         return [bound.resource for relative in self.relatives for bound in relative.bounds]
@@ -452,5 +431,5 @@ def parent_links(table: Any) -> dict[Any, str]:
 
 
 def _table(model: Any) -> Any:
-    """Return the model that has the table of *model*; None for an abstract one."""
+    # None if the model is abstract.
     return model._meta.concrete_model  # noqa: SLF001 - Django's documented API

@@ -89,7 +89,6 @@ def problems(bound: BoundResource) -> list[Error]:
 
 
 def found_problems() -> list[Error]:
-    """Return the errors of all declarations of all endpoints."""
     return [
         problem
         for endpoint in every_server()
@@ -109,7 +108,6 @@ def _abstract(bound: BoundResource) -> Error:
 
 
 def name_taken(bound: BoundResource, key: str, other: str) -> Error:
-    """Return the error for a tool or resource whose name *key* is already used by *other*."""
     text = _("%(resource)r: %(key)r is already the name of %(other)s.") % {
         "resource": bound.resource,
         "key": key,
@@ -436,10 +434,7 @@ def _unset(bound: BoundResource) -> list[str]:
 
 
 def _must_be_set(field: Any) -> bool:
-    """Return True for a column that has no default and is not set by its field or the database.
-
-    Columns that are not editable are left out: no form shows them, so the site or a package sets them.
-    """
+    # Columns that are not editable are left out: no form shows them, so the site or a package sets them.
     sets_itself = not type(field).pre_save.__module__.startswith("django.")
     is_link = field.remote_field is not None and field.remote_field.parent_link
     is_made = getattr(field, "generated", False) or isinstance(field, models.AutoField) or is_link

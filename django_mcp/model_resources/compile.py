@@ -89,7 +89,7 @@ def compile_declaration(bound: BoundResource) -> None:
 
 
 def _first_text(bound: BoundResource) -> str | None:
-    """Return the name of the first short text in ``fields``, the title of a row unless another field is declared."""
+    # The title of a row, unless another field is declared.
     for column in bound.output_fields:
         field = None if column.path is None or column.path.hops else column.path.field
         is_text = isinstance(field, models.CharField) and not field.choices
@@ -145,7 +145,7 @@ _WIDE: tuple[tuple[Any, Any], ...] = (
 
 
 def _annotation_field(output: Any, name: str) -> Any:
-    """Return a field of the type of *output*, without the limits of the column that it may be."""
+    # Without the limits of the column that it may be.
     wide = None if custom_type(output) else next((wide for kind, wide in _WIDE if isinstance(output, kind)), None)
     field = copy(output) if wide is None else wide(choices=output.choices)
     if isinstance(field, AnyDecimalField):
@@ -220,7 +220,7 @@ def _column(bound: BoundResource, declared: str | Callable[..., Any]) -> OutputF
 
 
 def _method(bound: BoundResource, name: Any) -> Any:
-    """Return the method of the site's class with that name, or None. Attributes of ours may be columns of a model."""
+    # Attributes of ours may be columns of a model.
     kinds: Any = type(bound.resource).__mro__
     own = next((vars(kind)[name] for kind in kinds if isinstance(name, str) and name in vars(kind)), None)
     is_ours = any(name in vars(kind) for kind in kinds if kind.__module__.partition(".")[0] == _OWN_PACKAGE)
@@ -229,10 +229,7 @@ def _method(bound: BoundResource, name: Any) -> Any:
 
 
 def _is_of_database(model: type[models.Model], name: str, attribute: Any) -> bool:
-    """Return True for a column, a relation or a method that alters data, which are not shown as attributes.
-
-    The key column of a relation would reveal rows that the caller may not see.
-    """
+    # The key column of a relation would reveal rows that the caller may not see.
     fields = {field.name for field in model._meta.get_fields()} | {  # noqa: SLF001 - Django's documented API
         field.attname
         for field in model._meta.concrete_fields  # noqa: SLF001 - likewise
@@ -415,7 +412,6 @@ def _orderings(bound: BoundResource) -> dict[str, Sequence[OrderingKey]]:
 
 
 def _order_of(declared: Any) -> str:
-    """Return an entry of ``ordering``, a path or an ``F`` expression, as a path."""
     order = declared.asc() if isinstance(declared, F) else declared
     if isinstance(order, str):
         return order
@@ -436,10 +432,7 @@ def _order_of(declared: Any) -> str:
 
 
 def _default_ordering(bound: BoundResource) -> Sequence[str]:
-    """Return the model's ``Meta.ordering`` if it consists of visible columns, otherwise nothing.
-
-    A relation in it is not supported: it stands for the ordering of the related model.
-    """
+    # A relation in it stands for the ordering of the related model, which is not supported.
     allowed = {column.name for column in bound.output_fields if isinstance(column, ValueField)}
     allowed |= {"pk", bound.options.pk.name, bound.lookup_name, *bound.resource.filter_only_fields}
     declared: Sequence[Any] = bound.options.ordering or ()
@@ -534,7 +527,6 @@ def _dimension(bound: BoundResource, declared: str) -> Dimension:
 
 
 def declared_names(bound: BoundResource) -> list[str]:
-    """Return the names of the fields that callers may write."""
     form = bound.resource.form
     if form is None:
         return list(bound.resource.writable_fields)
@@ -542,7 +534,7 @@ def declared_names(bound: BoundResource) -> list[str]:
 
 
 def written_arguments(bound: BoundResource, *, change: bool) -> dict[str, str]:
-    """Return the argument names of the writable fields. On update, a new lookup value is ``new_<name>``."""
+    # On update, a new lookup value is new_<name>.
     names = declared_names(bound)
     return {name: f"new_{name}" if change and name == bound.lookup_name else name for name in names}
 
@@ -552,7 +544,6 @@ def own_fields(bound: BoundResource) -> Mapping[str, Any]:
 
 
 def field_problems(bound: BoundResource) -> Iterator[tuple[str, str]]:
-    """Yield the error and hint for each field that cannot be written."""
     for name in declared_names(bound):
         yield from _problems_of_form(bound, name) if bound.resource.form else _problems_of_field(bound, name)
     names = [bound.lookup_name, *written_arguments(bound, change=True).values()]

@@ -93,12 +93,11 @@ class Connector:
 
     @property
     def words(self) -> str:
-        """Return which callers may use the tools, as text for the site's operator."""
         labels = ", ".join(bound.options.label for bound in self._bounds.values())
         return f"requires the permission to view any of {labels}"
 
     def tools(self) -> Iterator[Tool]:
-        """Yield the tools. Descriptions name no model, since a caller may not know of all of them."""
+        # Descriptions name no model, since a caller may not know of all of them.
         query = Parameter("query", Annotated[str, Field(max_length=200)], EMPTY, "Search terms, as few as possible.")
         words = (
             "Search all records of this site that you may read. A record matches if every term occurs in it. Returns "
@@ -161,7 +160,7 @@ def _result(bound: BoundResource, access: RowAccess, obj: Any) -> dict[str, str]
 
 
 def _url(bound: BoundResource, ctx: Context, obj: Any) -> str:
-    """Return the absolute URL of a row's page, or its URI if it has none: without either, ChatGPT cites nothing."""
+    # Without a page or a URI, ChatGPT cites nothing.
     page = getattr(obj, "get_absolute_url", lambda: "")()
     if not page:
         return bound.uri_of(obj)

@@ -144,7 +144,6 @@ class ElicitedForm:
         return None
 
     def _primitive(self, form: Any, name: str) -> dict[str, Any]:
-        """Return the schema of a field that is no choice."""
         field = form.fields[name]
         schema = dict(field_schema(field, model_column(form, name), call=True))
         if schema.get("anyOf") == DECIMAL_INPUT["anyOf"]:
@@ -175,7 +174,6 @@ def _words(field: Any) -> Iterator[Any]:
 
 
 def _default(field: Any, initial: Any, schema: Mapping[str, Any]) -> Any:
-    """Return the initial value as an answer would have it, or None."""
     if initial in field.empty_values:
         return None
     if (options := options_of(schema)) is not None:

@@ -78,7 +78,6 @@ class FormApp(App):
         super().__init__(f"{SCHEME}{name}", name)
 
     def view(self, context: Any, result: Any, *, template: str = "", text: str = "", **more: Any) -> str:
-        """Return the HTML for a result of the tool, or for a ``form``."""
         if "form" in more:
             return super().view(context, result, template=template, **more)
         words = text.removesuffix(to_json(result).decode()).strip() if isinstance(result, dict) else text
@@ -164,7 +163,6 @@ class FormRefused(ToolError):
 
 
 def _shown(result: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Return labels and values of a result, without lists and nested objects other than links."""
     plain = {name: value.get("title") if isinstance(value, dict) else value for name, value in result.items()}
     return [
         (pretty_name(name), value)
@@ -240,7 +238,6 @@ def _raw(form: Any, own: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _errors(invalid: InvalidForm, form: Any, arguments: Mapping[str, str]) -> ErrorDict:
-    """Return the errors of a submission, as ``form_errors.form_error_messages`` words them."""
     model = getattr(getattr(form, "_meta", None), "model", None)
     found: dict[str, list[str]] = {}
     for sentence in invalid.unknown:
@@ -259,7 +256,6 @@ def _errors(invalid: InvalidForm, form: Any, arguments: Mapping[str, str]) -> Er
 
 
 def unreadable_fields(form: Any, access: RowAccess) -> set[str]:
-    """Return the fields of a stored row whose values the caller may not read."""
     row = getattr(form, "instance", None)
     if not isinstance(row, models.Model) or row._state.adding:  # noqa: SLF001 - Django's documented API
         return set()
@@ -385,21 +381,19 @@ def _prepare(field: Any, schema: Mapping[str, Any], most_bytes: int, *, is_empty
 
 
 def _is_list(field: Any) -> bool:
-    """Return True for an array of single values, which are typed with commas; one of arrays or ranges is JSON."""
+    # They are typed with commas. An array of arrays or ranges is JSON.
     return is_array_field(field) and not (
         is_array_field(field.base_field) or isinstance(field.base_field, forms.MultiValueField)
     )
 
 
 def _plain(field: Any, value: Any) -> Any:
-    """Return the value of an array's field as lists of what the inputs of its items show."""
     if is_array_field(field) and isinstance(value, list):
         return [_plain(field.base_field, part) for part in value]
     return field.prepare_value(value)
 
 
 def _prepared(field: Any, usual: Callable[[Any], Any], value: Any) -> Any:
-    """Return a value as the input of a field shows it."""
     if isinstance(field, forms.JSONField) and value is None:
         return ""
     if isinstance(field, forms.SplitDateTimeField) and isinstance(value, datetime.datetime):

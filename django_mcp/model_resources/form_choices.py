@@ -102,7 +102,6 @@ class RowChoice(NamedTuple):
 
     @property
     def may_identify_other_row(self) -> bool:
-        """True if a value may later identify a different row."""
         return not self.column.primary_key
 
     def find_rows(self, access: RowAccess, value: Any) -> dict[Any, Any]:
@@ -140,7 +139,6 @@ class RowChoice(NamedTuple):
 
 
 def _offer_rows(choice: RowChoice, access: RowAccess, field: Any, value: str) -> str:
-    """Return sentences that name the keys and labels of rows, the nearest if there are many, and the search tool."""
     offered = choice.offered_rows(access)[: _MAX_COMPARED + 1]
     rows = [row for row in offered if access.can_view_row(choice.rules, row)]
     label, column = choice.label(field, access, rows[:_MAX_COMPARED]), choice.column.attname
@@ -164,7 +162,7 @@ def list_visible_rows(rules: TableRules, every: "QuerySet[Any]", access: RowAcce
 
 
 def row_choices(form: Any, server: Any) -> dict[str, RowChoice]:
-    """Return the choices of a form's fields, without fields that get their rows only in a call."""
+    # Fields that get their rows only in a call have none.
     return {name: choice for name, field in form.fields.items() if (choice := _choice(field, server)) is not None}
 
 

@@ -74,10 +74,7 @@ def _at_first(form: Any, name: str, field: forms.Field) -> Any:
 
 
 def _read_by_column(field: Any, column: Any, given: Mapping[str, Any], initial: Any) -> None:
-    """Let a field clean JSON through the column of another package's class.
-
-    Widgets of packages expect inputs that a call does not have.
-    """
+    # Widgets of packages expect inputs that a call does not have.
     clean, field.widget = field.clean, RawValueWidget(field.widget)
     value, is_given = given.get(column.name), column.name in given
     field.has_changed = lambda *_: is_given  # Wagtail's fields compare values of their own
@@ -106,13 +103,11 @@ def _read(field: forms.Field, value: Any, most_bytes: int) -> Any:
 
 
 def may_prefill(field: Any) -> bool:
-    """Return True if a page may show a value of the field: not for files and passwords."""
+    # Not for files and passwords.
     return not isinstance(field, forms.FileField) and getattr(field.widget, "input_type", None) != "password"
 
 
 def fail_with(field: forms.Field, error: ValidationError) -> None:
-    """Make a field fail with *error* for any input."""
-
     def clean(*_: Any) -> NoReturn:
         raise error
 
@@ -135,7 +130,6 @@ def _takes_values(widget: forms.Widget) -> bool:
 
 
 def _is_readable(form: Any, name: str, field: forms.Field) -> bool:
-    """Return False if a custom widget requires inputs that the data lacks, whatever it raises then."""
     try:
         field.widget.value_from_datadict(form.data, form.files, form.add_prefix(name))
     except Exception:  # noqa: BLE001 - such as None.strip() or int(None)
@@ -167,12 +161,11 @@ class RawValueWidget(forms.Widget):
 
 
 def prepare_initial(field: Any, value: Any) -> Any:
-    """Return the initial value as a page shows it. A datetime stays unchanged, since its text has no offset."""
+    # The text of a datetime has no offset.
     return value if isinstance(field, forms.DateTimeField) else field.prepare_value(value)
 
 
 def preserve_row_values(form: Any, obj: Any, given: Container[str]) -> None:
-    """Keep the row's values of fields that are not given."""
     for name in written_model_fields(form):
         if name in given:
             continue
@@ -186,7 +179,6 @@ def preserve_row_values(form: Any, obj: Any, given: Container[str]) -> None:
 
 
 def written_model_fields(form: Any) -> list[str]:
-    """Return the model's own fields that a ``ModelForm`` writes."""
     options = form._meta  # noqa: SLF001 - of ModelForm
     model = options.model._meta  # noqa: SLF001 - Django's documented API
     own = [field.name for field in (*model.concrete_fields, *model.many_to_many) if field.name in form.fields]
@@ -198,7 +190,7 @@ def written_model_fields(form: Any) -> list[str]:
 
 
 def fix_value(field: Any, value: Any) -> None:
-    """Make a field clean any input to *value*, which the form's ``clean`` then finds."""
+    # The form's clean then finds it.
     field.required, field.disabled = False, True
     field.clean = lambda *_: value  # a FileField passes its initial value too
 
@@ -219,7 +211,7 @@ def clean_fields(form: Any, given: Mapping[str, Any]) -> tuple[dict[str, Any], d
 
 
 def is_modelcluster_set(field: Any) -> bool:
-    """Return True for a set of django-modelcluster, whose rows are stored when the row that has them is saved."""
+    # Its rows are stored when the row that has them is saved.
     return bool(getattr(field, "_need_commit_after_assignment", False))
 
 

@@ -112,7 +112,7 @@ def read_file(value: Any, most_bytes: int = MAX_BYTES) -> SimpleUploadedFile:
 
 
 def _last_part(name: str) -> str:
-    """Return the file name without folders, as Django's multipart parser does."""
+    # As Django's multipart parser does.
     last = re.split(r"[/\\]", name)[-1].strip()
     return "".join(character for character in last if character.isprintable())
 
@@ -142,7 +142,7 @@ def read_value(field: forms.Field, value: Any, most_bytes: int = MAX_BYTES) -> A
 
 
 def is_array_field(field: Any) -> bool:
-    """Return True for the form field of a PostgreSQL array; in that of a range, ``base_field`` is a class."""
+    # In the field of a range, base_field is a class.
     return isinstance(getattr(field, "base_field", None), forms.Field)
 
 
@@ -151,7 +151,6 @@ Reader = Callable[[Any, Any], Any]
 
 
 def reader_of(field: forms.Field) -> Reader | None:
-    """Return the reader for a field's values, or None if its class is unknown."""
     if (custom := custom_type(field)) is not None and custom.from_json is not None:
         return _custom
     if is_array_field(field):
@@ -240,8 +239,7 @@ def _value_parts(field: Any, value: Any) -> list[Any]:
 
 
 def _parsed(parse: Callable[[str], Any]) -> Callable[[Any, Any], Any]:
-    """Return a reader for ISO 8601. Other text is left to the form."""
-
+    # Other text is left to the form.
     def read_text(field: Any, value: Any) -> Any:
         text = _text(field, value)
         try:
@@ -308,7 +306,6 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 def editable_fields(form: forms.BaseForm) -> dict[str, forms.Field]:
-    """Return the fields that are filled in, without disabled ones."""
     return {name: field for name, field in form.fields.items() if not field.disabled}
 
 
@@ -347,7 +344,6 @@ def form_schema(
 
 
 def _columns(form: Any) -> Mapping[str, Any]:
-    """Return the model columns that the undeclared fields of a form are written to."""
     options: Any = getattr(form, "_meta", None)
     if getattr(options, "model", None) is None:
         return {}
@@ -355,7 +351,6 @@ def _columns(form: Any) -> Mapping[str, Any]:
 
 
 def model_column(form: Any, name: str) -> Any:
-    """Return the model column that an undeclared field of a form is written to, or None."""
     return _columns(form).get(name)
 
 
@@ -383,16 +378,12 @@ def _is_read_by(column: Any, field: Any) -> bool:
 
 
 def _is_text_in_parts(column: Any, field: Any) -> bool:
-    """Return True for a text of a package's own class with several inputs, such as one for each language.
-
-    It is read as one text, so it is written as one: callers know neither the number of the inputs nor their order.
-    """
+    # Callers know neither the number of the inputs nor their order.
     is_own = not type(column).to_python.__module__.startswith("django.")
     return is_own and isinstance(column, TextField | CharField) and isinstance(field, forms.MultiValueField)
 
 
 def describe_field(name: str, field: forms.Field, column: Any, most_bytes: int) -> dict[str, Any]:
-    """Return the JSON Schema of one field with title and description."""
     schema = field_schema(field, column)
     # A title that repeats the name only costs tokens.
     if field.label and (isinstance(field.label, Promise) or field.label != pretty_name(name)):

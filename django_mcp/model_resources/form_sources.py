@@ -104,7 +104,6 @@ class FormArguments(Arguments):
 
 
 def add_lookup_argument(schema: dict[str, Any], name: str, described: dict[str, Any]) -> dict[str, Any]:
-    """Add a required first argument that identifies the row."""
     return {
         **schema,
         "properties": {name: described, **schema["properties"]},
@@ -217,6 +216,7 @@ class FormSource:
 
     def make_form(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> forms.BaseForm:
         """Return the form of a call, which is bound but not validated."""
+        # A copy, as a form may add to its initial values.
         options: dict[str, Any] = {**deepcopy(self._of_view)}
 
         def read() -> Any:
@@ -283,7 +283,6 @@ class FormSource:
         return found if obj is not None or (row := self.stored_row(form)) is None else {**found, "": row}
 
     def stored_row(self, form: Any) -> Any:
-        """Return the row that a form changes, or None."""
         is_change = self.model is not None and not form.instance._state.adding  # noqa: SLF001 - Django's documented API
         return form.instance if is_change else None
 
@@ -317,7 +316,7 @@ class PerCallQuerySet(QuerySet[Any]):
     """
 
     def all(self) -> Any:
-        """Return the rows; fields call this whenever they are copied into a form."""
+        # Fields call this whenever they are copied into a form.
         return self.model._default_manager.all() if _ASKS_MANAGERS.get() else super().all()  # noqa: SLF001
 
 
@@ -379,7 +378,6 @@ def unbound_form(
 
 
 def _takes_row(form_class: Any, given: Mapping[str, Any]) -> bool:
-    """Return True if the class can be called with data and a row and needs nothing else."""
     try:
         inspect.signature(form_class).bind(**given, data=None, files=None, instance=None)
     except TypeError:
@@ -454,7 +452,6 @@ class FormSetSource:
         self._most = min(most, MAX_VALUES)
 
     def schema(self, server: Any) -> dict[str, Any]:
-        """See ``FormSource.schema``."""
         prefix = {"prefix": f"{self._class.get_default_prefix()}-0"}
         form = unbound_form(self._class.form, self._label, prefix, has_arguments=self._kwargs is not None)
         self._class().add_fields(form, None)
@@ -474,7 +471,6 @@ class FormSetSource:
         return [name for name in editable_fields(form) if name not in added or name in form.base_fields]
 
     def bind_form(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> Any:
-        """See ``FormSource.bind_form``."""
         items: Any = given.get(self.argument)
         found, more = unknown_argument_errors(given, [self.argument])
         found += self._misfits(items, self.argument in given)
@@ -540,7 +536,6 @@ class FormSetSource:
         return formset
 
     def _add_problems(self, found: list[str], formset: Any, items: Sequence[Mapping[str, Any]]) -> int:
-        """Add the errors of the forms to *found*; return how many more there are."""
         others = 0
         for place, (form, item) in enumerate(zip(formset.forms, items, strict=True)):
             names = {name: name for name in self.field_names(form)}
@@ -556,7 +551,7 @@ class FormSetSource:
         return self._choices[server]
 
     def resolve_choices(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> dict[str, Any]:
-        """See ``FormSource.resolve_choices``. *obj* is the parent row of an inline formset, or None."""
+        # obj is the parent row of an inline formset, or None.
         items: Any = given.get(self.argument)
         if not self._fits(items):
             return {}

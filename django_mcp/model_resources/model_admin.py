@@ -67,7 +67,6 @@ def from_admin(admin: Any, /, **attributes: Any) -> type[ModelResource]:
 
 
 def _overrides(admin: Any, name: str) -> bool:
-    """Return True if an admin, or its class, overrides a method of ``ModelAdmin``."""
     from django.contrib.admin import ModelAdmin  # noqa: PLC0415 - sites may be without
 
     method = getattr(admin, name)
@@ -86,13 +85,12 @@ class AdminResource(ModelResource):
             raise ImproperlyConfigured(msg)
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Keep the admin's paths in ``filter_only_fields`` if a subclass declares its own."""
+        # The admin's paths stay, even if a subclass declares its own.
         super().__init_subclass__(**options)
         cls.filter_only_fields = tuple(dict.fromkeys([*super(cls, cls).filter_only_fields, *cls.filter_only_fields]))
 
     @cached_property
     def model_admin(self) -> Any:
-        """The registered instance of the admin class, or a new one."""
         if not isinstance(self.admin, type):
             return self.admin
         from django.contrib import admin  # noqa: PLC0415 - sites may be without
@@ -103,7 +101,6 @@ class AdminResource(ModelResource):
         return self.admin(self.model, site)
 
     def has_own_rule(self, action: str) -> bool:
-        """Return True if the site, or its admin, overrides the permission check for *action*."""
         is_admins = getattr(self, f"{action}_permission") == DEFAULT
         return super().has_own_rule(action) or (is_admins and _overrides(self.admin, f"has_{action}_permission"))
 
@@ -118,11 +115,10 @@ class AdminResource(ModelResource):
         return bool(getattr(self.model_admin, name)(ctx.request, *(() if action == "add" else (obj,))))
 
     def knows_related(self, model: type[models.Model]) -> bool:
-        """Return True for a model of the same admin site, unless this declaration replaces the admin's permissions."""
+        # Unless this declaration replaces the admin's permissions.
         return self.delete_permission == DEFAULT and bool(self.model_admin.admin_site.is_registered(model))
 
     def may_delete_related(self, ctx: Context, obj: Any) -> bool:
-        """Return what the admin of *obj* says."""
         site = self.model_admin.admin_site
         related = site.get_model_admin(type(obj))
         if ctx.user is None or (_overrides(related, "has_delete_permission") and not site.has_permission(ctx.request)):
@@ -134,9 +130,9 @@ class AdminRows(AdminResource):
     """The same for a ``ModelAdmin`` that overrides ``get_queryset``."""
 
     def get_queryset(self, ctx: Context) -> models.QuerySet[Any]:
-        """Return the admin's rows; none for anonymous callers, whom an admin does not expect."""
         rows = super().get_queryset(ctx)
         if ctx.user is None or not ctx.user.is_authenticated or not self.has_view_permission(ctx):
+            # An admin does not expect anonymous callers.
             return rows.none()
         # By key, to drop the joins, annotations and ordering of the admin's pages.
         return rows.filter(pk__in=self.model_admin.get_queryset(ctx.request).values("pk"))
@@ -169,7 +165,7 @@ def _search_field(declared: str) -> str:
 
 
 def _filters(declared: Sequence[Any]) -> Iterator[tuple[str, str]]:
-    """Yield paths and lookups. A filter class has no path."""
+    # A filter class has no path.
     from django.contrib.admin import EmptyFieldListFilter  # noqa: PLC0415 - sites may be without
 
     for entry in declared:
@@ -180,7 +176,7 @@ def _filters(declared: Sequence[Any]) -> Iterator[tuple[str, str]]:
 
 
 def _ordering(declared: Sequence[Any]) -> Iterator[str]:
-    """Yield paths to columns. Random and computed orderings cannot be paginated."""
+    # Random and computed orderings cannot be paginated.
     for entry in declared:
         order = entry.asc() if isinstance(entry, F) else entry
         if isinstance(order, str) and order != "?":

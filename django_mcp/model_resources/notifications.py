@@ -81,7 +81,6 @@ def bound_resources_of(model: type[models.Model]) -> list[BoundResource]:
 
 
 def _is_kind_of(model: Any, bound: BoundResource) -> bool:
-    """Return True for the bound model, its proxies and subclasses."""
     kinds: Any = bound.options.concrete_model
     return issubclass(model._meta.concrete_model, kinds)  # noqa: SLF001 - Django's documented API
 
@@ -91,7 +90,7 @@ def _as_parents(row: models.Model) -> Iterator[tuple[BoundResource, models.Model
 
 
 def _as_children(row: models.Model) -> Iterator[tuple[BoundResource, models.Model]]:
-    """Yield the row of each multi-table child that is registered, as the values of its parent are its own."""
+    # The values of its parent are its own.
     own: Any = row._meta.concrete_model  # noqa: SLF001 - Django's documented API
     for server in every_server():
         for bound in server.model_resources.values():
@@ -207,6 +206,7 @@ class _Batch:
             rows_changed.send(sender=None, changes=changes)
 
 
+# Weak, because connections end with their threads.
 _open: WeakKeyDictionary[BaseDatabaseWrapper, tuple[Any, dict[frozenset[Any], _Batch]]] = clear_after_fork(
     WeakKeyDictionary()
 )
@@ -228,6 +228,7 @@ def _batch(using: str | None) -> Iterator[_Batch]:
         if hooks is not connection.run_on_commit:
             batches = {}
             _open[connection] = connection.run_on_commit, batches
+    # The rollback of a savepoint discards the commit hooks registered in it.
     savepoints = frozenset(connection.savepoint_ids)
     known = batches.get(savepoints)
     batch = _Batch() if known is None or known.is_sent else known
@@ -290,7 +291,6 @@ def _linked(
     using: str,
     **_: Any,
 ) -> None:
-    """Report the linking rows and, to subscribers who may view one of those, the linked rows."""
     if action not in {"post_add", "post_remove", "post_clear"}:
         return
     others: list[Any] = []

@@ -232,7 +232,6 @@ class ModelResource:
 
 
 def is_plain(manager: "BaseManager[Any]") -> bool:
-    """Return True if a manager does not filter its rows."""
     made: Any = type(manager)
     return made.get_queryset is BaseManager.get_queryset
 
@@ -252,7 +251,6 @@ class Permitted:
 
     @property
     def words(self) -> str:
-        """The required permissions in words, for the site's operator."""
         actions = ["view"] if self._action is None else ["view", ACTIONS[self._action]]
         own = [f"has_{action}_permission" for action in actions if self._resource.has_own_rule(action)]
         needed = [self._resource.permission_for(name) for name in actions if not self._resource.has_own_rule(name)]

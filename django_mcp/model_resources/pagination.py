@@ -38,7 +38,6 @@ _HEADER = '{"alg":"dir","enc":"A128GCM"}'
 
 
 def encrypt(payload: bytes) -> str:
-    """Return *payload* encrypted and authenticated, as text."""
     from jwcrypto.jwe import JWE  # noqa: PLC0415 - jwcrypto takes long to import, and many sites never page
 
     token = JWE(payload, _HEADER)
@@ -101,7 +100,7 @@ def decode_cursor(ctx: Context, question: object, cursor: str) -> list[Any]:
 
 
 def invalid_cursor() -> InvalidParams:
-    """Return the error for an unusable cursor, the same for every reason."""
+    # The same for every reason.
     return InvalidParams(
         "Invalid cursor. A cursor works only for the same caller and the same arguments. "
         "Repeat the request without a cursor to start from the first page."
@@ -115,7 +114,6 @@ def _digest(ctx: Context, question: object) -> str:
 
 
 def written(expression: Any, vendor: str) -> Any:
-    """Return *expression* as text; on SQLite, as the stored text or number."""
     if vendor == "sqlite":
         # The unary plus keeps the driver from converting the value by the declared type of the column.
         return Func(expression, template="+%(expressions)s", output_field=models.Field())
@@ -123,7 +121,7 @@ def written(expression: Any, vendor: str) -> Any:
 
 
 def as_value(value: Any, field: Any, vendor: str) -> Any:
-    """Return a value of ``written`` as an expression to compare with the column *field*."""
+    # PostgreSQL compares text with no other type.
     if vendor == "postgresql":
         return Cast(Value(value), field)
     return Value(value, output_field=models.Field())
@@ -157,7 +155,7 @@ class Sorting:
 
     @property
     def _mark(self) -> int:
-        """A checksum of the ordering. Cursors from before the site changed it are rejected."""
+        # Cursors from before the site changed the ordering are rejected.
         ends = zip(self._keys, self._ends, strict=True)
         parts = [f"{key.path.column} {key.is_descending} {end.get_internal_type()}" for key, end in ends]
         return zlib.crc32(",".join(parts).encode())
@@ -172,7 +170,7 @@ class Sorting:
         return with_places.order_by(*map(self._order, range(len(self._keys))))
 
     def _order(self, at: int) -> OrderBy:
-        """Sort nulls last in ascending order and first in descending order, as PostgreSQL's indexes do."""
+        # Nulls come last in ascending order and first in descending order, as in PostgreSQL's indexes.
         nulls, descending = self._nullable[at] or None, self._keys[at].is_descending
         return OrderBy(
             F(self._names[at]),
@@ -182,7 +180,6 @@ class Sorting:
         )
 
     def place(self, obj: Any) -> list[Any]:
-        """Return the position of a row of ``sorted``, as JSON."""
         return [self._mark, *(getattr(obj, f"mcp_place_{at}") for at in range(len(self._keys)))]
 
     def after(self, rows: QuerySet[Any], place: Sequence[Any]) -> list[QuerySet[Any]]:
@@ -245,7 +242,7 @@ class Sorting:
 
 
 def _beyond(names: Sequence[str], values: Sequence[Any], *, is_descending: bool) -> Any:
-    """Return the row comparison ``(a, b) > (1, 2)``, a single range of an index over *names*."""
+    # A row comparison is a single range of an index over these columns.
     if len(names) == 1:
         return Q(**{f"{names[0]}__{'lt' if is_descending else 'gt'}": values[0]})
     # The field is a placeholder: a row has no type of its own.
@@ -260,7 +257,7 @@ def _is_text(end: Any) -> bool:
 
 
 def _is_longer(end: Any, most: int) -> bool:
-    """Return True for a text that may be too long for a cursor. Rows are then sorted by its beginning."""
+    # A cursor may be too short for it, so rows are sorted by its beginning.
     return _is_text(end) and (end.max_length is None or end.max_length > most)
 
 
@@ -298,7 +295,6 @@ def read_page(
     limit: int,
     place: Sequence[Any] | None,
 ) -> Page:
-    """Return at most *limit* visible rows after *place*."""
     context = SerializerContext(access, bound, TEXT_IN_LISTS)
     found = fetch_objects(bound, access, with_output_fields(bound, access, rows, columns), sorting, limit, place)
     load_related_sets(found.objects, columns, bound, access)
@@ -377,7 +373,6 @@ def fetch_objects(
     limit: int,
     place: Sequence[Any] | None,
 ) -> FetchedRows:
-    """Return at most *limit* visible objects after *place*."""
     ordered = sorting.sorted(rows)
     if not bound.checks_each_row:
         found = _first(limit + 1, [ordered] if place is None else sorting.after(ordered, place))

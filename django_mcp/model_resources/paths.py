@@ -49,7 +49,6 @@ class Path(NamedTuple):
 
     @property
     def value_field(self) -> Any:
-        """The column of the value; see ``schema.value_field``."""
         return value_field(self.field)
 
     @property
@@ -183,7 +182,6 @@ def field_noun(field: Any) -> str:
 
 
 def lookup_value(field: Any, value: object) -> Any:
-    """Return *value* as a value of the column *field*, or None if invalid."""
     try:
         found = value_field(field).to_python(value)
     except (ValidationError, ValueError, TypeError, OverflowError):

@@ -59,11 +59,9 @@ class Fields(NamedTuple):
     access: RowAccess
 
     def output_fields(self, field: Any) -> list[OutputField]:
-        """Return the columns that show a field or values of the rows it refers to."""
         return [column for column in self.bound.output_fields if column.name == field.name or _is_behind(column, field)]
 
     def shows(self, field: Any) -> bool:
-        """Return True if the caller may read a field or a value of the rows it refers to."""
         return field == self.bound.lookup or bool(self.output_fields(field))
 
     def change(self, field: Any, row: Any, obj: Any, *, is_given: bool) -> Row:
@@ -125,7 +123,6 @@ class Fields(NamedTuple):
         return to_json_value(key) if is_given else _NOT_SHOWN
 
     def shown(self, field: Any, row: Any) -> Any:
-        """Return the JSON of a related row."""
         values = {
             column.name: value for column in self.output_fields(field) for value in self._part(field, column, row)
         }
@@ -164,7 +161,6 @@ class Fields(NamedTuple):
 
 
 def unless_secret(name: str, value: Any) -> Any:
-    """Return *value*, or a placeholder if *name* or the value is redacted."""
     return HIDDEN if is_hidden(name, value, settings.REDACTED_ARGUMENTS) else value
 
 
@@ -289,8 +285,8 @@ def _is_listed(
 
 
 def _stored(obj: Any) -> dict[str, Any]:
-    """Return a copy of the present column values, by field name."""
     columns = obj._meta.concrete_fields  # noqa: SLF001 - Django's documented API
+    # A copy, as a form may change JSON and arrays in place.
     known = {column.name: vars(obj)[column.attname] for column in columns if column.attname in vars(obj)}
     return {name: deepcopy(value) if isinstance(value, dict | list) else value for name, value in known.items()}
 

@@ -80,8 +80,8 @@ def _shown(value: Any, of: Measure | Dimension | None) -> Any:
 
 
 def _exact(value: Any, measure: Measure) -> Any:
-    """Return a decimal with its column's places, two more for averages."""
     places = getattr(measure.path.value_field, "decimal_places", None)
+    # Averages get two more.
     more = 2 if measure.function == "avg" else 0
     return with_places(value, None if places is None else places + more)
 
@@ -144,7 +144,6 @@ def select_and_prefetch(
 
 
 def add_titles(rows: QuerySet[Any], bound: BoundResource, access: RowAccess) -> QuerySet[Any]:
-    """Return *rows*, of which the titles are shown, with all that those need."""
     if bound.title_output_field is None or bound.title_output_field.path is None:
         return rows
     columns = [bound.title_output_field]
@@ -183,12 +182,9 @@ def _unread(prefix: str, relation: Any, columns: Sequence[OutputField], bound: B
 
 
 def _without(rows: QuerySet[Any], ours: set[str]) -> QuerySet[Any]:
-    """Return *rows* without the site's own joins and prefetches along *ours*.
-
-    Django would not fetch those relations again, and a join includes hidden rows.
-    """
     rows = rows.all()
     joined = rows.query.select_related
+    # Django would not fetch those relations again, and a join includes hidden rows.
     rows.query.select_related = _cut(joined, "", ours) if isinstance(joined, dict) else False
     fetched: Any = rows
     kept = [lookup for lookup in fetched._prefetch_related_lookups if not _leads_over(lookup, ours)]  # noqa: SLF001
@@ -209,7 +205,7 @@ def _leads_over(lookup: Any, ours: set[str]) -> bool:
 
 
 def _alone(rows: QuerySet[Any]) -> QuerySet[Any]:
-    """Return *rows* without their related rows, for which access is checked separately."""
+    # Access to related rows is checked separately.
     return rows.select_related(None).prefetch_related(None)
 
 
@@ -229,7 +225,6 @@ def defer_long_columns(rows: QuerySet[Any], columns: Iterable[OutputField], boun
 
 
 def _relations(columns: Iterable[OutputField], bound: BoundResource) -> Iterable[tuple[str, Any, Path]]:
-    """Return the relations to load, each once, parents before children."""
     seen: dict[str, tuple[str, Any, Path]] = {}
     for column in columns:
         if column.path is None:
@@ -238,6 +233,7 @@ def _relations(columns: Iterable[OutputField], bound: BoundResource) -> Iterable
             is_key = relation is column.path.field and not isinstance(column, RelatedLinkField | RelatedListField)
             if not is_key or bound.guards_key(relation):
                 seen.setdefault(prefix, (prefix, relation, column.path))
+    # Parents before children.
     return sorted(seen.values(), key=lambda relation: relation[0].count(LOOKUP_SEP))
 
 
@@ -258,7 +254,7 @@ def _accessor(prefix: str, path: Path) -> str:
 
 
 def _is_own(relation: Any) -> bool:
-    """Return False for a set whose manager is not Django's and may not support prefetching a slice."""
+    # A manager that is not Django's may not support prefetching a slice.
     if not _is_set(relation):
         return True
     accessor = relation.get_accessor_name() if relation.auto_created else relation.name
@@ -350,7 +346,6 @@ def annotate(rows: QuerySet[Any], names: Iterable[str], access: RowAccess, bound
 def apply_filters(
     rows: QuerySet[Any], arguments: Mapping[str, Any], access: RowAccess, bound: BoundResource
 ) -> QuerySet[Any]:
-    """Return the rows that match all filters in *arguments*."""
     given = [filter_.path.source for filter_ in bound.filters if arguments.get(filter_.argument) is not None]
     rows = annotate(rows, given, access, bound)
     for filter_ in bound.filters:
@@ -403,11 +398,8 @@ def apply_search(rows: QuerySet[Any], text: str, access: RowAccess, bound: Bound
 
 
 def _by_key(rows: QuerySet[Any], found: Q) -> QuerySet[Any]:
-    """Return the rows that full-text search finds; by primary key if they are few.
-
-    PostgreSQL overestimates the frequency of rare words, and would scan the ordering's index instead of the full-text
-    index.
-    """
+    # PostgreSQL overestimates the frequency of rare words, and would scan the ordering's index instead of the full-text
+    # index.
     keys = list(rows.filter(found).order_by().values_list("pk", flat=True)[: FEW + 1])
     return rows.filter(found) if len(keys) > FEW else rows.filter(pk__in=keys)
 

@@ -12,7 +12,6 @@ from django_mcp.primitives.tool import Tool
 
 
 def connect() -> None:
-    """Connect the receivers."""
     server_made.connect(_build_late, dispatch_uid="django_mcp.model_resources.registration")
     primitive_added.connect(_bind_late, dispatch_uid="django_mcp.model_resources.registration")
     elicitation.django_forms[:] = [_elicited_form]
@@ -42,7 +41,6 @@ def _build(server: MCPServer) -> None:
 
 
 def bind_model_arguments(server: MCPServer, tool: Tool) -> None:
-    """Let *tool* take and return rows if its annotations ask for it; see ``arguments.bind_model_arguments``."""
     tool.bind()
     if tool.is_deferred or tool.read_preview is not None or server.model_resources:
         from django_mcp.model_resources import arguments  # noqa: PLC0415 - most tools take and give no rows

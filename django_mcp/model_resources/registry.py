@@ -114,7 +114,6 @@ def _build_with_takers(server: MCPServer) -> None:
 
 
 def _take_models(server: MCPServer) -> None:
-    """Add and remove models that this endpoint selects from its source endpoint."""
     there = {} if server.source is None else server.source.model_resources
     for model in [model for model, bound in server.model_resources.items() if bound.is_taken and model not in there]:
         del server.model_resources[model]
@@ -161,7 +160,7 @@ def build(server: MCPServer) -> None:
 
 
 def _made_without_clashes(server: MCPServer) -> dict[BoundResource, list[Primitive]]:
-    """Return the tools and resources of models without errors. A duplicate name is an error as well."""
+    # Without a declaration that has a duplicate name, its other names are free for the next ones.
     while True:
         made = {bound: _made(bound) for bound in server.model_resources.values() if bound.is_sound}
         taken: dict[tuple[str, str], str] = {}
@@ -169,6 +168,7 @@ def _made_without_clashes(server: MCPServer) -> dict[BoundResource, list[Primiti
             for primitive in primitives:
                 other = server.namesake(primitive)
                 name = taken.get((primitive.kind, primitive.key)) if other is None else other.label
+                # A duplicate name is an error of the declaration as well.
                 if name is not None:
                     bound.problems = [name_taken(bound, primitive.key, name)]
                     break

@@ -47,8 +47,6 @@ from django_mcp.protocol.errors import InvalidParams, ProtocolError
 
 
 def complete_lookup(bound: BoundResource) -> Callable[..., Iterable[str]]:
-    """Return a completer for the lookup field of a model."""
-
     def complete(value: str, ctx: Context) -> Iterable[str]:
         # A generator does not report the total number of values, which would have to be counted.
         access = RowAccess(ctx)
@@ -163,7 +161,6 @@ logger = logging.getLogger("django_mcp")
 
 
 def listed_models(server: MCPServer) -> list[BoundResource]:
-    """Return the models whose rows ``resources/list`` includes, in order of registration."""
     return [bound for bound in server.model_resources.values() if bound.is_sound and bound.resource.max_list_size != 0]
 
 
@@ -260,7 +257,7 @@ def entry(bound: BoundResource, obj: Any, access: RowAccess) -> dict[str, Any]:
 
 
 def _moment(value: datetime.date) -> str:
-    """Return ISO 8601 with an offset; for a date, its midnight."""
+    # A date becomes its midnight.
     moment = value if isinstance(value, datetime.datetime) else datetime.datetime.combine(value, datetime.time())
     return str(to_json_value(timezone.make_aware(moment) if timezone.is_naive(moment) else moment))
 
@@ -269,7 +266,6 @@ FORMAT = Parameter("format", Literal["json", "markdown"], "json", None)
 
 
 def resources(bound: BoundResource) -> Iterator[Resource]:
-    """Yield all resources and templates of a model."""
     one, many = bound.singular, bound.titles
     later = Parameter("cursor", Annotated[str, Field(max_length=4096)], "", None)
     yield _resource(bound, bound.base, bound.plural, many, partial(_list, bound), [])

@@ -77,10 +77,7 @@ def written_value(field: Any, value: Any) -> Any:
 
 
 def _fixture_value(field: Any, value: Any) -> Any:
-    """Return a value of a package's own class as in a fixture, since that is what can be written.
-
-    ``str()`` may be something else, such as the HTML of a text with markup.
-    """
+    # str() may be something else, such as the HTML of a text with markup.
     try:
         return field.value_to_string(SimpleNamespace(**{field.attname: value, field.name: value}))
     except Exception:  # noqa: BLE001 - it needs a row of the model
@@ -88,7 +85,6 @@ def _fixture_value(field: Any, value: Any) -> Any:
 
 
 def _stored_json(field: Any, value: Any) -> Any:
-    """Return the stored JSON of a column whose Python values are of a package's own class."""
     stored = field.get_prep_value(value)
     try:
         return json.loads(stored) if isinstance(stored, str) else stored
@@ -113,14 +109,14 @@ class AnyDecimalField(models.DecimalField):  # type: ignore[type-arg]
     shown_places: int | None = None
 
     def cast_db_type(self, connection: Any) -> str | None:
-        """Return the type without a number of places, which PostgreSQL would round to."""
+        # PostgreSQL would round to the number of places.
         return "numeric" if connection.vendor == "postgresql" else super().cast_db_type(connection)
 
 
 def with_places(value: Any, places: int | None) -> Any:
-    """Return a computed decimal with *places*, or without zeros at its end, since databases disagree about both."""
     if not isinstance(value, Decimal) or not value.is_finite():
         return value
+    # Databases disagree about the number of places and about zeros at the end.
     with localcontext(prec=MAX_DIGITS):
         return value.normalize() if places is None else value.quantize(Decimal(1).scaleb(-places))
 
@@ -140,12 +136,12 @@ def to_json_value(value: Any) -> Any:
 
 
 def _moment_text(value: datetime.datetime) -> str:
-    """RFC 3339 requires an offset, which values lack without ``USE_TZ``."""
+    # RFC 3339 requires an offset, which values lack without USE_TZ.
     return timezone.localtime(timezone.make_aware(value) if timezone.is_naive(value) else value).isoformat()
 
 
 def _plain(value: Any) -> Any:
-    """Return a string or integer without its subclass, such as ``TextChoices``."""
+    # Without its subclass, such as TextChoices.
     return str.__str__(value) if isinstance(value, str) else int(value)
 
 
@@ -169,7 +165,6 @@ _KNOWN = tuple(kind for kinds, _ in _CONVERSIONS for kind in (kinds if isinstanc
 
 
 def input_type(field: Any) -> Any:
-    """Return the annotation of an argument that is compared to a column or written to it."""
     if (annotation := known_type(field)) is not None:
         return annotation
     longest = max(MAX_CHARACTERS, getattr(target_field(field), "max_length", None) or 0)
@@ -203,12 +198,11 @@ def known_type(field: Any) -> Any:
 
 
 def _reader(from_json: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return *from_json* with ``ValidationError`` as the ``ValueError`` that pydantic expects."""
-
     def read(value: Any) -> Any:
         try:
             return from_json(value)
         except ValidationError as error:
+            # pydantic expects ValueError.
             raise ValueError(" ".join(error.messages)) from None
 
     return read
@@ -230,7 +224,7 @@ def _decimals(field: Any) -> Any:
 
 
 def _written_out(value: Decimal) -> Decimal:
-    """Reject numbers such as 1E-999999999, which written out take gigabytes."""
+    # Written out, numbers such as 1E-999999999 take gigabytes.
     if abs(value.adjusted()) > MAX_DIGITS:
         raise ValueError(f"must have a decimal exponent from -{MAX_DIGITS} to {MAX_DIGITS}")
     return value
@@ -305,8 +299,6 @@ def named_choices(value: Any, choices: Sequence[tuple[Any, str]], most: int) -> 
 
 
 def _labelled(annotation: Any, choices: Sequence[tuple[Any, str]]) -> Any:
-    """Return *annotation* with errors that name the labels of its values."""
-
     def read(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
         try:
             return handler(value)
@@ -330,7 +322,7 @@ def without_nul(text: str) -> str:
 
 
 def value_field(field: Any) -> Any:
-    """Return *field* or, for a ``GeneratedField``, its ``output_field``."""
+    # A GeneratedField has the type of its output_field.
     while getattr(field, "generated", False):
         field = field.output_field
     return field
@@ -352,19 +344,17 @@ def is_array(field: Any) -> bool:
 
 
 def innermost(field: Any) -> Any:
-    """Return the field of an array's items, also of an array of arrays."""
     while is_array(field):
         field = field.base_field
     return field
 
 
 def is_range(field: Any) -> bool:
-    """Return True for a PostgreSQL range, which has a ``base_field`` too."""
     return hasattr(field, "range_type")
 
 
 def is_json(field: Any) -> bool:
-    """Return True for a column that stores JSON, including Wagtail's ``StreamField``, which is no ``JSONField``."""
+    # Wagtail's StreamField is no JSONField, but has its internal type.
     kind = field.get_internal_type() if isinstance(field, models.Field) else ""
     return isinstance(field, models.JSONField) or kind in {"JSONField", "HStoreField"}
 
@@ -410,7 +400,6 @@ def require_storable(value: Any) -> Any:
 
 
 def _parts(value: Any) -> Iterator[tuple[Any, int]]:
-    """Yield all nested values with their depth, without recursion."""
     rest: list[tuple[Any, int]] = [(value, 0)]
     while rest:
         entry, depth = rest.pop()
@@ -473,7 +462,6 @@ def is_foreign(field: Any) -> bool:
 
 
 def foreign_words(field: Any) -> str:
-    """Return the description of what such a column takes."""
     kind = f"{capfirst(with_article(type(field).__name__))}, as {'JSON' if is_json(field) else 'text'}."
     blocks = getattr(getattr(field, "stream_block", None), "child_blocks", None)  # of Wagtail's StreamField
     if not isinstance(blocks, Mapping):
@@ -529,7 +517,7 @@ def require_kept(field: Any, given: Any, value: Any) -> None:
 
 
 def _lost(given: Any, kept: Any, where: str = "") -> str:
-    """Describe the first part of *given* that is missing in *kept*. Scalars may differ."""
+    # Scalars may differ.
     if isinstance(given, list) and isinstance(kept, list):
         if len(given) > len(kept):
             return f"only {len(kept)} of {len(given)} items of {where or 'the list'} have an allowed type."

@@ -65,7 +65,7 @@ def read_file(file: Any, mime_type: str) -> str | bytes:
 
 
 def rows_attribute(name: str) -> str:
-    """Return the attribute for prefetched rows of a set, apart from the site's own prefetches."""
+    # Not the name of the set, which the site may prefetch itself.
     return f"mcp_rows_{name}"
 
 
@@ -100,7 +100,6 @@ class ValueField(OutputField):
     """A column of the model, or of one reached by single-valued relations. A relation shows its key."""
 
     def value(self, obj: Any, context: SerializerContext) -> Any:
-        """Return the value. A long text is cut, with a reference to the rest."""
         found, end = follow_relations(obj, self.path.hops, context), self.path.field
         if found is None or (context.bound.guards_key(end) and follow_relations(found, (end,), context) is None):
             return None
@@ -127,7 +126,6 @@ class FileLinkField(OutputField):
     """
 
     def value(self, obj: Any, context: SerializerContext) -> Any:
-        """Return the file's description, or None."""
         file = getattr(obj, self.path.field.attname)
         if not file:
             return None
@@ -144,7 +142,6 @@ class BytesLinkField(OutputField):
     """A binary column, as a link to its resource."""
 
     def value(self, obj: Any, context: SerializerContext) -> Any:
-        """Return the link, or None if the column is empty."""
         found = getattr(obj, self.path.field.attname)
         if found is None or len(found) == 0:
             return None
@@ -159,7 +156,6 @@ class RelatedLinkField(OutputField):
     target: Any = None
 
     def value(self, obj: Any, context: SerializerContext) -> Any:
-        """Return the link, or None if there is no row that the caller may see."""
         found = follow_relations(obj, (*self.path.hops, self.path.field), context)
         return None if found is None else serialize_link(self.target, found, context.access)
 
@@ -171,7 +167,6 @@ class RelatedListField(OutputField):
     target: Any = None
 
     def value(self, obj: Any, context: SerializerContext) -> Any:
-        """Return the first visible rows, by primary key, up to ``max_related``."""
         most = context.bound.resource.max_related
         return [value for value in self._values(obj, context) if value is not None][:most]
 
@@ -199,7 +194,6 @@ class FunctionField(OutputField):
     dump: Callable[[Any], Any] = field(kw_only=True, default=to_json_value)
 
     def value(self, obj: Any, context: SerializerContext) -> Any:
-        """Return the result, cut if it is a long text."""
         try:
             value = self.dump(self.call(obj))
         except ObjectDoesNotExist:  # its related row does not exist
@@ -210,7 +204,6 @@ class FunctionField(OutputField):
 
 
 def function_field(name: str, call: Callable[[Any], Any], returns: Any, words: str | None) -> FunctionField:
-    """Return the column of a function, with the schema of its return annotation."""
     described = {"description": words} if words else {}
     if returns is None or returns is Any:
         return FunctionField(name, described, call=call)
@@ -224,7 +217,6 @@ def function_field(name: str, call: Callable[[Any], Any], returns: Any, words: s
 
 
 def output_field(name: str, path: Path, target: BoundResource | None) -> OutputField:
-    """Return the column of a path."""
     described = _words(path.field)
     end, kind = path.field, path.value_field
     if path.is_many:
@@ -253,13 +245,11 @@ def _words(end: Any) -> dict[str, Any]:
 def serialize_row(
     bound: BoundResource, obj: Any, columns: Iterable[OutputField], context: SerializerContext
 ) -> dict[str, Any]:
-    """Return the URI and lookup value of a row, and the values of *columns*."""
     address = {"uri": bound.uri_of(obj), bound.lookup_name: to_json_value(getattr(obj, bound.lookup.attname))}
     return {**address, **{column.name: column.value(obj, context) for column in columns}}
 
 
 def row_schema(bound: BoundResource, columns: Iterable[OutputField]) -> dict[str, Any]:
-    """Return the JSON Schema of what ``serialize_row`` returns."""
     properties = {
         "uri": {"type": "string", "description": "URI of the resource with all fields of the row."},
         bound.lookup_name: json_type(bound.lookup),

@@ -39,7 +39,6 @@ RESERVED = frozenset({"query", "order_by", "limit", "cursor", "measures", "by", 
 
 
 def read_tools(bound: BoundResource) -> Iterator[Tool]:
-    """Yield the read tools that a declaration enables."""
     wanted, titles = bound.resource.tools, bound.titles
     if "search" in wanted:
         ways = ["search terms"] * bool(bound.search_fields) + ["filters"] * bool(bound.filters)
@@ -141,7 +140,6 @@ def _page_schema(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_search(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
-    """Return one page of the matching rows."""
     access = RowAccess(ctx)
     question = [bound.options.label, {key: value for key, value in given.items() if key not in {"cursor", "limit"}}]
     sorting = Sorting(bound.orderings[given.get("order_by") or ""], access, bound)
@@ -180,7 +178,6 @@ def get_parameters(bound: BoundResource) -> list[Parameter]:
 
 
 def run_get(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
-    """Return one row with all its fields."""
     access, value = RowAccess(ctx), given[bound.lookup_name]
     row = show_row(bound, access, find_row(bound, access, str(value)))
     if row is None:
@@ -220,7 +217,6 @@ def _groups_schema(bound: BoundResource) -> dict[str, Any]:
 
 
 def run_aggregate(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
-    """Return aggregates of the matching rows, by group."""
     access = RowAccess(ctx)
     measures, by = list(dict.fromkeys(given["measures"])), list(dict.fromkeys(given.get("by", ())))
     with readable_errors():
@@ -250,7 +246,6 @@ _DELETED = {
 
 
 def writing_tools(bound: BoundResource) -> Iterator[Tool]:
-    """Yield the tools for the declared ``actions``."""
     verbs = bound.resource.actions
     row = shaped(row_schema(bound, bound.output_fields))
     if "create" in verbs:

@@ -73,9 +73,9 @@ def add_log_entry(ctx: Context, obj: Model, action: int, form: Any = None, *, fo
 
 
 def has_history() -> bool:
-    """Return True if the table of the admin's history exists. NetBox, which had no admin, has dropped it."""
     from django.contrib.admin.models import LogEntry  # noqa: PLC0415 - the admin is optional
 
+    # NetBox, which had no admin, has dropped the table.
     return _has_table(LogEntry._meta.db_table)  # noqa: SLF001 - Django's documented API
 
 
@@ -162,7 +162,6 @@ def translate_database_errors(label: str) -> Iterator[None]:
 
 
 def validation_error_message(error: ValidationError, bound: BoundResource, arguments: Mapping[str, str]) -> str:
-    """Return all messages of an error, without duplicates."""
     by_name = error.error_dict if hasattr(error, "error_dict") else {NON_FIELD_ERRORS: error.error_list}
     return " ".join(
         dict.fromkeys(_sentence(name, error, bound, arguments) for name, errors in by_name.items() for error in errors)
@@ -194,7 +193,7 @@ class WholeRowMixin:
     """A mixin for model forms that validates the whole row, including fields that the form lacks."""
 
     def add_error(self: Any, field: Any, error: Any) -> None:
-        """Report errors of fields that the form lacks as errors of the form."""
+        # The form may lack the field of an error of the row.
         if field is None and hasattr(error, "error_dict"):
             for name, errors in error.error_dict.items():
                 super().add_error(name if name in self.fields else None, errors)  # type: ignore[misc]
@@ -254,7 +253,6 @@ def row_form(bound: BoundResource) -> Any:
 
 
 def _form_field(bound: BoundResource, field: Any, **options: Any) -> Any:
-    """Return the form field of a column or set of rows. Texts are not stripped."""
     if not field.is_relation:
         form_field = field.formfield(**options)
         if isinstance(form_field, forms.CharField):
@@ -268,7 +266,6 @@ def _form_field(bound: BoundResource, field: Any, **options: Any) -> Any:
 
 
 def _own_field(own: Any, field: Any, **options: Any) -> Any:
-    """Return the form field of a column, as the site's form makes it."""
     return (own or type(field).formfield)(field, **{**_callers_rows(field), **options})
 
 
@@ -292,13 +289,12 @@ class Writer:
 
     @cached_property
     def source(self) -> FormSource:
-        """The form. Making it may query the database, as default managers of related models do."""
+        # Making the form may query the database, as default managers of related models do.
         renamed = {name: argument for name, argument in self.arguments.items() if name != argument}
         label, made = self.bound.options.label, row_form(self.bound)
         return FormSource(made, None, MAX_BYTES, label, changes=self.change, renamed=renamed, is_bare=True)
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON Schema of the arguments."""
         schema = self.source.schema(self.bound.server)
         if not self.change:
             return schema
@@ -357,6 +353,7 @@ class Writer:
         form = self.bind_form(ctx, obj, given)
         obj = form.save(commit=False)
         if self.change:
+            # save_m2m() would write the sets that are not given, too.
             sets = {relation.name for relation in self.bound.options.many_to_many}
             for name in sets - self.source.values_by_field(given).keys():
                 form.cleaned_data.pop(name, None)
@@ -370,10 +367,8 @@ class Writer:
         return form
 
     def _require_key(self, obj: Any) -> None:
-        """Refuse a new row whose key is an empty text, since the next one would replace it.
-
-        It is checked once saved, because ``save`` of the model or a signal may set the key.
-        """
+        # The next new row would replace one whose key is an empty text. It is checked once saved, because save of the
+        # model or a signal may set the key.
         key = self.bound.options.pk
         if obj.pk in key.empty_values and key.name not in self.arguments:
             raise ValidationError({key.name: ValidationError(key.error_messages["blank"], code="blank")})
@@ -401,6 +396,7 @@ def run_delete(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> 
     with transaction_for(bound.model), translate_errors(bound, {}):
         obj = lock_row(bound, ctx, given[bound.lookup_name])
         refused = require_delete_permission(bound, ctx, obj)
+        # Before the deletion, in which Django clears the key of the instance.
         uri = bound.uri_of(obj)
         add_log_entry(ctx, obj, DELETED)
         bound.resource.delete_model(ctx, obj)
@@ -412,7 +408,6 @@ def run_delete(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> 
 
 
 def require_change_permission(bound: BoundResource, ctx: Context, obj: Any) -> None:
-    """Raise ``ToolError`` unless the caller may change *obj*."""
     if not bound.resource.has_change_permission(ctx, obj):
         raise ToolError(MAY_NOT_UPDATE.format(bound.one))
 
@@ -491,7 +486,6 @@ def _refused(bound: BoundResource, access: RowAccess, rows: QuerySet[Any]) -> in
 
 
 def _is_partly_visible(bound: BoundResource, access: RowAccess, rows: QuerySet[Any]) -> bool:
-    """Return True if the caller may see one of *rows*, so that their model can be named."""
     rules = bound.rules_of(rows.model)
     if not rules.exist:
         return False
@@ -513,10 +507,7 @@ def transaction_for(model: type[Model]) -> AbstractContextManager[None]:
 
 
 def check_deferred_constraints(model: type[Model]) -> None:
-    """Check deferred constraints now, while their error can still be reported.
-
-    Only on PostgreSQL: other databases would read whole tables.
-    """
+    # Deferred errors would come after the tool, too late to be reported. Other databases would read whole tables.
     connection = connections[router.db_for_write(model)]
     if connection.vendor == "postgresql":
         connection.check_constraints()

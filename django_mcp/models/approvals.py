@@ -66,7 +66,7 @@ class ToolPolicy(Stored):
         return f"{self.server} {self.tool}: {self.get_decision_display()}"
 
     def compute_unique_key(self) -> str:
-        """Return a digest of what the policy applies to. There is one policy for it; NULL groups would be distinct."""
+        # NULL groups would be distinct in a constraint.
         parts = [self.server, self.tool, self.group_id, self.client_id]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
@@ -202,7 +202,7 @@ class Approval(Stored):
         return f"{self.tool} ({self.get_state_display()})"
 
     def compute_unique_key(self) -> str | None:
-        """Return the digest while the request is pending or approved: an identical call has one request."""
+        # An identical call has one request while it is pending or approved.
         return self.digest if self.state in {self.State.PENDING, self.State.APPROVED} else None
 
 

@@ -11,7 +11,6 @@ class PrimaryManager(models.Manager[M]):
     """Reads from the database that is written to, as a replica may lag behind."""
 
     def get_queryset(self) -> models.QuerySet[M]:
-        """Return rows of the primary database."""
         rows = super().get_queryset()
         hints: dict[str, Any] = self._hints  # type: ignore[attr-defined] # the stubs do not know it
         return rows.using(self._db or router.db_for_write(self.model, **hints))

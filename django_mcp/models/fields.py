@@ -22,7 +22,6 @@ class ExactCollation:
     """
 
     def db_parameters(self, connection: Any) -> Any:
-        """Return the column's type with an exact collation."""
         parameters = super().db_parameters(connection)  # type: ignore[misc] # of the field
         if connection.vendor == "mysql":
             parameters["collation"] = "utf8mb4_nopad_bin" if connection.mysql_is_mariadb else "utf8mb4_0900_bin"
@@ -44,7 +43,6 @@ class UniqueKeyField(ExactCollation, _UniqueKeyField):
         super().__init__(*args, **{"max_length": 64, "null": True, "unique": True, "editable": False, **options})
 
     def pre_save(self, model_instance: Any, add: bool) -> Any:  # noqa: ARG002 - Django's
-        """Return the row's key."""
         value = model_instance.compute_unique_key()
         setattr(model_instance, self.attname, value)
         return value

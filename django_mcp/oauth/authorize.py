@@ -82,12 +82,11 @@ class AuthorizationRequest:
 
     @classmethod
     def from_query(cls, query: QueryDict) -> "AuthorizationRequest":
-        """Parse a query string. Empty values count as missing (RFC 6749, section 3.1)."""
+        # Empty values count as missing (RFC 6749, section 3.1).
         given = {name: tuple(filter(None, query.getlist(name))) for name in PARAMETERS}
         return cls({name: values for name, values in given.items() if values})
 
     def get(self, name: str) -> str:
-        """Return the last value of a parameter, or ""."""
         return self.values.get(name, ("",))[-1]
 
     @property
@@ -96,7 +95,7 @@ class AuthorizationRequest:
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """Values of ``resource``, which may be repeated (RFC 8707, section 2)."""
+        # The parameter may be repeated (RFC 8707, section 2).
         return self.values.get("resource", ())
 
     def query(self, scopes: Iterable[str] | None = None) -> str:
@@ -110,7 +109,7 @@ class AuthorizationRequest:
         return urlencode({name: texts for name, texts in values.items() if any(texts)}, doseq=True)
 
     def unprintable(self) -> bool:
-        """Return True if a value has control characters, which some databases reject."""
+        # Some databases reject control characters.
         return any(character < " " for texts in self.values.values() for value in texts for character in value)
 
     def problem(self) -> str | None:
@@ -196,7 +195,7 @@ class Proposal(NamedTuple):
         }
 
     def error(self, code: str, description: str) -> OAuthToolkitError:
-        """Return an error for the client (RFC 6749, section 4.1.2.1)."""
+        # RFC 6749, section 4.1.2.1
         return error_for(self.request, code, description)
 
 
@@ -256,7 +255,6 @@ def is_allowed(uri: str, application: Any) -> bool:
 
 
 def resource_problem(asked: AuthorizationRequest) -> str | None:
-    """Return an ``error_description`` for invalid resources, or None."""
     try:
         chosen_resources(asked.resources)
     except ValueError:
@@ -275,7 +273,7 @@ class AuthorizeOAuthLibCore(OAuthLibCore):  # type: ignore[misc]
     """Tells the validator that a request comes from ``AuthorizeView``."""
 
     def extract_headers(self, request: HttpRequest) -> dict[str, Any]:
-        """Return the headers, and a key that no header of a request has."""
+        # No header of a request has the key.
         return {**super().extract_headers(request), grants.OWN_VIEW: True}
 
 
@@ -293,7 +291,7 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
 
     @classmethod
     def as_view(cls, **initkwargs: Any) -> Any:
-        """Return a view without ``ATOMIC_REQUESTS``: no transaction stays open while a client's document is fetched."""
+        # Without ATOMIC_REQUESTS: no transaction stays open while a client's document is fetched.
         view = super().as_view(**initkwargs)
         for alias in connections:
             transaction.non_atomic_requests(using=alias)(view)
@@ -301,11 +299,10 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
 
     @classmethod
     def get_oauthlib_core(cls) -> AuthorizeOAuthLibCore:
-        """Return a new core: the toolkit would use one that a view it inherits from has cached."""
+        # The toolkit would use a core that a view it inherits from has cached.
         return AuthorizeOAuthLibCore(cls.get_server())
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Send errors to the client, or show them on a page."""
         is_short = len(request.META.get("QUERY_STRING", "")) <= LONGEST
         if is_short and self.other_view is not None and not concerns_mcp(request):
             response: HttpResponse = self.other_view(request, *args, **kwargs)
@@ -334,7 +331,6 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
     # Anonymous users
 
     def handle_no_permission(self) -> HttpResponse:
-        """Validate the request, then redirect to the login page and back."""
         asked = AuthorizationRequest.from_query(self.request.GET)
         proposal = self.propose(asked) if self.is_free_to_test(asked) else None
         if proposal is None and (problem := asked.problem() or resource_problem(asked)):
@@ -354,7 +350,6 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         return known is not None and (known.cimd_expires_at is None or known.cimd_expires_at > timezone.now())
 
     def to_login(self, asked: AuthorizationRequest) -> HttpResponse:
-        """Redirect to the login page and back."""
         login = resolve_url(self.get_login_url())
         back = self.address(asked)
         if urlsplit(login).netloc:
@@ -366,11 +361,11 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
             raise AuthorizationError(_log_in_first(), detail, heading=_("Log in first")) from None
 
     def address(self, asked: AuthorizationRequest) -> str:
-        """Return the address of this page, with ``prompt`` as a wish for the page alone: others would loop."""
+        # prompt stays for the consent page alone: others would loop.
         return f"{self.request.path}?{asked.query()}{'&prompt=consent' if self.prompt() else ''}"
 
     def prompt(self) -> set[str]:
-        """Return the values of ``prompt`` (OpenID Connect Core, section 3.1.2.1)."""
+        # OpenID Connect Core, section 3.1.2.1
         return set(" ".join(self.request.GET.getlist("prompt")).split())
 
     def is_silent(self) -> bool:
@@ -379,7 +374,7 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
     # Authenticated users
 
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:  # noqa: ARG002
-        """Show the consent page. Earlier consent does not count (RFC 8252, section 8.6)."""
+        # Earlier consent does not count (RFC 8252, section 8.6).
         asked = AuthorizationRequest.from_query(request.GET)
         proposal = self.propose(asked)
         if "login" in self.prompt():
@@ -415,7 +410,6 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         return self.answer(proposal, allow=allow)
 
     def ask(self, proposal: Proposal, *, has_changed: bool = False) -> HttpResponse:
-        """Render the consent page."""
         closed = proposal.closed_to(self.request.user)
         context = {
             "action": self.address(proposal.asked),
@@ -450,7 +444,6 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         return self.redirect(uri, proposal.application)
 
     def report(self, problem: Any) -> HttpResponse:
-        """Redirect with an error, or show it with a link for the user to decide about."""
         uri = with_issuer(problem.in_uri(problem.redirect_uri))
         application = get_application_model().objects.filter(client_id=problem.client_id).first()
         if application is not None and not is_self_registered(application):
@@ -480,14 +473,12 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         return propose(asked, found["request"])
 
     def as_asked(self, asked: AuthorizationRequest, scopes: list[str] | None = None) -> HttpRequest:
-        """Return a copy of the request with known parameters only."""
         clean: HttpRequest = copy(self.request)
         clean.method, clean.POST = "GET", QueryDict()
         clean.META = {**self.request.META, "QUERY_STRING": asked.query(scopes)}
         return clean
 
     def redirect(self, redirect_to: str, application: Any) -> HttpResponse:
-        """Redirect with exactly one ``iss`` parameter."""
         response: HttpResponse = super().redirect(with_issuer(redirect_to), application)
         return response
 

@@ -220,7 +220,7 @@ def check_toolkit_views() -> Iterator[CheckMessage]:
 
 
 def is_reached(path: str, view: Any) -> bool:
-    """Return False if another view is served at a path before this one."""
+    # Another view may be served at the path before this one.
     return _view_at(path) in {view, None}
 
 
@@ -439,7 +439,7 @@ Weaker = Callable[[Any, Any], bool]
 
 
 def differs(value: Any, safe: Any) -> bool:
-    """Compare values; the order of lists is ignored."""
+    # The order of lists is ignored.
     if isinstance(value, list | tuple) and isinstance(safe, list | tuple):
         return any(item not in safe for item in value) or any(item not in value for item in safe)
     return bool(value != safe)
@@ -472,7 +472,6 @@ def is_positive(value: Any, safe: Any) -> bool:  # noqa: ARG001
 
 
 def is_no_subclass(value: Any, safe: Any) -> bool:
-    """Return True for a class that is not a subclass of *safe*."""
     try:
         given = import_string(value) if isinstance(value, str) else value
         wanted = import_string(safe) if isinstance(safe, str) else safe
@@ -482,14 +481,12 @@ def is_no_subclass(value: Any, safe: Any) -> bool:
 
 
 def is_no_validator(value: Any, safe: Any) -> bool:  # noqa: ARG001
-    """Return True for a validator without MCP's rules."""
     from django_mcp.oauth.validator import MCPValidatorMixin  # noqa: PLC0415 - needs the toolkit
 
     return is_no_subclass(value, MCPValidatorMixin)
 
 
 def never(value: Any, safe: Any) -> bool:  # noqa: ARG001
-    """Return False: any value is safe."""
     return False
 
 

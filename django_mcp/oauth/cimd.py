@@ -76,10 +76,7 @@ _INSIDE_IPV6 = [
 
 
 def is_public(address: str) -> bool:
-    """Return True for an IP address of the public internet.
-
-    ``is_global`` in Python 3.11 includes multicast, IPv4-compatible, NAT64, 6to4 and unassigned IPv6 addresses.
-    """
+    # is_global in Python 3.11 includes multicast, IPv4-compatible, NAT64, 6to4 and unassigned IPv6 addresses.
     try:
         found = ipaddress.ip_address(address)
     except ValueError:
@@ -316,6 +313,7 @@ def _fetch(client_id: str, row: Any, request: HttpRequest) -> str | None:
     Raises:
         DocumentError: it was not tried.
     """
+    # Waiting for another fetch would hold a worker thread as well.
     if not _slots.acquire(blocking=False):
         raise _busy(oauth2_settings.CIMD_FETCH_TIMEOUT_SECONDS)
     try:
@@ -380,7 +378,7 @@ def renew_documents(most: int = 50) -> int:
 
 
 def is_withdrawn(application: Any) -> bool:
-    """Return True for a client whose document has gone or become invalid."""
+    # Its document has gone or become invalid.
     return str(application.registration_source) == "cimd" and not application.redirect_uris
 
 
@@ -455,7 +453,7 @@ def _busy(retry_after: int) -> DocumentError:
 
 
 def _error(client_id: str, failure: str) -> DocumentError:
-    """Return what the user reads. Why a host was not reached stays in the log: it could reveal this site's network."""
+    # Why a host was not reached stays in the log: it could reveal this site's network.
     host = {"host": host_of(client_id)}
     if failure == _INVALID:
         text = _("The document at %(host)s does not describe an application that this site accepts.") % host

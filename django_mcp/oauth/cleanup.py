@@ -125,7 +125,6 @@ def _has(model: Any, *conditions: Q, **more: Any) -> Exists:
 
 
 def _delete(clients: Any, most: int | None) -> int:
-    """Delete the oldest *most* clients in batches and return how many."""
     model = clients.model
     deleted = 0
     while most is None or deleted < most:

@@ -53,7 +53,6 @@ class Authorization:
     resources: dict[str, None] = field(default_factory=dict)
 
     def add(self, token: Any) -> None:
-        """Add an access token."""
         self.since = min(self.since, token.created)
         self.renewed = max(self.renewed, token.created)
         self.scopes.update(token.scope.split())
@@ -177,7 +176,6 @@ def _in_order(found: dict[Any, Authorization], began: dict[Any, datetime.datetim
 
 
 def titles_of(resources: Iterable[str]) -> list[str]:
-    """Return the titles of endpoints; other URIs unchanged."""
     titles = {resource_of(server): server_title(server) for server in servers()}
     return list(dict.fromkeys(titles.get(_canonical(uri), uri) for uri in resources))
 
@@ -246,7 +244,6 @@ class AccessView(LoginRequiredMixin, View):
         return add_security_headers(super().dispatch(request, *args, **kwargs))  # type: ignore[arg-type]
 
     def get(self, request: HttpRequest) -> HttpResponse:
-        """Show the list."""
         context = {
             "applications": [authorization_context(authorization) for authorization in authorizations(request.user)],
             "keys": [key_context(key) for key in live_keys(request.user)],
@@ -255,7 +252,6 @@ class AccessView(LoginRequiredMixin, View):
         return render_page(request, "oauth/access.html", context)
 
     def post(self, request: HttpRequest) -> HttpResponse:
-        """Revoke an application or key of the user, ignoring other ids."""
         done = ""
         for application in keys_of(get_application_model(), [request.POST.get("application")]):
             revoke_access(request.user, application)
@@ -269,7 +265,6 @@ class AccessView(LoginRequiredMixin, View):
 
 
 def authorization_context(authorization: Authorization) -> dict[str, Any]:
-    """Return the template context of an application."""
     application = authorization.application
     uris = [uri for uri in application.redirect_uris.split() if uri]
     return {
@@ -289,7 +284,6 @@ def live_keys(user: Any) -> QuerySet[APIKey]:
 
 
 def key_context(key: APIKey) -> dict[str, Any]:
-    """Return the template context of an API key."""
     names = {server.name: server_title(server) for server in servers()}
     return {
         "id": key.pk,

@@ -64,7 +64,6 @@ def destination(redirect_uri: str) -> Destination:
 
 
 def origin(application: Any) -> str:
-    """Describe how a client was registered."""
     match application.registration_source:
         case "cimd":
             return _("described at %(host)s") % {"host": host_of(application.client_id)}
@@ -100,7 +99,6 @@ def describe_scopes(scopes: Iterable[str]) -> list[ScopeText]:
 
 
 def _is_above(one: str, other: str) -> bool:
-    """Return True if *one* includes *other*, and not the reverse."""
     return other in expanded(frozenset({one})) and one not in expanded(frozenset({other}))
 
 
@@ -181,12 +179,9 @@ def render_page(request: HttpRequest, template: str, context: dict[str, Any], st
 
 
 def add_security_headers(response: HttpResponse) -> HttpResponse:
-    """Add headers against framing and caching.
-
-    The referrer policy is not ``no-referrer``: browsers would send ``Origin: null``, which Django's CSRF check rejects.
-    """
     response["X-Frame-Options"] = "DENY"
     response["Cache-Control"] = "no-store"
+    # Not no-referrer: browsers would send "Origin: null", which Django's CSRF check rejects.
     response["Referrer-Policy"] = "same-origin"
     return response
 

@@ -29,7 +29,7 @@ from django_mcp.oauth.consent import LOOPBACK, granted_scopes
 
 
 def checksum_of(token: str) -> str:
-    """Return the SHA-256 under which the toolkit stores a token."""
+    # As the toolkit stores tokens.
     return hashlib.sha256(token.encode()).hexdigest()
 
 
@@ -86,12 +86,11 @@ def state_of(request: Any) -> RequestState:
 
 
 def application_of(request: Any) -> Any:
-    """Return the client, or None before it is identified."""
+    # None before the client is identified.
     return request.client if isinstance(request.client, AbstractApplication) else None
 
 
 def is_self_registered(application: Any) -> bool:
-    """Return True unless the site's administrators registered the client."""
     return str(application.registration_source) != "manual"
 
 
@@ -109,7 +108,7 @@ def skips_consent(application: Any, redirect_uri: str) -> bool:
 
 
 def is_at_own_view(request: Any) -> bool:
-    """Return True for a request of ``AuthorizeView``, not of another authorization endpoint of the site."""
+    # AuthorizeView alone adds this key to the headers.
     return bool(request.headers.get(OWN_VIEW))
 
 
@@ -169,7 +168,6 @@ def refresh_token_of(request: Any) -> Any:
 
 
 def policy_of(request: Any) -> ClientPolicy | None:
-    """Return the client's policy, or None."""
     application, known = application_of(request), state_of(request)
     if application is None:
         return None
@@ -181,7 +179,7 @@ def policy_of(request: Any) -> ClientPolicy | None:
 
 
 def requested_resources(request: Any) -> list[str]:
-    """Return the values of ``resource``, which may be repeated (RFC 8707, section 2)."""
+    # It may be repeated (RFC 8707, section 2).
     if isinstance(request.resource, list | tuple):
         return [str(uri) for uri in request.resource]
     sent = [*urldecode(request.uri_query), *(request.decoded_body or ())]
@@ -189,7 +187,6 @@ def requested_resources(request: Any) -> list[str]:
 
 
 def stored_resources(request: Any) -> list[str]:
-    """Return the resources of a token request's code or refresh token."""
     row = {"authorization_code": grant_of, "refresh_token": refresh_token_of}.get(request.grant_type)
     found = row(request) if row else None
     return [str(uri) for uri in (found.resource or ())] if found is not None else []
@@ -296,13 +293,11 @@ def resources_granted(request: Any) -> list[str]:
 
 
 def invalid_target(request: Any) -> errors.OAuth2Error:
-    """Return the error of RFC 8707 for a request."""
     description = why_not_a_resource(requested_resources(request))
     return errors.CustomOAuth2Error(error="invalid_target", description=description, request=request)
 
 
 def may_use(user: Any, resources: Iterable[str]) -> bool:
-    """Return True if an active user passes every endpoint's test."""
     if user is None or not user.is_active:
         return False
     return all(admits(known_resources()[uri], user) for uri in resources)
@@ -365,7 +360,6 @@ def check_one_way(request: Any, basic: str | None) -> None:
 
 
 def _client_in(basic: str) -> str | None:
-    """Return the client id in Basic credentials, or None if they are malformed."""
     try:
         client_id, colon, _secret = base64.b64decode(basic).decode().partition(":")
     except ValueError:

@@ -46,7 +46,6 @@ def end_access_of_application(instance: Any, **_more: Any) -> None:
 
 
 def _with_tokens(client_id: str) -> Iterator[tuple[str, str]]:
-    """Yield kind and id of the callers that have or had an access token."""
     from django_mcp.auth.toolkit import get_access_token_model  # noqa: PLC0415
 
     tokens = get_access_token_model().objects.filter(application__client_id=client_id)
@@ -56,7 +55,7 @@ def _with_tokens(client_id: str) -> Iterator[tuple[str, str]]:
 
 
 def _with_tasks(client_id: str) -> Iterator[tuple[str, str]]:
-    """Yield kind and id of the callers with unfinished tasks, whose tokens may have been deleted since."""
+    # Their tokens may have been deleted since.
     from django_mcp.auth.toolkit import get_application_model  # noqa: PLC0415
 
     for application in get_application_model().objects.filter(client_id=client_id).values_list("pk", flat=True):

@@ -51,7 +51,6 @@ def is_registered(uri: str, registered: Iterable[str]) -> bool:
 
 
 def _without_loopback_port(uri: str, otherwise: str | None = None) -> str | None:
-    """Return a loopback URI without port, or *otherwise*."""
     found = _LOOPBACK_URI.fullmatch(uri)
     return otherwise if found is None else found[1] + found[2]
 

@@ -43,7 +43,7 @@ class TokenOAuthLibCore(OAuthLibCore):  # type: ignore[misc]
     """Passes only known parameters to oauthlib."""
 
     def extract_body(self, request: HttpRequest) -> list[tuple[str, str]]:
-        """Return known parameters in order, including repeated ``resource``."""
+        # resource may be repeated.
         return [pair for pair in super().extract_body(request) if pair[0] in PARAMETERS]
 
 
@@ -52,12 +52,12 @@ class ClientEndpointMixin:
 
     @classmethod
     def get_oauthlib_core(cls) -> TokenOAuthLibCore:
-        """Return a new core: the toolkit would use one that a view it inherits from has cached."""
+        # The toolkit would use a core that a view it inherits from has cached.
         return TokenOAuthLibCore(cls.get_server())  # type: ignore[attr-defined]
 
     @classmethod
     def as_view(cls, **initkwargs: Any) -> Any:
-        """Return a view without ``ATOMIC_REQUESTS``: revocations after a replay must survive its error."""
+        # Without ATOMIC_REQUESTS: revocations after a replay must survive its error.
         view = with_cors(super().as_view(**initkwargs), methods=["POST"])  # type: ignore[misc]
         for alias in connections:
             transaction.non_atomic_requests(using=alias)(view)
@@ -65,7 +65,6 @@ class ClientEndpointMixin:
 
     @method_decorator(sensitive_post_parameters())
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Reject malformed requests, and forbid caching (RFC 6749, section 5.1)."""
         if request.method != "POST":
             response = _error("invalid_request", "Send a POST request.", 405)
             response["Allow"] = "POST, OPTIONS"
@@ -76,6 +75,7 @@ class ClientEndpointMixin:
             response["Content-Type"] = "application/json"
             if response.status_code == 401 and request.headers.get("Authorization"):  # noqa: PLR2004
                 response["WWW-Authenticate"] = 'Basic realm="OAuth client"'  # RFC 6749, section 5.2
+        # RFC 6749, section 5.1
         response["Cache-Control"] = "no-store"
         response["Pragma"] = "no-cache"
         return response
@@ -85,7 +85,7 @@ class TokenView(ClientEndpointMixin, ToolkitTokenView):  # type: ignore[misc]
     """``/o/token/``."""
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:  # noqa: ARG002
-        """Issue tokens, without device flow."""
+        # The device flow is not offered.
         if request.POST.get("grant_type", "").startswith("urn:"):
             return _error("unsupported_grant_type", "grant_type must be authorization_code or refresh_token.")
         try:
@@ -101,7 +101,6 @@ class RevokeView(ClientEndpointMixin, ToolkitRevokeView):  # type: ignore[misc]
 
 
 def problem_of(request: HttpRequest) -> str | None:
-    """Return an ``error_description`` for a malformed request, or None."""
     if request.META.get("QUERY_STRING"):
         return "Send parameters in the body. Parameters in the URL are logged by servers."
     if request.content_type != FORM:

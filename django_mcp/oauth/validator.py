@@ -92,6 +92,7 @@ class _Attempt:
                 raise TooManySecrets(wait)
 
 
+# The toolkit calls _check_secret() without the request.
 _attempt: ContextVar[_Attempt | None] = ContextVar("attempt", default=None)
 _verified: dict[str, None] = {}
 """Digests of secrets and their slow hashes that this process has compared, so that clients pay once."""
@@ -101,7 +102,7 @@ class ClientAuthenticationMixin(OAuth2Validator):  # type: ignore[misc]
     """Hooks for the identification of clients, which anyone can attempt: no fetches, and a bounded number of hashes."""
 
     def _load_application(self, client_id: Any, request: Any) -> Any:
-        """Load a stored client. The toolkit's own would fetch metadata documents for requests of anybody."""
+        # The toolkit's own would fetch metadata documents for requests of anybody.
         client = request.client
         if not isinstance(client, AbstractApplication) or client.client_id != client_id:
             # PostgreSQL cannot look up a NUL character.
@@ -177,12 +178,9 @@ class AuthorizationCodeMixin(OAuth2Validator):  # type: ignore[misc]
         return super()._create_authorization_code(request, code, expires)
 
     def validate_code(self, client_id: str, code: str, client: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return True for a valid code of this client and an active user.
-
-        A missing code may be a replay: tokens issued for it are revoked (RFC 6749, section 4.1.2).
-        """
         if self.concerns_mcp(request):
             grant = grants.grant_of(request)
+            # It may be a replay: tokens issued for the code are revoked (RFC 6749, section 4.1.2).
             if grant is None:
                 revoke_issued_for(code, client)
                 return False
@@ -192,13 +190,11 @@ class AuthorizationCodeMixin(OAuth2Validator):  # type: ignore[misc]
         return super().validate_code(client_id, code, client, request, *args, **kwargs)
 
     def get_code_challenge(self, code: str, request: Any) -> Any:
-        """Return the stored challenge."""
         if not self.concerns_mcp(request):
             return super().get_code_challenge(code, request)
         return grants.grant_of(request).code_challenge
 
     def get_code_challenge_method(self, code: str, request: Any) -> Any:
-        """Return the stored method."""
         if not self.concerns_mcp(request):
             return super().get_code_challenge_method(code, request)
         return grants.grant_of(request).code_challenge_method
@@ -206,30 +202,24 @@ class AuthorizationCodeMixin(OAuth2Validator):  # type: ignore[misc]
     def confirm_redirect_uri(
         self, client_id: str, code: str, redirect_uri: str, client: Any, request: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        """Return True if the code was sent to this redirect URI."""
         if not self.concerns_mcp(request):
             return super().confirm_redirect_uri(client_id, code, redirect_uri, client, request, *args, **kwargs)
         return grants.grant_of(request).redirect_uri_allowed(redirect_uri)
 
     def invalidate_authorization_code(self, client_id: str, code: str, request: Any, *args: Any, **kwargs: Any) -> None:
-        """Delete the code, unless done by ``_save_bearer_token``."""
+        # _save_bearer_token may have deleted it already.
         if not grants.state_of(request).used:
             super().invalidate_authorization_code(client_id, code, request, *args, **kwargs)
 
     def _save_bearer_token(self, token: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        """Delete the code and save its tokens in one transaction, so that only one request gets tokens.
-
-        Raises:
-            InvalidGrantError: another request was faster.
-        """
         if request.grant_type == "authorization_code" and self.concerns_mcp(request):
+            # In the transaction that saves the tokens, so that only one of two concurrent requests gets any.
             super().invalidate_authorization_code(request.client_id, request.code, request)
             grants.state_of(request).used = True
         return super()._save_bearer_token(token, request, *args, **kwargs)
 
 
 def revoke_issued_for(code: str, client: Any) -> None:
-    """Revoke the tokens a client got for a code."""
     model, family = get_refresh_token_model(), family_of(code)
     if model.objects.filter(token_family=family, application=client).exists():
         logger.warning("Client %s used an authorization code twice. All tokens issued for it are revoked.", client.pk)
@@ -278,12 +268,10 @@ def was_superseded(row: Any, client: Any) -> bool:
 
 
 def successor_of(row: Any) -> Any:
-    """Return the access token issued for a refresh token, or None."""
     return get_access_token_model().objects.filter(source_refresh_token=row).first()
 
 
 def live_siblings(row: Any) -> int:
-    """Return the number of valid refresh tokens of a login."""
     if row.token_family is None:
         return 0
     family = get_refresh_token_model().objects.filter(token_family=row.token_family)
@@ -291,7 +279,7 @@ def live_siblings(row: Any) -> int:
 
 
 def is_full(row: Any) -> bool:
-    """Return True at ``MAX_SIBLINGS``. The request is denied; the other tokens stay valid."""
+    # The request is denied, but the other tokens stay valid.
     full = live_siblings(row) >= MAX_SIBLINGS
     if full:
         logger.warning("Refresh token %s was reused, but its login has %s valid ones already.", row.pk, MAX_SIBLINGS)
@@ -329,7 +317,6 @@ class RefreshTokenMixin(OAuth2Validator):  # type: ignore[misc]
         raise NotImplementedError
 
     def validate_refresh_token(self, refresh_token: str, client: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return True for a token of this client, valid or in its grace period, and an active user."""
         if not self.concerns_mcp(request):
             return super().validate_refresh_token(refresh_token, client, request, *args, **kwargs)
         with transaction.atomic(using=router.db_for_write(get_refresh_token_model())):
@@ -347,10 +334,7 @@ class RefreshTokenMixin(OAuth2Validator):  # type: ignore[misc]
 
     @staticmethod
     def _locked_refresh_token(request: Any) -> Any:
-        """Lock the token's row, which the toolkit reads again.
-
-        If it were replaced in between, the toolkit would assume theft.
-        """
+        # If the row were replaced before the toolkit reads it again, the toolkit would assume theft.
         row = grants.refresh_token_of(request)
         if row is not None:
             row = grants.state_of(request).refresh_token = lock_and_reload(row)
@@ -377,9 +361,9 @@ class RefreshTokenMixin(OAuth2Validator):  # type: ignore[misc]
     def is_within_original_scope(
         self, request_scopes: list[str], refresh_token: str, request: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        """Return True if only granted or included scopes are requested. Unknown ones are dropped."""
         if not self.concerns_mcp(request):
             return super().is_within_original_scope(request_scopes, refresh_token, request, *args, **kwargs)
+        # Unknown scopes are dropped.
         original, known = self.get_original_scopes(refresh_token, request), declared()
         request_scopes[:] = [scope for scope in request_scopes if scope in known] or original
         return set(request_scopes) <= expanded(frozenset(original))
@@ -425,7 +409,6 @@ class RefreshTokenMixin(OAuth2Validator):  # type: ignore[misc]
         grants.state_of(request).superseded, request.refresh_token_instance = row, None
 
     def _create_refresh_token(self, request: Any, refresh_token_code: str, access_token: Any, previous: Any) -> Any:
-        """Create the token in the family of its predecessor or code."""
         if previous is None and self.concerns_mcp(request):
             if request.grant_type == "authorization_code":
                 previous = Family(family_of(request.code))
@@ -434,13 +417,13 @@ class RefreshTokenMixin(OAuth2Validator):  # type: ignore[misc]
         return super()._create_refresh_token(request, refresh_token_code, access_token, previous)
 
     def revoke_token(self, token: str, token_type_hint: str | None, request: Any, *args: Any, **kwargs: Any) -> None:
-        """Revoke a token of the client, with the others of its login (RFC 7009, section 2.1)."""
         checksum, application = checksum_of(token), getattr(request.client, "pk", None)
         own = get_refresh_token_model().objects.filter(application_id=application)
         rows = [*own.filter(Q(token_checksum=checksum) | Q(access_token__token_checksum=checksum))]
         # Client credentials have no refresh token.
         rows += get_access_token_model().objects.filter(application_id=application, token_checksum=checksum)
         ours = [row for row in rows if self.concerns_mcp(request) or grants.known(row.resource or ())]
+        # With the other tokens of its login (RFC 7009, section 2.1).
         for row in ours:
             if (family := getattr(row, "token_family", None)) is not None:
                 revoke_login(family)
@@ -502,7 +485,7 @@ class MCPValidatorMixin(ClientAuthenticationMixin, AuthorizationCodeMixin, Refre
 
     @staticmethod
     def _basic_credentials(request: Any) -> str | None:
-        """Return what follows ``Basic``, in any case (RFC 9110, section 11.1), or None for another scheme."""
+        # The scheme may be in any case (RFC 9110, section 11.1).
         scheme, _, credentials = (request.headers.get("HTTP_AUTHORIZATION") or "").partition(" ")
         return credentials.strip(" ") if scheme.lower() == "basic" else None
 
@@ -522,7 +505,6 @@ class MCPValidatorMixin(ClientAuthenticationMixin, AuthorizationCodeMixin, Refre
     def validate_grant_type(
         self, client_id: str, grant_type: str, client: Any, request: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        """Return True if the client may use the grant type."""
         if not self.concerns_mcp(request):
             known = grant_type in GRANT_TYPE_MAPPING
             return known and super().validate_grant_type(client_id, grant_type, client, request, *args, **kwargs)
@@ -535,7 +517,7 @@ class MCPValidatorMixin(ClientAuthenticationMixin, AuthorizationCodeMixin, Refre
         return request.client.allows_grant_type(GRANT_TYPES[grant_type].stored)
 
     def validate_redirect_uri(self, client_id: str, redirect_uri: str, request: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return True if it equals one of the client's; the toolkit ignores the host's case."""
+        # The toolkit ignores the host's case.
         allowed = super().validate_redirect_uri(client_id, redirect_uri, request, *args, **kwargs)
         is_ours = self.concerns_mcp(request)
         return allowed and (not is_ours or is_registered(redirect_uri, request.client.redirect_uris.split()))
@@ -543,16 +525,12 @@ class MCPValidatorMixin(ClientAuthenticationMixin, AuthorizationCodeMixin, Refre
     def validate_response_type(
         self, client_id: str, response_type: str, client: Any, request: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        """Return True for ``code``, the only response type of OAuth 2.1."""
+        # code is the only response type of OAuth 2.1.
         allowed = super().validate_response_type(client_id, response_type, client, request, *args, **kwargs)
         return allowed and (response_type == "code" or not self.concerns_mcp(request))
 
     def validate_user(self, username: str, password: str, client: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        """Deny the password grant without checking the password, which could be guessed otherwise.
-
-        Raises:
-            UnauthorizedClientError: OAuth 2.1 has no such grant.
-        """
+        # OAuth 2.1 has no password grant. The password is not checked, as it could be guessed otherwise.
         if self.concerns_mcp(request):
             raise errors.UnauthorizedClientError(request=request)
         return super().validate_user(username, password, client, request, *args, **kwargs)
@@ -592,11 +570,8 @@ class MCPValidatorMixin(ClientAuthenticationMixin, AuthorizationCodeMixin, Refre
         request.resource = resources
 
     def _create_access_token(self, expires: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        """Create a token, with client credentials for the service account.
-
-        The endpoint compares the token's user with the policy at every use.
-        """
         if is_of_service(request.grant_type) and self.concerns_mcp(request):
+            # The endpoint compares the token's user with the policy at every use.
             request.user = grants.policy_of(request).service_account  # type: ignore[union-attr]
         return super()._create_access_token(expires, request, *args, **kwargs)
 

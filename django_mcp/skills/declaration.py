@@ -81,7 +81,6 @@ def has_declarations() -> bool:
 
 
 def skill_options(path: str, app: str) -> SkillOptions:
-    """Return the options of a skill, combined with those of its app."""
     own, general = (_declared.get(key, SkillOptions(None, {})) for key in ((None, path), (app, None)))
     servers = general.servers if own.servers is None else own.servers
     return SkillOptions(servers, {**general.options, **own.options})

@@ -213,8 +213,10 @@ class Skills:
 
     def refresh(self) -> bool:
         """Reload skills if a file changed, and return True if their content did. After an error the old ones stay."""
+        # Several calls may notice a changed file at the same time.
         with self._lock:
             try:
+                # Before the files are read, so that one that changes meanwhile is read again.
                 stamped = self._stamped()
                 if stamped == self._stamp:
                     return False
@@ -236,7 +238,6 @@ class Skills:
             return bool(changed)
 
     def place(self, server: MCPServer) -> None:
-        """Add the skills of an endpoint that it does not have yet."""
         server.refresh = self.refresh if settings.DEBUG else None
         takes = server.takes_skills  # before adding any: False for a default endpoint without other primitives
         there = {skill.folder.path for skill in skills_of(server)}
@@ -290,7 +291,7 @@ def _place_late(sender: MCPServer, **_: Any) -> None:
 
 @receiver(autoreload_started, dispatch_uid="django_mcp.skills")
 def _watch(sender: Any, **_: Any) -> None:
-    """Watch skill folders with ``runserver``, so that clients are notified immediately."""
+    # So that clients are notified immediately.
     for root in app_roots():
         sender.watch_dir(root.path, "**/*")
 

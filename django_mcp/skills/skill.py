@@ -71,7 +71,6 @@ class File:
 
     @property
     def media_type(self) -> str:
-        """The media type by file name, otherwise by content."""
         known, encoding = media_types().guess_type(self.name)
         if encoding is not None:
             return f"application/{encoding}" if encoding == "gzip" else "application/octet-stream"
@@ -142,12 +141,10 @@ def folder_state(root: Path) -> frozenset[tuple[str, int, int]]:
 
 
 def is_ignored(name: str) -> bool:
-    """Return True for hidden files and Python's caches, which are never part of a skill."""
     return name.startswith(".") or name == "__pycache__" or name.endswith(".pyc")
 
 
 def check_inside(path: Path, root: Path, where: Path) -> None:
-    """Raise ImproperlyConfigured for a link that leads out of *root*."""
     if path.is_symlink() and not path.resolve().is_relative_to(root.resolve()):
         raise _error(where, f"has a link that leads out of it: {path}. Copy the target into the folder.")
 
@@ -309,7 +306,7 @@ def _require_place(path: str, where: Path, root: Root, found: dict[str, FoundSki
 
 
 def _skills_in(folder: Path, root: Path, prefix: str) -> Iterator[tuple[str, Path, ImproperlyConfigured | None]]:
-    """Yield path, folder and error of each skill. Folders without ``SKILL.md`` group skills."""
+    # Folders without SKILL.md group skills.
     for entry in sorted(folder.iterdir()):
         if is_ignored(entry.name) or not entry.is_dir():
             continue

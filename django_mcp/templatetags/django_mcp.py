@@ -24,7 +24,6 @@ class MessageNode(template.Node):
         self.nodelist = nodelist
 
     def render(self, context: template.Context) -> Any:
-        """Return the placeholder of the message."""
         text, messages = self.nodelist.render(context), rendering.get()
         return text if messages is None else mark_safe(messages.add(self.role, text))  # noqa: S308 - a placeholder
 

@@ -289,7 +289,7 @@ class MCPClient:
         answers: Answers | None,
         schema: Mapping[str, Any] | None = None,
     ) -> O:
-        """Send a request in each version; only the last one is not rolled back."""
+        # Only the last one is not rolled back.
         given = self.answers if answers is None else answers
         *before, last = self._sessions
         rehearsed: list[O] = []
@@ -398,7 +398,6 @@ def _server(given: MCPServer | str) -> MCPServer:
 
 
 def _versions(protocol_version: str | None) -> Sequence[str]:
-    """Return the protocol versions to test, the decisive one last."""
     known = {
         "legacy": versions.LEGACY[0],
         "modern": versions.MODERN[0],

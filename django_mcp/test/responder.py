@@ -69,7 +69,6 @@ class Responder:
 
 
 def words_of(question: Question) -> str:
-    """Return the text of a question."""
     params = question.get("params") or {}
     if "message" in params:
         return str(params["message"])

@@ -347,7 +347,6 @@ def problems(schema: Mapping[str, Any], value: Any) -> list[str]:
 
 
 def broken(schema: Mapping[str, Any]) -> str:
-    """Return the error in a schema itself, or ""."""
     validator = _validator()
     found = next(validator(validator.META_SCHEMA).iter_errors(schema), None)
     return "" if found is None else f"{found.json_path}: {found.message}"

@@ -77,7 +77,6 @@ class Operation:
 
     @property
     def is_extra(self) -> bool:
-        """True unless it is a standard action."""
         return self.action not in STANDARD
 
     @property
@@ -113,7 +112,6 @@ class Operation:
         yield from (inspect.unwrap(vars(cls)[name]) for cls in self.view.__mro__ if name in vars(cls))
 
     def parameters(self) -> Mapping[str, inspect.Parameter]:
-        """Return the handler's parameters that are URL variables."""
         named = inspect.signature(self.function).parameters
         kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
         return {
@@ -245,7 +243,6 @@ def reverse_operation(operation: Operation, values: Mapping[str, Any], version: 
 
 
 def missing_url_message(operation: Operation, known: Sequence[Address]) -> str:
-    """Return the error text for an operation that no URL leads to."""
     urls = [
         _("with %(variables)s") % {"variables": ", ".join(sorted(address.variables)) or _("no variables")}
         for address in known

@@ -69,7 +69,7 @@ class APIArguments(OperationArguments):
         return text if len(text := json.dumps(found, ensure_ascii=False)) <= MAX_SHOWN else None
 
     def of_page(self, link: Any) -> dict[str, Any]:
-        """Return the arguments for a pagination link, since a model cannot follow the link itself."""
+        # A model cannot follow the link itself.
         if not isinstance(link, str):
             return {}
         sent = dict(parse_qsl(urlsplit(link).query, keep_blank_values=True))
@@ -111,7 +111,6 @@ def to_result(result: ToolResult[Any], arguments: APIArguments, output: Schema |
 
 
 def page_arguments() -> dict[str, Schema]:
-    """Return the output schema of the page arguments."""
     return {
         NEXT: {"type": "object", "description": "Arguments to add for the next page. Keep the others."},
         PREVIOUS: {"type": "object", "description": "Arguments to add for the previous page. Keep the others."},
@@ -164,7 +163,6 @@ _ENVELOPES = ("errors", "error", "details", _DETAIL)
 
 
 def error_from_response(response: Any, arguments: APIArguments, given: Mapping[str, Any], user: Any) -> ToolError:
-    """Return the error for a response with a 4xx status."""
     try:
         body = _body(response)
     finally:
@@ -218,7 +216,6 @@ def _lines(body: Any, place: tuple[Any, ...], arguments: APIArguments, given: Ma
 def _is_general(
     key: str, inner: Any, place: tuple[Any, ...], arguments: APIArguments, given: Mapping[str, Any]
 ) -> bool:
-    """Return True unless the key of an error is a field."""
     if key in (api_settings.NON_FIELD_ERRORS_KEY, NON_FIELD_ERRORS):
         return True
     if key == _DETAIL and isinstance(inner, str):  # a field of that name would have a list
@@ -312,7 +309,7 @@ class _Data(dict[str, Any]):
     """
 
     def copy(self) -> "dict[str, Any]":
-        """Return the copy that REST framework adds the files to, which this has already."""
+        # REST framework adds the files to the copy, which has them already.
         return _WithFiles(self)
 
 
@@ -339,7 +336,6 @@ class Endpoint:
     done: str
 
     def __call__(self, ctx: Context, keywords: Mapping[str, Any]) -> ToolResult[Any]:
-        """Call the view as the caller and return its response as a result."""
         given, arguments, output = keywords["given"], self.described.arguments, self.described.output
         if ctx.grant is not None:
             for name, found in self.rows(ctx, keywords).items():
@@ -448,13 +444,12 @@ class Endpoint:
 
     @cached_property
     def _looking(self) -> Any:
-        """The view class with a handler that only looks up rows, and without throttles, which count the call itself."""
-
         def handle(view: Any, request: Any, *args: Any, **kwargs: Any) -> Response:  # noqa: ARG001
             view.mcp_look(view)
             return Response()
 
         view = self.operation.view
+        # Without throttles, which count the call itself.
         own = {"__module__": view.__module__, "mcp_look": None, "check_throttles": lambda _view, _request: None}
         return type(view.__name__, (view,), {**own, self.operation.handler: handle})
 

@@ -117,7 +117,6 @@ def verbose_name(model: Any) -> str:
 
 
 def annotation_schema(annotation: Any) -> Schema | None:
-    """Return the JSON Schema of a Python type; None if pydantic has none."""
     try:
         found = json_schema(TypeAdapter(annotation), "serialization")
     except PydanticUserError:
@@ -134,7 +133,7 @@ def is_writable(field: Field) -> bool:
 
 
 def is_upload(field: Field) -> bool:
-    """Return True if a field accepts uploaded files. Some subclasses of ``FileField`` accept text instead."""
+    # Some subclasses of FileField accept text instead.
     own = type(field).to_internal_value in (
         serializers.FileField.to_internal_value,
         serializers.ImageField.to_internal_value,
@@ -206,7 +205,7 @@ def _choices(field: Any) -> Schema:
 
 
 def _kind_of_choices(field: Any) -> Schema:
-    """Return only the type: stored values may predate the choices."""
+    # Stored values may predate the choices.
     kind = choice_schema(field.choices).get("type")
     return {"type": kind} if isinstance(kind, str) else {}
 
@@ -273,7 +272,6 @@ class _ForTools:
         """Use the tool's default description."""
 
     def get_request_serializer(self) -> Any:
-        """Return ``FREE`` for extra actions without their own serializer: the view's may not apply."""
         if self.given_request is not NOTHING:
             return self.given_request
         operation, own = self.operation, super().get_request_serializer  # type: ignore[misc]
@@ -281,6 +279,7 @@ class _ForTools:
             return None
         is_sites = getattr(own, "__func__", None) is not AutoSchema.get_request_serializer
         has_own = "serializer_class" in getattr(operation.decorated, "kwargs", {})
+        # The view's serializer may not apply to an extra action without its own.
         if operation.is_extra and operation.mapping is not None and not has_own and not is_sites:
             return FREE
         found = own()
@@ -293,7 +292,7 @@ class _ForTools:
             return NOTHING
         try:
             found = super().get_response_serializers()  # type: ignore[misc]
-        except DatabaseError:
+        except DatabaseError:  # the tool is completed once the database is available
             raise
         except Exception:
             if self.needs_response:
@@ -382,10 +381,9 @@ def _words_of_relation(field: Any) -> str | None:
 
 
 def _model_of_relation(field: Any) -> Any:
-    """Return the model that a relation leads to, or None. Its ``get_queryset`` may need a user who has rows."""
     try:
         return getattr(field.get_queryset(), "model", None)
-    except DatabaseError:
+    except DatabaseError:  # likewise
         raise
     except Exception:  # noqa: BLE001 - the site's code, for a request of a caller
         outer = field.parent if isinstance(field.parent, ManyRelatedField) else field
@@ -425,7 +423,6 @@ def inspector(
 
 
 def default_serializer(operation: Operation, view: Any) -> Any:
-    """Return the serializer that the view uses by default, or None."""
     partial = {"partial": True} if operation.method == "PATCH" else {}
     own = (getattr(type(view), "get_serializer", None), getattr(type(view), "get_serializer_class", None))
     is_default = own == (GenericAPIView.get_serializer, GenericAPIView.get_serializer_class)
@@ -441,7 +438,6 @@ def default_serializer(operation: Operation, view: Any) -> Any:
 
 
 def _serializer_class(view: Any) -> Any:
-    """Return the class of the view's default serializer, or None; one made if only ``get_serializer`` is known."""
     own, default = type(view), GenericAPIView
     if getattr(own, "get_serializer_class", default.get_serializer_class) is not default.get_serializer_class:
         return view.get_serializer_class()
@@ -477,7 +473,7 @@ def model_of(schema: Any) -> Any:
 
 
 def request_of(schema: Any) -> Any:
-    """Return the declaration of the body. None for no body."""
+    # None if there is no body.
     return _made(_request_note(schema), schema)
 
 
@@ -507,14 +503,13 @@ def _made(note: Any, schema: Any) -> Any:
 
 
 def _afresh(schema: Any) -> Any:
-    """Copy the schema object for one description: threads may describe a view concurrently."""
+    # Threads may describe a view concurrently.
     made = copy.copy(schema)
     made.registry = ComponentRegistry()
     return made
 
 
 def instance_of(note: Any) -> Any:
-    """Return an instance of a declared class; other declarations unchanged."""
     return force_instance(note)  # type: ignore[no-untyped-call]
 
 
@@ -628,7 +623,6 @@ def rows_in(field: Any, value: Any) -> Any:
 
 
 def contains_file(value: Any) -> bool:
-    """Return True if an object in *value* may stand for a file."""
     match value:
         case {"filename": str(), "content": str()}:
             return True
@@ -729,5 +723,4 @@ def _rows(model: Any) -> Any:
 
 
 def variable_schema(column: Any) -> Schema:
-    """Return the schema of a model field's value in a URL; of any key if *column* is None."""
     return {"type": ["integer", "string"]} if column is None else json_type(column)

@@ -89,14 +89,12 @@ class ModelNames:
 
 
 def tool_name(operation: Operation, names: ModelNames, schema: Any) -> str:
-    """Return the tool's name for an operation."""
     if (chosen := schema.get_operation_id()) is not None:
         return identifier(chosen)
     return default_tool_name(operation, names)
 
 
 def default_tool_name(operation: Operation, names: ModelNames) -> str:
-    """Return the default name, without annotations."""
     if operation.action in NAMES:
         own = _another(operation, names)
         return NAMES[operation.action].format(name=own or names.name, plural=own or names.plural)
@@ -139,10 +137,7 @@ def description(operation: Operation, view: Any, names: ModelNames, schema: Any)
 
 
 def _words_of_handler(operation: Operation) -> str:
-    """Return the docstring of the view's own handler, or of an extra action that the site wrote.
-
-    Those of mixins describe mixins.
-    """
+    # Docstrings of mixins describe mixins.
     owner = next((base for base in operation.view.__mro__ if operation.handler in vars(base)), operation.view)
     is_own = owner is operation.view or (operation.is_extra and not _is_installed(owner))
     return own_docstring(operation.function) if is_own and _is_sites(operation.function) else ""
@@ -207,7 +202,6 @@ class ToolOptions:
     plural: str | None
 
     def entry_for(self, operation: Operation, given: Mapping[str, Any]) -> Any:
-        """Return a mapping's entry for an operation, by action or method name; ``NOTHING`` if it has none."""
         return given.get(operation.action, given.get(operation.handler, NOTHING))
 
 
@@ -216,7 +210,6 @@ MAX_NAMED = 30
 
 
 def _words_of_filters(names: Iterable[str]) -> str:
-    """Return what a caller may not expect of a list: the columns whose lookups are no arguments."""
     columns = [*dict.fromkeys(name.partition(LOOKUP_SEP)[0] for name in names)]
     more = f", and {len(columns) - MAX_NAMED} more" if len(columns) > MAX_NAMED else ""
     return f"Not offered: further filters by {', '.join(columns[:MAX_NAMED])}{more}." if columns else ""
@@ -248,7 +241,6 @@ class APITool(LateTool):
         return function(self.endpoint, self._options["name"], [], self._described.view, returns)
 
     def made(self) -> Tool:
-        """Return the complete tool."""
         output = self._described.output
         call = self._function(EMPTY if output is None else shaped(output))
         taken = self._described.arguments if self._at_urls else APIArguments(self._described.locations, "")
@@ -318,7 +310,6 @@ class OperationDescription:
         return f", or set {' and '.join(f'{name}={{{operation.action!r}: …}}' for name in lacking)}{without}"
 
     def tool(self, name: str, options: Mapping[str, Any]) -> "APITool":
-        """Return the tool, with the options of ``@tool``."""
         endpoint = Endpoint(self.operation, self, self.tool_options.version, self.tool_options.mounted, self._done)
         own: dict[str, Any] = {"destructive": False} if self.operation.action == "create" else {}
         own["description"] = description(self.operation, self.view, self.model_names, self.schema)
@@ -335,7 +326,6 @@ class OperationDescription:
 
     @cached_property
     def output(self) -> Schema | None:
-        """JSON Schema of the structured content, or None if the response is undeclared."""
         return self._read(self._read_output)
 
     def _inspector(self, view: Any) -> Any:
@@ -362,7 +352,6 @@ class OperationDescription:
         return isinstance(instance_of(self._request), BaseSerializer)
 
     def with_files(self, body: Any) -> Any:
-        """Return a body with files in place of the objects that stand for them in nested values; or *body* itself."""
         if not contains_file(body):
             return body
         serializer = self._body(self.view)
@@ -370,7 +359,6 @@ class OperationDescription:
         return [with_files(serializer, entry, "") for entry in body] if is_plain else with_files(serializer, body, "")
 
     def rows_in(self, view: Any, sent: RequestData) -> dict[str, Any]:
-        """Return the rows that a body refers to, by argument, as looked up by the view that serves the call."""
         body, arguments = self._body(view), self.arguments
         if arguments.whole is not None:
             is_plain = isinstance(sent.body, list) and not isinstance(body, ListSerializer)
@@ -384,7 +372,6 @@ class OperationDescription:
         }
 
     def _body(self, view: Any) -> Any:
-        """Return the body's serializer; the view's default one if only a schema is declared."""
         body = instance_of(request_of(self._inspector(view)))
         return default_serializer(self.operation, view) if isinstance(body, dict) else body
 
@@ -398,7 +385,6 @@ class OperationDescription:
 
     @cached_property
     def model(self) -> Any:
-        """The model of the view's rows, or None if unknown."""
         return model_of(self.schema)
 
     # Arguments
@@ -430,7 +416,6 @@ class OperationDescription:
         return made
 
     def _variables(self) -> Iterator[ArgumentLocation]:
-        """Yield the URL variables; without a URL, the view's own parameters."""
         operation, signature = self.operation, self.operation.parameters()
         is_known = operation.mapping is not None or not operation.is_extra
         lookup = [operation.lookup] if operation.lookup and is_known else []
@@ -603,7 +588,7 @@ def _chosen(
 def _named(
     described: Sequence[OperationDescription], tool_options: ToolOptions
 ) -> Iterator[tuple[OperationDescription, str]]:
-    """Yield each operation with its tool name. Repeated names get the HTTP method as prefix."""
+    # Repeated names get the HTTP method as prefix.
     seen: Counter[str] = Counter()
     for one in described:
         operation = one.operation

@@ -41,7 +41,6 @@ class ProgressLine:
         self._told: tuple[float, str] = (-1.0, "")
 
     def listen(self, notification: Mapping[str, Any]) -> None:
-        """Print a notification."""
         method, params = notification["method"], notification["params"]
         if method == "notifications/progress":
             self._progress(params)
@@ -54,7 +53,6 @@ class ProgressLine:
         self._out(f"{line}\n")
 
     def clear(self) -> None:
-        """Remove the progress bar."""
         if self._drawn:
             self._out(f"\r{' ' * self._drawn}\r")
             self._drawn = 0
@@ -142,7 +140,6 @@ class InvalidValue(Exception):
 
 
 def convert_argument(schema: Any, text: str, root: Schema) -> Any:
-    """Return the value of an input according to a schema."""
     found = alternatives(schema, root)
     problems = []
     # Strings accept any input, so they are tried last: 3 becomes a number if the schema allows one.
@@ -219,7 +216,6 @@ def _json(text: str, kind: type, words: str) -> Any:
 
 
 def kind_name(schema: Any, root: Schema) -> str:
-    """Return a short description of the values that a schema allows."""
     found = []
     for alternative in alternatives(schema, root):
         allowed, kind = choices_of(alternative), str(alternative.get("type", "any"))
@@ -257,7 +253,6 @@ def read_arguments(given: Sequence[str], source: str | None, schema: Schema, too
 
 
 def arguments_help(schema: Schema, tool: str) -> str:
-    """Return a description of a tool's arguments, one per line."""
     properties = schema.get("properties", {})
     if not schema:
         return ""
@@ -326,7 +321,6 @@ Write = Callable[[str], object]
 
 
 def read_answers(given: Sequence[str]) -> dict[str, str]:
-    """Parse ``--answer name=text``."""
     answers = {}
     for argument in given:
         name, equals, text = argument.partition("=")
@@ -357,7 +351,6 @@ class Responder:
         return self._is_there or self._yes
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the result of an elicitation."""
         params = request.get("params", {})
         self._write(f"\n{params.get('message', '')}")
         if params.get("mode") == "url":
@@ -465,7 +458,6 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add options."""
         accept_intermixed_arguments(parser)
         parser.add_argument("tool", metavar="TOOL", help="name of the tool; 'manage.py mcp_inspect' lists them")
         parser.add_argument(
@@ -512,9 +504,9 @@ class Command(BaseCommand):
 
     @staticmethod
     def _visible(server: MCPServer, principal: Principal, name: str) -> Tool | None:
-        """Return the tool if visible to the caller. If not, the call itself reports the error."""
         refresh_server(server)
         tool = server.tools.get(name)
+        # If the caller may not see it, the call itself reports the error.
         return (
             None
             if tool is None
@@ -587,7 +579,6 @@ class Command(BaseCommand):
 
 
 def _is_logged_here() -> bool:
-    """Return True if the log of errors is this terminal, so that it already shows the traceback."""
     record = logging.makeLogRecord({"name": "django_mcp", "levelno": logging.ERROR})
     logger: logging.Logger | None = logging.getLogger(record.name)
     handlers: list[logging.Handler] = []
@@ -596,6 +587,7 @@ def _is_logged_here() -> bool:
         logger = logger.parent if logger.propagate else None
     if not handlers and logging.lastResort is not None:
         handlers = [logging.lastResort]
+    # Then the terminal already shows the traceback.
     return any(
         getattr(handler, "stream", None) in {sys.stderr, sys.stdout}
         and handler.level <= record.levelno

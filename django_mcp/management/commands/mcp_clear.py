@@ -27,7 +27,6 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print the numbers as a JSON object")
 
     def handle(self, *_: Any, **options: Any) -> None:
-        """Delete the data and print the numbers."""
         while expire_all():  # record expiry, so that these approvals can be deleted later
             pass
         progress = Progress(sys.stderr)
@@ -53,6 +52,6 @@ class Command(BaseCommand):
 
 
 def _singular(kind: str) -> str:
-    """Return the singular: ``logged call``, ``client with a document``."""
+    # "logged calls", "clients with a document"
     noun, *rest = kind.split(" with ")
     return " with ".join([noun.removesuffix("s"), *rest])

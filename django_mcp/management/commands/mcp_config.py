@@ -25,7 +25,6 @@ class Command(BaseCommand):
     help = "Prints the configuration that connects a client to an endpoint. Without CLIENT, lists the clients."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add options."""
         parser.add_argument("client", nargs="?", metavar="CLIENT", help=f"one of {', '.join(CLIENTS)}")
         parser.add_argument("--server", default="default", help="name of the endpoint (default: 'default')")
         parser.add_argument("--url", help="the site's address (default: DJANGO_MCP['BASE_URL'])")
@@ -37,7 +36,6 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, *_: Any, **options: Any) -> None:
-        """Print the configuration."""
         if options["client"] is None:
             self._list(as_json=options["json"])
             return

@@ -29,7 +29,6 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []  # noqa: RUF012 - Django's own type
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add options."""
         parser.add_argument("url", nargs="?", metavar="URL", help="URL of the endpoint (default: from BASE_URL)")
         parser.add_argument("--url", dest="address", metavar="URL", help="the site's address, as mcp_config takes it")
         parser.add_argument("--server", default="default", help="name of the endpoint (default: 'default')")
@@ -90,7 +89,6 @@ def find_url(given: str | None, site: str | None, server: MCPServer) -> str:
 
 @contextmanager
 def credential(diagnosis: Diagnosis, key: str | None, username: str | None) -> Iterator[None]:
-    """Set the key of *diagnosis*: the given one, or a temporary one of a user."""
     if username is None:
         diagnosis.key = key
         diagnosis.is_ours = key is not None and is_good_here(key, diagnosis.server)
@@ -119,7 +117,6 @@ def credential(diagnosis: Diagnosis, key: str | None, username: str | None) -> I
 
 
 def is_good_here(key: str, server: MCPServer) -> bool:
-    """Return True if this process's database has the key and it is valid for the endpoint."""
     try:
         row = APIKey.objects.select_related("user").filter(key_hash=hash_of(key)).first()
     except DatabaseError:

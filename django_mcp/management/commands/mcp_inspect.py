@@ -83,7 +83,6 @@ def _hidden_reasons(context: Context, primitive: Primitive) -> Iterator[str]:
 
 
 def visible_reason(primitive: Primitive) -> str:
-    """Describe the condition of a primitive's ``visible``; "" if it has none."""
     if primitive.visible is None:
         return ""
     words: str = getattr(primitive.visible, "words", "decided by its visible()")
@@ -91,7 +90,6 @@ def visible_reason(primitive: Primitive) -> str:
 
 
 def rule_source(rule: Rule) -> str:
-    """Describe the source and the target of a policy rule."""
     if rule.version in UNMADE:
         return UNMADE[rule.version]
     named = []
@@ -204,7 +202,6 @@ def _caller(principal: Principal, refused: str) -> dict[str, Any]:
 
 
 def authenticator_name(authenticator: Any) -> str:
-    """Return the name of an authentication class as in settings, with the short path for those of the package."""
     kind = type(authenticator)
     if kind.__module__.startswith("django_mcp."):
         return f"django_mcp.{kind.__name__}"
@@ -311,7 +308,6 @@ class TextReport:
         self._heading, self._hidden, self._whole = heading, hidden, whole
 
     def lines(self, report: Mapping[str, Any]) -> Iterator[str]:
-        """Yield the lines of an endpoint."""
         yield self._heading(f"{report['name']}  {report['url'] or report['path']}")
         yield f"  callers:       {', '.join(report['authentication']) or 'none: no authentication is configured'}"
         if report["scopes"]:
@@ -413,7 +409,6 @@ class Command(BaseCommand):
     help = "Shows endpoints, tools, resources and prompts. With --as, what a user sees and why the rest is hidden."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add options."""
         accept_intermixed_arguments(parser)
         parser.add_argument("names", nargs="*", metavar="NAME", help="tools, resources or prompts to show in full")
         parser.add_argument("--server", help="name of an endpoint (default: all)")
@@ -430,7 +425,6 @@ class Command(BaseCommand):
         parser.add_argument("--schemas", action="store_true", help="include the schemas of tools")
 
     def handle(self, *_: Any, **options: Any) -> None:
-        """Print the description."""
         if options["client"] is None and options["scope"]:
             raise CommandError("--scope requires an OAuth client: add --client CLIENT_ID.")
         if options["client"] is not None and options["user"] is None:

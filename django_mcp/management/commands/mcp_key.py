@@ -25,7 +25,6 @@ class Command(BaseCommand):
     help = "Creates, lists and revokes API keys. A key lets a program call MCP endpoints as a user."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add options."""
         actions = parser.add_subparsers(dest="action", required=True, metavar="create|list|revoke")
         create = actions.add_parser("create", help="create a key and print it once")
         create.add_argument("--user", required=True, help="username of the user that the key authenticates")
@@ -53,7 +52,6 @@ class Command(BaseCommand):
         {"create": self.create, "list": self.list, "revoke": self.revoke}[options["action"]](options)
 
     def create(self, options: dict[str, Any]) -> None:
-        """Create a key, and print it with instructions."""
         chosen = {"endpoints": options["endpoint"], "scopes": options["scope"], "days": options["days"]}
         chosen["read_only"] = options["read_only"]
         try:
@@ -77,7 +75,6 @@ class Command(BaseCommand):
                 self.stdout.write(f"    {_address(path_of(server))}{'' if takes_keys(server) else _TAKES_NONE}")
 
     def list(self, options: dict[str, Any]) -> None:
-        """Print a table of keys, newest first."""
         keys = APIKey.objects.select_related("user").order_by("-pk")
         if options["user"] is not None:
             keys = keys.filter(user=find_user(options["user"]))
@@ -93,7 +90,6 @@ class Command(BaseCommand):
             self.stdout.write("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
 
     def revoke(self, options: dict[str, Any]) -> None:
-        """Revoke a key."""
         row = find_row(options["key"])
         if not revoke_key(row):
             raise CommandError(f"The key {row.prefix} is already revoked.")

@@ -23,7 +23,6 @@ class Command(BaseCommand):
     help = "Shows what directories of connectors would refuse, in their own terms, and writes server.json."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add options."""
         parser.add_argument("directory", nargs="?", choices=list(DIRECTORIES), help="a directory (default: all)")
         parser.add_argument("--server", default="default", help="name of the endpoint (default: 'default')")
         parser.add_argument("--json", action="store_true", help="print one JSON document")

@@ -26,7 +26,6 @@ class Command(BaseCommand):
         parser.add_argument("--forever", action="store_true", help="run until SIGTERM or SIGINT")
 
     def handle(self, *_: Any, **options: Any) -> None:
-        """Deliver the notices and print their number."""
         if not options["forever"]:
             self._report(deliver_due())
             return

@@ -18,7 +18,7 @@ class Command(BaseCommand):
     streams: tuple[int, int] | None = None
 
     def run_from_argv(self, argv: list[str]) -> None:
-        """Redirect standard output first, so that only protocol messages are written to it."""
+        # First of all, so that only protocol messages are written to it.
         self.streams = take_streams()
         super().run_from_argv(argv)
 

@@ -70,7 +70,6 @@ def omitted_fields(model: type[models.Model]) -> list[str]:
 
 
 def searchable_fields(model: type[models.Model]) -> list[str]:
-    """Return the names of shown fields that can be searched."""
     meta = model._meta  # noqa: SLF001 - Django's documented API
     fields = (meta.get_field(name) for name in safe_fields(model))
     return [str(field.name) for field in fields if _is_text(field) and not getattr(field, "choices", None)][:3]
@@ -93,7 +92,7 @@ def _of_tree(model: type[models.Model]) -> frozenset[str]:
 
 
 def _generic_keys(model: type[models.Model]) -> frozenset[str]:
-    """Return the columns with keys of rows of any model, which are relations like the others."""
+    # These columns, with keys of rows of any model, are relations like the others.
     fields = model._meta.private_fields  # noqa: SLF001 - Django's documented API
     return frozenset(str(name) for field in fields if (name := getattr(field, "fk_field", None)))
 
@@ -142,7 +141,6 @@ def mcp_source(app: AppConfig, chosen: Sequence[type[models.Model]] = ()) -> str
 
 
 def _why_not(model: type[models.Model], *, is_chosen: bool) -> str | None:
-    """Return why a model cannot be registered, or does not belong to the app's own, or None."""
     if is_composite(model._meta.pk):  # noqa: SLF001 - Django's documented API
         return "its primary key is composite, so no single value identifies a row"
     if not safe_fields(model):
@@ -221,7 +219,6 @@ def _resource(model: type[models.Model], names: tuple[str, str] | None) -> str:
 
 
 def _of_rows(model: type[models.Model]) -> list[str]:
-    """Return the comment on row permissions, with the relation to a user that the model has, if any."""
     relations = (field for field in model._meta.concrete_fields if field.related_model is get_user_model())  # noqa: SLF001
     owner = next((field.name for field in relations), None)
     if owner is None:
@@ -311,7 +308,6 @@ class Command(BaseCommand):
         )
 
     def handle(self, *_: Any, **options: Any) -> None:
-        """Write the file and print the next steps."""
         app = self._app(options["app"])
         chosen = [_model(app, name) for name in dict.fromkeys(options["models"])]
         names = [model.__name__ for model in chosen]
