@@ -81,8 +81,9 @@ def store_questions(
 def end_call(call: Call, messages: Sequence[bytes]) -> list[int]:
     """Add the last messages to the call's stream and delete open questions; return the ids."""
     with database.atomic():
-        call.questions.all().delete()
+        # The row first, which whoever asks locks: a question that is being asked is committed before it is deleted.
         Call.objects.filter(pk=call.pk).update(status=Call.Status.ENDED)
+        call.questions.all().delete()
         said = [(topic(call), message.decode()) for message in messages]
         return event_store.append_numbered([*said, (topic(call), END_OF_STREAM)])[:-1]
 

@@ -181,8 +181,8 @@ class TaskResultStream:
             task = require_task(self.context, self.task_id)
             if task.is_over:
                 if self.call is not None:  # kept, so that the client can resume for a lost response
+                    Call.objects.filter(pk=self.call.pk).update(status=Call.Status.ENDED)  # in this order, as end_call
                     self.call.questions.all().delete()
-                    Call.objects.filter(pk=self.call.pk).update(status=Call.Status.ENDED)
                 return EventBatch([SSEEvent(encode_outcome(self.context.request_id, task))], is_last=True)
             if self._messages is None:
                 self._messages = TaskMessages(
