@@ -22,8 +22,7 @@ from django.utils import timezone, translation
 from django_mcp.audit.writer import log_pool, writer
 from django_mcp.core import concurrency, execution
 from django_mcp.core.concurrency import Pool, async_threads, checks_pool, free_pool, shared_pool
-from django_mcp.pubsub import follower, notify, publish
-from django_mcp.revisions import subscriptions
+from django_mcp.pubsub import follower, notify, publish, stream_slots
 from django_mcp.revisions.legacy import channel, sessions
 from django_mcp.tasks.backends import _pool as task_pool
 from django_mcp.tasks.worker import heartbeat
@@ -79,7 +78,7 @@ def taken() -> Iterator[str]:
     yield from (f"the lease of task {task_id}" for task_id in [*heartbeat._running, *heartbeat._queued])
     yield from (f"call {key} for cancellations" for key in list(sessions._running))
     yield from chain.from_iterable((f"a lookup ({name})" for _ in kept) for name, kept in vars(lookups).items())
-    yield from (f"a stream of {caller}" for caller, streams in list(subscriptions._slots.items()) for _ in streams)
+    yield from (f"a stream of {caller}" for caller, streams in list(stream_slots._slots.items()) for _ in streams)
     yield from _followed()
     for alive in list(sse._keep_alives.values()):
         yield from (f"the connection {wire!r}" for wire in list(alive.wires))

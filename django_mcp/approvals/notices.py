@@ -32,7 +32,7 @@ from django.utils import timezone
 from django_mcp.approvals.messages import client, page_url, requester
 from django_mcp.conf import settings
 from django_mcp.core import database
-from django_mcp.core.concurrency import reset_after_fork
+from django_mcp.core.after_fork import reset_after_fork
 from django_mcp.core.redaction import as_words, bounded, one_line, redacted
 from django_mcp.core.server import every_server
 from django_mcp.models import Approval, Notice

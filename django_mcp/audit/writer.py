@@ -29,7 +29,8 @@ from django.db import (
 
 from django_mcp.audit.entry import Facts
 from django_mcp.conf import settings
-from django_mcp.core.concurrency import Pool, Runner, reset_after_fork, retry_attempt
+from django_mcp.core.after_fork import reset_after_fork
+from django_mcp.core.concurrency import Pool, Runner, retry_attempt
 from django_mcp.core.database import NOT_MIGRATED, has_write_lock, is_locked, is_temporary, is_unmigrated
 from django_mcp.models import RequestLog
 from django_mcp.models.fields import IdentifierField

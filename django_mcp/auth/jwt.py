@@ -27,6 +27,7 @@ from django.views.decorators.debug import sensitive_variables
 
 from django_mcp.auth.base import AuthenticationUnavailable, BaseAuthentication, InvalidToken, RequestHead, bearer
 from django_mcp.auth.protected_resource import canonical, resource_of
+from django_mcp.core.after_fork import FreshLock
 from django_mcp.core.database import is_storable_text
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
@@ -75,7 +76,7 @@ class IssuerKeys:
     def __init__(self, issuer: str, jwks_url: str | None = None) -> None:
         self.issuer = issuer
         self.jwks_url = jwks_url
-        self._lock = threading.Lock()
+        self._lock = FreshLock()
         self._keys: Sequence[Any] = ()
         self._fetched = self._tried = -math.inf
         self._failed = False

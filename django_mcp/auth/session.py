@@ -2,17 +2,21 @@
 
 import logging
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings as django_settings
+from django.contrib.sessions.backends.db import SessionStore as DatabaseStore
 from django.core.exceptions import SuspiciousOperation
 from django.core.signals import setting_changed
 from django.db import DataError
 from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import CsrfViewMiddleware
+from django.utils import timezone
 
 from django_mcp.auth.api_keys import keys_in_query
 from django_mcp.auth.base import BaseAuthentication, InvalidToken, RequestHead
@@ -64,6 +68,32 @@ def _forget(*, setting: str, **_: Any) -> None:
 setting_changed.connect(_forget, dispatch_uid="django_mcp.auth.origins")
 
 
+class _Login:
+    """What a caller's session was when it called.
+
+    An object, so that the key, which is the credential, is neither in the principal's text nor among its values.
+    """
+
+    __slots__ = ("auth_hash", "key")
+
+    def __init__(self, key: str, auth_hash: str) -> None:
+        self.key, self.auth_hash = key, auth_hash
+
+    def __deepcopy__(self, memo: object) -> "_Login":
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPrincipal(Principal):
+    """The caller of a session, which open streams look up again.
+
+    Attributes:
+        login: None for callers restored without their session, as of a task.
+    """
+
+    login: _Login | None = field(default=None, repr=False, compare=False)
+
+
 class SessionAuthentication(BaseAuthentication):
     """The logged-in user, in calls from the site's own pages.
 
@@ -97,22 +127,25 @@ class SessionAuthentication(BaseAuthentication):
         user: Any = get_user(request)
         if not user.is_authenticated or not user.is_active:
             return None
-        return Principal(kind="session", id=str(user.pk), user=user)
+        return SessionPrincipal(kind="session", id=str(user.pk), user=user, login=_Login(key, _auth_hash(user)))
 
     def find_ended(self, principals: Sequence[Principal], server: MCPServer) -> Iterable[Principal]:  # noqa: ARG002
-        """Return callers whose password has changed, which ends their sessions."""
+        """Return callers whose session is gone or has expired, or whose password has changed, which ends it."""
         from django.contrib.auth import get_user_model  # noqa: PLC0415 - not installed on every site
 
-        mine = [
-            principal
-            for principal in principals
-            if principal.kind == "session" and hasattr(principal.user, "get_session_auth_hash")
-        ]
+        callers = [principal for principal in principals if principal.kind == "session"]
+        mine = [(principal, getattr(principal, "login", None)) for principal in callers]
         if not mine:
             return []
-        users = get_user_model()._default_manager.filter(pk__in={principal.user.pk for principal in mine})  # noqa: SLF001
-        now = {user.pk: user.get_session_auth_hash() for user in users}
-        return [principal for principal in mine if now.get(principal.user.pk) != principal.user.get_session_auth_hash()]
+        users = get_user_model()._default_manager.filter(pk__in={principal.user.pk for principal, _ in mine})  # noqa: SLF001
+        hashes = {user.pk: _auth_hash(user) for user in users}
+        live = _live_keys({login.key for _, login in mine if login is not None})
+        return [
+            principal
+            for principal, login in mine
+            if hashes.get(principal.user.pk) != (_auth_hash(principal.user) if login is None else login.auth_hash)
+            or (login is not None and login.key not in live)
+        ]
 
 
 def has_other_credential(head: RequestHead) -> bool:
@@ -166,6 +199,21 @@ class _CsrfCheck(CsrfViewMiddleware):
 
     def _reject(self, request: HttpRequest, reason: str) -> Any:  # noqa: ARG002
         return reason
+
+
+def _auth_hash(user: Any) -> str:
+    return str(user.get_session_auth_hash()) if hasattr(user, "get_session_auth_hash") else ""
+
+
+def _live_keys(keys: AbstractSet[str]) -> AbstractSet[str]:
+    """Return the keys of sessions that have not ended: with one query if they are rows, else each from its store."""
+    store = import_module(django_settings.SESSION_ENGINE).SessionStore
+    found: set[str] = set()
+    if keys and issubclass(store, DatabaseStore):
+        rows = store.get_model_class()._default_manager.filter(session_key__in=keys, expire_date__gt=timezone.now())  # noqa: SLF001
+        found.update(rows.values_list("session_key", flat=True))
+    # The store decides about the others: it may know sessions that are no rows.
+    return found | {key for key in keys - found if _load(key)}
 
 
 def _load(key: str) -> dict[str, Any]:

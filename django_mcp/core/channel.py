@@ -90,6 +90,7 @@ class Channel:
         has_slot: it has its slot of the tool's ``concurrency_limit`` already.
         needs_approval: the call was pending approval, and must not run without it.
         takes_ttl: clients may set the TTL of their task.
+        stream_kind: the caller's open responses of this kind are counted separately.
         waits: the client can wait for an approver's decision, and open the page of the request.
     """
 
@@ -100,6 +101,7 @@ class Channel:
     waits = True
     log_level: str | None = None
     protocol = ""
+    stream_kind = ""
     record: Callable[[dict[str, Any]], None] | None = None
     is_recorded = False
     task_id = ""
@@ -119,6 +121,11 @@ class Channel:
     def dialogue(self, dialogue: Dialogue) -> None:
         """Restore those of earlier rounds."""
         self._dialogue = dialogue
+
+    @property
+    def stream_key(self) -> str | None:
+        """The key of the call's response, however often it is resumed; None if it cannot be."""
+        return None
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notification about this call. Thread-safe."""

@@ -9,7 +9,6 @@ import asyncio
 import contextvars
 import itertools
 import logging
-import os
 import threading
 import time
 import weakref
@@ -22,7 +21,7 @@ from math import ceil
 from operator import attrgetter
 from queue import SimpleQueue
 from typing import Any, NamedTuple, Protocol, TypeVar
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext, async_to_sync, sync_to_async
 from django.db import InterfaceError, OperationalError, connections
@@ -30,6 +29,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.module_loading import import_string
 
 from django_mcp.conf import settings
+from django_mcp.core.after_fork import clear_after_fork, reset_after_fork
 from django_mcp.core.database import (
     end_open_transactions,
     give_back,
@@ -54,30 +54,6 @@ CONNECTION_CHECK_SECONDS = 1.0
 """Interval at which a busy thread checks its connections. It also checks them after an error."""
 RETRY_TIMEOUT = 60.0
 """Time for which a statement is retried while the database is unavailable."""
-
-
-class Resettable(Protocol):
-    """State that a forked process must not take over."""
-
-    def after_fork(self) -> None:
-        """Forget threads, jobs and locks: they are the parent's."""
-
-
-_resettable: "WeakSet[Resettable]" = WeakSet()
-
-
-def reset_after_fork(owner: Resettable) -> None:
-    """Call ``owner.after_fork()`` in every process forked from now on."""
-    _resettable.add(owner)
-
-
-def _reset_all() -> None:
-    for owner in list(_resettable):
-        owner.after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_reset_all)
 
 
 class NoThread(RuntimeError):
@@ -548,7 +524,7 @@ _IN_ATOMIC_BLOCK = attrgetter("in_atomic_block")
 _CALLS = attrgetter("calls")
 
 
-_background_tasks: set[asyncio.Task[Any]] = set()
+_background_tasks: set[asyncio.Task[Any]] = clear_after_fork(set())
 
 
 def create_background_task(coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:

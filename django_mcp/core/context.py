@@ -1,10 +1,14 @@
 """``Context``: the call as tools, resources and prompts see it, with what they can do in it."""
 
+import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, TypeVar, overload
 
+from django.utils.functional import Promise
+
+from django_mcp.conf import settings
 from django_mcp.core.channel import LEVELS, is_wanted
 from django_mcp.core.concurrency import on_event_loop, run_off_loop
 from django_mcp.core.deadline import limit_statements
@@ -22,9 +26,11 @@ from django_mcp.core.elicitation import (
     URLElicitation,
     raw,
 )
+from django_mcp.core.rate_limited_log import log_rate_limited
 from django_mcp.core.request import RequestContext
 from django_mcp.core.resources import read_here
 from django_mcp.primitives.base import FormError, ToolError, is_translated, translated
+from django_mcp.primitives.output import json_start, shortened
 from django_mcp.protocol.content import ResourceContents
 
 T = TypeVar("T")
@@ -33,6 +39,8 @@ B = TypeVar("B")
 C = TypeVar("C")
 
 
+LEAST_LIMIT = 10_000
+"""Characters that a message or questions may have even if the results of a tool are shorter."""
 ASKING = frozenset({"tools/call", "prompts/get", "resources/read"})
 """Methods that may ask the client (2026-07-28, Multi Round-Trip Requests, Supported Requests)."""
 
@@ -90,13 +98,13 @@ class Context(RequestContext):
         Args:
             progress: progress so far.
             total: final value, if known, in the same unit.
-            message: for people.
+            message: for people. Cut with a mark if it is longer than a result may be (``MAX_OUTPUT_CHARS``).
 
         Raises:
             Cancelled: the client no longer waits.
         """
         self.check_cancelled()
-        message = None if message is None else str(message)  # it may be a lazy translation
+        message = None if message is None else self._cut(str(message), "progress")  # it may be a lazy translation
         self.channel.note_progress(progress, total, message)
         token, dialogue = self.meta.get("progressToken"), self.channel.dialogue
         if not (type(token) is int or type(token) is str) or (
@@ -112,7 +120,8 @@ class Context(RequestContext):
 
         Args:
             level: ``debug``, ``info``, ``notice``, ``warning``, ``error``, ``critical``, ``alert`` or ``emergency``.
-            data: a str or any JSON value, which the client reads.
+            data: a str or any JSON value, which the client reads. If it is longer than a result may be
+                (``MAX_OUTPUT_CHARS``), the first characters of its text or JSON, with a mark.
             logger: name of the logger.
 
         Raises:
@@ -124,9 +133,11 @@ class Context(RequestContext):
             msg = f"{level!r} is not a log level; use one of {', '.join(LEVELS)}"
             raise ValueError(msg)
         if is_wanted(level, self.channel.log_level):
-            named = {} if logger is None else {"logger": logger}
-            said = translated(data) if is_translated(data) else data
-            self.channel.notify("notifications/message", {"level": level, **named, "data": said})
+            named = {} if logger is None else {"logger": self._cut(logger, "log")}
+            # Cut first: a long value is not copied for the lazy translations in it, which may be long themselves.
+            said = str(data) if isinstance(data, Promise) else self._cut(data, "log")
+            said = translated(said) if is_translated(said) else said
+            self.channel.notify("notifications/message", {"level": level, **named, "data": self._cut(said, "log")})
 
     def close_stream(self) -> None:
         """Close the connection of a long call, if the protocol supports this; the client fetches the result later."""
@@ -159,13 +170,17 @@ class Context(RequestContext):
             InputRequired: answers are missing. Do not catch it.
             MissingClientCapability, ToolError: the client does not support a question.
             ToolError: the client answered with an error, or three times with invalid input.
+            ValueError: the questions are together longer than a result may be (``MAX_OUTPUT_CHARS``,
+                ``MAX_BINARY_BYTES``).
         """
         self.check_cancelled()
         if self.method not in ASKING:
             msg = f"{self.method} cannot ask the client; only {', '.join(sorted(ASKING))} can"
             raise RuntimeError(msg)
         missing: dict[str, dict[str, Any]] = {}
-        values = [self._answer(question.bind(self), missing) for question in questions]
+        bound = [question.bind(self) for question in questions]
+        self._check_size(bound)
+        values = [self._answer(question, missing) for question in bound]
         if missing:
             if self.channel.dialogue.round >= MAX_ROUNDS:
                 raise ToolError(
@@ -173,6 +188,43 @@ class Context(RequestContext):
                 )
             raise InputRequired(missing)
         return tuple(values)
+
+    def _check_size(self, questions: Iterable[Question[Any]]) -> None:
+        """Check the questions before they are encoded, signed or stored."""
+        most, most_bytes = self._message_limit(), settings.MAX_BINARY_BYTES
+        characters = binary = 0
+        for question in questions:
+            own = question.binary_characters()
+            binary += own
+            if most is not None:
+                characters += len(json_start(question.params, most + own)) - own
+        if most is not None and characters > most:
+            msg = (
+                f"The questions to the client have more than {most:,} characters, the limit (DJANGO_MCP: "
+                "MAX_OUTPUT_CHARS, or the tool's max_output_chars). Ask about less, or link to a page."
+            )
+            raise ValueError(msg)
+        if most_bytes is not None and (size := binary * 3 // 4) > most_bytes:  # Base64
+            msg = (
+                f"The questions to the client have {size:,} bytes of binary content; the limit is {most_bytes:,} "
+                "(DJANGO_MCP: MAX_BINARY_BYTES)."
+            )
+            raise ValueError(msg)
+
+    def _message_limit(self) -> int | None:
+        """Return how many characters a message or questions may have: as many as a result, and enough for a form."""
+        tool = self.server.tools.get(self.params["name"]) if self.method == "tools/call" else None
+        most = settings.MAX_OUTPUT_CHARS if tool is None or tool.max_output_chars is None else tool.max_output_chars
+        return max(most, LEAST_LIMIT) if most else None
+
+    def _cut(self, value: Any, kind: str) -> Any:
+        """Return a message, cut if it is longer than a result may be."""
+        found = shortened(value, self._message_limit())
+        if found is not value:
+            about = self.params.get("name", self.method)
+            text = "a %s message of %s is longer than MAX_OUTPUT_CHARS and was cut"
+            log_rate_limited(logging.WARNING, text, kind, str(about)[:200])
+        return found
 
     def _answer(self, question: Question[Any], missing: dict[str, dict[str, Any]]) -> Any:
         """Return a question's answer, or add its request to *missing*."""

@@ -34,6 +34,8 @@ from django.db.models import Model
 from django.db.transaction import Atomic
 from django.dispatch import receiver
 
+from django_mcp.core.after_fork import clear_after_fork
+
 P = ParamSpec("P")
 T = TypeVar("T")
 logger = logging.getLogger("django_mcp")
@@ -404,7 +406,7 @@ def in_transaction(function: Callable[[], T], context: Any = None) -> T:
             context.transaction = None
 
 
-_of_sqlite: dict[tuple[int, str], "weakref.ref[BaseDatabaseWrapper]"] = {}
+_of_sqlite: dict[tuple[int, str], "weakref.ref[BaseDatabaseWrapper]"] = clear_after_fork({})
 """This process's connections to SQLite, by thread and alias."""
 
 

@@ -154,6 +154,10 @@ class Question(Generic[T]):
         del problems
         return self.params
 
+    def binary_characters(self) -> int:
+        """Return the number of characters of binary content in ``params``."""
+        return 0
+
     @cached_property
     def digest(self) -> str:
         """Return a digest of the method and ``essence``."""
@@ -364,6 +368,13 @@ class Sampling(Question[SamplingResult]):
         """Return the parameters without options that were not given."""
         given = {key: value for key, value in self.options.items() if value is not None}
         return cast("dict[str, Any]", sendable({"messages": [_message(message) for message in self.messages], **given}))
+
+    def binary_characters(self) -> int:
+        contents = [message.get("content") for message in self.params["messages"]]
+        blocks = [block for content in contents for block in (content if isinstance(content, list) else [content])]
+        held = [block.get("resource", block) for block in blocks if isinstance(block, Mapping)]
+        data = [part.get("data", part.get("blob")) for part in held if isinstance(part, Mapping)]
+        return sum(len(text) for text in data if isinstance(text, str))
 
     def read(self, answer: Mapping[str, Any]) -> SamplingResult:
         """Return the model's message."""

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from django_mcp.conf import settings
+from django_mcp.core.after_fork import FreshLock, reset_after_fork
 from django_mcp.core.channel import Cancelled, IdempotencyRecord
-from django_mcp.core.concurrency import Runner, create_background_task, reset_after_fork
+from django_mcp.core.concurrency import Runner, create_background_task
 from django_mcp.core.deadline import (
     Deadline,
     DeadlineExceeded,
@@ -363,7 +364,7 @@ async def run_to_completion(runner: Runner, function: Callable[[], T]) -> T:
 
 
 _slots: WeakKeyDictionary[Tool, Slots] = WeakKeyDictionary()
-_lock = threading.Lock()
+_lock = FreshLock()
 
 
 def slots_of(tool: Tool) -> Slots | None:

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, cast
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -29,6 +30,8 @@ from urllib3.exceptions import (
     SSLError,
 )
 from urllib3.exceptions import TimeoutError as LateError
+
+from django_mcp.core.after_fork import FreshLock
 
 
 class NoConnection(ConnectionError):
@@ -47,7 +50,7 @@ class Resolver:
     """
 
     def __init__(self, most: int) -> None:
-        self._places = threading.BoundedSemaphore(most)
+        self._places = FreshLock(partial(threading.BoundedSemaphore, most))
 
     def resolve(self, host: str, port: int, timeout: float) -> Sequence[str]:
         """Return the IP addresses of a host, without duplicates.

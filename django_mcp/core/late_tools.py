@@ -14,6 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import Error, connections
 from django.utils import translation
 
+from django_mcp.core.after_fork import FreshLock
 from django_mcp.core.context import Context
 from django_mcp.core.database import queries, without_effects
 from django_mcp.primitives.base import is_translated, sendable
@@ -61,7 +62,7 @@ class LateTool(Tool):
     _waiting: ClassVar["WeakSet[LateTool]"] = WeakSet()
 
     def __init__(self, call: Callable[..., Any], **options: Any) -> None:
-        self._lock, self._is_whole, self._tries = threading.RLock(), True, 0
+        self._lock, self._is_whole, self._tries = FreshLock(threading.RLock), True, 0
         self._failure: Exception | None = None
         super().__init__(call, context_type=Context, **options)
         self._is_whole = False

@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from time import monotonic
 from typing import Any, NamedTuple
 
-from django_mcp.core.concurrency import Runner, reset_after_fork
+from django_mcp.core.after_fork import reset_after_fork
+from django_mcp.core.concurrency import Runner
 from django_mcp.core.database import NOT_MIGRATED, is_unmigrated
 from django_mcp.core.principal import Principal
 from django_mcp.primitives.base import Primitive

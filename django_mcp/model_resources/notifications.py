@@ -14,6 +14,7 @@ from django.db import models, router, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.signals import m2m_changed, post_delete, post_save
 
+from django_mcp.core.after_fork import clear_after_fork
 from django_mcp.core.concurrency import on_event_loop
 from django_mcp.core.database import on_commit
 from django_mcp.core.server import MCPServer, every_server
@@ -206,7 +207,9 @@ class _Batch:
 
 
 # Weak, because connections end with their threads.
-_open: WeakKeyDictionary[BaseDatabaseWrapper, tuple[Any, dict[frozenset[Any], _Batch]]] = WeakKeyDictionary()
+_open: WeakKeyDictionary[BaseDatabaseWrapper, tuple[Any, dict[frozenset[Any], _Batch]]] = clear_after_fork(
+    WeakKeyDictionary()
+)
 """The open batches of each connection, by savepoints. A new list of commit hooks means a new transaction."""
 
 

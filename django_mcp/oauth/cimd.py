@@ -37,6 +37,7 @@ from django_mcp.auth.toolkit import (
     oauth2_settings,
 )
 from django_mcp.conf import settings
+from django_mcp.core.after_fork import FreshLock
 from django_mcp.core.http_client import NoConnection, Resolver, proxy_for, send
 from django_mcp.core.rate_limited_log import log_rate_limited
 from django_mcp.core.throttling import make_throttle
@@ -222,7 +223,7 @@ PAUSE_SECONDS = 60 * 60
 """How long the metadata does not advertise documents after one of ``KNOWN_HOSTS`` was unreachable."""
 
 _PAUSED = "django_mcp.documents.unreachable"
-_slots = threading.BoundedSemaphore(MAX_FETCHES)
+_slots = FreshLock(partial(threading.BoundedSemaphore, MAX_FETCHES))
 
 
 class DocumentError(Exception):

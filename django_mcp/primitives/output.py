@@ -2,6 +2,7 @@
 
 import inspect
 import io
+import json
 import math
 import mimetypes
 import sys
@@ -14,7 +15,7 @@ from urllib.parse import quote
 from django.core.files import File
 from django.db.models import Model, QuerySet
 from django.utils.functional import Promise
-from pydantic_core import PydanticSerializationError, ValidationError, from_json, to_json
+from pydantic_core import PydanticSerializationError, ValidationError, from_json, to_json, to_jsonable_python
 
 from django_mcp.primitives import schema
 from django_mcp.primitives.base import ToolError, lazy_text, sendable, translated
@@ -28,6 +29,7 @@ from django_mcp.protocol.content import (
     ResourceContents,
     TextContent,
 )
+from django_mcp.protocol.jsonrpc import UnencodableResult, encode
 from django_mcp.protocol.meta import of_a_tool
 
 T = TypeVar("T")
@@ -195,6 +197,38 @@ def check_size(
         raise OutputTooLarge(characters, most_characters, "characters")
     if most_bytes is not None and size > most_bytes:
         raise OutputTooLarge(size, most_bytes, "bytes of binary content")
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, Promise) else to_jsonable_python(value)
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, default=_plain)
+
+
+def json_start(value: Any, most: int) -> str:
+    """Return *value* as JSON, or only its beginning if it has more than *most* characters. The rest is not encoded."""
+    parts, length = [], 0
+    for part in _ENCODER.iterencode(value):
+        parts.append(part[: most + 1])
+        length += len(part)
+        if length > most:
+            break
+    return "".join(parts)
+
+
+def shortened(value: Any, most: int | None) -> Any:
+    """Return *value*, or a text of its first characters if it has more than *most*, as text or else as JSON."""
+    if most is None:
+        return value
+    try:
+        text = value if isinstance(value, str) else json_start(value, most)
+    except (TypeError, ValueError, RecursionError):  # such as keys that are no text
+        try:
+            text = encode(value).decode()
+        except UnencodableResult:
+            return value  # what sends it says what is wrong
+    return value if len(text) <= most else f"{text[:most]}… [cut after {most:,} characters]"
 
 
 NOTHING = "The tool returned nothing."

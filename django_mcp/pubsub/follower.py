@@ -21,6 +21,7 @@ from django.db import Error as DatabaseError
 from django.utils import timezone
 
 from django_mcp.conf import settings
+from django_mcp.core.after_fork import clear_after_fork
 from django_mcp.core.concurrency import checks_pool, create_background_task, free_pool
 from django_mcp.core.principal import Principal
 from django_mcp.core.rate_limited_log import log_rate_limited
@@ -467,7 +468,7 @@ def _end(subscription: Subscription) -> None:
         log_rate_limited(logging.ERROR, "a stream could not be notified that it ended: %r", error)
 
 
-_followers: WeakKeyDictionary[asyncio.AbstractEventLoop, Follower] = WeakKeyDictionary()
+_followers: WeakKeyDictionary[asyncio.AbstractEventLoop, Follower] = clear_after_fork(WeakKeyDictionary())
 
 
 async def follow(*topics: str, principal: Principal | None = None, server: MCPServer | None = None) -> Subscription:

@@ -6,7 +6,6 @@ Without a layer that processes share, they poll every ``POLL_INTERVAL``.
 import asyncio
 import atexit
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -16,6 +15,8 @@ from typing import Any
 from weakref import ReferenceType, WeakSet, ref
 
 from django.conf import settings
+
+from django_mcp.core.after_fork import clear_after_fork, reset_after_fork
 
 logger = logging.getLogger("django_mcp")
 
@@ -131,7 +132,7 @@ SEND_TIMEOUT = 5.0
 """Limit for sending one notification."""
 FLUSH_TIMEOUT = 1.0
 """How long a process that ends waits for its last notification."""
-_listeners: WeakSet[Listener] = WeakSet()
+_listeners: WeakSet[Listener] = clear_after_fork(WeakSet())
 
 
 def shared_layer() -> Any:
@@ -180,6 +181,7 @@ class _Sender:
     def __init__(self) -> None:
         self._is_registered = False
         self.after_fork()
+        reset_after_fork(self)
 
     def after_fork(self) -> None:
         """Start anew in a child process: the thread is the parent's, and the lock may be held."""
@@ -219,8 +221,6 @@ class _Sender:
 
 
 _sender = _Sender()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: _sender.after_fork())  # noqa: PLW0108 - tests have another sender
 
 
 async def _send() -> bool:

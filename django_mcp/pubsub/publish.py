@@ -11,6 +11,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from django_mcp.core import database
+from django_mcp.core.after_fork import clear_after_fork
 from django_mcp.core.concurrency import free_pool, on_event_loop, retry_database
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer, every_server
@@ -75,7 +76,7 @@ def caller_topic(principal: Principal) -> str:
 KINDS = ("tools", "prompts", "resources")
 UPDATED = "notifications/resources/updated"
 UNKNOWN: Mapping[str, Any] = {"method": "", "params": {}}
-_background: set[asyncio.Future[Any]] = set()
+_background: set[asyncio.Future[Any]] = clear_after_fork(set())
 
 
 def server_topic(server: MCPServer) -> str:

@@ -21,6 +21,7 @@ from django.dispatch import receiver
 from django.utils.autoreload import autoreload_started
 
 from django_mcp.core import database
+from django_mcp.core.after_fork import clear_after_fork
 from django_mcp.core.concurrency import on_event_loop
 from django_mcp.core.database import tools_alias
 from django_mcp.core.server import MCPServer, every_server, servers
@@ -106,7 +107,7 @@ MAX_USERS = 1000
 UID = "django_mcp.pubsub.rights"
 
 
-_waiting: WeakKeyDictionary[BaseDatabaseWrapper, tuple[Any, set[str] | None]] = WeakKeyDictionary()
+_waiting: WeakKeyDictionary[BaseDatabaseWrapper, tuple[Any, set[str] | None]] = clear_after_fork(WeakKeyDictionary())
 """Per connection, the users of a transaction, identified by its ``run_on_commit`` list."""
 
 

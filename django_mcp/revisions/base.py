@@ -94,6 +94,7 @@ class MCPRequest(NamedTuple):
         get_django_request: returns a Django request.
         over_http: headers repeat the body, and streams can be resumed.
         is_large: the body exceeds ``LARGE_BYTES``.
+        stream_kind: see ``Channel.stream_kind``.
     """
 
     server: MCPServer
@@ -105,6 +106,7 @@ class MCPRequest(NamedTuple):
     response: ResponseStream
     over_http: bool = True
     is_large: bool = False
+    stream_kind: str = ""
 
 
 class EventStream(Protocol):

@@ -1,4 +1,4 @@
-"""Subscriptions: filtering of changes per stream, idle streams, and limits per caller.
+"""Subscriptions: filtering of changes per stream, and idle streams.
 
 Permissions and rows change during a stream's life, so access is checked for each notification. A resource that no
 longer exists for the caller gets one last notification.
@@ -11,23 +11,22 @@ import asyncio
 import logging
 import sys
 from abc import ABC, abstractmethod
-from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import partial
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
-from django_mcp.conf import settings
+from django_mcp.core.after_fork import clear_after_fork
 from django_mcp.core.channel import Channel
 from django_mcp.core.concurrency import checks_pool, retry_database
 from django_mcp.core.context import Context
-from django_mcp.core.principal import Principal
 from django_mcp.core.resources import find_known, may_query, refresh_principal
-from django_mcp.protocol.errors import TooManyRequests
 from django_mcp.pubsub import publish
 from django_mcp.pubsub.event_store import Entry
 from django_mcp.pubsub.follower import Subscription
+from django_mcp.pubsub.stream_slots import StreamSlot, size_of
 from django_mcp.revisions.base import KEEP_ALIVE, MCPRequest, SSEEvent
 
 logger = logging.getLogger("django_mcp")
@@ -59,7 +58,7 @@ class SubscriptionFilter:
 
     __slots__ = ("_get_django_request", "_methods", "_principal", "_server", "_size", "_slot", "lost", "uris")
 
-    def __init__(self, mcp_request: MCPRequest, methods: Collection[str], slot: "StreamSlot | None") -> None:
+    def __init__(self, mcp_request: MCPRequest, methods: Collection[str], slot: StreamSlot | None) -> None:
         self.uris: AbstractSet[str] = NONE
         self.lost: AbstractSet[str] = NONE
         self._server, self._principal = mcp_request.server, mcp_request.principal
@@ -156,73 +155,6 @@ def _uris(wanted: Iterable[Mapping[str, Any]]) -> Iterable[str]:
             yield change["params"]["uri"]
 
 
-RETRY_SECONDS = 60
-"""Retry delay for a caller with too many open streams."""
-MAX_SUBSCRIBED_BYTES = 16 * 1024 * 1024
-"""Memory for the URIs to which a caller's open streams in this process subscribe."""
-URI_BYTES = 250
-"""Memory for a URI besides its characters: the string, its place in a set, and among all interned strings."""
-
-_slots: defaultdict[tuple[str, str, str], dict[int, int]] = defaultdict(dict)
-"""Slots in use in this process with the memory of their URIs, by caller."""
-
-
-def size_of(uris: Iterable[str]) -> int:
-    """Return about how many bytes a stream needs for *uris*."""
-    return sum(len(uri) + URI_BYTES for uri in uris)
-
-
-class StreamSlot:
-    """One of a caller's open streams in this process; released when closed or garbage collected.
-
-    Args:
-        principal: the caller.
-        size: see ``size_of``, of the resources to which the stream subscribes.
-        replaced: the slot of a stream that ends when this one begins.
-        kind: streams of another kind are counted separately.
-
-    Raises:
-        TooManyRequests: the caller has ``MAX_STREAMS_PER_CALLER`` open streams, or they subscribe to too much.
-    """
-
-    __slots__ = ("_caller",)
-
-    def __init__(
-        self, principal: Principal, *, size: int = 0, replaced: "StreamSlot | None" = None, kind: str = ""
-    ) -> None:
-        self._caller: tuple[str, str, str] | None = None
-        caller = principal.kind, principal.id, kind
-        taken = _slots.get(caller, {})
-        if len(taken) - (id(replaced) in taken) >= settings.MAX_STREAMS_PER_CALLER:
-            most = settings.MAX_STREAMS_PER_CALLER
-            reason = f"You have {most} open streams, the maximum. Close one of them."
-            raise TooManyRequests(RETRY_SECONDS, reason)
-        if size and sum(taken.values()) + size > MAX_SUBSCRIBED_BYTES:
-            reason = "Your open streams subscribe to too many resources. Close one of them."
-            raise TooManyRequests(RETRY_SECONDS, reason)
-        self._caller = caller
-        _slots[caller][id(self)] = size
-
-    def resize(self, size: int) -> bool:
-        """Replace the size; return False if the caller's streams subscribe to too much."""
-        if self._caller is None:
-            return True
-        taken = _slots[self._caller]
-        taken[id(self)] = size
-        return sum(taken.values()) <= MAX_SUBSCRIBED_BYTES
-
-    def close(self) -> None:
-        """Release the slot."""
-        caller, self._caller = self._caller, None
-        if caller is not None:
-            taken = _slots[caller]
-            taken.pop(id(self), None)
-            if not taken:
-                _slots.pop(caller, None)
-
-    __del__ = close  # a stream that never began is not closed
-
-
 class SlotStream:
     """A stream of events with its slot, which is released when it is closed.
 
@@ -230,12 +162,12 @@ class SlotStream:
 
     Args:
         events: the events.
-        slot: see ``StreamSlot``; None if the stream is not counted.
+        slot: see ``StreamSlot``.
     """
 
     __slots__ = ("_events", "_slot")
 
-    def __init__(self, events: AsyncGenerator[SSEEvent, None], slot: StreamSlot | None) -> None:
+    def __init__(self, events: AsyncGenerator[SSEEvent, None], slot: StreamSlot) -> None:
         self._events, self._slot = events, slot
 
     def __aiter__(self) -> AsyncIterator[SSEEvent]:
@@ -246,8 +178,55 @@ class SlotStream:
         try:
             await self._events.aclose()
         finally:
-            if self._slot is not None:
-                self._slot.close()
+            self._slot.close()
+
+
+class _Reader:
+    """The stream of this process with a key; it need not have begun."""
+
+    __slots__ = ("__weakref__", "_begun", "_is_replaced")
+
+    def __init__(self) -> None:
+        self._begun: tuple[asyncio.AbstractEventLoop, Subscription] | None = None
+        self._is_replaced = False
+
+    def start(self, subscription: Subscription) -> None:
+        # In this order, and ``replace`` in the other: it may be called at the same time, in another thread.
+        self._begun = asyncio.get_running_loop(), subscription
+        if self._is_replaced:
+            subscription.end()
+
+    def replace(self) -> None:
+        self._is_replaced = True
+        if self._begun is not None:
+            loop, subscription = self._begun
+            with suppress(RuntimeError):  # the loop is closed, and its streams with it
+                loop.call_soon_threadsafe(subscription.end)
+
+
+_readers: WeakValueDictionary[Hashable, _Reader] = clear_after_fork(WeakValueDictionary())
+"""By the key of their slots; each lives as long as its stream."""
+Begun = Callable[[Subscription], None]
+"""To be called once a stream has subscribed."""
+
+
+def replace_stream(key: Hashable) -> Begun:
+    """End the stream of this process with a key, and return what a new one with this key calls.
+
+    A client that comes back has lost that one, and each message goes to one stream only (2025-11-25, Transports,
+    Multiple Connections). It is ended here, not when the new one begins: streams do not begin in the order of their
+    requests, and an earlier one would end a later one.
+    """
+    previous = _readers.get(key)
+    reader = _readers[key] = _Reader()
+    if previous is not None:
+        previous.replace()
+    return reader.start
+
+
+def has_stream(key: Hashable) -> bool:
+    """Return True if a stream of this process has the key."""
+    return key in _readers
 
 
 class ParkedStream(ABC):

@@ -1,7 +1,6 @@
 """Skills as resources and protocol methods (Skills extension), and their reloading."""
 
 import logging
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from django.http import Http404
 from django.utils.autoreload import autoreload_started, file_changed
 from django.utils.encoding import iri_to_uri
 
+from django_mcp.core.after_fork import FreshLock
 from django_mcp.core.context import Context
 from django_mcp.core.dispatch import page_of
 from django_mcp.core.permissions import may_use
@@ -186,7 +186,7 @@ class Skills:
 
     def __init__(self, roots: Callable[[], Sequence[Root]]) -> None:
         self._roots = roots
-        self._lock = threading.Lock()
+        self._lock = FreshLock()
         self._stamp: Any = None
         self.found: dict[str, FoundSkill] = {}
         self.wrong: dict[str, str] = {}

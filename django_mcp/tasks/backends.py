@@ -27,7 +27,7 @@ from django_mcp.core.server import every_server
 from django_mcp.models import Task
 from django_mcp.protocol.errors import InternalError
 from django_mcp.tasks import store
-from django_mcp.tasks.worker import heartbeat, run, run_here
+from django_mcp.tasks.worker import give_up, heartbeat, run, run_here
 
 logger = logging.getLogger("django_mcp")
 
@@ -89,10 +89,15 @@ def _run_in_turn(task_id: str, slots: Slots | None, listen: CrashListener | None
     *listen* is told of a crash: by the caller in this process, if there is one, since each job has its own context.
     """
     turn: Future[None] = Future()
+    try:
+        has_slot = slots is not None and slots.acquire(turn)
+    except BaseException:
+        give_up(task_id, "")
+        raise
     if slots is None:
         crash_listener.set(listen)
         run(task_id)
-    elif slots.acquire(turn):
+    elif has_slot:
         _run_and_release(task_id, slots, listen)
     else:
         turn.add_done_callback(lambda _: _queue(task_id, slots, listen))

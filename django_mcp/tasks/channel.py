@@ -84,6 +84,8 @@ class CancellableInline(Inline):
 
 MAX_MESSAGES = 500
 """Maximum number of stored log messages per run, as many as a stream takes at once."""
+MAX_STORED_BYTES = 1024 * 1024
+"""Their length in all."""
 FLUSH_TIMEOUT = 0.2
 """How long the end of a task waits for a save in progress."""
 
@@ -123,7 +125,7 @@ class TaskChannel(StepChannel):
         self.runner = CancellableInline()
         self._progress: tuple[float, float | None, str | None] | None = None
         self._messages: list[Mapping[str, Any]] = []
-        self._message_count = 0
+        self._message_count = self._message_bytes = 0
         self._lock = threading.Lock()
         self._saving = threading.Lock()
 
@@ -136,13 +138,15 @@ class TaskChannel(StepChannel):
         if method != "notifications/message" or self._message_count >= MAX_MESSAGES:
             return
         try:
-            said = json.loads(encode(params))
+            encoded = encode(params)
         except UnencodableResult as error:
             msg = f"{method} cannot be encoded as JSON: {error}"
             raise TypeError(msg) from None
         with self._lock:
             self._message_count += 1
-            self._messages.append(said)
+            self._message_bytes += len(encoded)
+            if self._message_bytes <= MAX_STORED_BYTES:
+                self._messages.append(json.loads(encoded))
 
     def note_progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Keep the last progress and the last message."""

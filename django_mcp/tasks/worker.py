@@ -18,8 +18,9 @@ from django.db import InterfaceError, OperationalError, connections
 
 from django_mcp.conf import settings
 from django_mcp.core import database
+from django_mcp.core.after_fork import reset_after_fork
 from django_mcp.core.channel import Cancelled
-from django_mcp.core.concurrency import RETRY_TIMEOUT, Pool, checks_pool, free_pool, reset_after_fork, run_inline
+from django_mcp.core.concurrency import RETRY_TIMEOUT, Pool, checks_pool, free_pool, run_inline
 from django_mcp.core.context import Context
 from django_mcp.core.database import refresh_connections
 from django_mcp.core.dispatch import dispatch
@@ -233,14 +234,19 @@ def run(task_id: str, *, has_slot: bool = False) -> None:
         if task is not None:
             _run_with_lease(task, has_slot=has_slot)
     except BaseException:  # the process stops, or the database stays unavailable
-        heartbeat.remove_queued(task_id)  # not started here, so not held here
-        with suppress(Exception):
-            for claimed_by in (worker, ""):  # a claim that failed may have been committed
-                store.release({task_id: claimed_by})
+        give_up(task_id, worker, "")  # a claim that failed may have been committed
         raise
     finally:
         if task is None:
             heartbeat.remove_queued(task_id)
+
+
+def give_up(task_id: str, *claimed_by: str) -> None:
+    """Leave a task that cannot be run here to be recovered now, for others or for the next who asks. Blocks."""
+    heartbeat.remove_queued(task_id)  # not started here, so not held here
+    with suppress(Exception):
+        for worker in claimed_by:
+            store.release({task_id: worker})
 
 
 def run_here(task_id: str) -> None:

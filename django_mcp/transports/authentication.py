@@ -32,6 +32,7 @@ from django_mcp.auth.base import (
     required_authenticators,
 )
 from django_mcp.conf import settings
+from django_mcp.core.after_fork import reset_after_fork
 from django_mcp.core.channel import Channel
 from django_mcp.core.concurrency import NoThread, Pool, Runner
 from django_mcp.core.context import Context
@@ -50,6 +51,11 @@ class Lookups:
     """Lookups of credentials that wait for a thread, by event loop and credential. Later requests join them."""
 
     def __init__(self) -> None:
+        self.after_fork()
+        reset_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Forget lookups: a request that joined one would wait for a thread of the parent."""
         self._queued: dict[tuple[asyncio.AbstractEventLoop, Hashable], asyncio.Future[Principal | None]] = {}
 
     async def find(self, pool: Pool, credential: Hashable, look_up: Callable[[], Principal | None]) -> Principal | None:

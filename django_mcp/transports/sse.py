@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from django_mcp.conf import settings
+from django_mcp.core.after_fork import clear_after_fork
 from django_mcp.core.failures import report_crash
 from django_mcp.protocol.jsonrpc import one_line
 from django_mcp.revisions.base import KEEP_ALIVE, EventStream, MCPResponse, SSEEvent, encode_failure
@@ -482,7 +483,7 @@ class _KeepAlive:
             self.start()
 
 
-_keep_alives: dict[asyncio.AbstractEventLoop, _KeepAlive] = {}
+_keep_alives: dict[asyncio.AbstractEventLoop, _KeepAlive] = clear_after_fork({})
 
 
 def _new_keep_alive(loop: asyncio.AbstractEventLoop) -> _KeepAlive:

@@ -48,6 +48,8 @@ from django_mcp.revisions.negotiation import choose, effective_version
 CHUNK_SIZE = 64 * 1024
 MAX_WAITING = 1000
 """Number of lines that wait for a client which does not read; further progress and log messages are dropped."""
+MAX_WAITING_BYTES = 1024 * 1024
+"""Their bytes, likewise."""
 MAX_CHUNKS = 16
 """Maximum number of chunks read ahead."""
 
@@ -128,13 +130,20 @@ class LineWriter:
         self._descriptor = descriptor
         self._broken = broken
         self._lines: SimpleQueue[bytes | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._queued = self._written = 0  # bytes; each is counted by one thread at a time
         self._thread = threading.Thread(target=self._work, name="django-mcp-out", daemon=True)
         self._thread.start()
 
     def write(self, line: bytes, *, is_optional: bool = False) -> None:
-        """Queue a line, but no optional one behind ``MAX_WAITING`` others. Thread-safe; never blocks."""
-        if not is_optional or self._lines.qsize() < MAX_WAITING:
-            self._lines.put(one_line(line))
+        """Queue a line, but no optional one behind too many others. Thread-safe; never waits for the client."""
+        line = one_line(line)
+        with self._lock:
+            waiting = self._queued - self._written
+            if is_optional and (self._lines.qsize() >= MAX_WAITING or waiting > MAX_WAITING_BYTES):
+                return
+            self._queued += len(line)
+            self._lines.put(line)
 
     def close(self, patience: float) -> None:
         """Wait at most *patience* seconds for pending lines."""
@@ -148,6 +157,7 @@ class LineWriter:
             except OSError:
                 self._broken()
                 return
+            self._written += len(line)
 
     def _write(self, data: bytes) -> None:
         view = memoryview(data)

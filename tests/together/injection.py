@@ -17,8 +17,15 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
 from django_mcp.core.concurrency import NoThread, Pool
+from django_mcp.core.execution import Slots
 from django_mcp.pubsub import notify
+from django_mcp.pubsub.follower import Follower
+from django_mcp.pubsub.once import StepRecord
+from django_mcp.pubsub.stream_slots import StreamSlot
 from django_mcp.revisions.legacy import sessions
+from django_mcp.revisions.legacy.channel import _Leases
+from django_mcp.tasks.worker import LeaseHeartbeat
+from django_mcp.transports.authentication import Lookups
 from tests.exchange import SERVING, Exchange
 
 
@@ -79,6 +86,20 @@ def before(owner: Any, *names: str) -> Install:
         with ExitStack() as stack:
             for name in names:
                 stack.enter_context(patch.object(owner, name, _failing(getattr(owner, name), fault)))
+            yield
+
+    return install
+
+
+def before_all(**names: Any) -> Install:
+    """Fail in place of the work of methods of several owners: *names* are methods with their owners."""
+
+    @contextmanager
+    def install(fault: Fault) -> Iterator[None]:
+        with ExitStack() as stack:
+            for name, owners in names.items():
+                for owner in owners:
+                    stack.enter_context(before(owner, name)(fault))
             yield
 
     return install
@@ -201,6 +222,20 @@ POINTS: dict[str, tuple[BaseException | None, Install]] = {
     "statement, out of memory": (MemoryError(), before(CursorWrapper, "_execute_with_wrappers")),
     "commit": (OperationalError(AWAY), before(BaseDatabaseWrapper, "_commit")),
     "connect": (InterfaceError(AWAY), before(BaseDatabaseWrapper, "connect")),
+    "acquire": (
+        MemoryError(),
+        before_all(
+            acquire=[Slots],
+            __init__=[StreamSlot],
+            join=[Follower],
+            add=[_Leases],
+            add_queued=[LeaseHeartbeat],
+            add_running=[LeaseHeartbeat],
+            register_call=[sessions],
+            find=[Lookups],
+            claim=[StepRecord],
+        ),
+    ),
     "start": (RuntimeError(NO_THREAD), before(threading.Thread, "start")),
     "submit": (NoThread(), before(Pool, "submit", "post")),
     "create_task": (MemoryError(), before(asyncio.BaseEventLoop, "create_task")),

@@ -9,7 +9,6 @@ import pytest
 
 from django_mcp import Context, MCPServer, tool
 from django_mcp.approvals.decisions import approve
-from django_mcp.conf import settings
 from django_mcp.core import dispatch
 from django_mcp.core.concurrency import checks_pool, shared_pool
 from django_mcp.models import Approval
@@ -31,8 +30,8 @@ def taken() -> Iterator[threading.Event]:
 
 def take_all_threads(gate: threading.Event) -> None:
     for pool in (shared_pool(), checks_pool()):  # the latter's use the approvals of async tools
-        together = threading.Barrier(settings.WORKER_THREADS + 1)
-        for _ in range(settings.WORKER_THREADS):
+        together = threading.Barrier(pool.size + 1)
+        for _ in range(pool.size):
             pool.post(partial(wait, together, gate))
         together.wait(WITHIN)
 

@@ -15,7 +15,8 @@ from django_mcp.conf import APPROVALS_SCOPE
 from django_mcp.models import APIKey, Approval, ClientPolicy
 from tests.approvals.asking import serve
 from tests.clients import LEGACY, Answer
-from tests.oauth.site import HOST, Caller, Site, forget_urlconfs, make_site
+from tests.oauth.site import BASE_URL, HOST, Caller, Site, forget_urlconfs, make_site
+from tests.together.test_credentials_and_streams import logged_in
 
 WORDS = "Read calls of other people that wait for approval, and approve or deny them in your name"
 
@@ -138,6 +139,16 @@ def test_keys_sessions_and_strangers_get_nothing(site: Site, subtests: pytest.Su
         with subtests.test(caller="key"):
             assert is_unknown(answer)
     anonymous = site.caller(None)
+    site.settings.CSRF_TRUSTED_ORIGINS = [BASE_URL]  # the requests of the test are not https
+    _, cookie = logged_in(site.user)
+    signed_in = {**cookie, "origin": BASE_URL}
+    listed = anonymous.request("tools/list", headers=signed_in)
+    assert "pay" in listed.body.decode(), "the session is good"
+    for name, arguments in (("pending_approvals", {}), ("decide_approval", {**token, "decision": "approve"})):
+        with subtests.test(caller="session", tool=name):
+            assert f'"{name}"' not in listed.body.decode()
+            body = {"name": name, "arguments": arguments}
+            assert is_unknown(anonymous.request("tools/call", body, headers=signed_in))
     assert call(anonymous, "pending_approvals").status == 401
     assert Approval.objects.get().state == "pending"
 

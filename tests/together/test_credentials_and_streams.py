@@ -1,14 +1,18 @@
 """Streams and tasks of credentials that end without a signal: by SQL, ``update()`` and deletion."""
 
+import dataclasses
 import datetime
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from typing import Any
 
 import pytest
 from django.conf import settings
-from django.contrib.auth import get_user_model
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY, get_user_model
 from django.contrib.auth.models import AnonymousUser
-from django.test import override_settings
+from django.contrib.sessions.models import Session as DjangoSession
+from django.core.cache import cache
+from django.test import RequestFactory, override_settings
 from django.utils import timezone
 
 from django_mcp import (
@@ -24,16 +28,16 @@ from django_mcp import (
 )
 from django_mcp.auth.api_keys import create_key
 from django_mcp.auth.toolkit import get_access_token_model, get_application_model
-from django_mcp.core.resources import find_ended
+from django_mcp.core.resources import find_ended, refresh_principal
 from django_mcp.models import APIKey, ClientPolicy, Task
-from django_mcp.pubsub import publish
+from django_mcp.pubsub import follower, publish
 from tests.clients import LEGACY, MODERN
 from tests.conversation import Conversation
 from tests.exchange import Exchange, Room, eventually
 from tests.tasks.clients import TaskClient, knows_tasks
 from tests.tasks.gates import Gate
 
-pytestmark = pytest.mark.postgresql
+pytestmark = [pytest.mark.postgresql, pytest.mark.mariadb]
 
 Make = Callable[..., Any]
 TOOLS = "notifications/tools/list_changed"
@@ -83,13 +87,16 @@ def listen(room: Room) -> Make:
     """Open a stream with a credential."""
 
     def begin(version: str = MODERN, **headers: str) -> Exchange:
-        own = {name.replace("_", "-"): value for name, value in headers.items()}
-        talk = Conversation(room, version, headers=own).open()
-        stream = talk.begin("subscriptions/listen", LISTEN).exchange if version == MODERN else talk.get()
-        stream.wait(lambda: stream.events, "the stream does not begin")
-        return stream
+        return begin_listening(room, version, {name.replace("_", "-"): value for name, value in headers.items()})
 
     return begin
+
+
+def begin_listening(room: Room, version: str, headers: Mapping[str, str]) -> Exchange:
+    talk = Conversation(room, version, headers=headers).open()
+    stream = talk.begin("subscriptions/listen", LISTEN).exchange if version == MODERN else talk.get()
+    stream.wait(lambda: stream.events, "the stream does not begin")
+    return stream
 
 
 def goes_on(server: MCPServer, stream: Exchange) -> bool:
@@ -243,12 +250,143 @@ def test_a_stream_ends_with_the_password_of_its_session(make_user: Make) -> None
     assert find_ended([principal], server) == [principal]
 
 
+SECRET = "abcdefghijklmnopqrstuvwxyzABCDEF"
+ENGINES = ("db", "cached_db", "cache", "file", "signed_cookies")
+
+
+def logged_in(user: Any) -> tuple[Any, dict[str, str]]:
+    """A session of the site, and what its pages send."""
+    session = import_module(settings.SESSION_ENGINE).SessionStore()
+    session[SESSION_KEY] = str(user.pk)
+    session[BACKEND_SESSION_KEY] = settings.AUTHENTICATION_BACKENDS[0]
+    session[HASH_SESSION_KEY] = user.get_session_auth_hash()
+    session.create()
+    session.save()
+    cookie = f"{settings.SESSION_COOKIE_NAME}={session.session_key}; csrftoken={SECRET}"
+    return session, {"cookie": cookie, "origin": "http://testserver", "x-csrftoken": SECRET}
+
+
+@pytest.fixture
+def of_sessions(make_server: Make, open_database: None, tmp_path: Any) -> Iterator[MCPServer]:
+    own = {"DJANGO_MCP": {**settings.DJANGO_MCP, "BASE_URL": "http://testserver"}, "SESSION_FILE_PATH": str(tmp_path)}
+    with override_settings(**own):
+        server = make_server(authentication=[SessionAuthentication()], scopes=[])
+        tool(server=server, name="look")(lambda: "seen")
+        yield server
+    DjangoSession.objects.all().delete()
+    cache.clear()
+
+
+def expire_by_clearsessions(session: Any, user: Any) -> None:
+    DjangoSession.objects.filter(session_key=session.session_key).update(expire_date=PAST)
+    session.clear_expired()
+
+
+def change_password(session: Any, user: Any) -> None:
+    get_user_model().objects.filter(pk=user.pk).update(password="another")
+
+
+SESSION_ENDS: dict[str, tuple[Callable[[Any, Any], Any], set[str]]] = {
+    "deleted, as by a logout elsewhere": (lambda session, _: session.delete(), {"db", "cached_db", "cache", "file"}),
+    "deleted by SQL": (lambda session, _: delete_by_sql(DjangoSession, session_key=session.session_key), {"db"}),
+    "expired": (
+        lambda session, _: DjangoSession.objects.filter(session_key=session.session_key).update(expire_date=PAST),
+        {"db"},
+    ),
+    "expired by clearsessions": (expire_by_clearsessions, {"db"}),
+    "another key, as by another login": (lambda session, _: session.cycle_key(), {"db", "cached_db", "cache", "file"}),
+    "password": (change_password, {*ENGINES}),
+    "user inactive by update()": (
+        lambda _, user: get_user_model().objects.filter(pk=user.pk).update(is_active=False),
+        {*ENGINES},
+    ),
+    "user deleted by SQL": (lambda _, user: delete_by_sql(get_user_model(), pk=user.pk), {*ENGINES}),
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_stream_ends_with_its_session(
+    of_sessions: MCPServer, make_user: Make, engine: str, subtests: pytest.Subtests
+) -> None:
+    with (
+        override_settings(SESSION_ENGINE=f"django.contrib.sessions.backends.{engine}"),
+        Room(of_sessions, "asgi") as room,
+    ):
+        _, headers = logged_in(make_user())
+        other = begin_listening(room, MODERN, headers)
+        for name, (end, engines) in SESSION_ENDS.items():
+            if engine in engines:
+                with subtests.test(name):
+                    user = make_user()
+                    session, headers = logged_in(user)
+                    mine = [begin_listening(room, version, headers) for version in (MODERN, LEGACY)]
+                    end(session, user)
+                    assert all(stream.done() for stream in mine)
+        assert goes_on(of_sessions, other)
+
+
+def test_a_stream_of_a_cookie_that_is_the_session_ends_when_it_expires(of_sessions: MCPServer, make_user: Make) -> None:
+    with (
+        override_settings(SESSION_ENGINE="django.contrib.sessions.backends.signed_cookies"),
+        Room(of_sessions, "asgi") as room,
+    ):
+        stream = begin_listening(room, MODERN, logged_in(make_user())[1])
+        with override_settings(SESSION_COOKIE_AGE=-1):
+            assert stream.done()
+
+
+def test_a_stream_goes_on_when_its_session_is_extended(of_sessions: MCPServer, make_user: Make) -> None:
+    with Room(of_sessions, "asgi") as room:
+        session, headers = logged_in(make_user())
+        stream = begin_listening(room, MODERN, headers)
+        session["visits"] = 1
+        session.save()
+        looked = room.call(lambda: {**last_checks()})
+        eventually(lambda: room.call(last_checks) != looked, "nobody looks at the session")
+        assert goes_on(of_sessions, stream)
+
+
+def last_checks() -> dict[Any, float]:
+    return {key: time for found in follower._followers.values() for key, time in found._last_check.items()}
+
+
+def test_a_password_that_was_changed_while_a_call_waited_is_noticed_although_its_user_was_read_again(
+    of_sessions: MCPServer, make_user: Make
+) -> None:
+    user = make_user()
+    _, headers = logged_in(user)
+    request = RequestFactory().post("/test/mcp", headers=headers)
+    head = RequestHead("POST", headers, "testserver", lambda: False, lambda: request)
+    principal = SessionAuthentication().authenticate(head, of_sessions)
+    assert principal is not None
+    renewed = refresh_principal(principal, of_sessions)
+    assert renewed is not None
+    change_password(None, user)
+    assert refresh_principal(renewed, of_sessions) is None
+
+
+def test_the_sessions_of_all_streams_are_looked_up_with_few_queries_and_are_not_shown(
+    of_sessions: MCPServer, make_user: Make, django_assert_num_queries: Make
+) -> None:
+    callers, sessions = [], []
+    for _ in range(20):
+        session, headers = logged_in(make_user())
+        request = RequestFactory().post("/test/mcp", headers=headers)
+        head = RequestHead("POST", headers, "testserver", lambda: False, lambda request=request: request)
+        callers.append(SessionAuthentication().authenticate(head, of_sessions))
+        sessions.append(session)
+    with django_assert_num_queries(3):  # users twice, and sessions
+        assert find_ended(callers, of_sessions) == []
+    sessions[3].delete()
+    assert find_ended(callers, of_sessions) == [callers[3]]
+    shown = f"{callers[0]!r} {dataclasses.asdict(callers[0])}"
+    assert sessions[0].session_key not in shown
+
+
 def test_nothing_is_told_after_a_credential_was_found_to_have_ended(
     server: MCPServer, listen: Make, room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was read before, and waits in the same turn of the event loop."""
-    from django_mcp.pubsub import follower
-
     stream = listen(x_user="ann")
 
     def end_with_a_notice_waiting() -> None:

@@ -26,7 +26,7 @@ from tests.tasks.clients import TaskClient, knows_tasks
 from tests.tasks.gates import Gate
 from tests.together.conftest import elsewhere
 
-pytestmark = pytest.mark.postgresql
+pytestmark = [pytest.mark.postgresql, pytest.mark.mariadb]
 
 Make = Callable[..., Any]
 TOOLS = "notifications/tools/list_changed"

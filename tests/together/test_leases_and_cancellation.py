@@ -155,7 +155,7 @@ def test_leases_of_more_calls_than_a_statement_takes_are_renewed(
     Call.objects.all().delete()
     session = calls.Session.objects.get()
     request = calls.Request(1, "tools/call", {})
-    rows = [calls.create_call(session, request, leased=True) for _ in range(5)]
+    rows = [calls.create_call(session, request, calls.new_key(), leased=True) for _ in range(5)]
     Call.objects.update(lease="2020-01-01T00:00Z")
     with CaptureQueriesContext(connection) as statements:
         calls.renew_leases([row.pk for row in rows])

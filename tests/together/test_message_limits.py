@@ -7,13 +7,17 @@ from queue import Queue
 from typing import Any, Literal
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
+from django.test import override_settings
 
-from django_mcp import MCPServer, Principal, prompt, resource, tool
+from django_mcp import Context, MCPServer, Principal, SessionAuthentication, prompt, resource, tool
 from django_mcp.models import Event, RequestLog
 from django_mcp.transports.stdio import Connection, django_request
 from tests.clients import LEGACY, META, MODERN, Client
+from tests.conversation import Conversation
 from tests.exchange import WITHIN, Room
+from tests.together.test_credentials_and_streams import logged_in
 from tests.transports.test_http_sse import ON, Listener, Worker, site
 
 pytestmark = pytest.mark.postgresql
@@ -120,6 +124,79 @@ def test_an_id_is_limited_over_http(call_log: Log, client: Client, request_id: A
     token = {"progressToken": request_id}
     body = json.dumps(client.compose("tools/list", {"_meta": token})[0]).encode()
     assert b"must not be longer than 1024 characters" in measured(lambda: client.post(body, headers).body, call_log)
+
+
+LONG_ANSWERS: dict[str, Params] = {
+    "a long value": {"result": {"action": "accept", "content": {"name": LONG}}},
+    "many values": {"result": {"action": "accept", "content": MANY}},
+    "a deep value": {"result": {"action": "accept", "content": {"name": DEEP}}},
+    "a long name": {"result": {"action": "accept", "content": {LONG: "x"}}},
+    "a large number": {"result": {"action": "accept", "content": {"name": 10**4000}}},
+    "a long action": {"result": {"action": LONG}},
+    "many members": {"result": MANY},
+    "a long error": {"error": {"code": -1, "message": LONG, "data": MANY}},
+}
+
+
+@pytest.mark.parametrize("version", [MODERN, LEGACY])
+def test_answers_to_questions(call_log: Log, server: MCPServer, version: str, subtests: pytest.Subtests) -> None:
+    """The call goes on, and its client reads what is wrong with its answer in a few words."""
+
+    @tool(server=server)
+    def ask(ctx: Context) -> str:
+        return str(ctx.elicit("Who?", {"type": "object", "properties": {"name": {"type": "string"}}}).action)
+
+    with Room(server, "asgi") as room:
+        talk = Conversation(room, version).open()
+        for name, given in LONG_ANSWERS.items():
+            with subtests.test(name):
+                asked = talk.begin("tools/call", {"name": "ask", "arguments": {}})
+                question = asked.next()
+                assert question is not None
+
+                def answer() -> bytes:
+                    if version == MODERN:
+                        return again(talk, question["result"], given)  # noqa: B023 - called at once
+                    post = talk.post({"jsonrpc": "2.0", "id": question["id"], **given})  # noqa: B023 - likewise
+                    told = asked.next()  # noqa: B023 - likewise: the next question, or the result
+                    return post.done().body + json.dumps(told).encode()
+
+                measured(answer, call_log)
+                talk.delete()
+                talk.opened = False
+                talk.open()
+
+
+def again(talk: Conversation, result: Params, given: Params) -> bytes:
+    """Repeat a call with the same answer to each question."""
+    responses = {key: given.get("result", given) for key in result["inputRequests"]}
+    params = {"name": "ask", "arguments": {}, "inputResponses": responses, "requestState": result["requestState"]}
+    return talk.begin("tools/call", params).exchange.done().body
+
+
+def test_an_answer_to_no_question_writes_nothing(call_log: Log, server: MCPServer) -> None:
+    with Room(server, "asgi") as room:
+        talk = Conversation(room, LEGACY).open()
+        for answer_id in ("x" * 1024, "x" * 1025, 10**1000, LONG):
+            body = {"jsonrpc": "2.0", "id": answer_id, "result": MANY}
+            measured(lambda: talk.post(body).done().body, call_log)  # noqa: B023 - called at once
+
+
+@pytest.mark.slow
+def test_with_a_session_of_the_site(
+    call_log: Log, make_server: Callable[..., MCPServer], make_user: Callable[..., Any], subtests: pytest.Subtests
+) -> None:
+    server = make_server("signed-in", authentication=[SessionAuthentication()], scopes=[])
+    tool(server=server, name="paint")(lambda colour: "painted")
+    own = {**settings.DJANGO_MCP, "BASE_URL": "http://testserver"}
+    with override_settings(DJANGO_MCP=own), Room(server, "asgi") as room:
+        session, headers = logged_in(make_user())
+        talk = Conversation(room, LEGACY, headers=headers).open()
+        for name, (method, params) in CASES.items():
+            with subtests.test(name):
+                body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+                measured(lambda: talk.post(body).done().body, call_log)  # noqa: B023 - called at once
+        session.delete()
 
 
 @pytest.mark.slow

@@ -366,6 +366,7 @@ FAST = {
     *(("limited", point) for point in ("statement", "commit", "start", "submit", "create_task", "cancelled", "cache")),
     *(("progress", point) for point in ("create_task", "send", "left", "withdrawn")),
     *(("ask_legacy", "create_task"), ("ask", "cancelled"), ("alimited", "submit"), ("listen", "cancelled")),
+    *((kind, "acquire") for kind in ("ask_legacy", "work", "pay", "listen")),
 }
 """Those that ``make test`` runs, in about ten seconds."""
 SWEEPS = [

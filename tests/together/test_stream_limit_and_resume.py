@@ -12,8 +12,7 @@ from django.conf import settings
 from django.test import override_settings
 
 from django_mcp import Context, MCPServer, resource, tool
-from django_mcp.pubsub import follower
-from django_mcp.revisions import subscriptions
+from django_mcp.pubsub import follower, stream_slots
 from django_mcp.revisions.legacy import streams as legacy_streams
 from tests.behaviour.users import ByName, as_user, group
 from tests.clients import LEGACY, MODERN
@@ -110,18 +109,18 @@ def test_nothing_is_left_of_streams_that_were_refused_or_replaced(talk: Conversa
         streams += [talk.get(event_id).begun() for _ in range(3)]
     for stream in streams:
         stream.leave()
-    eventually(lambda: not subscriptions._slots, "slots are left")
+    eventually(lambda: not stream_slots._slots, "slots are left")
     eventually(lambda: not any(each._topics for each in follower._followers.values()), "subscriptions are left")
 
 
 @contextmanager
 def room_for(uris: list[str]) -> Iterator[None]:
     """Let one stream subscribe to *uris*, and no second one."""
-    most, subscriptions.MAX_SUBSCRIBED_BYTES = subscriptions.MAX_SUBSCRIBED_BYTES, subscriptions.size_of(uris)
+    most, stream_slots.MAX_SUBSCRIBED_BYTES = stream_slots.MAX_SUBSCRIBED_BYTES, stream_slots.size_of(uris)
     try:
         yield
     finally:
-        subscriptions.MAX_SUBSCRIBED_BYTES = most
+        stream_slots.MAX_SUBSCRIBED_BYTES = most
 
 
 URIS = [f"note://{number}" for number in range(50)]
@@ -151,6 +150,16 @@ def test_a_session_that_subscribes_to_more_loses_its_stream_until_there_is_room(
         assert "too many resources" in refused(talk.get())
         talk.request("resources/unsubscribe", {"uri": URIS[0]})
         assert talk.get().begun().status == 200
+
+
+def test_what_a_session_subscribes_to_counts_once_when_its_client_comes_back(talk: Conversation) -> None:
+    for uri in URIS[:3]:
+        talk.request("resources/subscribe", {"uri": uri})
+    with room_for(URIS[:3]):
+        stream = talk.get().begun()
+        assert stream.status == 200
+        assert talk.get().begun().status == 200
+        stream.done()
 
 
 def test_resources_subscribed_to_while_a_stream_begins_are_counted(

@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from django_mcp.core.principal import Principal
-from django_mcp.pubsub import follower
+from django_mcp.pubsub import follower, stream_slots
 from django_mcp.pubsub.event_store import Entry
 from django_mcp.pubsub.follower import Follower, Subscription
-from django_mcp.revisions import subscriptions
 from django_mcp.revisions.base import SSEEvent
-from django_mcp.revisions.subscriptions import ParkedStream, SlotStream, StreamSlot
+from django_mcp.revisions.subscriptions import ParkedStream, SlotStream
 from django_mcp.transports import sse
 from django_mcp.transports.sse import HeldStream
 
@@ -107,12 +106,12 @@ def test_the_slot_of_a_stream_that_never_began_is_given_back() -> None:
     async def events() -> AsyncGenerator[SSEEvent, None]:
         yield SSEEvent(b"never")
 
-    slots = [StreamSlot(Principal("public", "", None)) for _ in range(2)]
+    slots = [stream_slots.StreamSlot(Principal("public", "", None)) for _ in range(2)]
     parked = Echo()
     parked.slot = slots[0]
     for stream in (parked, SlotStream(events(), slots[1])):
         asyncio.run(stream.aclose())
-    assert not subscriptions._slots
+    assert not stream_slots._slots
 
 
 def test_a_silent_stream_is_one_task_and_what_it_says_comes_from_another_that_ends() -> None:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from django_mcp.transports.stdio import LineReader, LineWriter
+from django_mcp.transports.stdio import MAX_WAITING_BYTES, LineReader, LineWriter
+from tests.exchange import eventually
 
 
 @pytest.fixture
@@ -109,6 +110,25 @@ def test_nobody_waits_for_a_client_that_does_not_read(ends: tuple[int, int]) -> 
     writer.close(0.01)
     os.close(ends[0])  # lets the thread go, which would write into what has the descriptor next
     writer.close(10)
+
+
+def test_little_is_kept_of_messages_for_a_client_that_does_not_read(ends: tuple[int, int]) -> None:
+    reading, writing = ends
+    writer = LineWriter(writing, lambda: None)
+    for _ in range(100):
+        writer.write(b"m" * 100_000, is_optional=True)
+    writer.write(b"r" * 3_000_000)
+    writer.write(b"m", is_optional=True)
+    got = bytearray()
+    while got.count(b"\n") < 2 or not got.endswith(b"r\n"):
+        got += os.read(reading, 65536)
+    messages, response = got[:-1].split(b"\n")[:-1], got[:-1].split(b"\n")[-1]
+    assert 100_000 <= sum(map(len, messages)) <= MAX_WAITING_BYTES + 200_000
+    assert len(response) == 3_000_000, "which is never left out"
+    eventually(lambda: writer._queued == writer._written)
+    writer.write(b"later", is_optional=True)
+    writer.close(10)
+    assert os.read(reading, 100) == b"later\n", "once it reads there is room again"
 
 
 def test_what_cannot_be_read_any_more_has_ended() -> None:

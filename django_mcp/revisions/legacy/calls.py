@@ -27,13 +27,22 @@ END_OF_STREAM = ""
 
 
 def topic(call: Call) -> str:
-    return f"stream:{call.key}"
+    return topic_of(call.key)
 
 
-def create_call(session: Session, request: Request, *, leased: bool = False) -> Call:
+def topic_of(key: str) -> str:
+    return f"stream:{key}"
+
+
+def new_key() -> str:
+    """Return the key of a call whose row is not made yet."""
+    return secrets.token_urlsafe(12)
+
+
+def create_call(session: Session, request: Request, key: str, *, leased: bool = False) -> Call:
     """Create the row of a call whose stream begins; *leased* if the process renews the lease (see ``renew_leases``)."""
     return Call.objects.create(
-        key=secrets.token_urlsafe(12),
+        key=key,
         session=session,
         request_id=request.id,
         request={"method": request.method, "params": request.params},
@@ -72,8 +81,9 @@ def store_questions(
 def end_call(call: Call, messages: Sequence[bytes]) -> list[int]:
     """Add the last messages to the call's stream and delete open questions; return the ids."""
     with database.atomic():
-        call.questions.all().delete()
+        # The row first, which whoever asks locks: a question that is being asked is committed before it is deleted.
         Call.objects.filter(pk=call.pk).update(status=Call.Status.ENDED)
+        call.questions.all().delete()
         said = [(topic(call), message.decode()) for message in messages]
         return event_store.append_numbered([*said, (topic(call), END_OF_STREAM)])[:-1]
 

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 
 from django_mcp.conf import settings
 from django_mcp.core import database
+from django_mcp.core.after_fork import clear_after_fork
 from django_mcp.core.concurrency import create_background_task, free_pool, retry_attempt
 from django_mcp.core.execution import run_to_completion
 from django_mcp.core.rate_limited_log import log_rate_limited
@@ -76,7 +77,7 @@ class _Leases:
         self._schedule(pause)
 
 
-_leases: WeakKeyDictionary[asyncio.AbstractEventLoop, _Leases] = WeakKeyDictionary()
+_leases: WeakKeyDictionary[asyncio.AbstractEventLoop, _Leases] = clear_after_fork(WeakKeyDictionary())
 
 
 def _leases_of(loop: asyncio.AbstractEventLoop) -> _Leases:
@@ -91,6 +92,8 @@ MAX_STORED = 500
 
 Later ones are sent to the connection of the call if it is open, and the last is stored before the answer.
 """
+MAX_STORED_BYTES = 1024 * 1024
+"""Their length in all; what is longer is not stored either."""
 RETRY_MS = 500
 """Milliseconds before a client whose connection was closed reconnects."""
 PRIMING_SINCE = "2025-11-25"
@@ -142,9 +145,11 @@ class LegacyChannel(QuietChannel):
         self.version = self.protocol = version
         self.call = call
         self.opened = call is not None
+        self._call_key = None if call is None else call.key
+        self.stream_kind = mcp_request.stream_kind
         self._wire = mcp_request.response if call is None else None
         self._messages: deque[bytes] = deque()
-        self._count = self._stored = 0
+        self._count = self._stored = self._storable = self._size = 0
         self._latest: bytes | None = None
         self._is_latest_sent = False
         self._writing: asyncio.Task[None] | None = None
@@ -160,6 +165,16 @@ class LegacyChannel(QuietChannel):
         """True if a question can reach the client and its answer this call."""
         return self.session is not None and (self.call is not None or self.mcp_request.response.takes_events)
 
+    @property
+    def stream_key(self) -> str | None:
+        return None if self.session is None else calls.topic_of(self._key_of_call())
+
+    def _key_of_call(self) -> str:
+        """Return the key that the row of the call has, or will have if it is made: most calls need none."""
+        if self._call_key is None:
+            self._call_key = calls.new_key()
+        return self._call_key
+
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notification, through the event store if there is a session. After the call it is dropped."""
         if self._is_closed or (self.call is None and not self.mcp_request.response.takes_events):
@@ -169,7 +184,10 @@ class LegacyChannel(QuietChannel):
             self.mcp_request.response.send(SSEEvent(message, is_optional=True))
             return
         self._count += 1
-        if self._count > MAX_STORED:
+        self._size += len(message)
+        if self._count <= MAX_STORED and self._size <= MAX_STORED_BYTES:
+            self._storable += 1
+        else:
             self._latest = message
             self._is_latest_sent = (
                 self._wire is not None and self._loop is not None and len(self._messages) < MAX_STORED
@@ -279,7 +297,7 @@ class LegacyChannel(QuietChannel):
         call = await self._open_stream()
         while waiting := len(self._messages):
             messages = [self._messages[position] for position in range(waiting)]
-            stored = messages[: MAX_STORED - self._stored]
+            stored = messages[: self._storable - self._stored]
             ids = await self._save(partial(calls.append_messages, call, stored)) if stored else []
             self._stored += len(stored)
             for _ in messages:  # only after they were written
@@ -303,16 +321,16 @@ class LegacyChannel(QuietChannel):
     async def _open_stream(self) -> Call:
         if self.call is None:
             assert self.session is not None  # noqa: S101
-            await self._save(partial(self._create_call, self.session))
+            await self._save(partial(self._create_call, self.session, self._key_of_call()))
             assert self.call is not None  # noqa: S101
             self.take_lease(self.call)
             if self._wire is not None and self.version >= PRIMING_SINCE:
                 self._wire.send(SSEEvent(id=f"{self.call.key}.0", retry=RETRY_MS))
         return self.call
 
-    def _create_call(self, session: Session) -> None:
+    def _create_call(self, session: Session, key: str) -> None:
         # Kept here, in the thread: a cancelled coroutine gets no result, and its call is to be ended too.
-        self.call = calls.create_call(session, self.request, leased=self._loop is not None)
+        self.call = calls.create_call(session, self.request, key, leased=self._loop is not None)
         self.opened = True
 
     async def _save(self, write: Callable[[], T]) -> T:

@@ -144,10 +144,12 @@ async def serve_request(
         return await _answer_on_stream(request, version, session, mcp_request, channel)
     # A lost connection does not cancel the call, so it runs in a task of its own.
     channel.task = create_background_task(_answer_on_stream(request, version, session, mcp_request, channel))
-    _watch_later(session, channel)
     try:
+        _watch_later(session, channel)
         return await asyncio.shield(channel.task)
-    except asyncio.CancelledError:
+    except BaseException as error:
+        if not isinstance(error, asyncio.CancelledError) and not channel.task.done():
+            channel.cancel()  # it could not be watched, and its client reads of the error
         channel.task.add_done_callback(_drop_stream)
         raise
 
@@ -330,10 +332,10 @@ async def _next_round(call: Call, session: Session, mcp_request: MCPRequest) -> 
     try:
         channel.take_lease(call)
         channel.dialogue = dialogue
-        if mcp_request.response.is_live:
-            channel.task = asyncio.current_task()
-            _watch_later(session, channel)
         try:
+            if mcp_request.response.is_live:
+                channel.task = asyncio.current_task()
+                _watch_later(session, channel)
             await _run_round(request, session, mcp_request, channel)
         except (Cancelled, asyncio.CancelledError):
             await channel.end([])

@@ -24,6 +24,7 @@ from django_mcp.protocol.errors import ProtocolError, TooManyRequests
 from django_mcp.protocol.jsonrpc import Message, Notification, Request, encode_error, parse
 from django_mcp.pubsub import event_store
 from django_mcp.pubsub.follower import Subscription, follow
+from django_mcp.pubsub.stream_slots import StreamSlot
 from django_mcp.revisions.base import (
     ACCEPTED,
     KEEP_ALIVE,
@@ -44,7 +45,7 @@ from django_mcp.revisions.legacy.handler import (
 )
 from django_mcp.revisions.legacy.sessions import SessionNotFound
 from django_mcp.revisions.legacy.streams import call_stream, session_stream
-from django_mcp.revisions.subscriptions import SlotStream, StreamSlot
+from django_mcp.revisions.subscriptions import SlotStream
 
 logger = logging.getLogger("django_mcp")
 
@@ -99,6 +100,8 @@ STREAM, MESSAGES = "/sse", "/messages"
 BEFORE_HANDSHAKE = versions.LEGACY[-1]
 CALL, INITIALIZED = "call", "initialized"
 """Control entries; JSON-RPC messages never begin with a letter."""
+CALLS = "calls over HTTP+SSE"
+"""Calls that wait are counted separately from the streams, of which one has the messages of many calls."""
 
 REVISION = LegacyRevision()
 
@@ -124,7 +127,7 @@ async def open_events(mcp_request: MCPRequest) -> MCPResponse:
         raise Unavailable("Sessions are temporarily unavailable. Retry later.") from None
     path = str(mcp_request.get_django_request().path).rstrip("/").removesuffix(STREAM) + MESSAGES
     address = f"{escape_uri_path(path)}?session_id={session_id}"
-    mcp_request = mcp_request._replace(headers={headers.SESSION: session_id})
+    mcp_request = mcp_request._replace(headers={headers.SESSION: session_id}, stream_kind=CALLS)
     return MCPResponse(200, stream=SlotStream(_events(address, session, mcp_request, slot), slot))
 
 
@@ -142,7 +145,8 @@ async def receive_message(mcp_request: MCPRequest) -> MCPResponse:
     )
     session = await named_session(mcp_request)
     message = None if type(mcp_request.body) is list else parse(mcp_request.body)
-    create_background_task(_serve(message, session, mcp_request._replace(response=SSEResponse(session))))
+    mcp_request = mcp_request._replace(response=SSEResponse(session), stream_kind=CALLS)
+    create_background_task(_serve(message, session, mcp_request))
     return ACCEPTED
 
 
@@ -304,7 +308,7 @@ async def _join_call(session: Session, key: str, mcp_request: MCPRequest, joined
     if call is None:
         return None
     try:
-        stream = call_stream(call, 0, mcp_request, kind="calls over HTTP+SSE")
+        stream = call_stream(call, 0, mcp_request)
     except TooManyRequests as error:
         await run(partial(calls.end_call, call, []))
         return SSEEvent(encode_error(call.request_id, error))

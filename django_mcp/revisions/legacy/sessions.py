@@ -18,6 +18,7 @@ from django.utils import timezone
 
 from django_mcp.conf import settings
 from django_mcp.core import database
+from django_mcp.core.after_fork import clear_after_fork
 from django_mcp.core.channel import LEVELS
 from django_mcp.core.concurrency import create_background_task, free_pool, retry_database
 from django_mcp.core.context import Context
@@ -304,7 +305,7 @@ def _append(session: Session, change: Mapping[str, Any], replaced: Q) -> None:
         stored.filter(position__lt=next(iter(kept[MAX_EVENTS - 1 : MAX_EVENTS]), 0)).delete()
 
 
-_running: dict[tuple[int, RequestId], LegacyChannel] = {}
+_running: dict[tuple[int, RequestId], LegacyChannel] = clear_after_fork({})
 """Calls of this process, cancelled directly: a tool that writes may hold the lock of the event store."""
 
 

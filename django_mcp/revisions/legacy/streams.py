@@ -1,13 +1,11 @@
 """Streams that a client opens with GET: resumed calls and changes (2025-11-25, Transports)."""
 
-import asyncio
 import secrets
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from functools import partial
 from itertools import takewhile
-from weakref import WeakValueDictionary
 
 from django.utils import timezone
 
@@ -15,81 +13,50 @@ from django_mcp.core.concurrency import free_pool, retry_database
 from django_mcp.models import Call, Session
 from django_mcp.protocol.errors import InvalidRequest
 from django_mcp.pubsub import event_store, publish
-from django_mcp.pubsub.follower import Subscription, follow
+from django_mcp.pubsub.follower import follow
+from django_mcp.pubsub.stream_slots import StreamSlot, size_of
 from django_mcp.revisions.base import KEEP_ALIVE, MCPRequest, MCPResponse, SSEEvent, encode_notification
 from django_mcp.revisions.legacy import calls, sessions, task_results
 from django_mcp.revisions.legacy.channel import PRIMING_SINCE, RETRY_MS
 from django_mcp.revisions.legacy.tasks import RESULT
-from django_mcp.revisions.subscriptions import NONE, ParkedStream, SlotStream, StreamSlot, SubscriptionFilter, size_of
+from django_mcp.revisions.subscriptions import (
+    NONE,
+    Begun,
+    ParkedStream,
+    SlotStream,
+    SubscriptionFilter,
+    has_stream,
+    replace_stream,
+)
 
 CHANGES = "changes"
 """Prefix of event ids in the stream of changes."""
 _LISTS = frozenset(publish.list_changed_method(kind) for kind in publish.KINDS)
 
 
-class _Reader:
-    """The stream of this process that reads a call; it need not have begun."""
-
-    __slots__ = ("__weakref__", "_begun", "_is_replaced", "slot")
-
-    def __init__(self, slot: StreamSlot) -> None:
-        self.slot = slot
-        self._begun: tuple[asyncio.AbstractEventLoop, Subscription] | None = None
-        self._is_replaced = False
-
-    def start(self, subscription: Subscription) -> None:
-        # In this order, and ``replace`` in the other: it may be called at the same time, in another thread.
-        self._begun = asyncio.get_running_loop(), subscription
-        if self._is_replaced:
-            subscription.end()
-
-    def replace(self) -> None:
-        self._is_replaced = True
-        if self._begun is not None:
-            loop, subscription = self._begun
-            with suppress(RuntimeError):  # the loop is closed, and its streams with it
-                loop.call_soon_threadsafe(subscription.end)
-
-
-_readers: WeakValueDictionary[str, _Reader] = WeakValueDictionary()
-"""By topic; each lives as long as its stream."""
-
-
-def call_stream(call: Call, position: int, mcp_request: MCPRequest, kind: str = "") -> SlotStream:
+def call_stream(call: Call, position: int, mcp_request: MCPRequest) -> SlotStream:
     """Return the stream of a call after *position*. It ends the stream of this process that reads the call already.
-
-    A client that comes back has lost that one, and each message goes to one stream only (2025-11-25, Transports,
-    Multiple Connections). It is ended here, not when the new one begins: streams do not begin in the order of their
-    requests, and an earlier one would end a later one.
-
-    Args:
-        kind: see ``StreamSlot``.
 
     Raises:
         TooManyRequests: the caller has too many open streams.
     """
-    topic = calls.topic(call)
-    previous = _readers.get(topic)
-    slot = StreamSlot(mcp_request.principal, replaced=None if previous is None else previous.slot, kind=kind)
-    reader = _readers[topic] = _Reader(slot)
-    if previous is not None:
-        previous.replace()
-    return SlotStream(tail(call, position, mcp_request, reader), slot)
+    slot = StreamSlot(mcp_request.principal, key=calls.topic(call), kind=mcp_request.stream_kind)
+    return SlotStream(tail(call, position, mcp_request, replace_stream(slot.key)), slot)
 
 
 def has_reader(call: Call) -> bool:
-    return calls.topic(call) in _readers
+    return has_stream(calls.topic(call))
 
 
 async def tail(
-    call: Call, position: int, mcp_request: MCPRequest, reader: _Reader | None = None
+    call: Call, position: int, mcp_request: MCPRequest, begun: Begun | None = None
 ) -> AsyncGenerator[SSEEvent, None]:
     """Yield the events of a call's stream after *position*, until its end."""
     topic, run, lost = calls.topic(call), partial(retry_database, free_pool()), 0
     subscription = await follow(topic, principal=mcp_request.principal, server=mcp_request.server)
     try:
-        if reader is not None:
-            reader.start(subscription)
+        if begun is not None:
+            begun(subscription)
         position = min(position, await run(event_store.newest))  # as in ``SessionStream.first_events``
         # Subscribe before reading; entries written in between arrive twice and are sent once.
         for entry in await run(partial(event_store.after, position, [topic])):
@@ -134,13 +101,13 @@ async def resume(call: Call, position: int, mcp_request: MCPRequest) -> MCPRespo
 
 
 def session_stream(
-    session: Session, mcp_request: MCPRequest, position: int | None, slot: StreamSlot
+    session: Session, mcp_request: MCPRequest, position: int | None, slot: StreamSlot, begun: Begun | None = None
 ) -> "SessionStream":
     """Return the stream of list changes and subscribed resources of a session, after entry *position* if given.
 
     *slot* counts the resources that it subscribes to.
     """
-    return SessionStream(session, mcp_request, position, slot)
+    return SessionStream(session, mcp_request, position, slot, begun)
 
 
 class SessionStream(ParkedStream):
@@ -153,6 +120,7 @@ class SessionStream(ParkedStream):
         "_begun",
         "_filter",
         "_forgotten",
+        "_on_begin",
         "_position",
         "_primes",
         "_principal",
@@ -163,8 +131,16 @@ class SessionStream(ParkedStream):
         "_unsubscribed",
     )
 
-    def __init__(self, session: Session, mcp_request: MCPRequest, position: int | None, slot: StreamSlot) -> None:
+    def __init__(
+        self,
+        session: Session,
+        mcp_request: MCPRequest,
+        position: int | None,
+        slot: StreamSlot,
+        begun: Begun | None,
+    ) -> None:
         super().__init__()
+        self._on_begin = begun  # which lives as long as the stream
         self._session: int = session.pk  # the row itself would need more memory than the rest
         self._topic = sessions.topic(session)
         self._primes = session.version >= PRIMING_SINCE
@@ -181,6 +157,8 @@ class SessionStream(ParkedStream):
         topics = [publish.server_topic(self._server), self._topic]
         self.subscription = await follow(*topics, principal=self._principal, server=self._server)
         self.subscription.matches = self.matches
+        if self._on_begin is not None:
+            self._on_begin(self.subscription)
         run = partial(retry_database, free_pool())
         backlog: list[event_store.Entry] = []
         newest = await run(event_store.newest)
@@ -284,7 +262,8 @@ async def open_get(session: Session, last_event_id: str | None, mcp_request: MCP
         return None
     position = (last_event_id or "").partition(".")[2]
     known = int(position) if position.isdecimal() and len(position) < 19 else None  # noqa: PLR2004
-    slot = StreamSlot(mcp_request.principal, size=size_of(session.subscriptions))
-    stream = session_stream(session, mcp_request, known, slot)
+    # The key, as the stream ends the session's one before, which may not have noticed that its client is gone.
+    slot = StreamSlot(mcp_request.principal, key=sessions.topic(session), size=size_of(session.subscriptions))
+    stream = session_stream(session, mcp_request, known, slot, replace_stream(slot.key))
     stream.slot = slot
     return MCPResponse(200, stream=stream)

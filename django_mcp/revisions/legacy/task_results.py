@@ -26,6 +26,7 @@ from django_mcp.protocol.jsonrpc import JSONRPC, Request, encode, encode_error
 from django_mcp.protocol.meta import meta_of
 from django_mcp.pubsub.event_store import Entry
 from django_mcp.pubsub.follower import follow, position
+from django_mcp.pubsub.stream_slots import StreamSlot
 from django_mcp.revisions.base import (
     ACCEPTED,
     KEEP_ALIVE,
@@ -39,7 +40,7 @@ from django_mcp.revisions.legacy import calls, sessions
 from django_mcp.revisions.legacy.channel import RETRY_MS
 from django_mcp.revisions.legacy.downgrade import question
 from django_mcp.revisions.legacy.tasks import VERSION, encode_outcome, related
-from django_mcp.revisions.subscriptions import SlotStream, StreamSlot
+from django_mcp.revisions.subscriptions import Begun, SlotStream, replace_stream
 from django_mcp.tasks import store
 from django_mcp.tasks.api import require_task, store_answers, task_id_of, wait
 
@@ -123,20 +124,21 @@ class TaskResultStream:
         self._is_new, self._seen = seen is None, seen or 0
         self._messages: TaskMessages | None = None
 
-    async def events(self) -> AsyncGenerator[SSEEvent, None]:
+    async def events(self, begun: Begun) -> AsyncGenerator[SSEEvent, None]:
         """Yield the whole stream."""
-        async with aclosing(self._batches()) as batches:
+        async with aclosing(self._batches(begun)) as batches:
             async for batch in batches:
                 for event in batch.events:
                     yield event
                 if batch.is_last:
                     return
 
-    async def _batches(self) -> AsyncGenerator[EventBatch, None]:
+    async def _batches(self, begun: Begun) -> AsyncGenerator[EventBatch, None]:
         topics = [store.topic(self.task_id), *([] if self._session is None else [sessions.topic(self._session)])]
         began = await position()
         subscription = await follow(*topics, principal=self.context.principal, server=self.context.server)
         try:
+            begun(subscription)
             yield EventBatch([self.first_event()])
             yield await retry_database(checks_pool(), self.read)
             async with aclosing(subscription.entries()) as entries:
@@ -179,8 +181,8 @@ class TaskResultStream:
             task = require_task(self.context, self.task_id)
             if task.is_over:
                 if self.call is not None:  # kept, so that the client can resume for a lost response
+                    Call.objects.filter(pk=self.call.pk).update(status=Call.Status.ENDED)  # in this order, as end_call
                     self.call.questions.all().delete()
-                    Call.objects.filter(pk=self.call.pk).update(status=Call.Status.ENDED)
                 return EventBatch([SSEEvent(encode_outcome(self.context.request_id, task))], is_last=True)
             if self._messages is None:
                 self._messages = TaskMessages(
@@ -249,14 +251,14 @@ async def answer(request: Request, session: Session | None, mcp_request: MCPRequ
     task = await mcp_request.runner.checks.sync(partial(require_task, context, task_id_of(context)))
     if task.is_over:
         return MCPResponse(200, encode_outcome(request.id, task))
-    call = None
-    is_held = mcp_request.response.can_hold and mcp_request.response.takes_events
-    slot = StreamSlot(mcp_request.principal) if is_held else None  # before a row is written
+    call, slot, key = None, None, calls.new_key()
+    if mcp_request.response.can_hold and mcp_request.response.takes_events:  # before a row is written
+        slot = StreamSlot(mcp_request.principal, key=calls.topic_of(key), kind=mcp_request.stream_kind)
     if session is not None and mcp_request.response.takes_events:
-        call = await mcp_request.runner.own.sync(partial(_create_call, session, request, task))
+        call = await mcp_request.runner.own.sync(partial(_create_call, session, request, task, key))
     stream = TaskResultStream(context, session, call)
-    if is_held:
-        return MCPResponse(200, stream=SlotStream(stream.events(), slot))
+    if slot is not None:
+        return MCPResponse(200, stream=SlotStream(stream.events(replace_stream(slot.key)), slot))
     return await _answer_in_time(stream, mcp_request, is_new=True)
 
 
@@ -265,13 +267,14 @@ async def resume(call: Call, seen: int, mcp_request: MCPRequest) -> MCPResponse:
     request = Request(call.request_id, **call.request)
     stream = TaskResultStream(context_for(mcp_request, request, None, {}, Channel()), call.session, call, seen)
     if mcp_request.response.can_hold:
-        return MCPResponse(200, stream=SlotStream(stream.events(), StreamSlot(mcp_request.principal)))
+        slot = StreamSlot(mcp_request.principal, key=calls.topic(call), kind=mcp_request.stream_kind)
+        return MCPResponse(200, stream=SlotStream(stream.events(replace_stream(slot.key)), slot))
     return await _answer_in_time(stream, mcp_request, is_new=False)
 
 
-def _create_call(session: Session, request: Request, task: Task) -> Call:
+def _create_call(session: Session, request: Request, task: Task, key: str) -> Call:
     """Create the row of a waiting client, which can be withdrawn like a call that waits."""
-    call = calls.create_call(session, request)
+    call = calls.create_call(session, request, key)
     kept = timezone.now() + datetime.timedelta(seconds=settings.ELICITATION_TTL)
     call.status, call.expires = Call.Status.ASKING, max(task.expires, kept)
     call.save(update_fields=["status", "expires"])

@@ -16,8 +16,9 @@ from django_mcp.protocol.jsonrpc import MAX_STRING_LENGTH, Request, encode, enco
 from django_mcp.pubsub import publish
 from django_mcp.pubsub.event_store import Entry
 from django_mcp.pubsub.follower import follow, position
+from django_mcp.pubsub.stream_slots import StreamSlot, size_of
 from django_mcp.revisions.base import MCPRequest, MCPResponse, SSEEvent, capabilities, context_for, encode_notification
-from django_mcp.revisions.subscriptions import ParkedStream, StreamSlot, SubscriptionFilter, size_of
+from django_mcp.revisions.subscriptions import ParkedStream, SubscriptionFilter
 from django_mcp.tasks import store
 from django_mcp.tasks.api import look_up
 from django_mcp.tasks.extension import NAME, detailed, is_declared, not_declared

@@ -93,10 +93,12 @@ def test_a_caller_with_too_many_open_streams_waits_for_no_further_result(talk: C
         rows = models.Call.objects.count()
         refused = wait_for(talk, task_id).exchange.done()
         assert (refused.status, refused.headers["retry-after"].isdecimal()) == (429, True)
-        assert talk.get(event.id).done().status == 429
         assert models.Call.objects.count() == rows
-        first.exchange.leave()
-        eventually(lambda: talk.get(event.id).begun().status == 200, "the place is not free again")
+        assert talk.get(event.id).begun().status == 200, "a client that comes back has lost its stream"
+        first.exchange.done()
+        assert wait_for(talk, task_id).exchange.done().status == 429
+        second.exchange.leave()
+        eventually(lambda: wait_for(talk, task_id).exchange.begun().status == 200, "the place is not free again")
     work.end()
 
 
