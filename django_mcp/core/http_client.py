@@ -69,6 +69,7 @@ class Resolver:
         thread = threading.Thread(target=self._look_up, args=(host, port, answers), name="django_mcp-dns", daemon=True)
         try:
             thread.start()
+        # A thread that has started releases the place itself.
         except BaseException:
             self._places.release()
             raise
@@ -186,7 +187,6 @@ class _TimedConnection(HTTPConnection):
         self.sock.settimeout(_left(self._deadline))
 
     def _new_conn(self) -> socket.socket:
-        """Connect to the first address that accepts. Certificates are still compared with the host's name."""
         host = self._dns_host
         try:
             addresses = resolver.resolve(host, self.port, _left(self._deadline))
@@ -197,6 +197,7 @@ class _TimedConnection(HTTPConnection):
         failure: HTTPError = NewConnectionError(self, "The host has no address.")
         try:
             for address in addresses:
+                # Certificates are still compared with the host's name.
                 self._dns_host, self.timeout = address, _left(self._deadline)
                 try:
                     return super()._new_conn()

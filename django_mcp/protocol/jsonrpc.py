@@ -182,8 +182,8 @@ def parse(value: Any) -> Message:
 
 
 def id_of(value: Any) -> RequestId | None:
-    """Return the id of a possible message, or None if it has no valid one."""
     request_id = value.get("id") if type(value) is dict else None
+    # Not isinstance(): true and false are no ids, but ints of Python.
     return request_id if type(request_id) is int or type(request_id) is str else None
 
 
