@@ -53,7 +53,7 @@ class RequestHead(NamedTuple):
     query: str = ""
 
     def __repr__(self) -> str:
-        """Omit headers and query, whose credentials would appear in error reports."""
+        # Headers and query have credentials, and error reports show local variables.
         return f"RequestHead({self.method} to {self.host})"
 
 
@@ -84,7 +84,7 @@ class BaseAuthentication:
     blocking: bool = True
 
     def __init_subclass__(cls, **keywords: Any) -> None:
-        """Reset ``credential_key``, which need not fit an overridden ``authenticate``."""
+        # The base class's credential_key need not fit an overridden authenticate().
         super().__init_subclass__(**keywords)
         if _place(cls, "credential_key") > _place(cls, "authenticate"):
             cls.credential_key = BaseAuthentication.credential_key  # type: ignore[method-assign]
@@ -195,12 +195,11 @@ def required_authenticators(server: MCPServer) -> tuple[BaseAuthentication, ...]
 
 
 def is_own(authenticator: BaseAuthentication) -> bool:
-    """Return True for a class that reads the package's tables only. Subclasses may do anything."""
+    # Its subclasses may do anything.
     return "reads_own_tables" in vars(type(authenticator))
 
 
 def asks_site(server: MCPServer) -> bool:
-    """Return True if ``find_ended`` of an endpoint may run the site's code."""
     inherited = BaseAuthentication.find_ended  # does nothing
     return any(
         not is_own(authenticator) and type(authenticator).find_ended is not inherited
@@ -265,11 +264,9 @@ class AllowAny(BaseAuthentication):
 
     @cached_property
     def everybody(self) -> Principal:
-        """The principal of all requests."""
         from django.contrib.auth.models import AnonymousUser  # noqa: PLC0415 - needs the app registry
 
         return Principal(kind="public", id="public", user=AnonymousUser())
 
     def authenticate(self, head: RequestHead, server: MCPServer) -> Principal:  # noqa: ARG002
-        """Return ``everybody``."""
         return self.everybody

@@ -62,7 +62,7 @@ def url_of(server: MCPServer) -> str:
 
 
 def _cached(function: Callable[[MCPServer], str]) -> Callable[[MCPServer], str]:
-    """Cache by endpoint and by what a request can change: the path below which it came, URLconf and language."""
+    # By what a request can change, too: the path below which it came, URLconf and language.
     found = lru_cache(maxsize=256)(lambda server, _prefix, _urlconf, _language: function(server))
     _caches.append(found)
 
@@ -78,7 +78,6 @@ _caches: list[Any] = []
 
 @_cached
 def path_of(server: MCPServer) -> str:
-    """Return an endpoint's URL path, without trailing slash."""
     name = f"django_mcp:{server.name}"
     own = iri_to_uri(f"{get_script_prefix()}{server.path}")
     try:
@@ -148,7 +147,6 @@ def has_metadata(server: MCPServer) -> bool:
 
 
 def issuers(server: MCPServer) -> Sequence[str]:
-    """Return the issuers of tokens for the endpoint."""
     found = [
         issuer for authenticator in authenticators(server) for issuer in authenticator.authorization_servers(server)
     ]
@@ -161,6 +159,6 @@ def body(error: str, description: str) -> bytes:
 
 
 def _quoted(value: str) -> str:
-    """Escape for a quoted-string (RFC 9110, section 5.6.4), in printable ASCII."""
+    # A quoted-string (RFC 9110, section 5.6.4), in printable ASCII.
     printable = "".join(character for character in value if " " <= character <= "~")
     return printable.replace("\\", "\\\\").replace('"', '\\"')

@@ -75,11 +75,6 @@ class SessionAuthentication(BaseAuthentication):
     """
 
     def authenticate(self, head: RequestHead, server: MCPServer) -> Principal | None:  # noqa: ARG002
-        """Return the logged-in user, or None.
-
-        Raises:
-            InvalidToken: the request may come from another site's page.
-        """
         from django.contrib.auth import get_user  # noqa: PLC0415 - not installed on every site
 
         if "cookie" not in head.headers or has_other_credential(head):
@@ -100,7 +95,7 @@ class SessionAuthentication(BaseAuthentication):
         return Principal(kind="session", id=str(user.pk), user=user)
 
     def find_ended(self, principals: Sequence[Principal], server: MCPServer) -> Iterable[Principal]:  # noqa: ARG002
-        """Return callers whose password has changed, which ends their sessions."""
+        # A changed password ends the sessions of its user.
         from django.contrib.auth import get_user_model  # noqa: PLC0415 - not installed on every site
 
         mine = [
@@ -116,7 +111,6 @@ class SessionAuthentication(BaseAuthentication):
 
 
 def has_other_credential(head: RequestHead) -> bool:
-    """Return True if another credential than cookies was sent."""
     return bool({"authorization", "x-api-key"} & head.headers.keys()) or bool(keys_in_query(head.query))
 
 
@@ -146,6 +140,7 @@ class SessionRequest(HttpRequest):
 
     def __init__(self, request: HttpRequest, session: SessionCopy) -> None:
         super().__init__()
+        # No safe method, which would not be checked.
         self.method = "DELETE"
         self.META = {**request.META}
         self.COOKIES = request.COOKIES

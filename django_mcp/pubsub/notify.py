@@ -42,7 +42,6 @@ class Listener:
         self._channel: str | None = None
 
     def start(self) -> None:
-        """Start listening on the running loop, if it was not started."""
         loop = asyncio.get_running_loop()
         self.loop = ref(loop)
         _listeners.add(self)
@@ -50,7 +49,6 @@ class Listener:
             self._task = loop.create_task(self._listen())
 
     async def stop(self) -> None:
-        """Stop listening."""
         _listeners.discard(self)
         self.works = False
         listening, self._task = self._task, None
@@ -59,10 +57,6 @@ class Listener:
             await asyncio.wait([listening], timeout=CANCEL_SECONDS)
 
     async def _listen(self) -> None:
-        """Receive notifications of other processes. During an outage ``works`` is False.
-
-        An error while receiving may be a Redis client's timeout. One while joining is an outage.
-        """
         while True:
             layer = shared_layer()
             try:
@@ -78,6 +72,7 @@ class Listener:
             self.works = True
             self.on_notification()  # events may have been written meanwhile
             joined = time.monotonic()
+            # A Redis client's timeout, say. An outage is noticed on joining again.
             with suppress(Exception):
                 async with asyncio.timeout(RENEW_SECONDS):  # membership in a group expires
                     while True:
@@ -120,7 +115,6 @@ _outage = _Outage()
 
 
 def is_layer_unavailable() -> bool:
-    """Return True if this process cannot send through the channel layer, as far as it has tried."""
     return _outage.is_logged
 
 
@@ -131,6 +125,7 @@ SEND_TIMEOUT = 5.0
 """Limit for sending one notification."""
 FLUSH_TIMEOUT = 1.0
 """How long a process that ends waits for its last notification."""
+# Weak: loops may end without stopping their listeners.
 _listeners: WeakSet[Listener] = WeakSet()
 
 
@@ -160,6 +155,7 @@ def notify_readers() -> None:
                 continue
         except RuntimeError:  # the loop is closed
             pass
+        # The loop has ended without stopping its listener.
         _listeners.discard(listener)
     if shared_layer() is None:
         return
@@ -182,7 +178,6 @@ class _Sender:
         self.after_fork()
 
     def after_fork(self) -> None:
-        """Start anew in a child process: the thread is the parent's, and the lock may be held."""
         self._changed = threading.Condition()
         self._asked = self._sent = 0
         self._thread: threading.Thread | None = None
@@ -212,6 +207,7 @@ class _Sender:
                     asked = self._asked
                 is_sent = loop.run_until_complete(_send())
                 with self._changed:
+                    # Those that were asked for while the message was on its way need another one.
                     self._sent = asked
                     self._changed.notify_all()
                 if not is_sent:
@@ -224,7 +220,7 @@ if hasattr(os, "register_at_fork"):
 
 
 async def _send() -> bool:
-    """Send, with one retry: after an outage connections are broken. Return False if that failed too."""
+    # Twice: after an outage connections are broken.
     for last in (False, True):
         try:
             if (layer := shared_layer()) is not None:

@@ -67,7 +67,7 @@ class StepRecord:
         self.step_key = hashlib.sha256(f"{call} {arguments}".encode()).hexdigest()
 
     def claim(self) -> dict[str, Any] | None:
-        """See ``core.channel.IdempotencyRecord``. Committed immediately, for every process to see."""
+        # Committed immediately, for every process to see.
         if not database.has_database():
             return None
         self.expires = _expiry()
@@ -80,6 +80,7 @@ class StepRecord:
                 with database.atomic():
                     Step.objects.create(call=self._call, key=KEY, value=self._claim, expires=self.expires)
                     self._extend()
+            # Another attempt was faster.
             except IntegrityError:
                 step = self._step()
             else:
@@ -92,21 +93,20 @@ class StepRecord:
         return self._stored_fields(step)
 
     def _extend(self) -> None:
-        """Let what else the key guards expire with it. In this order everywhere, as two transactions may do so."""
+        # In this order everywhere, as two transactions may do so.
         alive = Step.objects.filter(expires__gt=timezone.now())
         if self._is_task:
             alive.filter(call=self._call, key=TASK).update(expires=self.expires)
         alive.filter(call=self.step_key).update(expires=self.expires)
 
     def stored(self) -> dict[str, Any] | None:
-        """See ``core.channel.IdempotencyRecord``."""
         step = None if not database.has_database() else self._step()
         if step is None or not step.done or step.expires <= timezone.now():
             return None
         return self._stored_fields(step)
 
     def store(self, fields: dict[str, Any]) -> None:
-        """See ``core.channel.IdempotencyRecord``. In the tool's transaction, if any."""
+        # In the tool's transaction, if it has one.
         if database.has_database():
             result = {**self._claim, "fields": json.loads(encode(fields))}
             self._own().update(done=True, value=result)
@@ -127,7 +127,6 @@ class StepRecord:
                     again.start()
 
     def task(self) -> str | None:
-        """See ``core.channel.IdempotencyRecord``."""
         step = Step.objects.filter(call=self._call, key=TASK, expires__gt=timezone.now()).first()
         if step is None:
             return None
@@ -137,7 +136,7 @@ class StepRecord:
         return task_id
 
     def store_task(self, task_id: str, before: str | None) -> bool:
-        """See ``core.channel.IdempotencyRecord``. In the transaction that creates the task."""
+        # In the transaction that creates the task.
         self.expires = _expiry()
         noted = Step.objects.filter(call=self._call, key=TASK)
         value = {"arguments": self._arguments, "task": task_id}
@@ -167,7 +166,7 @@ class StepRecord:
         return Step.objects.filter(call=self._call, key=KEY).first()
 
     def _own(self) -> Any:
-        """Match this attempt's row until it has a result."""
+        # Only until it has a result.
         return Step.objects.filter(call=self._call, key=KEY, done=False, value=self._claim)
 
 
@@ -285,7 +284,6 @@ async def aonce(
 
 
 def _storable(value: Any) -> tuple[Any, Exception | None]:
-    """Return the value, or a placeholder and the error if it is not JSON."""
     try:
         json.dumps(sendable(value), allow_nan=False)
     except (TypeError, ValueError) as error:  # pydantic's error is a ValueError
@@ -311,7 +309,6 @@ def extend(call: str, until: datetime.datetime | None = None) -> None:
 
 
 def _claim_all(calls: Calls, key: str) -> bool:
-    """Store the step under all *calls*, or return False if one has it."""
     taken: list[str] = []
     for call, expires in calls.items():
         if not claim_step(call, key, expires):
@@ -331,7 +328,6 @@ def _release(calls: Collection[str], key: str) -> None:
 
 
 def _stored(calls: Calls, name: str, key: str, readable: Sequence[str] | None) -> Any:
-    """Return the stored result, after storing it under all *calls*."""
     steps = list(Step.objects.filter(call__in=list(calls), key=key, expires__gt=timezone.now()))
     step = next((other for other in steps if other.done and (readable is None or other.call in readable)), None)
     if step is None and any(other.done for other in steps):
@@ -370,11 +366,11 @@ class StepChannel(Channel):
         return self._key
 
     def _attempt(self) -> str | None:
-        """Return what identifies all runs of a call that are one attempt, or None."""
+        # What identifies all runs of a call that are one attempt.
         return None
 
     def _step_calls(self) -> Calls:
-        """Return the call's id, and this round's idempotency key's, which rounds may change."""
+        # The idempotency key is that of this round: rounds may change it.
         self.has_steps = True
         own = {self.dialogue.id: self._expiry()}
         if self.step_key is None:
@@ -382,7 +378,6 @@ class StepChannel(Channel):
         return {self.step_key: _expiry() if self._key is None else self._key.expires, **own}
 
     def _expiry(self) -> datetime.datetime:
-        """Return when the steps of the call expire, unless it asks and they are extended."""
         return expiry()
 
     def _readable(self) -> Sequence[str]:

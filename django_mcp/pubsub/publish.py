@@ -23,7 +23,6 @@ ACCOUNT = "account"
 
 
 def revocation_topic(kind: str, id: str) -> str:  # noqa: A002 - as ``Principal`` has it
-    """Return a caller's topic, whose events end its streams."""
     return f"caller:{kind}:{id}"
 
 
@@ -32,7 +31,6 @@ def user_topic(pk: object) -> str:
 
 
 def revocation_topics(principal: Principal) -> tuple[str, ...]:
-    """Return the topics whose events end a caller's streams: the caller's and the user's."""
     pk = getattr(principal.user, "pk", None)
     return (caller_topic(principal),) if pk is None else (caller_topic(principal), revocation_topic(ACCOUNT, str(pk)))
 
@@ -52,7 +50,7 @@ def end_streams(kind: str, id: str) -> None:  # noqa: A002
 
 
 def append_if_migrated(entries: Sequence[tuple[str, str]]) -> None:
-    """Store events, unless there is no table for them yet, in which case there is no stream either."""
+    # Without a table for events there is no stream either.
     with database.unless_unmigrated():
         event_store.append(entries)
 
@@ -108,16 +106,15 @@ def decode_event(data: str) -> Mapping[str, Any]:
 
 
 def addresses_of(principal: Principal) -> frozenset[str]:
-    """Return the names that address a caller."""
     pk = getattr(principal.user, "pk", None)
     return frozenset({caller_topic(principal)} if pk is None else {caller_topic(principal), user_topic(pk)})
 
 
 def publish(messages: Sequence[tuple[str, Any]]) -> None:
-    """Store messages after commit, on an event loop in a worker thread."""
     if not database.has_database() or not messages:
         return
     write = partial(append_if_migrated, [(under, json.dumps(message)) for under, message in messages])
+    # Nothing may block an event loop, not even a query.
     if on_event_loop():
         in_background(lambda: database.on_commit(write, database.tools_alias()))
     else:
@@ -126,6 +123,7 @@ def publish(messages: Sequence[tuple[str, Any]]) -> None:
 
 def in_background(write: Callable[[], Any]) -> None:
     future = asyncio.ensure_future(retry_database(free_pool(), write))
+    # An event loop keeps weak references to its tasks only.
     _background.add(future)
     future.add_done_callback(_background.discard)
 
@@ -147,7 +145,6 @@ def renew_streams(kind: str, id: str) -> None:  # noqa: A002 - as ``Principal`` 
 def list_events(
     server: MCPServer, addresses: Collection[str] | None, depends: Callable[[Collection[Any]], bool]
 ) -> Iterable[tuple[str, Any]]:
-    """Yield an event per list that depends on the change."""
     for kind, primitives in server.lists().items():
         if depends(primitives):
             message = {"method": list_changed_method(kind), "params": {}}

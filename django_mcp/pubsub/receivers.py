@@ -78,7 +78,6 @@ def _message(change: Change) -> dict[str, Any]:
 
 
 def connect_reloading() -> None:
-    """Notify clients after an autoreload."""
     autoreload_started.connect(_notify_reloaded, dispatch_uid="django_mcp.pubsub.reloading")
 
 
@@ -106,18 +105,19 @@ MAX_USERS = 1000
 UID = "django_mcp.pubsub.rights"
 
 
+# Weak: connections are replaced.
 _waiting: WeakKeyDictionary[BaseDatabaseWrapper, tuple[Any, set[str] | None]] = WeakKeyDictionary()
 """Per connection, the users of a transaction, identified by its ``run_on_commit`` list."""
 
 
 @receiver(rights_changed, dispatch_uid=UID)
 def _on_rights_changed(users: Collection[str], **_: Any) -> None:
-    """Publish all changes of a transaction after commit."""
     connection = transaction.get_connection(tools_alias())
     if on_event_loop() or not connection.in_atomic_block:
         _publish_rights(set(users))
         return
     hooks, known = _waiting.get(connection, (None, None))
+    # A new list of hooks means a new transaction, or one whose hooks were rolled back.
     if known is None or hooks is not connection.run_on_commit:
         known = set()
         _waiting[connection] = connection.run_on_commit, known
@@ -135,16 +135,16 @@ def _asks_user(primitives: Iterable[Any]) -> bool:
 
 
 def _depends_on_users() -> bool:
-    """Return True if lists depend on users, so that queries about them are needed."""
+    # Otherwise queries about users are saved.
     return any(_asks_user(primitives) for server in every_server() for primitives in server.lists().values())
 
 
 def connect_permissions() -> None:
-    """Connect to users, groups and permissions, as far as the user model has them. They may be a site's own models."""
     user = get_user_model()
     for model in classes_of(user):
         pre_save.connect(_before_user_save, sender=model, dispatch_uid=UID)
         post_save.connect(_after_user_save, sender=model, dispatch_uid=UID)
+    # As far as the user model has them. They may be a site's own models.
     for name in ("groups", "user_permissions"):
         if through := getattr(getattr(user, name, None), "through", None):
             m2m_changed.connect(_on_users_changed, sender=through, dispatch_uid=UID)
@@ -180,7 +180,7 @@ def _after_user_save(instance: Any, **_: Any) -> None:
 
 
 def _on_users_changed(instance: Any, action: str, reverse: bool, pk_set: Collection[Any] | None, **_: Any) -> None:
-    """Handle groups or permissions of users, from either side. A clear is handled before the rows are gone."""
+    # A clear is handled before the rows are gone.
     if action not in {"post_add", "post_remove", "pre_clear"} or pk_set == set():
         return
     if not reverse:
@@ -212,7 +212,6 @@ def _before_delete(instance: Any, **_: Any) -> None:
 
 
 def _send_changed_by(instance: Any) -> None:
-    """Publish for users with a group or permission, direct or by group."""
     if not _depends_on_users():
         return
     group = _related(get_user_model(), "groups")
@@ -227,9 +226,9 @@ def _send_changed_by(instance: Any) -> None:
 
 
 def _users(*wanted: models.Q, **more: Any) -> list[Any]:
-    """Return primary keys, at most ``MAX_USERS + 1``."""
     rows = get_user_model()._base_manager.filter(*wanted, **more).order_by()  # noqa: SLF001 - Django's documented API
     with database.unless_unmigrated():
+        # One more than may be addressed, to notice that there are more.
         return list(rows.values_list("pk", flat=True).distinct()[: MAX_USERS + 1])
     return []
 

@@ -50,6 +50,7 @@ async def wait_for(
         subscription.matches = matches
     try:
         async with asyncio.timeout(seconds):
+            # After subscribing: what happens in between comes as an event.
             found = await look_there()
             if has_come(found):
                 return found
@@ -67,12 +68,12 @@ async def wait_for(
 
 
 async def _listen() -> None:
-    """Install the hook on the main thread's event loop, if any: only the main thread can."""
+    # On the main thread's event loop, if there is one: only the main thread can set a handler.
     listen_for_stop()
 
 
 def _poll(context: Context, look: Callable[[], T], has_come: Callable[[T], bool], seconds: float | None) -> T:
-    """Poll in this thread, until the server stops, which waits for this call."""
+    # Until the server stops, which waits for this call.
     until = None if seconds is None else time.monotonic() + seconds
     pause = MIN_POLL_SECONDS
     if no_waiting.get():

@@ -76,7 +76,6 @@ class SubscriptionFilter:
         return self._slot is None or self._slot.resize(self._size)
 
     def remove(self, uris: AbstractSet[str]) -> None:
-        """Unsubscribe from resources."""
         gone = self.uris & uris
         self.uris -= gone
         self._size -= size_of(gone)
@@ -84,7 +83,6 @@ class SubscriptionFilter:
             self._slot.resize(self._size)
 
     def matches(self, entry: Entry) -> bool:
-        """Return True if an entry matches the subscriptions."""
         change = publish.decode_event(entry.data)
         if "for" in change and publish.addresses_of(self._principal).isdisjoint(change["for"]):
             return False
@@ -212,7 +210,6 @@ class StreamSlot:
         return sum(taken.values()) <= MAX_SUBSCRIBED_BYTES
 
     def close(self) -> None:
-        """Release the slot."""
         caller, self._caller = self._caller, None
         if caller is not None:
             taken = _slots[caller]
@@ -242,7 +239,6 @@ class SlotStream:
         return self._events
 
     async def aclose(self) -> None:
-        """Close the stream."""
         try:
             await self._events.aclose()
         finally:
@@ -278,7 +274,6 @@ class ParkedStream(ABC):
         return ()
 
     def close(self) -> None:
-        """Unsubscribe and release the slot."""
         if self.subscription is not None:
             self.subscription.close()
         if self.slot is not None:
@@ -289,10 +284,10 @@ class ParkedStream(ABC):
         return self._reading
 
     async def aclose(self) -> None:
-        """Close the stream, also one that never began."""
         try:
             if self._reading is not None:
                 await self._reading.aclose()
+        # A stream that never began has a slot, too.
         finally:
             self.close()
 

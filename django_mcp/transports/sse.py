@@ -23,7 +23,6 @@ MAX_CACHED_BYTES = 1024
 
 
 def frame(event: SSEEvent) -> bytes:
-    """Return the bytes of an event."""
     if event is KEEP_ALIVE:
         return PING
     # An id without data is still an event; a retry alone is not.
@@ -35,7 +34,6 @@ def frame(event: SSEEvent) -> bytes:
 
 
 def frame_for_many(event: SSEEvent) -> bytes:
-    """Return the bytes of an event, cached if it is short."""
     return _kept(event) if len(event.data) < MAX_CACHED_BYTES else frame(event)
 
 
@@ -71,7 +69,6 @@ class HeldStream:
         self._error: Exception | None = None
 
     async def hold(self) -> None:
-        """Begin the stream; return when it has ended or the client disconnected."""
         self._holding = asyncio.current_task()
         try:
             await self._write_first()
@@ -82,6 +79,7 @@ class HeldStream:
         except asyncio.CancelledError:
             if not self._is_over:
                 raise
+            # Cancelled by _release() to wake it.
             self._holding.uncancel()  # type: ignore[union-attr]
         except Exception as error:  # noqa: BLE001 - it is logged
             self._error = error
@@ -94,7 +92,7 @@ class HeldStream:
             await self._end(self._error)
 
     async def _end(self, error: Exception) -> None:
-        """End a stream that failed, with the error if nothing was sent yet. The client connects again."""
+        # With the error if nothing was sent yet. The client connects again.
         body = encode_failure(None, error)
         with suppress(OSError):
             if self._headers is None:
@@ -114,6 +112,7 @@ class HeldStream:
         subscription = self._stream.subscription
         assert subscription is not None  # noqa: S101
         subscription.ready = self._schedule_write
+        # Entries that came before there was somebody to wake.
         if subscription.has_entries:
             self._schedule_write()
 
@@ -165,6 +164,7 @@ class HeldStream:
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     def _release(self) -> None:
+        # Set first: hold() takes a cancellation without it for the server's.
         self._is_over = True
         if self._holding is not None:
             self._holding.cancel()
@@ -208,7 +208,7 @@ class BufferedResponse:
         return self._count > 0
 
     def send(self, event: SSEEvent) -> None:
-        """Keep an event; of progress and log messages the last, within ``MAX_WAITING`` and ``MAX_BYTES``."""
+        # Of progress and log messages the last are kept.
         self._count += 1
         self._frames[self._count] = data = frame(event)
         self._bytes += len(data)
@@ -224,7 +224,6 @@ class BufferedResponse:
         """Do nothing: a disconnect cannot be detected."""
 
     async def body(self, answer: MCPResponse) -> AsyncIterator[bytes]:
-        """Yield the stream."""
         for data in self.frames:
             yield data
         if answer.body:
@@ -297,7 +296,6 @@ class LiveResponse:
             keep_alive.start()
 
     def send(self, event: SSEEvent) -> None:
-        """Send an event now. Thread-safe."""
         self.opened = True
         data, can_resume = frame(event), bool(event.id)
         if threading.get_ident() == self._thread:
@@ -306,15 +304,13 @@ class LiveResponse:
             self._loop.call_soon_threadsafe(self._offer, data, can_resume)
 
     def watch(self, gone: Callable[[], None]) -> None:
-        """Call *gone* when the client disconnects, if the call is long enough."""
-
         def start() -> None:
             self._watching = self._loop.create_task(self._until_gone(gone))
 
+        # Most calls are done by then, and need no task.
         self.overdue = self._loop.call_later(DISCONNECT_WATCH_DELAY, start)
 
     def unwatch(self) -> None:
-        """Stop watching the connection after the call."""
         self.answering.discard(self)
         if self.overdue is not None:
             self.overdue.cancel()
@@ -324,7 +320,6 @@ class LiveResponse:
             self._watching = None
 
     def close(self) -> None:
-        """End the stream; later events are dropped."""
         if threading.get_ident() != self._thread:
             self._loop.call_soon_threadsafe(self.close)
         elif not self.is_done:
@@ -384,6 +379,7 @@ class LiveResponse:
         except asyncio.CancelledError:
             if not left:
                 raise
+            # It was cancelled to wake it, as its client left: the server's own count must not have it.
             reader.uncancel()
         except Exception as error:  # noqa: BLE001 - it is logged; the stream ends, and the client connects again
             report_crash(error, "a stream")
@@ -404,7 +400,6 @@ class LiveResponse:
             self.close()
 
     def keep_alive(self) -> None:
-        """Send a comment if the connection was silent since the last call."""
         if self._is_quiet and self._writing is None and (self.opened or (self.is_request and self.takes_events)):
             self.opened = True
             self._put(PING)
@@ -443,6 +438,7 @@ class LiveResponse:
                 self._bytes = 0
                 await self._send({"type": "http.response.body", "body": data, "more_body": not last})
         except Exception as error:
+            # What comes later is dropped instead of kept for a client that is gone.
             self.is_done = True
             self._frames.clear()
             if self._broken is not None:

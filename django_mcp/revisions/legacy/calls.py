@@ -43,7 +43,6 @@ def create_call(session: Session, request: Request, *, leased: bool = False) -> 
 
 
 def append_messages(call: Call, messages: Sequence[bytes]) -> list[int]:
-    """Add messages to the call's stream; return their ids."""
     return event_store.append_numbered([(topic(call), message.decode()) for message in messages])
 
 
@@ -51,13 +50,13 @@ def append_messages(call: Call, messages: Sequence[bytes]) -> list[int]:
 def store_questions(
     call: Call, dialogue: Dialogue, requests: Mapping[str, Any], version: str
 ) -> list[tuple[int, bytes]]:
-    """Save questions and add them to the call's stream; return ids and messages."""
     pending = [PendingRequest(call=call, request_id=secrets.token_urlsafe(12), key=key) for key in requests]
     messages = []
     for request in pending:
         asked = question(requests[request.key], request.request_id, version)
         messages.append(encode({"jsonrpc": JSONRPC, "id": request.request_id, **asked}))
     with database.atomic():
+        # Answered ones are in the dialogue.
         call.questions.all().delete()
         PendingRequest.objects.bulk_create(pending)
         # The next round has the same progress token, and progress must increase (2025-11-25, Progress).
@@ -70,8 +69,8 @@ def store_questions(
 
 @database.retry_conflicts
 def end_call(call: Call, messages: Sequence[bytes]) -> list[int]:
-    """Add the last messages to the call's stream and delete open questions; return the ids."""
     with database.atomic():
+        # In one transaction: an answer must not find a question of a call that has ended.
         call.questions.all().delete()
         Call.objects.filter(pk=call.pk).update(status=Call.Status.ENDED)
         said = [(topic(call), message.decode()) for message in messages]
@@ -84,6 +83,7 @@ def renew_leases(running: Sequence[int]) -> None:
     for start in range(0, len(running), event_store.CHUNK_SIZE):  # databases limit the parameters of a statement
         held = Call.objects.filter(pk__in=running[start : start + event_store.CHUNK_SIZE], status=Call.Status.RUNNING)
         held.update(lease=_lease(), expires=expires)
+        # A client that waits for a long call sends nothing that would extend its session.
         Session.objects.filter(pk__in=held.values("session"), expires__lt=expires).update(expires=expires)
 
 
@@ -99,6 +99,7 @@ def fail_lost(call: Call) -> None:
         "before retrying."
     )
     with database.atomic():
+        # The process may have renewed the lease meanwhile, and another may have been faster.
         if _lost(call).update(status=Call.Status.ENDED):
             call.questions.all().delete()
             message = encode_error(call.request_id, InternalError(words)).decode()
@@ -110,12 +111,11 @@ def _lost(call: Call) -> "QuerySet[Call]":
 
 
 def _lease() -> datetime.datetime:
-    """Return when a lease ends. It is renewed four times as often."""
+    # Renewed four times as often.
     return timezone.now() + datetime.timedelta(seconds=2 * settings.KEEP_ALIVE_INTERVAL)
 
 
 def _expiry() -> datetime.datetime:
-    """Return when a call's stream, or its question, expires."""
     return timezone.now() + datetime.timedelta(seconds=settings.ELICITATION_TTL)
 
 
@@ -142,16 +142,15 @@ def claim_answered(pending: PendingRequest, *, leased: bool = False) -> Call | N
     call = pending.call
     open_questions = PendingRequest.objects.filter(call=OuterRef("pk"), answer__isnull=True)
     asking = Call.objects.filter(pk=call.pk, status=Call.Status.ASKING).exclude(Exists(open_questions))
+    # One statement: several processes may have stored the last answers, and one of them is to go on.
     return call if asking.update(status=Call.Status.RUNNING, lease=_lease() if leased else None) else None
 
 
 def unclaim(call: Call) -> None:
-    """Undo ``claim_answered``: the call waits again for an answer, of which all are there."""
     Call.objects.filter(pk=call.pk, status=Call.Status.RUNNING).update(status=Call.Status.ASKING, lease=None)
 
 
 def restore(call: Call) -> tuple[Request, Dialogue]:
-    """Return the request and the dialogue for the next round."""
     call.refresh_from_db()
     dialogue = Dialogue(**call.dialogue)
     answers = {question.key: question.answer or {} for question in call.questions.all()}
@@ -160,14 +159,12 @@ def restore(call: Call) -> tuple[Request, Dialogue]:
 
 
 def end_cancelled(session: Session, request_id: Any) -> None:
-    """End a waiting call that its client cancelled."""
     waiting = session.calls.filter(status=Call.Status.ASKING, request_id=request_id)
     for call in waiting:
         end_call(call, [])
 
 
 def find_by_event_id(session: Session, event_id: str) -> tuple[Call, int] | None:
-    """Return the call of an event id and the position to resume after."""
     key, _, position = event_id.rpartition(".")
     if not position.isdecimal() or len(position) > 18:  # noqa: PLR2004 - no key has more digits
         return None

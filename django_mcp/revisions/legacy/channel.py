@@ -76,6 +76,7 @@ class _Leases:
         self._schedule(pause)
 
 
+# Weak: async_to_sync makes a loop for each of its calls.
 _leases: WeakKeyDictionary[asyncio.AbstractEventLoop, _Leases] = WeakKeyDictionary()
 
 
@@ -106,11 +107,11 @@ class QuietChannel(StepChannel):
         self.protocol = version
 
     def missing_capability(self, question: "Question[Any]") -> Exception:
-        """Return a tool error, because these versions have no protocol error for it."""
+        # These versions have no protocol error for it.
         return ToolError(question.refusal)
 
     def wants_task(self, support: str) -> bool:
-        """Return False: versions before 2025-11-25 have no tasks."""
+        # Versions before 2025-11-25 have no tasks.
         if support == "required" and database.has_database():
             raise MethodNotFound("This tool runs only as a task, and this protocol version has no tasks.")
         return False
@@ -161,7 +162,6 @@ class LegacyChannel(QuietChannel):
         return self.session is not None and (self.call is not None or self.mcp_request.response.takes_events)
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """Send a notification, through the event store if there is a session. After the call it is dropped."""
         if self._is_closed or (self.call is None and not self.mcp_request.response.takes_events):
             return
         message = encode_notification(method, params)
@@ -181,16 +181,16 @@ class LegacyChannel(QuietChannel):
         self._wake()
 
     def close_connection(self) -> None:
-        """Close the connection; the client reconnects with the id of the last event."""
+        # The client reconnects with the id of the last event.
         resumable = self.mcp_request.over_http and self.version >= PRIMING_SINCE
         if self.session is not None and resumable and self._loop is not None:
             self.opened = self._closes_connection = True
             self._wake()
 
     def cancel(self) -> None:
-        """Cancel a coroutine where it awaits, a function at its next use of the context."""
         if not self.cancelled and self.task is not None:  # once, or the end of the stream is cancelled too
             self.task.cancel()
+        # A function in its thread notices at its next use of the context.
         self.cancelled = True
 
     def cancel_threadsafe(self) -> None:
@@ -200,7 +200,6 @@ class LegacyChannel(QuietChannel):
     # Tasks
 
     def wants_task(self, support: str) -> bool:
-        """Return True if the call requests a task."""
         if has_tasks(self.mcp_request.server, self.version):
             return wants_task(self.request.params, support)
         return super().wants_task(support)
@@ -211,12 +210,11 @@ class LegacyChannel(QuietChannel):
     # The lease, while this process runs the call
 
     def take_lease(self, call: Call) -> None:
-        """Renew the lease of a call until ``close``. After that nothing is taken."""
+        # Nothing gives back a lease that is taken after close().
         if self._loop is not None and not self._is_closed:
             _leases_of(self._loop).add(call)
 
     def close(self) -> None:
-        """End the round, whatever came of it: nothing is written from now on, and the lease is given back."""
         # From here on nothing is opened: a row made later would be leased, and nobody would give its lease back.
         self._is_closed = True
         if self._writing is not None:
@@ -227,7 +225,6 @@ class LegacyChannel(QuietChannel):
     # The end of a round
 
     async def ask(self, requests: Mapping[str, Any]) -> int:
-        """Send questions; return the position after the last."""
         async with self._write_lock:
             call = await self._write_last()
             asked = await self._save(partial(calls.store_questions, call, self.dialogue, requests, self.version))
@@ -235,14 +232,12 @@ class LegacyChannel(QuietChannel):
         return asked[-1][0]
 
     async def end(self, messages: list[bytes]) -> None:
-        """Send the last messages and end the stream."""
         async with self._write_lock:
             call = await self._write_last()
             ids = await self._save(partial(calls.end_call, call, messages))
             self._send(call, list(zip(ids, messages, strict=True)))
 
     async def finish(self, body: bytes) -> MCPResponse:
-        """Return the rest of the response after earlier messages."""
         if self.mcp_request.response.is_live:
             await self.end([body])
             return MCPResponse(200)
@@ -275,7 +270,7 @@ class LegacyChannel(QuietChannel):
             self._writing = None
 
     async def _write_all(self) -> Call:
-        """Write queued messages, under the lock: concurrent writers would open two streams or reorder messages."""
+        # Called under the lock: concurrent writers would open two streams, or reorder messages.
         call = await self._open_stream()
         while waiting := len(self._messages):
             messages = [self._messages[position] for position in range(waiting)]
@@ -291,8 +286,8 @@ class LegacyChannel(QuietChannel):
         return call
 
     async def _write_last(self) -> Call:
-        """Write queued messages, and the last of those that were not stored, for clients that resume."""
         call = await self._write_all()
+        # For clients that resume: it was not stored, as there were too many.
         if (latest := self._latest) is not None:
             self._latest = None
             [position] = await self._save(partial(calls.append_messages, call, [latest]))
@@ -316,11 +311,9 @@ class LegacyChannel(QuietChannel):
         self.opened = True
 
     async def _save(self, write: Callable[[], T]) -> T:
-        """Write, retrying while the database is away: the call may have taken effect.
-
-        A cancellation waits for a write that has begun. Otherwise the questions of a cancelled call could be committed
-        after the end of its stream, and its row be made without anybody who knows it.
-        """
+        # Retried while the database is away, as the call may have taken effect. A cancellation waits for a write that
+        # has begun. Otherwise the questions of a cancelled call could be committed after the end of its stream, and its
+        # row be made without anybody who knows it.
         runner = self.mcp_request.runner.own
         if runner.is_inline:
             return await runner.sync(write)

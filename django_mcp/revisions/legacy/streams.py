@@ -84,7 +84,6 @@ def has_reader(call: Call) -> bool:
 async def tail(
     call: Call, position: int, mcp_request: MCPRequest, reader: _Reader | None = None
 ) -> AsyncGenerator[SSEEvent, None]:
-    """Yield the events of a call's stream after *position*, until its end."""
     topic, run, lost = calls.topic(call), partial(retry_database, free_pool()), 0
     subscription = await follow(topic, principal=mcp_request.principal, server=mcp_request.server)
     try:
@@ -118,7 +117,6 @@ async def tail(
 
 
 async def resume(call: Call, position: int, mcp_request: MCPRequest) -> MCPResponse:
-    """Return a call's stream for a client that reconnects."""
     if call.request["method"] == RESULT:
         return await task_results.resume(call, position, mcp_request)
     if mcp_request.response.can_hold:
@@ -177,7 +175,6 @@ class SessionStream(ParkedStream):
         self._forgotten: AbstractSet[str] = NONE
 
     async def first_events(self) -> AsyncGenerator[SSEEvent, None]:
-        """Yield the id to resume from and missed events."""
         topics = [publish.server_topic(self._server), self._topic]
         self.subscription = await follow(*topics, principal=self._principal, server=self._server)
         self.subscription.matches = self.matches
@@ -202,7 +199,6 @@ class SessionStream(ParkedStream):
             yield event
 
     def matches(self, entry: event_store.Entry) -> bool:
-        """Return True if an entry may lead to an event; apply changes of subscriptions."""
         if entry.topic != self._topic:
             return not self._begun or self._filter.matches(entry)
         change = publish.decode_event(entry.data)
@@ -226,19 +222,18 @@ class SessionStream(ParkedStream):
         return entry.id <= (self._position or 0)
 
     async def events_for(self, entries: Sequence[event_store.Entry]) -> Sequence[SSEEvent]:
-        """Return events of changes, until the session ends or opens another stream."""
         later = [entry for entry in entries if not self._is_old(entry)]
         current = list(takewhile(lambda entry: not _is_end(entry, self._token), later))
         self.is_over = len(current) < len(later)
         return await self._notifications_for(current)
 
     async def _catch_up(self, backlog: Sequence[event_store.Entry]) -> list[SSEEvent]:
-        """Load the subscriptions; return missed events. A resource that is gone gets one last event."""
         stored = await retry_database(free_pool(), partial(sessions.subscriptions_of, self._session))
         known = await self._filter.known_uris(stored)
         # Also those of requests that came after the stream was asked for, which nothing has counted.
         self._add(set(stored) - self._unsubscribed)
         events = await self._notifications_for(backlog)
+        # A resource that is gone got its last event just now.
         if known is not None:
             await self._forget({uri for uri in stored if uri not in known})
         self._begun = True

@@ -101,7 +101,7 @@ class ListenStream(ParkedStream):
         self._began = 0
 
     async def first_events(self) -> AsyncGenerator[SSEEvent, None]:
-        """Yield the acknowledgement and the state of the tasks."""
+        # Read before following: a change in between is sent, and none twice.
         self._began = await position()
         topics = [publish.server_topic(self._server), *(() if self._tasks is None else self._tasks.topics)]
         self.subscription = await follow(*topics, principal=self._principal, server=self._server)
@@ -114,14 +114,12 @@ class ListenStream(ParkedStream):
                 yield event
 
     def matches(self, entry: Entry) -> bool:
-        """Return True if an entry may lead to a notification."""
         if self._tasks is not None and entry.topic in self._tasks.topics:
             return self._tasks.matches(entry)
         # Earlier changes are not part of the subscription.
         return entry.id > self._began and self._filter.matches(entry)
 
     async def events_for(self, entries: Sequence[Entry]) -> Sequence[SSEEvent]:
-        """Return notifications of changes and tasks."""
         tasks, meta = self._tasks, self._meta
         changed = [entry for entry in entries if tasks is None or entry.topic not in tasks.topics]
         notifications = await self._filter.notifications_for(changed)
@@ -142,7 +140,7 @@ class ListenStream(ParkedStream):
 
 @cache
 def _methods(names: frozenset[str]) -> frozenset[str]:
-    """Return list-changed notifications for filter names, as one shared set."""
+    # One shared set for all streams with this filter.
     return frozenset(publish.list_changed_method(kind) for name, kind in KINDS.items() if name in names)
 
 
@@ -184,7 +182,7 @@ class TaskSubscriptionFilter:
         return self.task_ids
 
     def matches(self, entry: Entry) -> bool:
-        """Return True for status changes; log messages are not sent (Tasks extension, Notifications)."""
+        # Tasks extension, Notifications: status changes, and no log messages.
         return entry.topic in self.topics and "message" not in json.loads(entry.data)
 
     async def current_states(self) -> list[dict[str, Any]]:
