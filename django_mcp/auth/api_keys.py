@@ -60,7 +60,7 @@ def make_key() -> str:
 
 
 def is_well_formed(key: str) -> bool:
-    # Mistyped keys need no query.
+    # The checksum saves a query for mistyped keys.
     match = _SHAPE.fullmatch(key)
     return match is not None and secrets.compare_digest(_checksum(match[1]), match[2])
 
@@ -161,7 +161,7 @@ def revoke_key(row: "APIKey") -> bool:
 
     now = timezone.now()
     with database.atomic():
-        # One of several concurrent requests changes the row, and ends the streams.
+        # Of several concurrent requests, one changes the row and ends the streams.
         changed = APIKey.objects.filter(pk=row.pk, revoked=None).update(revoked=now)
         if changed:
             row.revoked = now

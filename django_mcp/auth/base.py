@@ -53,7 +53,7 @@ class RequestHead(NamedTuple):
     query: str = ""
 
     def __repr__(self) -> str:
-        # Headers and query have credentials, and error reports show local variables.
+        # Headers and query are left out: they contain credentials, and error reports show local variables.
         return f"RequestHead({self.method} to {self.host})"
 
 
@@ -84,7 +84,7 @@ class BaseAuthentication:
     blocking: bool = True
 
     def __init_subclass__(cls, **keywords: Any) -> None:
-        # The base class's credential_key need not fit an overridden authenticate().
+        # An inherited credential_key() need not fit an overridden authenticate().
         super().__init_subclass__(**keywords)
         if _place(cls, "credential_key") > _place(cls, "authenticate"):
             cls.credential_key = BaseAuthentication.credential_key  # type: ignore[method-assign]
@@ -195,7 +195,7 @@ def required_authenticators(server: MCPServer) -> tuple[BaseAuthentication, ...]
 
 
 def is_own(authenticator: BaseAuthentication) -> bool:
-    # Its subclasses may do anything.
+    # Subclasses may query other tables.
     return "reads_own_tables" in vars(type(authenticator))
 
 

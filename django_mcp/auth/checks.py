@@ -200,7 +200,7 @@ def check_sign_in() -> Iterator[CheckMessage]:
 
 
 def _answers_for(first: object, second: object) -> bool:
-    # OAuth denies unknown tokens.
+    # OAuth2Authentication rejects tokens that it does not know.
     return isinstance(first, AllowAny) or (
         isinstance(first, OAuth2Authentication) and isinstance(second, JWTAuthentication)
     )

@@ -109,7 +109,7 @@ class IssuerKeys:
         return time.monotonic() - self._fetched
 
     def _away(self, pause: float) -> AuthenticationUnavailable:
-        # retry_after is when the fetch has probably ended, or the next one may begin.
+        # A fetch in progress ends soon. Otherwise the next one may begin after the pause.
         if self._is_fetching():
             return AuthenticationUnavailable(self.soon_seconds)
         return AuthenticationUnavailable(max(self.soon_seconds, pause - (time.monotonic() - self._tried)))
@@ -124,7 +124,7 @@ class IssuerKeys:
             except RuntimeError:  # the system has no thread left: the next request tries again
                 return
             self._fetching = thread
-        # Outside of the lock, which the fetch needs to end.
+        # Joined outside the lock, because the fetch takes it at its end.
         if wait:
             thread.join(self.patience_seconds)
 
@@ -422,7 +422,7 @@ def _decoded(part: str) -> Claims | None:
 
 
 def _json_object(text: str | bytes) -> Claims:
-    # NaN and Infinity are no JSON, but Python reads them.
+    # Python accepts NaN and Infinity, which are not JSON.
     found = json.loads(text, parse_constant=_refuse_constant)
     if not isinstance(found, dict):
         raise ValueError("not a JSON object")  # noqa: TRY004 - as what json.loads raises
@@ -455,12 +455,12 @@ def _claims_if_signed(token: str, key: Any, algorithm: str, leeway: int) -> Clai
 def _moment(seconds: Any) -> datetime.datetime:
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         raise TypeError("not a timestamp")
-    # A NumericDate (RFC 7519, section 2).
+    # NumericDate: RFC 7519, section 2.
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC)
 
 
 def _is_well_formed(claims: Claims) -> bool:
-    # The database and the request log can store them.
+    # The database and the request log must be able to store these claims.
     named = {name: claims[name] for name in ("sub", "client_id", "azp", "jti") if name in claims}
     return all(isinstance(value, str) and is_storable_text(value) for value in named.values()) and all(
         len(value) <= MAX_NAME for name, value in named.items() if name != "jti"
@@ -479,7 +479,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _texts(value: Any) -> list[str]:
-    # A claim is one text, or a list of texts.
+    # A claim may be one text or a list of texts.
     values = value if isinstance(value, list) else [value]
     if not all(isinstance(text, str) and is_storable_text(text) for text in values):
         raise InvalidToken

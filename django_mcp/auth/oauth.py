@@ -178,7 +178,7 @@ def _granted(principal: Principal, wanted: str) -> frozenset[str] | None:
     access = get_access_token_model()._default_manager  # noqa: SLF001 - swapped models have no types
     access = access.using(router.db_for_write(access.model))
     theirs = Q(user=principal.user.pk, application__client_id=principal.client_id)
-    # Even if it has expired. One that is gone was revoked, or has a successor.
+    # An expired token counts. One that is gone was revoked, or has a successor.
     rows = list(access.filter(pk=principal.credential))
     if not rows:
         refresh = get_refresh_token_model()._default_manager  # noqa: SLF001 - likewise
@@ -186,7 +186,7 @@ def _granted(principal: Principal, wanted: str) -> frozenset[str] | None:
         renewable = refresh.filter(theirs, revoked=None).values("access_token")
         rows = list(access.filter(theirs, Q(expires__gt=timezone.now()) | Q(pk__in=renewable)))
     scopes = [row.scope.split() for row in rows if is_for(row.resource, wanted)]
-    # None: the user's grant was revoked.
+    # Without any token the user's grant was revoked.
     return frozenset[str]().union(*scopes) if scopes else None
 
 

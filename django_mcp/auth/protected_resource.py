@@ -62,7 +62,7 @@ def url_of(server: MCPServer) -> str:
 
 
 def _cached(function: Callable[[MCPServer], str]) -> Callable[[MCPServer], str]:
-    # By what a request can change, too: the path below which it came, URLconf and language.
+    # A request can change the script prefix, the URLconf and the language.
     found = lru_cache(maxsize=256)(lambda server, _prefix, _urlconf, _language: function(server))
     _caches.append(found)
 
@@ -159,6 +159,6 @@ def body(error: str, description: str) -> bytes:
 
 
 def _quoted(value: str) -> str:
-    # A quoted-string (RFC 9110, section 5.6.4), in printable ASCII.
+    # quoted-string: RFC 9110, section 5.6.4.
     printable = "".join(character for character in value if " " <= character <= "~")
     return printable.replace("\\", "\\\\").replace('"', '\\"')

@@ -140,7 +140,7 @@ class SessionRequest(HttpRequest):
 
     def __init__(self, request: HttpRequest, session: SessionCopy) -> None:
         super().__init__()
-        # No safe method, which would not be checked.
+        # Django's CSRF check skips safe methods.
         self.method = "DELETE"
         self.META = {**request.META}
         self.COOKIES = request.COOKIES

@@ -231,7 +231,7 @@ class App(Resource):
 
     def _meta(self, domains: Mapping[str, Sequence[str]]) -> dict[str, Any]:
         csp = {key: list(value) for key, value in domains.items() if value or key in ALWAYS_DECLARED}
-        # The names by which ChatGPT knew the policy first.
+        # ChatGPT also reads the names that it introduced before MCP Apps.
         theirs = {_CAPITAL.sub(lambda found: f"_{found[0].lower()}", key): value for key, value in csp.items()}
         return {OPENAI_CSP: theirs, **self._given_meta, "ui": {**self._ui, "csp": csp}}
 
@@ -366,7 +366,7 @@ def _quoted_as(text: str, change: Callable[[str], str]) -> str:
 
 
 def _candidates(srcset: str) -> Iterator[tuple[str, str]]:
-    # HTML, Parsing a srcset attribute. URLs may contain commas.
+    # See HTML, Parsing a srcset attribute: URLs may contain commas.
     at = 0
     while found := _CANDIDATE.match(srcset, at):
         at = found.end()
@@ -415,7 +415,7 @@ def _base(context: Any) -> str:
     try:
         return str(context.request.build_absolute_uri("/"))
     except (DisallowedHost, KeyError):
-        # Over standard input without BASE_URL, say.
+        # This is so over standard input without BASE_URL.
         return ""
 
 

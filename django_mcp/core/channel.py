@@ -110,7 +110,7 @@ class Channel:
 
     @property
     def dialogue(self) -> Dialogue:
-        # Made on first use: most calls ask nothing.
+        # Created on first use, because most calls ask nothing.
         if self._dialogue is None:
             self._dialogue = Dialogue()
         return self._dialogue

@@ -63,7 +63,7 @@ class Resettable(Protocol):
         """Forget threads, jobs and locks: they are the parent's."""
 
 
-# Weak: this must not keep pools and slots alive.
+# Weak, so that pools and slots can be collected.
 _resettable: "WeakSet[Resettable]" = WeakSet()
 
 
@@ -148,7 +148,7 @@ class Inline:
             except BaseException as error:  # noqa: BLE001 - here, in the task that a server may cancel
                 raise_as_call_error(error)
 
-        # On the server's event loop if there is one, else on a new one.
+        # This uses the server's event loop if there is one, else a new one.
         return async_to_sync(run)()
 
     async def later(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -256,7 +256,7 @@ class Pool:
         self._finished = 0
         self._is_refused = False
         self._lock = threading.Lock()
-        # Weak: async_to_sync makes a loop for each of its calls.
+        # Weak, because async_to_sync makes a loop for each of its calls.
         self._mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, _Mailbox] = WeakKeyDictionary()
         self._last: tuple[Callable[[], object], _Mailbox] = (lambda: None, _Mailbox())
 
@@ -373,7 +373,7 @@ class Pool:
                 self._is_refused = False
 
     def _is_open(self) -> bool:
-        # Under the lock: a thread that has just started may not be counted yet, and would end.
+        # The lock waits for _start(): a thread that has just started may not be in the list yet, and would end.
         with self._lock:
             return threading.current_thread() in self._threads
 
@@ -502,7 +502,7 @@ class AsyncThreads:
             call.has_ended, thread = True, call.thread
             if thread is not None:
                 thread.calls -= 1
-                # Not while another call shares the thread: the transaction may be that one's.
+                # While another call shares the thread, the transaction may be that call's.
                 if thread.is_in_transaction and not thread.calls:
                     thread.pool.post(end_open_transactions)
 
@@ -634,7 +634,7 @@ Manager = Callable[[Any], AbstractContextManager[object]]
 
 
 def context_managers() -> Sequence[Manager]:
-    # The outermost first.
+    # They are entered in this order, so the first is the outermost.
     return [
         import_string(manager) if isinstance(manager, str) else manager for manager in settings.CALL_CONTEXT_MANAGERS
     ]

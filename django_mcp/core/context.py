@@ -198,7 +198,7 @@ class Context(RequestContext):
             return question.key
         if self._seen is None:
             self._seen = Counter()
-        # Of the content, so that it is the same in each round.
+        # Derived from the content, so that it is the same in each round.
         key = f"{question.method.partition('/')[0]}-{question.digest}"
         self._seen[key] += 1
         return key if self._seen[key] == 1 else f"{key}-{self._seen[key]}"

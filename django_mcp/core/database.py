@@ -69,7 +69,7 @@ def give_back(aliases: Sequence[str]) -> None:
 
 
 def end_open_transactions() -> None:
-    # They would take in whatever the thread writes later, which nothing would commit.
+    # Later writes of the thread would join these transactions, and nothing would commit them.
     for connection in connections.all(initialized_only=True):
         if not connection.in_atomic_block:
             continue
@@ -248,8 +248,8 @@ class Transaction:
         undoing, self._on_rollback = self._on_rollback, []
         try:
             self._atomic.__exit__(kind, error, traceback)
-        # A commit may fail, as with deferred constraints: then the functions are called too.
         except BaseException:
+            # A commit may fail too, for example because of a deferred constraint.
             is_kept = False
             raise
         finally:
@@ -277,7 +277,7 @@ class Transaction:
 
 
 def _run_all(functions: Iterable[Callable[[], object]]) -> None:
-    # Logged, so that they do not hide the call's own error.
+    # Exceptions are logged, so that they do not hide the call's own error.
     for function in reversed([*functions]):
         try:
             function()
@@ -395,7 +395,7 @@ def in_transaction(function: Callable[[], T], context: Any = None) -> T:
             context.transaction = None
 
 
-# Weak: the connections of a thread that ended are collected.
+# Weak, so that the connections of a thread that ended are collected.
 _of_sqlite: dict[tuple[int, str], "weakref.ref[BaseDatabaseWrapper]"] = {}
 """This process's connections to SQLite, by thread and alias."""
 

@@ -44,7 +44,7 @@ class Deadline:
 
     def give_up(self) -> bool:
         """Return True if the call may be reported as failed. It can no longer be finished then."""
-        # The event loop may give up while the tool's thread finishes. Whichever is first, the other one follows.
+        # The event loop may give up while the tool's thread finishes: only one of them may succeed.
         with self._lock:
             self._given_up = not self._finished
             return self._given_up

@@ -405,7 +405,7 @@ async def _run_call(context: Context, tool: Tool) -> Result:  # noqa: C901 - eac
 
 
 async def _read_text(context: Context, tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
-    # In the context too: the log, approvals and tasks get the arguments from there.
+    # The context is changed too, because the log, approvals and tasks read the arguments there.
     read = partial(tool.arguments.read_text, arguments)
     meant = await context.site_runner.checks.sync(read) if context.is_large else read()
     if meant is not arguments:
@@ -414,7 +414,7 @@ async def _read_text(context: Context, tool: Tool, arguments: dict[str, Any]) ->
 
 
 async def _validate(context: Context, primitive: Tool | Prompt, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    # Inside the site's context managers, and off the event loop.
+    # Validated inside the site's context managers, and off the event loop.
     return await context.site_runner.checks.sync(partial(primitive.arguments.validate, arguments))
 
 
@@ -455,7 +455,7 @@ async def _failure_of(context: Context, tool: Tool, error: Exception) -> Result:
 
 
 async def _handled(error: BaseException, context: Context) -> BaseException:
-    # It runs as the code that failed did: in a thread, in the caller's language, inside the site's managers.
+    # The handler runs as the code that failed did: in a thread, in the caller's language, inside the site's managers.
     if (path := settings.EXCEPTION_HANDLER) is None or not is_for_handler(error):
         return error
     apply = partial(apply_handler, path, error, context)
@@ -481,8 +481,8 @@ async def _call_by_relay(context: Context, relay: Tool) -> Result:
         context.params = {**context.params, **meant}
         context.relay = relay
         return await call_tool(context)
-    # An unknown name is a tool error, because it is an argument to the model.
     except UnknownPrimitive as error:
+        # An unknown name is a tool error, because it is an argument to the model.
         return tool_failure(ToolError(f"{error.message} Use search_tools to find the available tools."), context)
     except ArgumentError as error:
         return tool_failure(ArgumentError([*error.problems, *tool_search.misplaced_arguments(arguments)]), context)
@@ -532,7 +532,7 @@ def _run_function(
     if execution is not None:
         execution.limit_statements()
     try:
-        # A returned queryset is read here, in the transaction.
+        # A returned queryset is evaluated here, inside the transaction.
         fields = tool.output.fields(tool.function.call(**keywords), most, most_bytes)
     except BaseExceptionGroup as group:  # what it means decides how the transaction and the approval end
         raise_as_call_error(group)
@@ -558,7 +558,7 @@ def _use_grant(context: Context, grant: ApprovalGrant) -> None:
 
 
 def _require_client(context: Context) -> None:
-    # It may have left while its call waited for a thread: its approval is still good then.
+    # The client may have left while its call waited for a thread. Its approval stays valid then.
     if context.channel.cancelled:
         raise Cancelled
 
@@ -585,13 +585,13 @@ JSON_VALUE = 64
 
 
 async def _convert(tool: Tool, value: Any, runner: Runner, most: int | None, most_bytes: int | None) -> dict[str, Any]:
-    # Not on the event loop, as the value may be large.
+    # A large value would block the event loop.
     convert = partial(tool.output.fields, value, most, most_bytes)
     return convert() if _is_short(value) else await run_to_completion(runner, convert)
 
 
 def _is_short(value: Any) -> bool:
-    # Async tools need not wait for a thread with plain JSON and records of few values.
+    # Short JSON and small records are converted without waiting for a thread.
     room, parts = MAX_SHORT, [value]
     while parts:
         part = parts.pop()
@@ -629,7 +629,7 @@ async def _run_approved_coroutine(
     most: int | None,
     most_bytes: int | None,
 ) -> dict[str, Any]:
-    # ApprovalGrant.around, for coroutine functions.
+    # The same as ApprovalGrant.around(), for coroutine functions.
     await context.runner.checks.sync(partial(_use_grant, context, grant))
     outcome = "error"
     try:
@@ -637,12 +637,12 @@ async def _run_approved_coroutine(
         fields = await _convert(tool, value, context.site_runner.checks, most, most_bytes)
         outcome = "error" if fields.get("isError") else "ok"
     except InputRequired:
-        # The call asks a question first; it is not over.
+        # The call asks a question, so it has no outcome yet.
         outcome = ""
         raise
     finally:
         if outcome:
-            # To completion: the grant is used, so its outcome must be recorded even if the client leaves.
+            # The grant is used up, so its outcome must be recorded even if the client leaves.
             await run_to_completion(context.runner.checks, partial(grant.ended, outcome))
     return fields
 
@@ -667,7 +667,7 @@ async def read_resource(context: Context) -> Result:
 
 
 def _size_error(kind: str, name: str, error: OutputTooLarge) -> InternalError:
-    # The caller cannot mend it, the site can.
+    # Logged, because the site can fix this and the caller cannot.
     log_rate_limited(logging.WARNING, "a %s is larger than MAX_BINARY_BYTES: %s has %s", kind, name[:200], error)
     return InternalError(
         f"This {kind} has {error.size:,} {error.unit}; the limit of this server is {error.limit:,}, so it was not sent."

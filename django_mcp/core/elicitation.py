@@ -76,13 +76,13 @@ class Dialogue:
 
     @property
     def id(self) -> str:
-        # Made on first use: most calls ask nothing.
+        # Created on first use, because most calls ask nothing.
         if self._id is None:
             self._id = secrets.token_urlsafe(16)
         return self._id
 
     def answer(self, responses: Mapping[str, Any]) -> None:
-        # The client may send more than was requested, and repeat some.
+        # The client may send more answers than requested, and repeat some.
         self.answers.update(responses)
 
     def to_json(self) -> dict[str, Any]:
@@ -239,12 +239,12 @@ class Elicitation(Question[ElicitResult[Any]]):
 
     @cached_property
     def params(self) -> dict[str, Any]:
-        # Without "mode", which older clients do not know, it is a form.
+        # Older clients do not know "mode". Without it, this is a form.
         return {"message": self.message, "requestedSchema": self.form.schema}
 
     @property
     def essence(self) -> Any:
-        # Without defaults, which may change between rounds.
+        # Defaults are left out, because they may change between rounds.
         properties = self.form.schema["properties"]
         fields = {name: {**field, "default": None} for name, field in properties.items()}
         return [self.message, fields]

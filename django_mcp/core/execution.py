@@ -333,7 +333,7 @@ class ToolExecution:
     def _may_run_again(self, error: BaseException) -> bool:
         if not isinstance(error, Cancelled | asyncio.CancelledError):
             return True
-        # A cancelled call must have left no effects.
+        # A cancelled call may be repeated only if it left no effects.
         return (self._tool.atomic and not self._tool.function.is_async) or self._tool.is_repeatable
 
     async def _take_slot(self) -> None:
@@ -353,7 +353,7 @@ async def run_to_completion(runner: Runner, function: Callable[[], T]) -> T:
     try:
         return await asyncio.shield(calling)
     except asyncio.CancelledError:
-        # A thread cannot be cancelled, and what follows, such as the release of a key, must come after its end.
+        # A thread cannot be cancelled. Cleanup, such as the release of a key, must not run before it ends.
         await asyncio.wait([calling])
         raise
 
@@ -366,7 +366,7 @@ def slots_of(tool: Tool) -> Slots | None:
     """Return the slots shared by all calls of a tool, at whichever endpoint, or None without a limit."""
     if tool.concurrency_limit is None:
         return None
-    # Two first calls at once must not make slots of their own.
+    # Two concurrent first calls must get the same slots.
     with _lock:
         slots = _slots.get(tool.origin)
         if slots is None:

@@ -69,8 +69,8 @@ class Resolver:
         thread = threading.Thread(target=self._look_up, args=(host, port, answers), name="django_mcp-dns", daemon=True)
         try:
             thread.start()
-        # A thread that has started releases the place itself.
         except BaseException:
+            # A thread that has started releases the place itself.
             self._places.release()
             raise
         try:

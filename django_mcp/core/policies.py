@@ -190,7 +190,7 @@ class PolicyCache:
         reset_after_fork(self)
 
     def after_fork(self) -> None:
-        # A thread of the parent may hold the other one for ever.
+        # A thread of the parent process may hold the old lock, and would never release it here.
         self._lock = threading.Lock()
 
     @property
@@ -237,7 +237,7 @@ class PolicyCache:
             self.due = monotonic() + RETRY_SECONDS
         else:
             self.is_read = True
-            # expire() may have been called while the policies were read: then they may be old already.
+            # If expire() was called during the read, the policies just read may be out of date.
             self.due = due if self._expired == expired else 0.0
 
 

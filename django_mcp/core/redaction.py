@@ -264,7 +264,7 @@ class _Copy:
         return self._text(str(value))
 
     def _may_hide(self, value: Any, schemas: Schemas) -> bool:
-        # A value of a type that is not expected there, or text that looks like JSON and was not read.
+        # Such a value has an unexpected type, or is text that looks like JSON and could not be read.
         if self.by_declaration or not schemas or not isinstance(value, str | Mapping | list | tuple):
             return False
         forms = [form for schema in schemas for form in alternatives(schema, self.root)]
@@ -322,7 +322,7 @@ class _Copy:
                 raise _TooManyValues
 
     def _of_json(self, text: str, schemas: Schemas, depth: int) -> str:
-        # Models send objects as strings of JSON.
+        # Models often send objects as JSON strings.
         begin = text[: MAX_JSON + 1].lstrip()[:1]
         if depth >= MAX_DEPTH or begin not in {"{", "["} or (self.by_declaration and not schemas):
             return text
@@ -389,7 +389,7 @@ MAX_NAME = 200
 
 
 def is_hidden(name: str, value: Any, names: Iterable[str]) -> bool:
-    # They only say whether there is a secret.
+    # These values only tell whether there is a secret.
     if value is None or isinstance(value, bool):
         return False
     is_number = isinstance(value, int | float)  # max_tokens=500

@@ -422,7 +422,7 @@ class MCPServer:
                     server._take(primitive)  # noqa: SLF001 - of the same class
 
     def _add_app(self, app: Resource) -> None:
-        # Other tools may have the same page.
+        # Other tools may share the page.
         found = self.resources.get(app.uri)
         if found is None:
             self.add(copy.copy(app))

@@ -28,8 +28,8 @@ _of_thread = threading.local()
 
 
 def _cache() -> BaseCache:
-    # One object per thread. Django's ``cache`` is one per context, which the ASGI application creates for each request:
-    # Redis would be connected to for every call, with connections that stay open until garbage collection.
+    # This is one object per thread. Django's ``cache`` is one per context, and the ASGI application creates a context
+    # for each request: every call would open a Redis connection that stays open until garbage collection.
     if getattr(_of_thread, "settings", None) is not caches.settings:
         _of_thread.cache, _of_thread.settings = caches.create_connection(DEFAULT_CACHE_ALIAS), caches.settings
     cache: BaseCache = _of_thread.cache
@@ -129,7 +129,7 @@ def _number(key: str, rate: Rate) -> int:
 
 
 def _claimed_number(cache: BaseCache, key: str, most: int, lifetime: int) -> int:
-    # Without an atomic incr, the first number that only this process could add. Above the limit any number will do.
+    # Used without an atomic incr(): find the first number that only this process could add.
     number: int = cache.get(key, 0)
     while number < most:
         number += 1

@@ -151,7 +151,7 @@ def phrase(template: str, words: Any, *, lower: bool = False) -> str:
 
 
 def _within_sentence(words: str) -> str:
-    # Without the capitals of a title: "IP addresses", "own events", "hotels in Paris".
+    # Title case is removed: "IP addresses", "own events", "hotels in Paris".
     first, *others = words.split(" ")
     if others and all(other[:1].isupper() for other in others):  # each word has one
         return " ".join(map(_lowered, (first, *others)))
@@ -159,7 +159,7 @@ def _within_sentence(words: str) -> str:
 
 
 def _lowered(word: str) -> str:
-    # Abbreviations keep their capitals: "VRFs".
+    # Abbreviations such as "VRFs" keep their capitals.
     return word.lower() if word[1:] == word[1:].lower() else word
 
 

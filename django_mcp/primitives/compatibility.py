@@ -169,7 +169,7 @@ def for_arguments(schema: Mapping[str, Any]) -> Schema:
 
 
 def _rebuilt(schema: Any, change: Callable[[Schema], Schema]) -> Any:
-    # Innermost first.
+    # Inner schemas are changed first.
     if isinstance(schema, list):
         return [_rebuilt(part, change) for part in schema]
     if not isinstance(schema, dict):

@@ -121,7 +121,7 @@ def _value_parameter(parameters: Sequence[Parameter], label: str) -> str:
 
 
 def _gathered(call: Callable[..., AsyncIterator[Any]]) -> Callable[..., Coroutine[Any, Any, Iterable[Any]]]:
-    # As an iterator: the total is unknown.
+    # Returned as an iterator, because the total is unknown.
     async def gathered(**keywords: Any) -> Iterable[Any]:
         found: list[Any] = []
         async with aclosing(call(**keywords)) as values:  # type: ignore[type-var]

@@ -67,7 +67,7 @@ _WORDS = {"title": NotRequired[str], "description": NotRequired[str]}
 
 @cache
 def _adapter(shape: str) -> TypeAdapter[Any]:
-    # On first use: few sites have forms, and each adapter takes a millisecond.
+    # Built on first use: few sites have forms, and each adapter takes a millisecond.
     return TypeAdapter(typed_dict(shape, {**_WORDS, **_FIELDS[shape]}))
 
 
@@ -286,7 +286,7 @@ class ModelForm:
 
 
 def _resolved(schema: Mapping[str, Any], root: Mapping[str, Any], *, with_items: bool = True) -> dict[str, Any]:
-    # Of the field and its items: forms nest no deeper.
+    # Only the field and its items are resolved, because forms nest no deeper.
     found = dict(schema)
     if "$ref" in found:
         defined = resolve(found.pop("$ref"), root)

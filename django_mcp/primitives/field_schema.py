@@ -221,7 +221,7 @@ def _is_multiple(check: Any) -> bool:
 
 
 def _pattern(check: Any) -> str | None:
-    # None for what dialects of regular expressions read differently.
+    # Dialects of regular expressions must read the pattern alike.
     found: str = check.regex.pattern
     found = found.replace(r"\Z", "$").replace(r"\A", "^")
     is_special = check.inverse_match or check.regex.flags & ~re.UNICODE or re.search(r"\(\?(?!:)|\\[aefG-KX-Z]", found)
@@ -263,7 +263,7 @@ def _spoken(word: Any) -> str:
 
 
 def digit_words(field: Any) -> Iterator[str]:
-    # Not as multipleOf: to many validators 19.99 is no multiple of 0.01.
+    # multipleOf would not do: many validators do not accept 19.99 as a multiple of 0.01.
     for attribute, words in {"max_digits": "digits", "decimal_places": "decimal places"}.items():
         if (most := getattr(field, attribute, None)) is not None:
             yield f"At most {most} {words}."

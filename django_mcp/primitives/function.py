@@ -222,7 +222,7 @@ class Function(NamedTuple):
 
 
 def is_field(value: Any) -> bool:
-    # Without importing pydantic.
+    # This does not import pydantic.
     module = sys.modules.get("pydantic.fields")
     return module is not None and isinstance(value, module.FieldInfo)
 
@@ -326,7 +326,7 @@ def _annotated(call: Any) -> Callable[..., Any]:
 
 def _is_async(call: Any) -> bool:
     run = underlying(call)
-    # The second form is that of asgiref's markcoroutinefunction().
+    # Before Python 3.12, asgiref marks coroutine functions with this attribute.
     return inspect.iscoroutinefunction(run) or getattr(_written(call), "_is_coroutine", None) is not None
 
 

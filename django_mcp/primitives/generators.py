@@ -78,7 +78,7 @@ def _is_async(function: Function) -> bool:
 
 
 def _shape(returns: Any) -> tuple[bool, Any]:
-    # Whether yielded values are rows, and the annotation of the result.
+    # The first value tells whether yielded values are rows, the second annotates the result.
     arguments = typing.get_args(returns)
     if typing.get_origin(returns) not in _ALL or not arguments:
         return False, EMPTY
@@ -131,7 +131,7 @@ class _Pieces:
             )
 
     def _count(self) -> None:
-        # Unless the function reports its progress itself.
+        # Skipped if the function reports its own progress.
         if self._counts and self._kept:
             last = self._kept[-1]
             self._context.report_progress(len(self._kept), None, last[:_SHOWN] if isinstance(last, str) else None)
@@ -182,5 +182,5 @@ async def _adrain(value: Any, pieces: _Pieces) -> Any:
 
 
 def _closing(iterator: Any) -> Callable[[], None]:
-    # It runs the generator's finally. Other iterators have none.
+    # close() runs the generator's finally blocks. Other iterators have no close().
     return getattr(iterator, "close", lambda: None)

@@ -153,7 +153,7 @@ def _by_beginning(data: bytes) -> str:
 
 
 def _embedded(data: str | bytes, name: str | None, media_type: str) -> EmbeddedResource:
-    # The URI, which is required, only names the file.
+    # A URI is required, but only names the file here.
     return EmbeddedResource(ResourceContents(data, f"attachment:///{quote(name or 'result', safe='')}", media_type))
 
 
@@ -384,7 +384,7 @@ def _json(value: Any, fallback: Callable[[Any], Any] | None = None) -> str:
 
 
 def _numbers(value: Any, place: str) -> Iterator[tuple[str, float]]:
-    # Each with its place, such as "rows[2].price".
+    # Places look like "rows[2].price".
     if isinstance(value, float):
         yield place, value
     elif isinstance(value, dict):

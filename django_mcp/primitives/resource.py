@@ -155,7 +155,7 @@ class Resource(Primitive):
 
 
 def _texts(value: Any) -> Iterator[str]:
-    # Validation may have decoded them, as it does Base64Bytes and Json[Choice].
+    # Validation may have decoded texts, as with Base64Bytes and Json[Choice].
     match value:
         case str():
             yield value

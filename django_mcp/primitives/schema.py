@@ -201,7 +201,7 @@ def _in_zone(annotation: Any) -> Any:
 
 
 def _result_adapter(returns: Any) -> TypeAdapter[Any]:
-    # Keeps NaN, which is refused later, unless the class has its own configuration.
+    # NaN is kept here, and rejected later, unless the class has its own configuration.
     try:
         return TypeAdapter(returns, config=ConfigDict(ser_json_inf_nan="constants"))
     except PydanticUserError as error:
@@ -288,7 +288,7 @@ class Arguments:
         return checked
 
     def _sentences(self, error: ValidationError, values: Mapping[str, Any]) -> list[str]:
-        # All errors of the first values, and at least one of the others.
+        # All errors of the first values are reported, and at least one of each other value.
         part = _Truncated()
         first = part.of(values)
         details: list[Any] = []
@@ -417,7 +417,7 @@ def _members(value: Any, schema: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]
 def _type_errors_of_forms(
     value: Any, forms: Sequence[Any], root: Mapping[str, Any], path: tuple[Any, ...]
 ) -> list[Any]:
-    # [] if a schema fits, else the errors inside of the closest one.
+    # Errors are those of the closest schema, unless one fits.
     possible: Sequence[Any] = [form for form in forms if isinstance(value, _KINDS.get(str(form.get("type")), object))]
     if not possible:  # pydantic reads a number as a date or a duration, also where text or null are other forms
         others = [form for form in forms if form.get("type") != "null"]

@@ -62,7 +62,7 @@ class TextValues:
 
     @property
     def is_of_interest(self) -> bool:
-        # Text is always meant as text for strings, and for values of any type.
+        # Text needs no reading where strings, or values of any type, are allowed.
         kinds = self._kinds & {"array", "object"} if self._takes_text else self._kinds - {"string"}
         return bool(kinds)
 
@@ -151,7 +151,7 @@ def _is_exact(text: str, value: float) -> bool:
 
 
 def _parts_of(form: Mapping[str, Any], key: Any) -> list[Any]:
-    # Forms of other types have none.
+    # Schemas of other types have no parts.
     if isinstance(key, int):
         if form.get("type", "array") != "array":
             return []

@@ -124,7 +124,7 @@ class Tool(Primitive):
 
     @property
     def is_deferred(self) -> bool:
-        # Functions with models, and methods, are completed at start-up.
+        # Functions with models, and methods, are completed at startup.
         return self.read.is_unbound or mentions_models(self.read)
 
     def bind(self) -> None:

@@ -278,7 +278,7 @@ def abridged(told: list[str], more: int = 0) -> list[str]:
 
 
 def _problem(detail: Any, given: Any) -> Problem:
-    # Parts of the location that are missing in the arguments name a union's member.
+    # Parts of the location that are not in the arguments name members of a union.
     path: list[Any] = []
     union, form, value = None, "", given
     for place, part in enumerate(detail["loc"], 1):

@@ -60,14 +60,14 @@ def _describes(form: Any, value: Mapping[str, Any], root: Schema) -> bool:
 
 
 def _may_be(value: Any, schema: Any) -> bool:
-    # Text is compared with choices only if all of these are text.
+    # Text is compared with the choices only if all choices are text.
     choices = (choices_of(schema) if isinstance(schema, Mapping) else None) or ()
     texts = [value for value, _ in choices if isinstance(value, str)]
     return not isinstance(value, str) or not texts or len(texts) < len(choices) or value in texts
 
 
 def takes_null(schema: Any, root: Schema) -> bool:
-    # A schema without a type takes null too.
+    # A schema without a type also allows null.
     return any(form.get("type", "null") == "null" for form in alternatives(schema, root))
 
 
@@ -111,7 +111,7 @@ def _without_null(schema: Schema) -> Schema:
 
 
 def as_word(value: Any) -> str:
-    # Null and truth values as JSON has them.
+    # Null and booleans are spelled as in JSON.
     return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
 
 

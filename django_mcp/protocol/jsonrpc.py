@@ -183,7 +183,7 @@ def parse(value: Any) -> Message:
 
 def id_of(value: Any) -> RequestId | None:
     request_id = value.get("id") if type(value) is dict else None
-    # Not isinstance(): true and false are no ids, but ints of Python.
+    # isinstance() would accept booleans, which are no valid ids.
     return request_id if type(request_id) is int or type(request_id) is str else None
 
 

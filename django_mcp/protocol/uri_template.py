@@ -105,7 +105,7 @@ class URITemplate:
         return values
 
     def _split(self, uri: str) -> list[str] | None:
-        # Greedy, from left to right.
+        # Variables match greedily, from left to right.
         first, last = self._parts[0], self._parts[-1]
         if not self._stops:
             return [] if uri == first else None

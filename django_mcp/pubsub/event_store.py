@@ -110,7 +110,7 @@ def assign_positions() -> bool:
 
 
 def _assign_now() -> bool:
-    # False if more wait, or another process is at it.
+    # False means that events are left, or that another process is numbering them.
     try:
         count = _assign_some(may_wait=False)
     except OperationalError:  # another process writes for longer than the database waits
@@ -122,7 +122,7 @@ def _assign_now() -> bool:
 
 @database.retry_conflicts
 def _assign_some(*, may_wait: bool) -> int | None:
-    # None if another process is at it.
+    # None means that another process is numbering events.
     with database.atomic():
         if not may_wait and _is_locked():
             return None
@@ -153,7 +153,7 @@ def _lock(count: int = 0) -> int:
 
 
 def _move(count: int) -> int | None:
-    # None if there was no event yet.
+    # None means that the row of the sequence does not exist yet.
     connection = database.own_connection()
     if connection.vendor not in RETURNING or not connection.features.can_return_columns_from_insert:
         is_there = _sequence().update(last=F("last") + count)
@@ -170,7 +170,7 @@ def _move(count: int) -> int | None:
 
 
 def _is_locked() -> bool:
-    # Afterwards this process holds the lock, if the database can tell.
+    # If the lock is free, this takes it. Without SKIP LOCKED it cannot be tried.
     if not database.own_connection().features.has_select_for_update_skip_locked:
         return False
     return not list(_sequence().select_for_update(skip_locked=True).values_list("pk")) and _sequence().exists()
@@ -181,7 +181,7 @@ def _sequence() -> "QuerySet[EventSequence]":
 
 
 def _state() -> tuple[int, bool]:
-    # One query, once there was an event.
+    # This is one query once the sequence exists.
     unnumbered = Event.objects.filter(position=None)
     found = _sequence().annotate(is_behind=Exists(unnumbered)).values_list("last", "is_behind").first()
     return (0, unnumbered.exists()) if found is None else found
@@ -242,7 +242,7 @@ def after(position: int, topics: Sequence[str]) -> list[Entry]:
 
 def latest(position: int, topics: Sequence[str]) -> list[Entry]:
     _assign_for(topics)
-    # Limited, because clients choose the position.
+    # Limited to MAX_READ, because clients choose the position.
     rows = Event.objects.filter(position__gt=position, topic__in=topics).order_by("-position")[:MAX_READ]
     return _read(rows)[::-1]
 

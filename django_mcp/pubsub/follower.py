@@ -191,7 +191,7 @@ class Subscription:
                 self._wake()  # again, in case the last time failed
                 return
         elif entry.topic in self.caller_topics:
-            # Kept: the position of the stream may not be known yet, and a new stream must not end by an old event.
+            # The stream's position may not be known yet, and an older event must not end it.
             self._ended_at = entry.id
             self._end_if_since()
             return
@@ -207,7 +207,7 @@ class Subscription:
 
     def start_after(self, since: int) -> None:
         self.since = since
-        # The event may have come while the position was looked up.
+        # The event may have arrived while the position was looked up.
         self._end_if_since()
 
     def _end_if_since(self) -> None:
@@ -294,7 +294,7 @@ class Follower:
             if not subscribers:
                 self._topics.pop(topic, None)
         if not self._topics:
-            # Wakes _run(), which ends without streams.
+            # This wakes _run(), which ends if there are no streams.
             self._notified.set()
 
     def end(self) -> None:
@@ -314,7 +314,7 @@ class Follower:
                     logger.exception("following the event log failed, continuing")
                     await asyncio.sleep(settings.POLL_INTERVAL)
         finally:
-            # Set before anything is awaited: a stream that joins meanwhile starts a new task.
+            # Set before anything is awaited, so that a stream that joins meanwhile starts a new task.
             self._task = None
             self._notified = asyncio.Event()  # the old one knows the event loop
             await self._listener.stop()
@@ -327,7 +327,7 @@ class Follower:
             with suppress(TimeoutError):
                 async with asyncio.timeout(min(left, SHUTDOWN_CHECK_SECONDS)):
                     await self._notified.wait()
-        # Cleared before the read: what is written from now on is read in the next round.
+        # Cleared before the read, so that events written during it start another round.
         self._notified.clear()
 
     async def _read(self) -> None:
@@ -361,7 +361,7 @@ class Follower:
             self._notified.set()
 
     async def _deliver(self, entry: Entry) -> None:
-        # A copy, as streams leave while others get their turn.
+        # Copied, because streams may leave during sleep(0).
         for number, subscription in enumerate(list(self._topics.get(entry.topic, ())), 1):
             _put(subscription, entry)
             if number % MAX_PER_TURN == 0:
@@ -397,7 +397,7 @@ class Follower:
 
     def _due(self, times: dict[Subscription, float]) -> list[Subscription]:
         now, period = time.monotonic(), settings.KEEP_ALIVE_INTERVAL
-        # Not all at once: thousands of streams may have begun together.
+        # Thousands of streams may have begun together, so their times are spread.
         most = MAX_PER_TURN + int(2 * SHUTDOWN_CHECK_SECONDS / period * len(times))
         old = takewhile(lambda item: item[1] <= now - period, times.items())
         due = [subscription for subscription, _ in islice(old, most)]
@@ -407,7 +407,7 @@ class Follower:
         return due
 
     async def _check_credentials(self, due: Iterable[Subscription]) -> None:
-        # Of those that ended without a signal: by SQL, update(), or in another program.
+        # Credentials may end without a signal: by SQL, by update(), or in another program.
         try:
             of_server: dict[MCPServer, list[Subscription]] = {}
             for subscription in due:
@@ -449,7 +449,7 @@ def _log_unreadable(error: Exception) -> None:
 
 
 def _put(subscription: Subscription, entry: Entry | None) -> None:
-    # An error costs this stream the event, and no other stream.
+    # An error must not affect other streams.
     try:
         subscription.put(entry)
     except Exception as error:  # noqa: BLE001 - a newer version may write events that this one cannot read
@@ -463,7 +463,7 @@ def _end(subscription: Subscription) -> None:
         log_rate_limited(logging.ERROR, "a stream could not be notified that it ended: %r", error)
 
 
-# Weak: async_to_sync makes a loop for each of its calls.
+# Weak, because async_to_sync makes a loop for each of its calls.
 _followers: WeakKeyDictionary[asyncio.AbstractEventLoop, Follower] = WeakKeyDictionary()
 
 
@@ -489,7 +489,7 @@ async def newest_position() -> int | None:
         return await free_pool().sync(event_store.newest)
     except Exception as error:  # noqa: BLE001 - the database, no thread, no memory
         _log_unreadable(error)
-        # A stream that cannot know its beginning yet is not denied for that.
+        # A stream may begin without knowing its position. See _read().
         return None
 
 

@@ -72,7 +72,7 @@ class Listener:
             self.works = True
             self.on_notification()  # events may have been written meanwhile
             joined = time.monotonic()
-            # A Redis client's timeout, say. An outage is noticed on joining again.
+            # An error here may be a Redis client's timeout. An outage is noticed when joining again.
             with suppress(Exception):
                 async with asyncio.timeout(RENEW_SECONDS):  # membership in a group expires
                     while True:
@@ -125,7 +125,7 @@ SEND_TIMEOUT = 5.0
 """Limit for sending one notification."""
 FLUSH_TIMEOUT = 1.0
 """How long a process that ends waits for its last notification."""
-# Weak: loops may end without stopping their listeners.
+# Weak, because loops may be closed without stopping their listeners.
 _listeners: WeakSet[Listener] = WeakSet()
 
 
@@ -155,7 +155,7 @@ def notify_readers() -> None:
                 continue
         except RuntimeError:  # the loop is closed
             pass
-        # The loop has ended without stopping its listener.
+        # The loop was closed without stopping its listener.
         _listeners.discard(listener)
     if shared_layer() is None:
         return
@@ -207,7 +207,7 @@ class _Sender:
                     asked = self._asked
                 is_sent = loop.run_until_complete(_send())
                 with self._changed:
-                    # Those that were asked for while the message was on its way need another one.
+                    # Notifications requested during the sending need another message.
                     self._sent = asked
                     self._changed.notify_all()
                 if not is_sent:
@@ -220,7 +220,7 @@ if hasattr(os, "register_at_fork"):
 
 
 async def _send() -> bool:
-    # Twice: after an outage connections are broken.
+    # The first attempt after an outage fails, because connections are broken.
     for last in (False, True):
         try:
             if (layer := shared_layer()) is not None:

@@ -67,7 +67,7 @@ class StepRecord:
         self.step_key = hashlib.sha256(f"{call} {arguments}".encode()).hexdigest()
 
     def claim(self) -> dict[str, Any] | None:
-        # Committed immediately, for every process to see.
+        # The claim is committed immediately, so that every process sees it.
         if not database.has_database():
             return None
         self.expires = _expiry()
@@ -80,8 +80,8 @@ class StepRecord:
                 with database.atomic():
                     Step.objects.create(call=self._call, key=KEY, value=self._claim, expires=self.expires)
                     self._extend()
-            # Another attempt was faster.
             except IntegrityError:
+                # Another attempt was faster.
                 step = self._step()
             else:
                 return None
@@ -93,7 +93,7 @@ class StepRecord:
         return self._stored_fields(step)
 
     def _extend(self) -> None:
-        # In this order everywhere, as two transactions may do so.
+        # Everywhere in this order, so that two transactions cannot deadlock.
         alive = Step.objects.filter(expires__gt=timezone.now())
         if self._is_task:
             alive.filter(call=self._call, key=TASK).update(expires=self.expires)
@@ -106,7 +106,7 @@ class StepRecord:
         return self._stored_fields(step)
 
     def store(self, fields: dict[str, Any]) -> None:
-        # In the tool's transaction, if it has one.
+        # Runs in the tool's transaction, if there is one.
         if database.has_database():
             result = {**self._claim, "fields": json.loads(encode(fields))}
             self._own().update(done=True, value=result)
@@ -136,7 +136,7 @@ class StepRecord:
         return task_id
 
     def store_task(self, task_id: str, before: str | None) -> bool:
-        # In the transaction that creates the task.
+        # Runs in the transaction that creates the task.
         self.expires = _expiry()
         noted = Step.objects.filter(call=self._call, key=TASK)
         value = {"arguments": self._arguments, "task": task_id}
@@ -166,7 +166,7 @@ class StepRecord:
         return Step.objects.filter(call=self._call, key=KEY).first()
 
     def _own(self) -> Any:
-        # Only until it has a result.
+        # A row with a result is not matched any more.
         return Step.objects.filter(call=self._call, key=KEY, done=False, value=self._claim)
 
 
@@ -366,11 +366,11 @@ class StepChannel(Channel):
         return self._key
 
     def _attempt(self) -> str | None:
-        # What identifies all runs of a call that are one attempt.
+        # Runs with the same value are one attempt. None means that each run is its own.
         return None
 
     def _step_calls(self) -> Calls:
-        # The idempotency key is that of this round: rounds may change it.
+        # Rounds of a call may have different idempotency keys.
         self.has_steps = True
         own = {self.dialogue.id: self._expiry()}
         if self.step_key is None:

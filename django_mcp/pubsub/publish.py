@@ -50,7 +50,7 @@ def end_streams(kind: str, id: str) -> None:  # noqa: A002
 
 
 def append_if_migrated(entries: Sequence[tuple[str, str]]) -> None:
-    # Without a table for events there is no stream either.
+    # If the table of events does not exist yet, there are no streams.
     with database.unless_unmigrated():
         event_store.append(entries)
 
@@ -114,7 +114,7 @@ def publish(messages: Sequence[tuple[str, Any]]) -> None:
     if not database.has_database() or not messages:
         return
     write = partial(append_if_migrated, [(under, json.dumps(message)) for under, message in messages])
-    # Nothing may block an event loop, not even a query.
+    # A query would block the event loop.
     if on_event_loop():
         in_background(lambda: database.on_commit(write, database.tools_alias()))
     else:

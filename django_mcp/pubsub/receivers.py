@@ -105,7 +105,7 @@ MAX_USERS = 1000
 UID = "django_mcp.pubsub.rights"
 
 
-# Weak: connections are replaced.
+# Weak, because connections are replaced.
 _waiting: WeakKeyDictionary[BaseDatabaseWrapper, tuple[Any, set[str] | None]] = WeakKeyDictionary()
 """Per connection, the users of a transaction, identified by its ``run_on_commit`` list."""
 
@@ -117,7 +117,7 @@ def _on_rights_changed(users: Collection[str], **_: Any) -> None:
         _publish_rights(set(users))
         return
     hooks, known = _waiting.get(connection, (None, None))
-    # A new list of hooks means a new transaction, or one whose hooks were rolled back.
+    # Django makes a new list for each transaction, and when a savepoint is rolled back, which may drop our function.
     if known is None or hooks is not connection.run_on_commit:
         known = set()
         _waiting[connection] = connection.run_on_commit, known
@@ -135,7 +135,7 @@ def _asks_user(primitives: Iterable[Any]) -> bool:
 
 
 def _depends_on_users() -> bool:
-    # Otherwise queries about users are saved.
+    # If no list depends on users, queries about them are skipped.
     return any(_asks_user(primitives) for server in every_server() for primitives in server.lists().values())
 
 
@@ -144,7 +144,7 @@ def connect_permissions() -> None:
     for model in classes_of(user):
         pre_save.connect(_before_user_save, sender=model, dispatch_uid=UID)
         post_save.connect(_after_user_save, sender=model, dispatch_uid=UID)
-    # As far as the user model has them. They may be a site's own models.
+    # The user model may lack these fields, or relate to a site's own models.
     for name in ("groups", "user_permissions"):
         if through := getattr(getattr(user, name, None), "through", None):
             m2m_changed.connect(_on_users_changed, sender=through, dispatch_uid=UID)
@@ -180,7 +180,7 @@ def _after_user_save(instance: Any, **_: Any) -> None:
 
 
 def _on_users_changed(instance: Any, action: str, reverse: bool, pk_set: Collection[Any] | None, **_: Any) -> None:
-    # A clear is handled before the rows are gone.
+    # A clear must be handled before the rows are gone.
     if action not in {"post_add", "post_remove", "pre_clear"} or pk_set == set():
         return
     if not reverse:
@@ -228,7 +228,7 @@ def _send_changed_by(instance: Any) -> None:
 def _users(*wanted: models.Q, **more: Any) -> list[Any]:
     rows = get_user_model()._base_manager.filter(*wanted, **more).order_by()  # noqa: SLF001 - Django's documented API
     with database.unless_unmigrated():
-        # One more than may be addressed, to notice that there are more.
+        # One more than the limit, to detect that it is exceeded.
         return list(rows.values_list("pk", flat=True).distinct()[: MAX_USERS + 1])
     return []
 

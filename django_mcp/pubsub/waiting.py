@@ -50,7 +50,7 @@ async def wait_for(
         subscription.matches = matches
     try:
         async with asyncio.timeout(seconds):
-            # After subscribing: what happens in between comes as an event.
+            # Read after subscribing, so that no change is missed in between.
             found = await look_there()
             if has_come(found):
                 return found
@@ -68,12 +68,12 @@ async def wait_for(
 
 
 async def _listen() -> None:
-    # On the main thread's event loop, if there is one: only the main thread can set a handler.
+    # Only the main thread can set signal handlers.
     listen_for_stop()
 
 
 def _poll(context: Context, look: Callable[[], T], has_come: Callable[[T], bool], seconds: float | None) -> T:
-    # Until the server stops, which waits for this call.
+    # The server waits for this call when it stops, so polling must end then.
     until = None if seconds is None else time.monotonic() + seconds
     pause = MIN_POLL_SECONDS
     if no_waiting.get():

@@ -287,8 +287,8 @@ class ParkedStream(ABC):
         try:
             if self._reading is not None:
                 await self._reading.aclose()
-        # A stream that never began has a slot, too.
         finally:
+            # A stream that never began has a slot, too.
             self.close()
 
     async def _events(self) -> AsyncGenerator[SSEEvent, None]:

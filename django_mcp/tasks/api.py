@@ -121,7 +121,7 @@ def _check_shared(task: Task, repeat: IdempotencyRecord | None) -> Task:
 
 
 def _is_reusable(task: Task) -> bool:
-    # The call of a failed task may be retried with its key.
+    # A failed call may be retried with the same key.
     return not task.is_over or (task.status == Task.Status.COMPLETED and not task.result.get("isError"))
 
 
@@ -151,7 +151,7 @@ def _create(
     context: Context, tool: Tool, repeat: IdempotencyRecord | None, before: str | None, *, is_answer: bool
 ) -> Task:
     with database.atomic():
-        # First, as it locks: the tasks of concurrent calls are counted one after the other.
+        # This locks, so it comes first: concurrent calls count and create one after the other.
         check_room(context)
         task = create(context, tool, _requested_ttl(context))
         if repeat is not None and not repeat.store_task(task.task_id, before):
@@ -180,7 +180,6 @@ def create(context: Context, tool: Tool, seconds: float | None) -> Task:
 
 
 def _fields(context: Context, tool: Tool) -> dict[str, Any]:
-    # All that is needed to repeat the call.
     principal, user = context.principal, context.user
     params = {key: value for key, value in context.params.items() if key not in OF_THE_REQUEST}
     return {
@@ -201,7 +200,7 @@ def _fields(context: Context, tool: Tool) -> dict[str, Any]:
 def _requested_ttl(context: Context) -> float | None:
     asked = context.params.get("task") if context.channel.takes_ttl else None
     ttl: Any = asked.get("ttl") if isinstance(asked, dict) else None
-    # Milliseconds in the protocol.
+    # The protocol has milliseconds.
     return ttl / 1000 if type(ttl) in {int, float} and ttl > 0 else None
 
 
@@ -223,7 +222,7 @@ class _Forwarder:
         said = json.loads(entry.data)
         if "progress" not in said and "message" not in said:
             return False
-        # The subscription and forward_missed() may both have it.
+        # Both the subscription and forward_missed() may have read the event.
         if entry.id not in self._forwarded:
             self._forwarded.add(entry.id)
             self._send(said)
@@ -298,7 +297,7 @@ async def answer_call(context: Context, tool: Tool, keywords: dict[str, Any]) ->
         return await outcome(context, task_id, settings.TASK_WAIT_TIMEOUT, tool, since)
     except (Cancelled, asyncio.CancelledError):  # the client does not know the task
         stopping = context.runner.checks.sync(partial(_cancel_all, context, own))
-        # The task is to be cancelled although this one is.
+        # This must go on although the calling asyncio task is cancelled.
         await stopping if context.runner.is_inline else create_background_task(stopping)
         raise
 

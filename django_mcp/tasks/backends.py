@@ -85,13 +85,13 @@ def _slots_of(task: Task) -> Slots | None:
 def _run_in_turn(task_id: str, slots: Slots | None, listen: CrashListener | None) -> None:
     turn: Future[None] = Future()
     if slots is None:
-        # Each job of a thread has a context of its own, without the listener of the caller.
+        # Jobs of a pool have their own context, so the caller's listener must be set again.
         crash_listener.set(listen)
         run(task_id)
     elif slots.acquire(turn):
         _run_and_release(task_id, slots, listen)
     else:
-        # Until then the task has a place in the tool's queue, and no thread.
+        # A waiting task occupies no thread.
         turn.add_done_callback(lambda _: _queue(task_id, slots, listen))
 
 
@@ -149,7 +149,7 @@ class DjangoTasksBackend:
 
     def _enqueue(self, task: Task, **options: Any) -> None:
         self.task.using(backend=self.name, queue_name=settings.TASK_QUEUE, **options).enqueue(task.task_id)
-        # Only now: the queue is durable, but a process that stops before it is reached must leave the task to others.
+        # Only after enqueueing: if this process stops before, the lease expires and another one recovers the task.
         store.end_lease(task)
 
     def run(self, task_id: str) -> None:

@@ -39,7 +39,7 @@ class CancellableInline(Inline):
         self._lock = threading.Lock()
 
     async def sync(self, function: Callable[[], T]) -> T:
-        # In a worker's main thread SystemExit may come from a signal, and propagates.
+        # In a worker's main thread, SystemExit may come from a signal and must propagate.
         try:
             return await super().sync(function)
         except Escaped as error:
@@ -52,7 +52,7 @@ class CancellableInline(Inline):
             task = asyncio.current_task()
             assert task is not None  # noqa: S101
             with self._lock:
-                # Under the lock: cancel() comes before, or finds the task.
+                # The lock orders this and cancel(), which otherwise could miss the task.
                 if self._cancelled:
                     raise Cancelled
                 self._waiting = asyncio.get_running_loop(), task
@@ -128,7 +128,7 @@ class TaskChannel(StepChannel):
             said = json.loads(encode(params))
         except UnencodableResult as error:
             msg = f"{method} cannot be encoded as JSON: {error}"
-            # Here, for the tool to see it.
+            # Raised here, so that the tool sees it.
             raise TypeError(msg) from None
         with self._lock:
             self._message_count += 1
@@ -141,14 +141,14 @@ class TaskChannel(StepChannel):
         said = _number(progress), None if total is None or not math.isfinite(total) else _number(total), text
         with self._lock:
             last = self._progress
-            # The last message stays until the next one.
+            # The last message is kept until there is another.
             self._progress = said if message is not None or last is None else (*said[:2], last[2])
 
     def flush(self) -> None:
         if self._progress is None and not self._messages:
             return
         # Lock order: transaction, then _saving. On SQLite the heartbeat waits here for the tool's transaction, and
-        # settle() must be able to take _saving meanwhile.
+        # store_result() must be able to take _saving meanwhile.
         with database.atomic(), self._saving:
             self._save()
 
@@ -194,7 +194,7 @@ class TaskChannel(StepChannel):
         self.is_settled = self.is_recorded = True
 
     def cancel(self) -> None:
-        # A coroutine where it waits, a function at its next use of the context.
+        # Coroutines stop where they wait, functions at their next use of the context.
         self.cancelled = True
         self.runner.cancel()
 
@@ -206,10 +206,10 @@ class TaskChannel(StepChannel):
         return expiry(self.task.expires)  # until then it may be answered, or run again
 
     def missing_capability(self, question: "Question[Any]") -> Exception:
-        # The model can read a tool error. No client awaits a protocol error.
+        # No client waits for a protocol error, but the model can read a tool error.
         return ToolError(question.refusal)
 
 
 def _number(value: Any) -> float:
-    # Rows and JSON can hold these.
+    # Numbers of other types, such as Decimal, fit neither rows nor JSON.
     return value if type(value) is int else float(value)

@@ -53,7 +53,7 @@ async def update_task(context: Context) -> Result:
 
 
 async def cancel_task(context: Context) -> Result:
-    # Also of a task that is over, which is no error.
+    # Cancelling a task that has ended is no error.
     task_id = _task_id(context)
 
     def cancel() -> None:

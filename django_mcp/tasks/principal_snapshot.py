@@ -32,8 +32,8 @@ MAX_HEADER = 256
 
 
 def _metadata(request: HttpRequest) -> Iterator[tuple[str, str]]:
-    # A site may find the tenant, the client's address or the language by any header. The request has no credentials
-    # that this package reads. A site's own are left out by their names.
+    # A site may read the tenant, the client's address or the language from any header. The request has no credentials
+    # that this package reads. A site's own credentials are recognised by their names.
     always = {*STORED_METADATA, f"HTTP_{(settings.CLIENT_ADDRESS_HEADER or '').upper().replace('-', '_')}"}
     for name, value in request.META.items():
         header = name.removeprefix("HTTP_")

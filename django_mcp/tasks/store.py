@@ -91,7 +91,7 @@ def claim(task_id: str, worker: str) -> Task | None:
 
 
 def _held(task: Task) -> "QuerySet[Task]":
-    # While this run holds it: not cancelled, not taken over.
+    # This matches nothing once the task was cancelled or taken over.
     return Task.objects.filter(pk=task.pk, status=Task.Status.WORKING, worker=task.worker, attempts=task.attempts)
 
 
@@ -100,7 +100,7 @@ CHUNK_SIZE = 400
 
 
 def _held_tasks(held: Mapping[str, str]) -> "Iterator[QuerySet[Task]]":
-    # The worker of a queued task is "".
+    # Queued tasks have no worker yet.
     items = list(held.items())
     for start in range(0, len(items), CHUNK_SIZE):
         chunk = dict(items[start : start + CHUNK_SIZE])
@@ -153,7 +153,7 @@ def to_check(held: Collection[str], after: int, most: int) -> list[Task]:
 
 def take_over(task: Task) -> bool:
     """Take an abandoned task from its worker. Return False if another process was faster."""
-    # One statement with the lease that was read: several processes may find the task abandoned.
+    # The lease that was read is compared: several processes may find the task abandoned, and one may take it.
     found = Task.objects.filter(pk=task.pk, status=Task.Status.WORKING, worker=task.worker, lease=task.lease)
     return bool(found.update(worker="", lease=lease_end()))
 
@@ -186,7 +186,7 @@ def finish(task: Task, **outcome: Any) -> bool:
 
 def fail(task: Task, error: Mapping[str, Any]) -> bool:
     """Fail a task without worker. Return False if it ended, or runs again."""
-    # With the attempt that was read: the task may have been taken over since.
+    # The attempt is compared, because the task may have been taken over since it was read.
     found = Task.objects.filter(pk=task.pk, status__in=UNFINISHED, worker=task.worker, attempts=task.attempts)
     with database.atomic():
         if not found.update(
@@ -230,7 +230,7 @@ def ask(task: Task, requests: Mapping[str, Any], dialogue: Dialogue) -> bool:
 
 
 def _unused(name: str, used: set[str]) -> str:
-    # Tasks extension, Task Update Requests: a key is never used again.
+    # Keys must never be reused within a task (Tasks extension, Task Update Requests).
     name = name[:240]
     number = 1
     key = name

@@ -84,7 +84,7 @@ class LeaseHeartbeat:
 
     def remove_running(self, channel: TaskChannel) -> None:
         with self._lock:
-            # The task's next run may be here already.
+            # The next run of the task may have started already.
             if self._running.get(channel.task.task_id) is channel:
                 del self._running[channel.task.task_id]
             if not self._queued and not self._running:
@@ -98,8 +98,8 @@ class LeaseHeartbeat:
             channel.cancel()
 
     def _ensure_thread(self) -> None:
-        # Before anything is held: a thread that cannot be started leaves nothing behind. It sees what its caller adds,
-        # for it looks under the same lock.
+        # Callers add their task afterwards, so a thread that cannot be started leaves nothing behind. The thread sees
+        # the task, because it looks under the same lock.
         if not self._is_registered:
             self._is_registered = True
             atexit.register(self._release)
@@ -117,7 +117,7 @@ class LeaseHeartbeat:
             self._wake.wait(HEARTBEAT_SECONDS)
             with self._lock:
                 if not self._queued and not self._running:
-                    # Under the lock: whoever adds a task now starts another thread.
+                    # Set under the lock, so that a task added later starts another thread.
                     self._thread = None
                     break
                 self._wake.clear()
@@ -163,7 +163,7 @@ class LeaseHeartbeat:
             self.remove_queued(task_id)
 
     def _post_check(self, pool: Pool, check: Callable[[], object]) -> None:
-        # In another thread: what it waits for must not keep leases from being renewed.
+        # Checks run in another thread, because slow ones must not delay the renewal of leases.
         try:
             pool.post(check)
         except BaseException:
@@ -171,7 +171,8 @@ class LeaseHeartbeat:
             raise
 
     def _check_callers(self, held: Mapping[str, str]) -> None:
-        # Of those who lost access without a signal, as by SQL. Tasks that wait are checked in turn.
+        # Callers may lose access without a signal, for example by SQL. Tasks that are not held here are checked in
+        # turn.
         with ExitStack() as stack:
             stack.callback(self._checking.release)
             tasks = store.to_check(list(held), self._checked_to, MAX_CHECKED)
@@ -195,8 +196,8 @@ class LeaseHeartbeat:
         return {**dict.fromkeys(self._queued, ""), **running}
 
     def _release(self, **_: object) -> None:
-        # Others recover the tasks without delay then. Some servers end by a signal, without atexit; hence
-        # server_stopped.
+        # Other processes then recover the tasks without delay. Some servers end by a signal, without atexit, so
+        # server_stopped calls this too.
         with self._lease_lock, suppress(Exception):
             self._is_released = True  # stops the thread from renewing leases
             store.release(self._held())
@@ -301,7 +302,7 @@ def _save_nothing() -> None:
 
 
 def _retry_database(function: Callable[[], T]) -> T:
-    # The work is done, and its outcome must not be lost.
+    # The work is done, so its outcome must not be lost.
     until = time.monotonic() + RETRY_TIMEOUT
     while True:
         try:
@@ -331,7 +332,7 @@ def _cancel_those_without_access(tasks: Iterable[Task]) -> None:
 def has_access(task: Task) -> bool:
     server = server_of(task)
     try:
-        # A process may lack the endpoint of a task that another one runs.
+        # Another process may have the endpoint of the task.
         return server is None or restore(task, server) is not None
     except PrincipalGone:
         return False

@@ -59,12 +59,12 @@ class GracefulShutdown:
         self._serving.add(task)
         task.add_done_callback(self._serving.discard)
         try:
-            # daphne cancels all connections when it stops. Their calls get a few seconds more.
+            # daphne cancels all connections when it stops. The shield gives their calls a few more seconds.
             await asyncio.shield(task)
         except asyncio.CancelledError:
             if not self._stops:
                 task.cancel()
-                # The call ends before its connection, whose receive and send it uses.
+                # The call uses the connection, so it must end first.
                 await asyncio.wait([task])
             raise
 
@@ -126,7 +126,7 @@ class MCPApplication:
         await self.django_application(scope, receive, send)
 
     async def _serve_lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # Django's own application has no lifespan, others may.
+        # Django's application does not support lifespan, but other applications may.
         begun = answered = False
 
         async def listening() -> MutableMapping[str, Any]:
@@ -145,7 +145,7 @@ class MCPApplication:
         try:
             await self.django_application(scope, listening, answering)
         except Exception:
-            # An application without lifespan raises before it answers.
+            # An application without lifespan support raises before it answers.
             if answered:
                 raise
         if answered:
@@ -210,7 +210,7 @@ class DjangoRequestFactory:
         return ASGIRequest(self._scope, io.BytesIO())
 
     def get(self, name: str) -> str | None:
-        # What each call needs of request.META: the address and headers.
+        # Calls need only the address and headers of request.META.
         if name == "REMOTE_ADDR":
             client = self._scope.get("client")
             return None if client is None else client[0]

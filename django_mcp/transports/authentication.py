@@ -137,7 +137,7 @@ _VARIABLE = re.compile(r"\$\{\w+(?::-[^}]*)?\}|\$\w+|%\w+%|\$\{(?:env|input):[\w
 
 
 def _bad_credential(head: RequestHead, server: MCPServer, error: Exception) -> Refusal:
-    # A credential that the database rejects, for a NUL or a number too large, is bad, and no outage.
+    # The database rejects credentials with a NUL or with a number that is too large. That is no outage.
     if isinstance(error, DataError):
         log_rate_limited(logging.WARNING, "the database rejected a credential: %s", error)
     _scheme, _space, token = head.headers.get("authorization", "").partition(" ")
@@ -148,7 +148,7 @@ def _bad_credential(head: RequestHead, server: MCPServer, error: Exception) -> R
 
 
 def _unavailable(error: Exception) -> Refusal:
-    # No 401, for which the client would discard a credential that may be valid.
+    # After a 401 the client would discard a credential that may be valid.
     log_rate_limited(logging.ERROR, "authentication is unavailable: %s", error)
     after = error.retry_after if isinstance(error, AuthenticationUnavailable) else 5
     headers = [("Retry-After", f"{after:.0f}"), ("Cache-Control", "no-store")]
@@ -165,7 +165,7 @@ class _Credential(NamedTuple):
     key: Hashable
 
     def __repr__(self) -> str:
-        # Error reports show local variables.
+        # The credential is left out, because error reports show local variables.
         return f"_Credential({self.host})"
 
 
@@ -184,7 +184,6 @@ async def _look_up(
 
 
 def _authenticate(authenticator: BaseAuthentication, head: RequestHead, server: MCPServer) -> Principal | None:
-    # Both in one thread.
     principal = authenticator.authenticate(head, server)
     if principal is not None and not admits(server, principal.user):
         raise InvalidToken
@@ -229,8 +228,8 @@ async def require_scopes(
 
 
 def _client_of(params: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
-    # Those of older clients are in their session, which is read later. They are taken for clients that show apps, so
-    # that these can request the scopes of tools for apps; for the others, such a tool is unknown once they have the
+    # Older clients have theirs in the session, which is read later. They are treated as clients that show apps, so that
+    # these can request the scopes of tools for apps. For other clients, such a tool is unknown once they have the
     # scopes.
     found = params.get("_meta")
     found = found if isinstance(found, dict) else {}

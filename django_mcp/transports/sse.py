@@ -79,7 +79,7 @@ class HeldStream:
         except asyncio.CancelledError:
             if not self._is_over:
                 raise
-            # Cancelled by _release() to wake it.
+            # _release() cancelled this task to wake it. The server did not.
             self._holding.uncancel()  # type: ignore[union-attr]
         except Exception as error:  # noqa: BLE001 - it is logged
             self._error = error
@@ -92,7 +92,7 @@ class HeldStream:
             await self._end(self._error)
 
     async def _end(self, error: Exception) -> None:
-        # With the error if nothing was sent yet. The client connects again.
+        # The error is sent if nothing was sent yet. Otherwise the client reconnects.
         body = encode_failure(None, error)
         with suppress(OSError):
             if self._headers is None:
@@ -112,7 +112,7 @@ class HeldStream:
         subscription = self._stream.subscription
         assert subscription is not None  # noqa: S101
         subscription.ready = self._schedule_write
-        # Entries that came before there was somebody to wake.
+        # Entries that arrived before ready was set woke nothing.
         if subscription.has_entries:
             self._schedule_write()
 
@@ -164,7 +164,7 @@ class HeldStream:
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     def _release(self) -> None:
-        # Set first: hold() takes a cancellation without it for the server's.
+        # hold() takes a cancellation without this for the server's.
         self._is_over = True
         if self._holding is not None:
             self._holding.cancel()
@@ -208,7 +208,7 @@ class BufferedResponse:
         return self._count > 0
 
     def send(self, event: SSEEvent) -> None:
-        # Of progress and log messages the last are kept.
+        # If there are too many progress and log messages, the last ones are kept.
         self._count += 1
         self._frames[self._count] = data = frame(event)
         self._bytes += len(data)
@@ -307,7 +307,6 @@ class LiveResponse:
         def start() -> None:
             self._watching = self._loop.create_task(self._until_gone(gone))
 
-        # Most calls are done by then, and need no task.
         self.overdue = self._loop.call_later(DISCONNECT_WATCH_DELAY, start)
 
     def unwatch(self) -> None:
@@ -379,7 +378,7 @@ class LiveResponse:
         except asyncio.CancelledError:
             if not left:
                 raise
-            # It was cancelled to wake it, as its client left: the server's own count must not have it.
+            # gone() cancelled this task to wake it. The server did not.
             reader.uncancel()
         except Exception as error:  # noqa: BLE001 - it is logged; the stream ends, and the client connects again
             report_crash(error, "a stream")
@@ -438,7 +437,7 @@ class LiveResponse:
                 self._bytes = 0
                 await self._send({"type": "http.response.body", "body": data, "more_body": not last})
         except Exception as error:
-            # What comes later is dropped instead of kept for a client that is gone.
+            # Later events are dropped, because the client is gone.
             self.is_done = True
             self._frames.clear()
             if self._broken is not None:

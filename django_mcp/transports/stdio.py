@@ -62,7 +62,7 @@ def take_streams() -> tuple[int, int]:
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
-    # What is buffered goes to stderr, now that descriptor 1 is.
+    # Buffered text goes to stderr, where descriptor 1 points now.
     sys.stdout.flush()
     sys.stdout = sys.stderr
     return incoming, outgoing
@@ -103,7 +103,7 @@ class LineReader:
     def _read(self) -> None:
         chunk = b"-"
         while chunk:
-            # Backpressure: a client that sends faster than calls begin fills the pipe, not the memory.
+            # A client that sends faster than its lines are read fills the pipe, not the memory.
             self._room.acquire()
             try:
                 chunk = os.read(self._descriptor, CHUNK_SIZE)
@@ -133,7 +133,7 @@ class LineWriter:
         self._thread.start()
 
     def write(self, line: bytes, *, is_optional: bool = False) -> None:
-        # Optional lines do not wait behind many others. Never blocks: the event loop calls it.
+        # This must not block, because the event loop calls it. Optional lines are dropped if many are waiting.
         if not is_optional or self._lines.qsize() < MAX_WAITING:
             self._lines.put(one_line(line))
 
@@ -195,7 +195,7 @@ class StdioResponse:
             gone()
 
     def cancel(self) -> None:
-        # 2026-07-28, stdio, Cancellation: nothing more is sent for this request.
+        # Nothing more may be sent for this request (2026-07-28, stdio, Cancellation).
         self.is_cancelled = True
         if self._gone is not None:
             self._gone()
@@ -273,7 +273,7 @@ class Connection:
             self._staying = _start(self._stay(), self._endless)
 
     async def _serve(self, body: Any, message: Message | None) -> None:
-        # Of a batch the message is None. Only requests and batches are answered.
+        # The message is None for a batch. Only requests and batches are answered.
         request = message if isinstance(message, Request) else None
         response = StdioResponse(self._write)
         if request is not None:
@@ -287,7 +287,7 @@ class Connection:
         except Exception as error:  # noqa: BLE001 - it is logged
             response.send(SSEEvent(encode_failure(None if request is None else request.id, error)))
         finally:
-            # A client may have used the id again.
+            # The client may have reused the id for a later request.
             if request is not None and self._running.get(request.id) is response:
                 del self._running[request.id]
 
@@ -333,7 +333,7 @@ class Connection:
                 response.send(event)
 
     def _agree(self, answer: MCPResponse) -> None:
-        # HTTP clients repeat these in headers; a connection keeps them.
+        # HTTP clients repeat version and session in headers. Here the connection keeps them.
         result = decode(answer.body).get("result")
         if result is not None:
             self._agreed = result["protocolVersion"]
@@ -356,7 +356,7 @@ class Connection:
 
     async def _stay(self) -> None:
         ping = {"jsonrpc": JSONRPC, "id": 0, "method": "ping"}
-        # A silent client sends nothing that would extend its session.
+        # A silent client sends no requests that would extend its session.
         with suppress(asyncio.CancelledError):
             while True:
                 await asyncio.sleep(settings.SESSION_TTL / RENEWALS)

@@ -56,7 +56,7 @@ def store_questions(
         asked = question(requests[request.key], request.request_id, version)
         messages.append(encode({"jsonrpc": JSONRPC, "id": request.request_id, **asked}))
     with database.atomic():
-        # Answered ones are in the dialogue.
+        # Earlier answers are in the dialogue.
         call.questions.all().delete()
         PendingRequest.objects.bulk_create(pending)
         # The next round has the same progress token, and progress must increase (2025-11-25, Progress).
@@ -70,7 +70,7 @@ def store_questions(
 @database.retry_conflicts
 def end_call(call: Call, messages: Sequence[bytes]) -> list[int]:
     with database.atomic():
-        # In one transaction: an answer must not find a question of a call that has ended.
+        # An answer must not find an open question of a call that has ended.
         call.questions.all().delete()
         Call.objects.filter(pk=call.pk).update(status=Call.Status.ENDED)
         said = [(topic(call), message.decode()) for message in messages]
@@ -99,7 +99,7 @@ def fail_lost(call: Call) -> None:
         "before retrying."
     )
     with database.atomic():
-        # The process may have renewed the lease meanwhile, and another may have been faster.
+        # The lease may have been renewed meanwhile, or another process may have ended the call.
         if _lost(call).update(status=Call.Status.ENDED):
             call.questions.all().delete()
             message = encode_error(call.request_id, InternalError(words)).decode()
@@ -111,7 +111,7 @@ def _lost(call: Call) -> "QuerySet[Call]":
 
 
 def _lease() -> datetime.datetime:
-    # Renewed four times as often.
+    # Leases are renewed four times in this period.
     return timezone.now() + datetime.timedelta(seconds=2 * settings.KEEP_ALIVE_INTERVAL)
 
 
@@ -142,7 +142,7 @@ def claim_answered(pending: PendingRequest, *, leased: bool = False) -> Call | N
     call = pending.call
     open_questions = PendingRequest.objects.filter(call=OuterRef("pk"), answer__isnull=True)
     asking = Call.objects.filter(pk=call.pk, status=Call.Status.ASKING).exclude(Exists(open_questions))
-    # One statement: several processes may have stored the last answers, and one of them is to go on.
+    # Several processes may have stored the last answers. This statement succeeds in one of them.
     return call if asking.update(status=Call.Status.RUNNING, lease=_lease() if leased else None) else None
 
 

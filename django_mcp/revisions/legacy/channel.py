@@ -76,7 +76,7 @@ class _Leases:
         self._schedule(pause)
 
 
-# Weak: async_to_sync makes a loop for each of its calls.
+# Weak, because async_to_sync makes a loop for each of its calls.
 _leases: WeakKeyDictionary[asyncio.AbstractEventLoop, _Leases] = WeakKeyDictionary()
 
 
@@ -190,7 +190,7 @@ class LegacyChannel(QuietChannel):
     def cancel(self) -> None:
         if not self.cancelled and self.task is not None:  # once, or the end of the stream is cancelled too
             self.task.cancel()
-        # A function in its thread notices at its next use of the context.
+        # A function in a thread stops at its next use of the context.
         self.cancelled = True
 
     def cancel_threadsafe(self) -> None:
@@ -210,7 +210,7 @@ class LegacyChannel(QuietChannel):
     # The lease, while this process runs the call
 
     def take_lease(self, call: Call) -> None:
-        # Nothing gives back a lease that is taken after close().
+        # A lease taken after close() would never be released.
         if self._loop is not None and not self._is_closed:
             _leases_of(self._loop).add(call)
 
@@ -270,7 +270,7 @@ class LegacyChannel(QuietChannel):
             self._writing = None
 
     async def _write_all(self) -> Call:
-        # Called under the lock: concurrent writers would open two streams, or reorder messages.
+        # The caller holds the lock: concurrent writers would open two streams, or reorder messages.
         call = await self._open_stream()
         while waiting := len(self._messages):
             messages = [self._messages[position] for position in range(waiting)]
@@ -287,7 +287,7 @@ class LegacyChannel(QuietChannel):
 
     async def _write_last(self) -> Call:
         call = await self._write_all()
-        # For clients that resume: it was not stored, as there were too many.
+        # The latest message was not stored if there were too many. Clients that resume need it.
         if (latest := self._latest) is not None:
             self._latest = None
             [position] = await self._save(partial(calls.append_messages, call, [latest]))

@@ -151,7 +151,7 @@ async def serve_request(
 
 
 def _drop_stream(answering: asyncio.Task[MCPResponse]) -> None:
-    # Its connection is gone, so nobody else would close the stream of the answer.
+    # The connection is gone, so nothing else would close the stream.
     if answering.cancelled() or answering.exception() is not None:
         return
     if (stream := answering.result().stream) is not None:
@@ -329,7 +329,7 @@ async def _next_round(call: Call, session: Session, mcp_request: MCPRequest) -> 
         try:
             await _run_round(request, session, mcp_request, channel)
         except (Cancelled, asyncio.CancelledError):
-            # The client waits for the end of its stream, wherever it reads it.
+            # The client waits for the end of its stream, on whichever connection it reads it.
             await channel.end([])
         except Exception as error:  # noqa: BLE001 - it is logged
             await channel.end([encode_failure(request.id, error)])
@@ -349,7 +349,7 @@ async def _run_round(request: Request, session: Session, mcp_request: MCPRequest
 
 
 def _watch_later(session: Session, channel: LegacyChannel) -> None:
-    # Until the call ends, as its connection may end before. Later, because most calls are done by then.
+    # The connection may end before the call, which must still be cancellable then.
     sessions.register_call(session, channel)
     timer = asyncio.get_running_loop().call_later(
         sessions.CANCEL_WATCH_DELAY, sessions.watch_cancellation, session, channel
@@ -458,7 +458,7 @@ async def greet(request: Request, mcp_request: MCPRequest) -> tuple[str, bytes]:
 
 
 def _extensions(server: MCPServer) -> dict[str, Any]:
-    # Those without methods, such as MCP Apps. These versions have no others.
+    # These versions only have extensions without methods, such as MCP Apps.
     found = {name: dict(extension.settings) for name, extension in server.extensions.items() if not extension.methods}
     return {"extensions": found} if found else {}
 

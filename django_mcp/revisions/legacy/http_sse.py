@@ -158,7 +158,7 @@ class SSEResponse:
 
     def send(self, event: SSEEvent) -> None:
         key = event.id.rpartition(".")[0]
-        # Announced once. The stream of the call is stored, and has the event.
+        # The call is announced once. Its events are read from its stored stream.
         if key and not self.opened:
             self.opened = True
             create_background_task(_store_messages(self._session, f"{CALL} {key}"))
@@ -194,7 +194,7 @@ async def _store_messages(session: Session, *entries: str) -> None:
 
 @database.retry_conflicts
 def _store_initialized(session: Session) -> None:
-    # A client may send it several times, to several processes.
+    # A client may send the notification several times, to several processes.
     with database.atomic():
         is_live = Session.objects.select_for_update().filter(pk=session.pk).exists()  # one after the other
         if is_live and not StreamEvent.objects.filter(topic=topic(session), data=INITIALIZED).exists():
@@ -208,7 +208,7 @@ async def _serve(message: Message | None, session: Session, mcp_request: MCPRequ
     answer = await _answer(message, session, mcp_request)
     if answer.stream is not None:
         async with aclosing(answer.stream) as stream:
-            # Otherwise the process with the session's stream reads the stored one.
+            # A stored stream is read by the process that has the session's connection.
             if not mcp_request.response.opened:
                 async for event in stream:
                     if event.data:

@@ -112,7 +112,7 @@ def find_session(session_id: str, server: MCPServer, principal: Principal) -> Se
 
 
 def _extend(session: Session) -> None:
-    # Written after a tenth of the lifetime, not on each request.
+    # Written once per tenth of the lifetime, not on each request.
     if session.expires < _expiry_in(settings.SESSION_TTL * 9 // 10):
         Session.objects.filter(pk=session.pk).update(expires=_expiry_in(settings.SESSION_TTL))
 
@@ -163,7 +163,7 @@ def subscriptions_of(pk: int) -> list[str]:
 @database.retry_conflicts
 def forget_subscriptions(pk: int, uris: Collection[str]) -> None:
     with database.atomic():
-        # Several streams and requests change them, and the whole list is written.
+        # Locked, because concurrent requests and streams rewrite the whole list.
         locked = Session.objects.select_for_update().filter(pk=pk).first()
         if locked is not None:
             locked.subscriptions = [subscribed for subscribed in locked.subscriptions if subscribed not in uris]
@@ -188,7 +188,7 @@ MAX_SUBSCRIPTIONS = 1000
 
 
 async def set_level(context: Context, session: Session | None) -> dict[str, Any]:
-    # Without a session it has no effect.
+    # Without a session this has no effect.
     if "logging" not in context.server.capabilities:
         raise MethodNotFound("This server sends no log messages.")
     level = context.params.get("level")
@@ -286,7 +286,7 @@ def _one_of(*changes: Mapping[str, Any]) -> Q:
 
 
 def _append(session: Session, change: Mapping[str, Any], replaced: Q) -> None:
-    # In place of earlier ones: clients send them as often as they like.
+    # Events replace earlier ones of the same kind, because clients may send any number of them.
     stored = Event.objects.filter(topic=topic(session))
     stored.filter(replaced).delete()
     [newest] = event_store.append_numbered([(topic(session), json.dumps(change))])
@@ -305,7 +305,7 @@ def register_call(session: Session, channel: LegacyChannel) -> None:
     key = session.pk, channel.request.id
 
     def forget(_: object) -> None:
-        # A client may have used the id again.
+        # The client may have reused the id for a later request.
         if _running.get(key) is channel:
             del _running[key]
 
@@ -326,7 +326,7 @@ async def _follow_cancellation(session: Session, channel: LegacyChannel) -> None
     try:
         # What was cancelled before the call began is no concern of it, and may be much.
         began = session.last_event
-        # Followed first, then read: nothing is missed in between.
+        # Subscribe before reading, so that nothing is missed in between.
         for entry in await retry_database(free_pool(), partial(event_store.after, began, [stream])):
             if _is_cancellation(entry, channel):
                 channel.cancel()

@@ -233,7 +233,7 @@ class SessionStream(ParkedStream):
         # Also those of requests that came after the stream was asked for, which nothing has counted.
         self._add(set(stored) - self._unsubscribed)
         events = await self._notifications_for(backlog)
-        # A resource that is gone got its last event just now.
+        # Resources that are gone have just got their last event.
         if known is not None:
             await self._forget({uri for uri in stored if uri not in known})
         self._begun = True

@@ -263,7 +263,7 @@ async def resume(call: Call, seen: int, mcp_request: MCPRequest) -> MCPResponse:
 
 
 def _create_call(session: Session, request: Request, task: Task) -> Call:
-    # Its client can withdraw it, like a call that waits.
+    # The status lets the client cancel it like a waiting call.
     call = calls.create_call(session, request)
     kept = timezone.now() + datetime.timedelta(seconds=settings.ELICITATION_TTL)
     call.status, call.expires = Call.Status.ASKING, max(task.expires, kept)

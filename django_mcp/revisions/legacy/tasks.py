@@ -39,7 +39,7 @@ IMMEDIATE = PREFIX + "model-immediate-response"
 def capability(server: MCPServer, version: str, principal: Principal) -> dict[str, Any]:
     if not has_tasks(server, version):
         return {}
-    # 2025-11-25, Tasks, Task Isolation: only a known caller may list.
+    # Only known callers may list tasks (2025-11-25, Tasks, Task Isolation).
     listed: dict[str, Any] = {} if principal.is_anonymous else {"list": {}}
     return {"tasks": {**listed, "cancel": {}, "requests": {"tools": {"call": {}}}}}
 
@@ -55,7 +55,7 @@ def _with_support(entry: dict[str, Any], server: MCPServer) -> dict[str, Any]:
 
 
 def _support(tool: Tool, server: MCPServer) -> str | None:
-    # Tools that may need approval support tasks too.
+    # Tools that may require approval support tasks, too.
     return tool.task or ("optional" if tool.key in server.policies.asking else None)
 
 
@@ -126,7 +126,7 @@ MAX_MESSAGE_LENGTH = 300
 
 
 def task_object(task: Task) -> dict[str, Any]:
-    # A result with isError has the status failed in this version.
+    # In this version a result with isError has the status failed.
     failed = task.status == Task.Status.COMPLETED and bool(task.result.get("isError"))
     fields = {"taskId": task.task_id, "status": str(Task.Status.FAILED if failed else task.status)}
     if message := _status_text(task.result) if failed else status_message(task):
@@ -156,7 +156,7 @@ def _status_text(result: Mapping[str, Any]) -> str:
 
 
 def related(task_id: str) -> dict[str, Any]:
-    # 2025-11-25, Tasks, Associating Task-Related Messages.
+    # See 2025-11-25, Tasks, Associating Task-Related Messages.
     return {RELATED: {"taskId": task_id}}
 
 

@@ -82,19 +82,19 @@ class ModernChannel(StepChannel):
             self.mcp_request.response.send(SSEEvent(encode_notification(method, params), is_optional=True))
 
     def watch_client(self) -> None:
-        # Streamable HTTP, Cancellation: a disconnect cancels.
+        # A disconnect cancels the call (Streamable HTTP, Cancellation).
         if self.mcp_request.response.is_live:
             self._task = asyncio.current_task()
             self.mcp_request.response.watch(self.cancel)
 
     def cancel(self) -> None:
         self.cancelled = True
-        # A function in its thread notices at its next use of the context.
+        # A function in a thread stops at its next use of the context.
         if self._task is not None:
             self._task.cancel()
 
     def wants_task(self, support: str) -> bool:
-        # The client only declares the extension; the server decides.
+        # Clients only declare the extension. The server decides which calls become tasks.
         if is_declared(self.capabilities):
             return True
         if support == "required":
@@ -102,7 +102,7 @@ class ModernChannel(StepChannel):
         return False
 
     def announce_task(self, task: Task) -> Result:
-        # Tasks extension, Task Creation.
+        # See Tasks extension, Task Creation.
         return Result({"resultType": "task", **shown(task)})
 
     def check_mirrors(self, mirrors: Sequence[Mirror], arguments: Mapping[str, Any]) -> None:

@@ -101,7 +101,6 @@ class ListenStream(ParkedStream):
         self._began = 0
 
     async def first_events(self) -> AsyncGenerator[SSEEvent, None]:
-        # Read before following: a change in between is sent, and none twice.
         self._began = await position()
         topics = [publish.server_topic(self._server), *(() if self._tasks is None else self._tasks.topics)]
         self.subscription = await follow(*topics, principal=self._principal, server=self._server)
@@ -140,7 +139,7 @@ class ListenStream(ParkedStream):
 
 @cache
 def _methods(names: frozenset[str]) -> frozenset[str]:
-    # One shared set for all streams with this filter.
+    # All streams with this filter share one set.
     return frozenset(publish.list_changed_method(kind) for name, kind in KINDS.items() if name in names)
 
 
@@ -182,7 +181,7 @@ class TaskSubscriptionFilter:
         return self.task_ids
 
     def matches(self, entry: Entry) -> bool:
-        # Tasks extension, Notifications: status changes, and no log messages.
+        # Only status changes are sent, no log messages (Tasks extension, Notifications).
         return entry.topic in self.topics and "message" not in json.loads(entry.data)
 
     async def current_states(self) -> list[dict[str, Any]]:
