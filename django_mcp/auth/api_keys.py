@@ -118,6 +118,7 @@ def create_key(
 def find_problems(
     user: Any, name: str, endpoints: Sequence[str], scopes: Collection[str] | None, days: int
 ) -> dict[str, str]:
+    """Return errors in the arguments of ``create_key``, by argument."""
     served = {server.name for server in servers()}
     foreign = [endpoint for endpoint in endpoints if endpoint not in served]
     offered = scopes_of_keys()
@@ -291,6 +292,7 @@ def renewed(principal: Principal, server: MCPServer) -> Principal | None:
 
 @sensitive_variables()
 def keys_in(head: RequestHead) -> list[str]:
+    """Return every API key in a request."""
     token = bearer(head.headers)
     keys = [token] if token is not None and is_key(token) else []
     if key := head.headers.get("x-api-key", "").strip():

@@ -200,6 +200,7 @@ def is_own(authenticator: BaseAuthentication) -> bool:
 
 
 def asks_site(server: MCPServer) -> bool:
+    """Return True if ``find_ended`` of an endpoint may run the site's code."""
     inherited = BaseAuthentication.find_ended  # does nothing
     return any(
         not is_own(authenticator) and type(authenticator).find_ended is not inherited

@@ -308,6 +308,12 @@ class JWTAuthentication(BaseAuthentication):
 
     @sensitive_variables()
     def authenticate(self, head: RequestHead, server: MCPServer) -> Principal | None:
+        """Return the user of a token, or None for another issuer's.
+
+        Raises:
+            InvalidToken: a token of this issuer is invalid.
+            AuthenticationUnavailable: no keys are available.
+        """
         token = bearer(head.headers)
         header, claims = (None, None) if token is None else _unverified(token)
         if token is None or header is None or claims is None or claims.get("iss") != self.issuer:

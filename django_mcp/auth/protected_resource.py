@@ -78,6 +78,7 @@ _caches: list[Any] = []
 
 @_cached
 def path_of(server: MCPServer) -> str:
+    """Return an endpoint's URL path, without trailing slash."""
     name = f"django_mcp:{server.name}"
     own = iri_to_uri(f"{get_script_prefix()}{server.path}")
     try:

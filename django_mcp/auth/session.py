@@ -75,6 +75,11 @@ class SessionAuthentication(BaseAuthentication):
     """
 
     def authenticate(self, head: RequestHead, server: MCPServer) -> Principal | None:  # noqa: ARG002
+        """Return the logged-in user, or None.
+
+        Raises:
+            InvalidToken: the request may come from another site's page.
+        """
         from django.contrib.auth import get_user  # noqa: PLC0415 - not installed on every site
 
         if "cookie" not in head.headers or has_other_credential(head):

@@ -601,6 +601,7 @@ def async_threads() -> "AsyncThreads":
 
 
 def on_event_loop() -> bool:
+    """Return True if the calling thread runs an event loop, so that nothing may block."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -620,6 +621,7 @@ async def retry_database(runner: Runner, function: Callable[[], T]) -> T:
 
 
 async def retry_attempt(attempt: Callable[[], Awaitable[T]]) -> T:
+    """Return the result of *attempt*, retried as by ``retry_database``."""
     until = time.monotonic() + RETRY_TIMEOUT
     while True:
         try:

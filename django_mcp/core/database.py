@@ -69,7 +69,10 @@ def give_back(aliases: Sequence[str]) -> None:
 
 
 def end_open_transactions() -> None:
-    # Later writes of the thread would join these transactions, and nothing would commit them.
+    """Roll back transactions that code of the site left open in this thread, and replace their connections.
+
+    They would take in whatever the thread writes later, which nothing would commit.
+    """
     for connection in connections.all(initialized_only=True):
         if not connection.in_atomic_block:
             continue

@@ -99,6 +99,7 @@ class LateTool(Tool):
         self._failure, self._is_whole = None, False
 
     def settle(self, function: Function) -> None:
+        """Override of ``Tool.settle`` that does not complete the tool."""
         with self._lock:
             is_whole, self._is_whole = self._is_whole, True  # reading attributes must not complete it
             try:

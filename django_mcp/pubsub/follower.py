@@ -184,6 +184,7 @@ class Subscription:
                 await arrived.wait()
 
     def put(self, entry: Entry | None) -> None:
+        """Buffer an event, or None for a keep-alive."""
         if entry is None:
             if self.ended:
                 return
@@ -485,6 +486,7 @@ async def position() -> int:
 
 
 async def newest_position() -> int | None:
+    """Return the newest id, or None while it cannot be read, which must not deny a stream."""
     try:
         return await free_pool().sync(event_store.newest)
     except Exception as error:  # noqa: BLE001 - the database, no thread, no memory

@@ -111,6 +111,7 @@ def addresses_of(principal: Principal) -> frozenset[str]:
 
 
 def publish(messages: Sequence[tuple[str, Any]]) -> None:
+    """Store messages after commit, on an event loop in a worker thread."""
     if not database.has_database() or not messages:
         return
     write = partial(append_if_migrated, [(under, json.dumps(message)) for under, message in messages])
@@ -145,6 +146,7 @@ def renew_streams(kind: str, id: str) -> None:  # noqa: A002 - as ``Principal`` 
 def list_events(
     server: MCPServer, addresses: Collection[str] | None, depends: Callable[[Collection[Any]], bool]
 ) -> Iterable[tuple[str, Any]]:
+    """Yield an event per list that depends on the change."""
     for kind, primitives in server.lists().items():
         if depends(primitives):
             message = {"method": list_changed_method(kind), "params": {}}

@@ -112,6 +112,7 @@ _waiting: WeakKeyDictionary[BaseDatabaseWrapper, tuple[Any, set[str] | None]] = 
 
 @receiver(rights_changed, dispatch_uid=UID)
 def _on_rights_changed(users: Collection[str], **_: Any) -> None:
+    """Publish all changes of a transaction after commit."""
     connection = transaction.get_connection(tools_alias())
     if on_event_loop() or not connection.in_atomic_block:
         _publish_rights(set(users))

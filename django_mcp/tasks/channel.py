@@ -145,6 +145,7 @@ class TaskChannel(StepChannel):
             self._progress = said if message is not None or last is None else (*said[:2], last[2])
 
     def flush(self) -> None:
+        """Save what is buffered. Heartbeat and task do so one at a time."""
         if self._progress is None and not self._messages:
             return
         # Lock order: transaction, then _saving. On SQLite the heartbeat waits here for the tool's transaction, and

@@ -55,6 +55,7 @@ class GracefulShutdown:
         return self.is_needed
 
     async def serve(self, serving: Coroutine[Any, Any, None]) -> None:
+        """Serve a connection to its end unless its client disconnects."""
         task = asyncio.create_task(serving)
         self._serving.add(task)
         task.add_done_callback(self._serving.discard)

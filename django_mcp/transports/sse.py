@@ -69,6 +69,7 @@ class HeldStream:
         self._error: Exception | None = None
 
     async def hold(self) -> None:
+        """Begin the stream; return when it has ended or the client disconnected."""
         self._holding = asyncio.current_task()
         try:
             await self._write_first()
@@ -399,6 +400,7 @@ class LiveResponse:
             self.close()
 
     def keep_alive(self) -> None:
+        """Send a comment if the connection was silent since the last call."""
         if self._is_quiet and self._writing is None and (self.opened or (self.is_request and self.takes_events)):
             self.opened = True
             self._put(PING)

@@ -50,6 +50,7 @@ def append_messages(call: Call, messages: Sequence[bytes]) -> list[int]:
 def store_questions(
     call: Call, dialogue: Dialogue, requests: Mapping[str, Any], version: str
 ) -> list[tuple[int, bytes]]:
+    """Save questions and add them to the call's stream; return ids and messages."""
     pending = [PendingRequest(call=call, request_id=secrets.token_urlsafe(12), key=key) for key in requests]
     messages = []
     for request in pending:
@@ -69,6 +70,7 @@ def store_questions(
 
 @database.retry_conflicts
 def end_call(call: Call, messages: Sequence[bytes]) -> list[int]:
+    """Add the last messages to the call's stream and delete open questions; return the ids."""
     with database.atomic():
         # An answer must not find an open question of a call that has ended.
         call.questions.all().delete()
@@ -165,6 +167,7 @@ def end_cancelled(session: Session, request_id: Any) -> None:
 
 
 def find_by_event_id(session: Session, event_id: str) -> tuple[Call, int] | None:
+    """Return the call of an event id and the position to resume after."""
     key, _, position = event_id.rpartition(".")
     if not position.isdecimal() or len(position) > 18:  # noqa: PLR2004 - no key has more digits
         return None

@@ -162,6 +162,7 @@ class LegacyChannel(QuietChannel):
         return self.session is not None and (self.call is not None or self.mcp_request.response.takes_events)
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Send a notification, through the event store if there is a session. After the call it is dropped."""
         if self._is_closed or (self.call is None and not self.mcp_request.response.takes_events):
             return
         message = encode_notification(method, params)
@@ -238,6 +239,7 @@ class LegacyChannel(QuietChannel):
             self._send(call, list(zip(ids, messages, strict=True)))
 
     async def finish(self, body: bytes) -> MCPResponse:
+        """Return the rest of the response after earlier messages."""
         if self.mcp_request.response.is_live:
             await self.end([body])
             return MCPResponse(200)

@@ -84,6 +84,7 @@ def has_reader(call: Call) -> bool:
 async def tail(
     call: Call, position: int, mcp_request: MCPRequest, reader: _Reader | None = None
 ) -> AsyncGenerator[SSEEvent, None]:
+    """Yield the events of a call's stream after *position*, until its end."""
     topic, run, lost = calls.topic(call), partial(retry_database, free_pool()), 0
     subscription = await follow(topic, principal=mcp_request.principal, server=mcp_request.server)
     try:
@@ -199,6 +200,7 @@ class SessionStream(ParkedStream):
             yield event
 
     def matches(self, entry: event_store.Entry) -> bool:
+        """Return True if an entry may lead to an event; apply changes of subscriptions."""
         if entry.topic != self._topic:
             return not self._begun or self._filter.matches(entry)
         change = publish.decode_event(entry.data)

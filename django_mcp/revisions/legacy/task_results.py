@@ -272,6 +272,11 @@ def _create_call(session: Session, request: Request, task: Task) -> Call:
 
 
 async def _answer_in_time(stream: TaskResultStream, mcp_request: MCPRequest, *, is_new: bool) -> MCPResponse:
+    """Answer without holding a stream; the client resumes for the rest.
+
+    Raises:
+        InternalError: the client cannot resume.
+    """
     await wait(stream.context, stream.task_id, settings.TASK_WAIT_TIMEOUT)
     batch = await mcp_request.runner.checks.sync(stream.read)
     if is_new and batch.is_last:
