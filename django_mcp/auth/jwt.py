@@ -115,6 +115,7 @@ class IssuerKeys:
         return AuthenticationUnavailable(max(self.soon_seconds, pause - (time.monotonic() - self._tried)))
 
     def _renew(self, pause: float, *, wait: bool) -> None:
+        # At most one fetch runs, and none within *pause* seconds after the last.
         with self._lock:
             if self._is_fetching() or time.monotonic() - self._tried < pause:
                 return

@@ -344,6 +344,7 @@ class Pool:
 
     def close(self) -> None:
         """End the threads after the queued jobs, and close their database connections."""
+        # From here on _is_open() is False in these threads, and new jobs start other threads.
         with self._lock:
             threads, self._threads = self._threads, []
         for thread in threads:

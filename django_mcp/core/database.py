@@ -269,6 +269,7 @@ class Transaction:
     @contextmanager
     def suspended(self) -> Iterator[None]:
         """Commit, and begin a new transaction after the block. Raise ``RuntimeError`` inside another ``atomic``."""
+        # A savepoint of the tool means that it is inside transaction.atomic().
         if self._savepoints() != self._depth:
             msg = "ctx.once commits, so it cannot be called inside transaction.atomic(); call it before or after"
             raise RuntimeError(msg)
@@ -373,6 +374,7 @@ def in_transaction(function: Callable[[], T], context: Any = None) -> T:
     The *context* gets it as ``transaction``, so that ``once`` can commit within.
     """
     own = connections[DEFAULT_DB_ALIAS]  # ``connection`` would look it up on each use
+    # This is the vendor of Django's dummy backend: the site does not configure the database.
     if own.vendor == "unknown":
         own = connections[tools_alias()]
     if own.vendor == "unknown":

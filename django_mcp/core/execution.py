@@ -316,6 +316,7 @@ class ToolExecution:
             kept = await self._run_to_completion(self._claim_key)
             if kept is not None:
                 return kept
+            # From here on the function may have effects, so _may_run_again() decides about the key.
             has_begun = True
             fields = await run()
             await self._run_to_completion(partial(self._store, fields))

@@ -236,10 +236,12 @@ def once(calls: Calls, name: str, function: Callable[[], T], readable: Sequence[
     if not database.has_database():
         return function()
     key = f"once:{name}"
+    # Committed before the function runs: if the process dies in it, the step is not repeated.
     if not _claim_all(calls, key):
         return cast("T", _stored(calls, name, key, readable))
     is_done = False
     try:
+        # What the function writes and its result are committed together, or neither.
         with database.atomic():
             value = function()
             is_done = True
@@ -272,6 +274,7 @@ async def aonce(
     try:
         value = await function()
     except (Cancelled, asyncio.CancelledError):
+        # The function was interrupted: its outcome is unknown, and the step is not released.
         raise
     except BaseException:
         await run_off_loop(runner.own, partial(_release, calls, key))

@@ -118,6 +118,7 @@ class TaskChannel(StepChannel):
         self._progress: tuple[float, float | None, str | None] | None = None
         self._messages: list[Mapping[str, Any]] = []
         self._message_count = 0
+        # _lock guards the buffers. _saving is held while they are saved; see flush().
         self._lock = threading.Lock()
         self._saving = threading.Lock()
 

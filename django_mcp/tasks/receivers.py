@@ -62,6 +62,7 @@ def _on_added(sender: MCPServer, primitive: Any, **_: Any) -> None:
 
 
 def _on_access_ended(kind: str, id: str, **_: Any) -> None:  # noqa: A002 - as ``Principal`` has it
+    # Sent when access is taken back, not when an OAuth token expires: its client renews it.
     cancel_of_caller(kind, id)
 
 

@@ -124,7 +124,10 @@ class LeaseHeartbeat:
                 running, held = dict(self._running), self._held()
             try:
                 if time.monotonic() - renewed > settings.TASK_LEASE_TTL / 3:
+                    # _release() must be the last to write a lease.
                     with self._lease_lock:
+                        # On SQLite, store.renew() waits for a tool that holds the write lock, whose lease may expire
+                        # meanwhile.
                         if not self._is_released:
                             store.renew(held)
                     renewed = time.monotonic()

@@ -70,6 +70,7 @@ class Lookups:
             try:
                 pool.submit(partial(self._begin, key, look_up), lookup)
             except BaseException:
+                # No thread will begin this lookup, so nothing else removes it.
                 del self._queued[key]
                 raise
         principal = await asyncio.shield(lookup)  # whoever leaves takes nobody along

@@ -129,6 +129,7 @@ class LineWriter:
         self._descriptor = descriptor
         self._broken = broken
         self._lines: SimpleQueue[bytes | None] = SimpleQueue()
+        # Writing blocks while the client does not read, so it has a thread.
         self._thread = threading.Thread(target=self._work, name="django-mcp-out", daemon=True)
         self._thread.start()
 
@@ -242,6 +243,7 @@ class Connection:
         for task in (*self._calls, *self._endless):
             task.cancel()
         if self._session:
+            # A session that cannot be ended expires.
             with suppress(ProtocolError, DatabaseError, TimeoutError):
                 async with asyncio.timeout(SHUTDOWN_TIMEOUT):
                     await end_session(self._inbound(None, StdioResponse(self._write)))

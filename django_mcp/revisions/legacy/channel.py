@@ -149,6 +149,7 @@ class LegacyChannel(QuietChannel):
         self._latest: bytes | None = None
         self._is_latest_sent = False
         self._writing: asyncio.Task[None] | None = None
+        # Orders the writers: _write(), ask() and end().
         self._write_lock = asyncio.Lock()
         self._closes_connection = self._is_closed = False
         self._loop = (
