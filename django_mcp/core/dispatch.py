@@ -459,7 +459,7 @@ async def _handled(error: BaseException, context: Context) -> BaseException:
     if (path := settings.EXCEPTION_HANDLER) is None or not is_for_handler(error):
         return error
     apply = partial(apply_handler, path, error, context)
-    # A failure of a context manager may be the very one to be told: then it is told without them.
+    # If the context managers fail, the handler is called without them.
     for runner in dict.fromkeys((context.site_runner.checks, context.runner.checks)):  # one, on a site without managers
         try:
             return await runner.sync(apply)

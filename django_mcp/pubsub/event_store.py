@@ -127,14 +127,14 @@ def _assign_some(*, may_wait: bool) -> int | None:
         if not may_wait and _is_locked():
             return None
         # The lock comes first. What is visible after it was committed before all that gets a later position. Until
-        # the commit nobody else gives positions, so a reader who sees one sees all before it.
+        # the commit no other process gives positions, so a reader who sees one sees all before it.
         last = _lock()
         unnumbered = Event.objects.filter(position=None).order_by("pk")
         keys = list(unnumbered.values_list("pk", flat=True)[:CHUNK_SIZE])
         if keys:
             shift = last + 1 - keys[0]
             # By primary key: with another condition MariaDB would wait for rows of open transactions. Keys that are
-            # missing leave out positions, which matters to nobody.
+            # missing leave gaps between positions, which do no harm.
             # They live from now on: a transaction may have been open for longer than its events live.
             Event.objects.filter(pk__in=keys).update(position=F("pk") + shift, expires=_expiry())
             _sequence().update(last=keys[-1] + shift)

@@ -427,7 +427,7 @@ async def _end_revoked(server: MCPServer, subscriptions: Sequence[Subscription])
         ended = {
             id(principal) for principal in await checking_pool(server).sync(partial(find_ended, principals, server))
         }
-    except DatabaseError as error:  # nobody can use a credential meanwhile; looked up again after the next interval
+    except DatabaseError as error:  # no credential can be used meanwhile; checked again after the interval
         log_rate_limited(logging.WARNING, "the credentials of open streams cannot be checked, retrying: %s", error)
         return
     for subscription in subscriptions:

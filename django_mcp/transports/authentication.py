@@ -73,8 +73,8 @@ class Lookups:
                 # No thread will begin this lookup, so nothing else removes it.
                 del self._queued[key]
                 raise
-        principal = await asyncio.shield(lookup)  # whoever leaves takes nobody along
-        # Permissions are cached on the user, and tools may change it: each call has a copy of what nobody changes.
+        principal = await asyncio.shield(lookup)  # a request that is cancelled must not cancel the others' lookup
+        # Permissions are cached on the user, and tools may change it, so each call gets its own copy.
         return None if principal is None else replace(principal, user=_copied(principal.user))
 
     def _begin(

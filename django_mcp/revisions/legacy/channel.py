@@ -217,7 +217,7 @@ class LegacyChannel(QuietChannel):
             _leases_of(self._loop).add(call)
 
     def close(self) -> None:
-        # From here on nothing is opened: a row made later would be leased, and nobody would give its lease back.
+        # From here on nothing is opened: the lease of a row created later would never be released.
         self._is_closed = True
         if self._writing is not None:
             self._writing.cancel()
@@ -316,7 +316,7 @@ class LegacyChannel(QuietChannel):
     async def _save(self, write: Callable[[], T]) -> T:
         # Retried while the database is away, as the call may have taken effect. A cancellation waits for a write that
         # has begun. Otherwise the questions of a cancelled call could be committed after the end of its stream, and its
-        # row be made without anybody who knows it.
+        # row be created without being known here.
         runner = self.mcp_request.runner.own
         if runner.is_inline:
             return await runner.sync(write)

@@ -212,7 +212,7 @@ async def receive(answer: Response, session: Session | None, mcp_request: MCPReq
     if session is None:
         raise InvalidRequest("This response answers no pending request.", request_id=answer.id)
     continuing = _continue(answer, session, mcp_request)
-    # To its end even if the client leaves: between the two steps the call is nobody's.
+    # Runs to its end even if the client leaves: between its two steps no process would run the call.
     await (continuing if mcp_request.runner.is_inline else asyncio.shield(create_background_task(continuing)))
     return ACCEPTED
 

@@ -274,7 +274,7 @@ TRIM_EVERY = 100
 @database.retry_conflicts
 def _store_event(pk: int, change: Mapping[str, Any], replaced: Q) -> bool:
     with database.atomic():
-        # As for subscriptions: whoever deletes events of a session has locked it.
+        # As for subscriptions: events of a session are deleted only under its lock.
         session = Session.objects.select_for_update().filter(pk=pk).first()
         if session is not None:
             _append(session, change, replaced)
