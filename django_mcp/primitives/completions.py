@@ -135,6 +135,7 @@ def _gathered(call: Callable[..., AsyncIterator[Any]]) -> Callable[..., Coroutin
 
 
 def _choices(schema: Mapping[str, Any], root: Mapping[str, Any]) -> list[str]:
+    """Return the values of a ``Literal``, an enum or a bool as on the wire."""
     if "$ref" in schema:
         return _choices(resolve(schema["$ref"], root), root)
     if "anyOf" in schema:
