@@ -60,13 +60,12 @@ def make_key() -> str:
 
 
 def is_well_formed(key: str) -> bool:
-    """Return True if format and checksum are correct. Mistyped keys need no query."""
+    # The checksum saves a query for mistyped keys.
     match = _SHAPE.fullmatch(key)
     return match is not None and secrets.compare_digest(_checksum(match[1]), match[2])
 
 
 def hash_of(key: str) -> str:
-    """Return the SHA-256 that is stored of a key, in hexadecimal."""
     return hashlib.sha256(key.encode()).hexdigest()
 
 
@@ -148,7 +147,7 @@ def find_problems(
 
 
 def scopes_of_keys() -> list[str]:
-    """Return the scopes that a key may have. Approvals are decided by people, and a program may hold a key."""
+    # Approvals are decided by people, and a program may hold a key.
     return [name for name in declared() if name != APPROVALS_SCOPE]
 
 
@@ -164,6 +163,7 @@ def revoke_key(row: "APIKey") -> bool:
 
     now = timezone.now()
     with database.atomic():
+        # Of several concurrent requests, one changes the row and ends the streams.
         changed = APIKey.objects.filter(pk=row.pk, revoked=None).update(revoked=now)
         if changed:
             row.revoked = now
@@ -192,7 +192,6 @@ def state_of(row: "APIKey") -> State:
 
 
 def takes_keys(server: MCPServer) -> bool:
-    """Return True if an endpoint accepts API keys."""
     return any(isinstance(authenticator, APIKeyAuthentication) for authenticator in authenticators(server))
 
 
@@ -232,11 +231,6 @@ class APIKeyAuthentication(BaseAuthentication):
 
     @sensitive_variables()
     def authenticate(self, head: RequestHead, server: MCPServer) -> Principal | None:
-        """Return the user of a key for this endpoint.
-
-        Raises:
-            InvalidToken: the key is invalid, or there are several.
-        """
         keys = keys_in(head)
         if not keys:
             return None
@@ -248,7 +242,6 @@ class APIKeyAuthentication(BaseAuthentication):
         return principal
 
     def find_ended(self, principals: Sequence[Principal], server: MCPServer) -> Iterable[Principal]:
-        """Return callers whose key is gone, revoked, expired, another user's, or has other rights."""
         from django_mcp.models import APIKey  # noqa: PLC0415 - needs the app registry
 
         # The test client's callers have no key.
@@ -272,7 +265,6 @@ class APIKeyAuthentication(BaseAuthentication):
 
 
 def _principal_of(row: "APIKey | None", server: MCPServer) -> Principal | None:
-    """Return the caller of a valid key, or None if it does not open the endpoint."""
     if row is None or not row.user.is_active or server.name not in row.endpoints:
         return None
     return Principal(

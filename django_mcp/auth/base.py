@@ -53,7 +53,7 @@ class RequestHead(NamedTuple):
     query: str = ""
 
     def __repr__(self) -> str:
-        """Omit headers and query, whose credentials would appear in error reports."""
+        # Headers and query are left out: they contain credentials, and error reports show local variables.
         return f"RequestHead({self.method} to {self.host})"
 
 
@@ -84,7 +84,7 @@ class BaseAuthentication:
     blocking: bool = True
 
     def __init_subclass__(cls, **keywords: Any) -> None:
-        """Reset ``credential_key``, which need not fit an overridden ``authenticate``."""
+        # An inherited credential_key() need not fit an overridden authenticate().
         super().__init_subclass__(**keywords)
         if _place(cls, "credential_key") > _place(cls, "authenticate"):
             cls.credential_key = BaseAuthentication.credential_key  # type: ignore[method-assign]
@@ -195,7 +195,7 @@ def required_authenticators(server: MCPServer) -> tuple[BaseAuthentication, ...]
 
 
 def is_own(authenticator: BaseAuthentication) -> bool:
-    """Return True for a class that reads the package's tables only. Subclasses may do anything."""
+    # Subclasses may query other tables.
     return "reads_own_tables" in vars(type(authenticator))
 
 
@@ -265,11 +265,9 @@ class AllowAny(BaseAuthentication):
 
     @cached_property
     def everybody(self) -> Principal:
-        """The principal of all requests."""
         from django.contrib.auth.models import AnonymousUser  # noqa: PLC0415 - needs the app registry
 
         return Principal(kind="public", id="public", user=AnonymousUser())
 
     def authenticate(self, head: RequestHead, server: MCPServer) -> Principal:  # noqa: ARG002
-        """Return ``everybody``."""
         return self.everybody

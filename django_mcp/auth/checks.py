@@ -45,7 +45,6 @@ def uses_oauth() -> bool:
 
 
 def split(uri: Any) -> SplitResult | None:
-    """Return the parts of a URI, or None if it is invalid."""
     try:
         parts = urlsplit(uri)
         parts.port  # noqa: B018 - reading it is the test
@@ -133,7 +132,6 @@ def check_issuers() -> Iterator[CheckMessage]:
 
 
 def check_address_header() -> Iterator[CheckMessage]:
-    """Check ``CLIENT_ADDRESS_HEADER``."""
     name = conf.settings.CLIENT_ADDRESS_HEADER
     if name is not None and not re.fullmatch(r"[A-Za-z0-9-]+", name):
         meant = name.removeprefix("HTTP_").replace("_", "-").title()
@@ -202,7 +200,7 @@ def check_sign_in() -> Iterator[CheckMessage]:
 
 
 def _answers_for(first: object, second: object) -> bool:
-    """Return True if *first* decides whatever *second* could. OAuth denies unknown tokens."""
+    # OAuth2Authentication rejects tokens that it does not know.
     return isinstance(first, AllowAny) or (
         isinstance(first, OAuth2Authentication) and isinstance(second, JWTAuthentication)
     )
@@ -244,7 +242,7 @@ def check_models_nobody_may_view() -> Iterator[CheckMessage]:
 
 
 def _is_for_anybody(resource: Any) -> bool:
-    """Return True if anonymous users pass, or a site's method decides per call."""
+    # A site's method may decide per call.
     from django.contrib.auth.models import AnonymousUser  # noqa: PLC0415 - needs the app registry
 
     permission = resource.permission_for("view")
@@ -323,7 +321,6 @@ def check_cache() -> Iterator[CheckMessage]:
 
 
 def limits() -> Iterator[str]:
-    """Describe what is counted in the cache."""
     if uses_oauth():
         yield _("registration of OAuth clients")
     for server in servers():

@@ -110,13 +110,13 @@ class IssuerKeys:
         return time.monotonic() - self._fetched
 
     def _away(self, pause: float) -> AuthenticationUnavailable:
-        """Return an error whose ``retry_after`` is when the next fetch has ended or may begin."""
+        # A fetch in progress ends soon. Otherwise the next one may begin after the pause.
         if self._is_fetching():
             return AuthenticationUnavailable(self.soon_seconds)
         return AuthenticationUnavailable(max(self.soon_seconds, pause - (time.monotonic() - self._tried)))
 
     def _renew(self, pause: float, *, wait: bool) -> None:
-        """Start a fetch, unless one is running or has ended within *pause* seconds, and *wait* for it briefly."""
+        # At most one fetch runs, and none within *pause* seconds after the last.
         with self._lock:
             if self._is_fetching() or time.monotonic() - self._tried < pause:
                 return
@@ -126,6 +126,7 @@ class IssuerKeys:
             except RuntimeError:  # the system has no thread left: the next request tries again
                 return
             self._fetching = thread
+        # Joined outside the lock, because the fetch takes it at its end.
         if wait:
             thread.join(self.patience_seconds)
 
@@ -384,7 +385,6 @@ class JWTAuthentication(BaseAuthentication):
 
     @sensitive_variables()
     def _verified(self, token: str, header: Claims) -> Claims:
-        """Return the claims after checks of signature, times and type."""
         algorithm, kid, kind = header.get("alg"), header.get("kid"), header.get("typ", "")
         if algorithm not in self.algorithms or not isinstance(kind, str) or kind.lower() not in _TYPES:
             raise InvalidToken
@@ -415,7 +415,6 @@ class JWTAuthentication(BaseAuthentication):
 
 @sensitive_variables()
 def _unverified(token: str) -> tuple[Claims | None, Claims | None]:
-    """Return header and claims, None unless the token is a signed JWT."""
     if not _SHAPE.fullmatch(token):
         return None, None
     header, claims, _ = token.split(".")
@@ -431,11 +430,7 @@ def _decoded(part: str) -> Claims | None:
 
 
 def _json_object(text: str | bytes) -> Claims:
-    """Return a JSON object, without ``NaN`` and ``Infinity``, which Python reads but JSON does not have.
-
-    Raises:
-        ValueError: it is none.
-    """
+    # Python accepts NaN and Infinity, which are not JSON.
     found = json.loads(text, parse_constant=_refuse_constant)
     if not isinstance(found, dict):
         raise ValueError("not a JSON object")  # noqa: TRY004 - as what json.loads raises
@@ -448,7 +443,6 @@ def _refuse_constant(name: str) -> Any:
 
 @sensitive_variables()
 def _claims_if_signed(token: str, key: Any, algorithm: str, leeway: int) -> Claims | None:
-    """Return the claims of a valid token that *key* signed, else None."""
     from jwcrypto.common import JWException  # noqa: PLC0415 - brings a large library
     from jwcrypto.jwt import JWT  # noqa: PLC0415
 
@@ -467,19 +461,14 @@ def _claims_if_signed(token: str, key: Any, algorithm: str, leeway: int) -> Clai
 
 
 def _moment(seconds: Any) -> datetime.datetime:
-    """Return a NumericDate (RFC 7519, section 2).
-
-    Raises:
-        TypeError: it is no number.
-        ArithmeticError, OSError, ValueError: it is not a date.
-    """
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         raise TypeError("not a timestamp")
+    # NumericDate: RFC 7519, section 2.
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC)
 
 
 def _is_well_formed(claims: Claims) -> bool:
-    """Return True if the claims that name something are texts which the database and the request log can store."""
+    # The database and the request log must be able to store these claims.
     named = {name: claims[name] for name in ("sub", "client_id", "azp", "jti") if name in claims}
     return all(isinstance(value, str) and is_storable_text(value) for value in named.values()) and all(
         len(value) <= MAX_NAME for name, value in named.items() if name != "jti"
@@ -498,11 +487,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _texts(value: Any) -> list[str]:
-    """Return the texts of a claim that is one text or a list of texts.
-
-    Raises:
-        InvalidToken: it is something else.
-    """
+    # A claim may be one text or a list of texts.
     values = value if isinstance(value, list) else [value]
     if not all(isinstance(text, str) and is_storable_text(text) for text in values):
         raise InvalidToken

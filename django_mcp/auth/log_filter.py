@@ -81,7 +81,6 @@ def _install_in(generator: Any) -> None:
 
 
 def _redacted(value: Any) -> Any:
-    """Return the redacted text, or the object itself if there is nothing to redact."""
     match value:
         case str():
             text: str = value

@@ -48,7 +48,6 @@ def outdated_toolkit() -> str | None:
 
 
 def has_toolkit() -> bool:
-    """Return True if django-oauth-toolkit is in ``INSTALLED_APPS``, in a version that the package can use."""
     return apps.is_installed("oauth2_provider") and outdated_toolkit() is None
 
 
@@ -58,11 +57,6 @@ class OAuth2Authentication(BaseAuthentication):
     reads_own_tables = True  # see ``base.is_own``
 
     def require_installed(self) -> None:
-        """Check the version of django-oauth-toolkit.
-
-        Raises:
-            Misconfigured: it is too old.
-        """
         if (found := outdated_toolkit()) is not None:
             error = Misconfigured(
                 _("OAuth2Authentication needs django-oauth-toolkit %(least)s or later, and %(found)s is installed.")
@@ -76,11 +70,6 @@ class OAuth2Authentication(BaseAuthentication):
             raise error
 
     def authenticate(self, head: RequestHead, server: MCPServer) -> Principal | None:
-        """Return user and client of a token for this endpoint.
-
-        Raises:
-            InvalidToken: the token is invalid.
-        """
         token = bearer(head.headers)
         if token is None or is_key(token):
             return None
@@ -91,11 +80,11 @@ class OAuth2Authentication(BaseAuthentication):
         return principal
 
     def find_ended(self, principals: Sequence[Principal], server: MCPServer) -> Iterable[Principal]:  # noqa: ARG002
-        """Return callers whose token is gone, as after a refresh, expired, or valid with other scopes."""
         mine = [principal for principal in principals if principal.kind in KINDS and principal.credential]
         if not mine:
             return []
         rows = _with_policy(pk__in={principal.credential for principal in mine}, expires__gt=timezone.now())
+        # A replica may lag.
         rows = rows.using(router.db_for_write(rows.model)).select_related("user", "application")
         now = {str(row.pk): row for row in rows}
         return [
@@ -107,14 +96,14 @@ class OAuth2Authentication(BaseAuthentication):
         ]
 
     def credential_key(self, head: RequestHead) -> str | None:
-        """Return the token, or None if a swapped application model reads more."""
         token = bearer(head.headers)
         if token is None or is_key(token):
             return ""
+        # A swapped application model may read more of the request.
         return token if _decides_alone() else None
 
     def authorization_servers(self, server: MCPServer) -> Sequence[str]:  # noqa: ARG002
-        """Return this site. A system check reports a missing ``BASE_URL`` (``django_mcp.E010``)."""
+        # A system check reports a missing BASE_URL (django_mcp.E010).
         return (base_url(),) if settings.BASE_URL else ()
 
 
@@ -123,7 +112,6 @@ KINDS = ("oauth", "client")
 
 
 def _principal_of(row: Any, wanted: str) -> Principal | None:
-    """Return the caller of an unexpired token, or None if it does not open the endpoint with this identifier."""
     if row is None or row.application is None or not is_for(row.resource, wanted):
         return None
     policy = Policy(row.policy)
@@ -185,15 +173,12 @@ def renewed(principal: Principal, server: MCPServer) -> Principal | None:
 
 
 def _granted(principal: Principal, wanted: str) -> frozenset[str] | None:
-    """Return the scopes of the token, even if expired, else of the client's valid ones for the user and endpoint.
-
-    None without any: the user's grant was revoked.
-    """
     from django_mcp.auth.toolkit import get_access_token_model, get_refresh_token_model  # noqa: PLC0415
 
     access = get_access_token_model()._default_manager  # noqa: SLF001 - swapped models have no types
     access = access.using(router.db_for_write(access.model))
     theirs = Q(user=principal.user.pk, application__client_id=principal.client_id)
+    # An expired token counts. One that is gone was revoked, or has a successor.
     rows = list(access.filter(pk=principal.credential))
     if not rows:
         refresh = get_refresh_token_model()._default_manager  # noqa: SLF001 - likewise
@@ -201,11 +186,11 @@ def _granted(principal: Principal, wanted: str) -> frozenset[str] | None:
         renewable = refresh.filter(theirs, revoked=None).values("access_token")
         rows = list(access.filter(theirs, Q(expires__gt=timezone.now()) | Q(pk__in=renewable)))
     scopes = [row.scope.split() for row in rows if is_for(row.resource, wanted)]
+    # Without any token the user's grant was revoked.
     return frozenset[str]().union(*scopes) if scopes else None
 
 
 def find_token(token: str) -> Any:
-    """Return a valid token with user, application and policy, or None. One query."""
     return _LIVE.first(checksum=hashlib.sha256(token.encode()).hexdigest(), now=timezone.now())
 
 
@@ -214,7 +199,6 @@ def _live(checksum: str, now: datetime) -> QuerySet[Any]:
 
 
 def _with_policy(**wanted: Any) -> QuerySet[Any]:
-    """Return access tokens, with the policy of the client as ``policy``."""
     from django_mcp.auth.toolkit import get_access_token_model  # noqa: PLC0415
     from django_mcp.models import ClientPolicy  # noqa: PLC0415 - needs the app registry
 
@@ -243,19 +227,18 @@ def is_for(resources: Any, wanted: str) -> bool:
 
 
 def is_usable(application: Any, head: RequestHead) -> bool:
-    """Return True if the application may be used, which a swapped model may decide."""
     return _decides_alone() or bool(application.is_usable(head.get_django_request()))
 
 
 def _decides_alone() -> bool:
-    """Return True unless a swapped model overrides ``is_usable``."""
+    # A swapped model may override is_usable().
     from django_mcp.auth.toolkit import AbstractApplication, get_application_model  # noqa: PLC0415
 
     return get_application_model().is_usable is AbstractApplication.is_usable
 
 
 def registration_scope() -> str:
-    """Return the scope of registration tokens, which are not accepted."""
+    # Tokens with it are not accepted as access tokens.
     from django_mcp.auth.toolkit import oauth2_settings  # noqa: PLC0415
 
     return str(oauth2_settings.DCR_REGISTRATION_SCOPE)

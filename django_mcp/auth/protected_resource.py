@@ -62,7 +62,7 @@ def url_of(server: MCPServer) -> str:
 
 
 def _cached(function: Callable[[MCPServer], str]) -> Callable[[MCPServer], str]:
-    """Cache by endpoint and by what a request can change: the path below which it came, URLconf and language."""
+    # A request can change the script prefix, the URLconf and the language.
     found = lru_cache(maxsize=256)(lambda server, _prefix, _urlconf, _language: function(server))
     _caches.append(found)
 
@@ -148,7 +148,6 @@ def has_metadata(server: MCPServer) -> bool:
 
 
 def issuers(server: MCPServer) -> Sequence[str]:
-    """Return the issuers of tokens for the endpoint."""
     found = [
         issuer for authenticator in authenticators(server) for issuer in authenticator.authorization_servers(server)
     ]
@@ -161,6 +160,6 @@ def body(error: str, description: str) -> bytes:
 
 
 def _quoted(value: str) -> str:
-    """Escape for a quoted-string (RFC 9110, section 5.6.4), in printable ASCII."""
+    # quoted-string: RFC 9110, section 5.6.4.
     printable = "".join(character for character in value if " " <= character <= "~")
     return printable.replace("\\", "\\\\").replace('"', '\\"')

@@ -130,7 +130,7 @@ class SessionAuthentication(BaseAuthentication):
         return SessionPrincipal(kind="session", id=str(user.pk), user=user, login=_Login(key, _auth_hash(user)))
 
     def find_ended(self, principals: Sequence[Principal], server: MCPServer) -> Iterable[Principal]:  # noqa: ARG002
-        """Return callers whose session is gone or has expired, or whose password has changed, which ends it."""
+        # A changed password ends the sessions of its user.
         from django.contrib.auth import get_user_model  # noqa: PLC0415 - not installed on every site
 
         callers = [principal for principal in principals if principal.kind == "session"]
@@ -149,7 +149,6 @@ class SessionAuthentication(BaseAuthentication):
 
 
 def has_other_credential(head: RequestHead) -> bool:
-    """Return True if another credential than cookies was sent."""
     return bool({"authorization", "x-api-key"} & head.headers.keys()) or bool(keys_in_query(head.query))
 
 
@@ -179,6 +178,7 @@ class SessionRequest(HttpRequest):
 
     def __init__(self, request: HttpRequest, session: SessionCopy) -> None:
         super().__init__()
+        # Django's CSRF check skips safe methods.
         self.method = "DELETE"
         self.META = {**request.META}
         self.COOKIES = request.COOKIES

@@ -51,12 +51,10 @@ class Target(NamedTuple):
 
     @property
     def stdio(self) -> dict[str, Any]:
-        """``command`` and ``args``, as most clients expect them."""
         return {"command": self.command[0], "args": list(self.command[1:])}
 
     @property
     def export(self) -> str:
-        """Instruction to set the environment variable, or ""."""
         if self.auth != "key" or self.key:
             return ""
         return f"Set the environment variable {self.variable} to the key before you start the client."

@@ -131,7 +131,6 @@ async def _serve(
 def head_of(
     server: MCPServer, verb: str, headers: Mapping[str, str], body: bytes = b"", request: HttpRequest | None = None
 ) -> RequestHead:
-    """Return the head of a request to an endpoint."""
     if request is None:
         given = {"HTTP_" + name.upper().replace("-", "_"): value for name, value in headers.items()}
         kind = headers.get("content-type", "")

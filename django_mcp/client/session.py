@@ -101,7 +101,6 @@ class ClientSession:
             self._post("logging/setLevel", level)
 
     def close(self) -> None:
-        """End the session."""
         if self.session_id:
             self._send("DELETE", {})
             self.session_id = ""

@@ -132,7 +132,6 @@ class App(Resource):
 
     @property
     def is_whole(self) -> bool:
-        """True if the template is a whole page, or extends one."""
         return _WHOLE.search(self._source()) is not None
 
     @property
@@ -225,7 +224,6 @@ class App(Resource):
         return found[1] if found else html
 
     def _render(self, context: Any, name: str, given: Mapping[str, Any]) -> tuple[str, Sequence[tuple[str, str]]]:
-        """Return the HTML with absolute addresses, and what it loads, if that is wanted."""
         is_read = given is SHELL or django_settings.DEBUG
         values = {"title": self.definition.get("title", self.name), "request": context.request, "user": context.user}
         # Without the site's context processors, which may need the session that a call does not have.
@@ -239,8 +237,8 @@ class App(Resource):
         return _source_of(get_template(self.template_name))
 
     def _meta(self, domains: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-        """Return ``_meta``. The policy is also there under the names by which ChatGPT knew it first."""
         csp = {key: list(value) for key, value in domains.items() if value or key in ALWAYS_DECLARED}
+        # ChatGPT also reads the names that it introduced before MCP Apps.
         theirs = {_CAPITAL.sub(lambda found: f"_{found[0].lower()}", key): value for key, value in csp.items()}
         return {OPENAI_CSP: theirs, **self._given_meta, "ui": {**self._ui, "csp": csp}}
 
@@ -253,8 +251,8 @@ class App(Resource):
         return [origin.rstrip("/") for origin in given]
 
     def _is_of_a_tool(self, context: Any) -> bool:
-        """Return True if the caller may know of a tool with this app, or no tool has it."""
         tools = [tool for tool in context.server.tools.values() if tool.app is not None and tool.app.uri == self.uri]
+        # A page that no tool has requires no tool's permission.
         return not tools or any(right(context, tool) for tool in tools)
 
     def _warn_undeclared(self, context: Any, loaded: Sequence[tuple[str, str]]) -> None:
@@ -373,8 +371,6 @@ class _Addresses(HTMLParser):
         return self._lines[line - 1] + column
 
     def _absolute(self, name: str, value: str, key: str) -> str:
-        """Return an attribute with absolute addresses; note them if *key* is given."""
-
         def absolute(url: str) -> str:
             made = urljoin(self.base, url.strip()) if url.strip().startswith("/") else url
             if key:
@@ -406,7 +402,7 @@ def _quoted_as(text: str, change: Callable[[str], str]) -> str:
 
 
 def _candidates(srcset: str) -> Iterator[tuple[str, str]]:
-    """Yield URL and size of each image (HTML, Parsing a srcset attribute). URLs may contain commas."""
+    # See HTML, Parsing a srcset attribute: URLs may contain commas.
     at = 0
     while found := _CANDIDATE.match(srcset, at):
         at = found.end()
@@ -420,7 +416,6 @@ def _candidates(srcset: str) -> Iterator[tuple[str, str]]:
 
 
 def _origin(url: str) -> str:
-    """Return the origin of an absolute http(s) URL, or ""."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}" if parts.scheme in {"http", "https"} and parts.netloc else ""
 
@@ -447,17 +442,16 @@ def _source_of(backend: Any) -> str:
 
 
 def _static(context: Any) -> str:
-    """Return the address of static files, or "" without any."""
     return urljoin(_base(context), django_settings.STATIC_URL) if django_settings.STATIC_URL else ""
 
 
 def _base(context: Any) -> str:
-    """Return the site's address, or "" if unknown, as over standard input without ``BASE_URL``."""
     if settings.BASE_URL:
         return f"{settings.BASE_URL.rstrip('/')}/"
     try:
         return str(context.request.build_absolute_uri("/"))
     except (DisallowedHost, KeyError):
+        # This is so over standard input without BASE_URL.
         return ""
 
 

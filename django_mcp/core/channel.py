@@ -112,14 +112,13 @@ class Channel:
 
     @property
     def dialogue(self) -> Dialogue:
-        """Return the questions and answers of the call. Most calls have none."""
+        # Created on first use, because most calls ask nothing.
         if self._dialogue is None:
             self._dialogue = Dialogue()
         return self._dialogue
 
     @dialogue.setter
     def dialogue(self, dialogue: Dialogue) -> None:
-        """Restore those of earlier rounds."""
         self._dialogue = dialogue
 
     @property
@@ -178,5 +177,4 @@ class Channel:
 
 
 def is_wanted(level: str, least: str | None) -> bool:
-    """Return True if a client that wants *least* and more severe levels gets *level*."""
     return least is not None and LEVELS.index(level) >= LEVELS.index(least)

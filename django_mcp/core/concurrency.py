@@ -111,21 +111,19 @@ class Inline:
         return self
 
     async def sync(self, function: Callable[[], T]) -> T:
-        """Call the function."""
         try:
             return function()
         except BaseException as error:  # noqa: BLE001
             raise_as_call_error(error)
 
     async def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> T:
-        """Run to completion, on the server's event loop if there is one, else on a new one."""
-
         async def run() -> T:  # asgiref warns about other kinds of awaitables
             try:
                 return await function(**keywords)
             except BaseException as error:  # noqa: BLE001 - here, in the task that a server may cancel
                 raise_as_call_error(error)
 
+        # This uses the server's event loop if there is one, else a new one.
         return async_to_sync(run)()
 
     async def later(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -165,6 +163,7 @@ class _Mailbox:
 
     def put(self, future: "asyncio.Future[Any]", value: Any, error: BaseException | None) -> None:
         self.done.append((future, value, error))
+        # The result is there before the flag is read: either deliver() still takes it, or this wakes the loop again.
         if not self.woken:
             self.woken = True
             try:
@@ -224,7 +223,6 @@ class Pool:
         reset_after_fork(self)
 
     def after_fork(self) -> None:
-        """Begin without threads and jobs."""
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
         # Two counters instead of one number: several threads move them, and only next() is atomic.
@@ -233,12 +231,12 @@ class Pool:
         self._finished = 0
         self._is_refused = False
         self._lock = threading.Lock()
+        # Weak, because async_to_sync makes a loop for each of its calls.
         self._mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, _Mailbox] = WeakKeyDictionary()
         self._last: tuple[Callable[[], object], _Mailbox] = (lambda: None, _Mailbox())
 
     @property
     def is_overloaded(self) -> bool:
-        """Return True if more than ``DJANGO_MCP["MAX_QUEUED_CALLS"]`` jobs are queued."""
         most = settings.MAX_QUEUED_CALLS
         if most is None:
             return False
@@ -272,11 +270,14 @@ class Pool:
             NoThread: see ``sync``.
         """
         loop = asyncio.get_running_loop()
+        # Loop and mailbox are one tuple, so that another thread's loop cannot come between them.
         last, mailbox = self._last
         if last() is not loop:
             mailbox = self._mailbox_of(loop)
         if future is None:
             future = loop.create_future()
+        # Threads that finish together may store their numbers out of order. That starts a thread early, never one too
+        # few.
         if self._submit() - self._finished > len(self._threads) < self.size:
             self._start()
         self._jobs.put(_Job(function, contextvars.copy_context(), future, mailbox))
@@ -300,10 +301,7 @@ class Pool:
         self._jobs.put(_Job(function, contextvars.Context(), None, _NO_MAILBOX))
 
     async def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> T:
-        """Await on the loop, with a thread of ``async_threads()`` for ``sync_to_async`` and the async ORM.
-
-        asgiref would start a thread, with connections of its own, for each call, as Django's ASGI handler does.
-        """
+        # asgiref would start a thread, with connections of its own, for each call, as Django's ASGI handler does.
         executor, call = CallExecutor(), ThreadSensitiveContext()
         SyncToAsync.context_to_thread_executor[call] = executor
         token = SyncToAsync.thread_sensitive_context.set(call)
@@ -321,6 +319,7 @@ class Pool:
 
     def close(self) -> None:
         """End the threads after the queued jobs, and close their database connections."""
+        # From here on _is_open() is False in these threads, and new jobs start other threads.
         with self._lock:
             threads, self._threads = self._threads, []
         for thread in threads:
@@ -350,7 +349,7 @@ class Pool:
                 self._is_refused = False
 
     def _is_open(self) -> bool:
-        """Return False in a thread that ``close()`` ends. The lock, as a new thread may not be counted yet."""
+        # The lock waits for _start(): a thread that has just started may not be in the list yet, and would end.
         with self._lock:
             return threading.current_thread() in self._threads
 
@@ -371,6 +370,7 @@ class Pool:
                     around = context.get(AROUND_JOBS)
                     value = context.run(function) if around is None else context.run(around, function)
                 except BaseException as error:  # noqa: BLE001 - raised in the caller
+                    # Counted before the caller goes on, whose next job would start another thread.
                     self._finished = self._finish()
                     mailbox.put(future, None, error)
                 else:
@@ -407,7 +407,6 @@ class CallExecutor(Executor):
     has_ended = False
 
     def submit(self, function: Callable[..., T], /, *args: Any, **keywords: Any) -> "Future[T]":
-        """Run a function in the call's thread."""
         future: Future[T] = Future()
         async_threads().run(self, _CallJob(future, partial(function, *args, **keywords)))
         return future
@@ -448,7 +447,6 @@ class AsyncThreads:
         reset_after_fork(self)
 
     def after_fork(self) -> None:
-        """Begin without calls."""
         self._lock = threading.Lock()
         self._threads = [_CallThread(number + 1) for number in range(self._size)]
         self.waiting: deque[CallExecutor] = deque()
@@ -480,11 +478,11 @@ class AsyncThreads:
             call.has_ended, thread = True, call.thread
             if thread is not None:
                 thread.calls -= 1
+                # While another call shares the thread, the transaction may be that call's.
                 if thread.is_in_transaction and not thread.calls:
                     thread.pool.post(end_open_transactions)
 
     def close(self) -> None:
-        """End the threads after the queued jobs."""
         for thread in self._threads:
             thread.pool.close()
 
@@ -534,6 +532,7 @@ def create_background_task(coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]
     except BaseException:
         coroutine.close()  # Python warns of coroutines that never began
         raise
+    # An event loop keeps weak references to its tasks only.
     _background_tasks.add(task)
     task.add_done_callback(_background_tasks.discard)
     return task
@@ -613,7 +612,7 @@ Manager = Callable[[Any], AbstractContextManager[object]]
 
 
 def context_managers() -> Sequence[Manager]:
-    """Return the ``CALL_CONTEXT_MANAGERS``, the outermost first."""
+    # They are entered in this order, so the first is the outermost.
     return [
         import_string(manager) if isinstance(manager, str) else manager for manager in settings.CALL_CONTEXT_MANAGERS
     ]
@@ -650,11 +649,8 @@ class SiteRunner:
         return await self._runner.sync(partial(self._within, function))
 
     async def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> T:
-        """Await inside the managers, which are entered in the thread of ``sync_to_async``.
-
-        Django does the same with synchronous middleware around async views.
-        """
-
+        # The managers are entered in the thread of sync_to_async, as Django does with synchronous middleware around
+        # async views.
         async def run() -> T:
             try:
                 return await function(**keywords)

@@ -227,7 +227,6 @@ class Context(RequestContext):
         return found
 
     def _answer(self, question: Question[Any], missing: dict[str, dict[str, Any]]) -> Any:
-        """Return a question's answer, or add its request to *missing*."""
         dialogue, key, params = self.channel.dialogue, self._key(question), question.params
         answer = dialogue.answers.get(key)
         # Ignore an answer to another question with the same key.
@@ -247,11 +246,11 @@ class Context(RequestContext):
         return None
 
     def _key(self, question: Question[Any]) -> str:
-        """Return the question's key, or one derived from its content that is the same in each round."""
         if question.key is not None:
             return question.key
         if self._seen is None:
             self._seen = Counter()
+        # Derived from the content, so that it is the same in each round.
         key = f"{question.method.partition('/')[0]}-{question.digest}"
         self._seen[key] += 1
         return key if self._seen[key] == 1 else f"{key}-{self._seen[key]}"

@@ -60,15 +60,11 @@ def refresh_connections(idle: float) -> Sequence[BaseDatabaseWrapper]:
 
 
 def pooled_aliases() -> Sequence[str]:
-    """Return the aliases of databases with a connection pool (psycopg's, ``OPTIONS["pool"]``)."""
     return [alias for alias in connections if connections.settings[alias].get("OPTIONS", {}).get("pool")]
 
 
 def give_back(aliases: Sequence[str]) -> None:
-    """Return this thread's connections to their pools, as Django does after each request.
-
-    An idle thread would otherwise withhold its connection from the site's views.
-    """
+    # An idle thread would withhold its connection from the site's views.
     for connection in connections.all(initialized_only=True):
         if connection.alias in aliases and not connection.in_atomic_block:
             connection.close()
@@ -149,7 +145,6 @@ class Prepared:
         self._local = threading.local()
 
     def first(self, **values: Any) -> Any:
-        """Return the first row or None. One query."""
         found = self.all(**values)
         return found[0] if found else None
 
@@ -179,6 +174,7 @@ class Prepared:
         alias = router.db_for_write(self._local.model)  # a replica may lag
         connection = connections[alias]
         statement = known.get(alias)
+        # end_open_transactions() replaces connections.
         if statement is None or statement.connection is not connection:
             statement = known[alias] = self._compiled(connection)
         return statement
@@ -258,6 +254,7 @@ class Transaction:
         try:
             self._atomic.__exit__(kind, error, traceback)
         except BaseException:
+            # A commit may fail too, for example because of a deferred constraint.
             is_kept = False
             raise
         finally:
@@ -274,6 +271,7 @@ class Transaction:
     @contextmanager
     def suspended(self) -> Iterator[None]:
         """Commit, and begin a new transaction after the block. Raise ``RuntimeError`` inside another ``atomic``."""
+        # A savepoint of the tool means that it is inside transaction.atomic().
         if self._savepoints() != self._depth:
             msg = "ctx.once commits, so it cannot be called inside transaction.atomic(); call it before or after"
             raise RuntimeError(msg)
@@ -285,7 +283,7 @@ class Transaction:
 
 
 def _run_all(functions: Iterable[Callable[[], object]]) -> None:
-    """Call the functions in reverse order. Exceptions are logged, so that they do not hide the call's own error."""
+    # Exceptions are logged, so that they do not hide the call's own error.
     for function in reversed([*functions]):
         try:
             function()
@@ -335,12 +333,10 @@ def own_connection() -> Any:
 
 
 def has_database() -> bool:
-    """Return True if that database is configured. Tools work without one."""
     return exists(own_alias())
 
 
 def exists(alias: str) -> bool:
-    """Return True if the settings configure the database *alias*. Does not connect."""
     return bool(connections.settings[alias]["ENGINE"] != "django.db.backends.dummy")
 
 
@@ -371,7 +367,6 @@ def on_commit(function: Callable[[], object], using: str | None = None, *, robus
 
 
 def tools_alias() -> str:
-    """Return the alias of the database for the transactions of tools: ``default``, if the site has it."""
     return DEFAULT_DB_ALIAS if exists(DEFAULT_DB_ALIAS) else own_alias()
 
 
@@ -381,6 +376,7 @@ def in_transaction(function: Callable[[], T], context: Any = None) -> T:
     The *context* gets it as ``transaction``, so that ``once`` can commit within.
     """
     own = connections[DEFAULT_DB_ALIAS]  # ``connection`` would look it up on each use
+    # This is the vendor of Django's dummy backend: the site does not configure the database.
     if own.vendor == "unknown":
         own = connections[tools_alias()]
     if own.vendor == "unknown":
@@ -406,6 +402,7 @@ def in_transaction(function: Callable[[], T], context: Any = None) -> T:
             context.transaction = None
 
 
+# Weak, so that the connections of a thread that ended are collected.
 _of_sqlite: dict[tuple[int, str], "weakref.ref[BaseDatabaseWrapper]"] = clear_after_fork({})
 """This process's connections to SQLite, by thread and alias."""
 
@@ -417,10 +414,7 @@ def _note_connection(connection: BaseDatabaseWrapper, **_: Any) -> None:
 
 
 def has_write_lock(alias: str) -> bool:
-    """Return True if a thread of this process is in a transaction on SQLite's database *alias*, which will end.
-
-    The main thread's is not counted: it may be waiting for the caller, as in a test of Django's ``TestCase``.
-    """
+    # The main thread may be waiting for the caller, as in a test of Django's TestCase: its transaction does not end.
     main = threading.main_thread().ident
     found = [refer() for (thread, name), refer in list(_of_sqlite.items()) if name == alias and thread != main]
     return any(wrapper is not None and _is_within(wrapper.connection) for wrapper in found)
@@ -482,6 +476,7 @@ class LateAtomic(Atomic):
             self._is_due = False
             database.execute_wrappers.remove(self._begin)
             if not database.closed_in_transaction:
+                # The block ends before its hooks run, which may begin transactions themselves.
                 database.atomic_blocks.pop()
                 database.autocommit = True
                 database.in_atomic_block = False
@@ -583,7 +578,6 @@ def unless_unmigrated() -> Iterator[None]:
 
 
 def is_unmigrated(error: BaseException) -> bool:
-    """Return True if a table or column is missing, so that ``migrate`` must be run."""
     code, sqlite = _codes(error)
     if sqlite is not None:
         words = str(error)
@@ -592,13 +586,13 @@ def is_unmigrated(error: BaseException) -> bool:
 
 
 def _codes(error: BaseException) -> tuple[str | int | None, int | None]:
-    """Return the database's error code, and SQLite's, which is neither a SQLSTATE nor a plain number."""
     if not isinstance(error, Error):  # ``KeyError(1146)`` has no code of a database
         return None, None
     cause = error.__cause__ or error
     first = cause.args[0] if cause.args else None
     # MySQL's number first: its SQLSTATE, which some drivers have too, is HY000 for most.
     state = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
+    # SQLite's code is neither a SQLSTATE nor a plain number.
     return first if isinstance(first, int) else state, getattr(cause, "sqlite_errorcode", None)
 
 

@@ -31,7 +31,6 @@ class Deadline:
 
     @property
     def remaining(self) -> float:
-        """Return the remaining seconds, at least 0.0."""
         return 0.0 if self._given_up else max(0.0, self._end - monotonic())
 
     @property
@@ -45,6 +44,7 @@ class Deadline:
 
     def give_up(self) -> bool:
         """Return True if the call may be reported as failed. It can no longer be finished then."""
+        # The event loop may give up while the tool's thread finishes: only one of them may succeed.
         with self._lock:
             self._given_up = not self._finished
             return self._given_up
@@ -78,6 +78,7 @@ async def answered_in_time(deadline: Deadline, run: Callable[[], Awaitable[T]]) 
             finally:
                 timer.cancel()
     except TimeoutError:
+        # A TimeoutError of the tool itself is passed on.
         if scope.expired():
             raise DeadlineExceeded from None
         raise

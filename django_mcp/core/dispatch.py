@@ -99,7 +99,6 @@ async def _run_completer(context: Context, completer: Completer, keywords: dict[
 
 
 def _referenced(server: MCPServer, ref: Any) -> tuple[str, str, Prompt | Resource | None]:
-    """Return the kind and key of a reference, for errors, and the primitive."""
     match ref:
         case {"type": "ref/prompt", "name": str(name)}:
             return "prompt", name, server.prompts.get(name)
@@ -118,7 +117,6 @@ def _completed_argument(argument: Any) -> tuple[str, str]:
 
 
 def _other_arguments(context: Any) -> Mapping[str, str]:
-    """Return the values of other arguments, which clients may send."""
     match context:
         case None | {"arguments": None}:
             return {}
@@ -130,7 +128,7 @@ def _other_arguments(context: Any) -> Mapping[str, str]:
 
 
 def _require_argument(name: str, primitive: Prompt | Resource) -> None:
-    """Raise for an unknown argument. A plain resource has no arguments, and its URI may be completed."""
+    # A plain resource has no arguments, and its URI may be completed.
     known = primitive.arguments.schema["properties"]
     if name in known or (isinstance(primitive, Resource) and not primitive.is_template):
         return
@@ -226,7 +224,6 @@ async def page_of(
 
 
 async def _language_of(context: Context) -> str:
-    """Return the language of the call: the caller's, or the one that the site's context managers activate."""
     if not settings.CALL_CONTEXT_MANAGERS:
         return context.language
     return await context.site_runner.checks.sync(translation.get_language) or context.language
@@ -330,7 +327,6 @@ def list_tools(context: Context) -> Coroutine[Any, Any, Result]:
 
 
 def _tool_entry(context: Context, tool: Tool) -> dict[str, Any]:
-    """Return a tool's list entry, with what the site knows of it as hints in ``_meta``. Its own ``meta`` wins."""
     definition: dict[str, Any] = tool.app_definition if context.shows_apps else tool.text_definition
     hints: dict[str, Any] = {}
     if context.server.policies.ask_everybody(tool):
@@ -339,6 +335,7 @@ def _tool_entry(context: Context, tool: Tool) -> dict[str, Any]:
         hints[MAX_RESULT_SIZE_CHARS] = min(tool.max_output_chars, MAX_RESULT_SIZE_LIMIT)
     if tool.always_listed:
         hints[ALWAYS_LOAD] = True
+    # The tool's own meta wins.
     return {**definition, "_meta": {**hints, **definition.get("_meta", {})}} if hints else definition
 
 
@@ -377,7 +374,6 @@ async def call_tool(context: Context) -> Result:
 
 
 async def _run_call(context: Context, tool: Tool) -> Result:  # noqa: C901 - each further call costs every call of a tool
-    """Validate the arguments, require approval if needed, and run the tool or start a task."""
     if tool.is_late:
         await context.site_runner.checks.sync(tool.find_failure)
     arguments = context.params.get("arguments")
@@ -409,7 +405,7 @@ async def _run_call(context: Context, tool: Tool) -> Result:  # noqa: C901 - eac
 
 
 async def _read_text(context: Context, tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments with values that were sent as text; the log, approvals and tasks get them too."""
+    # The context is changed too, because the log, approvals and tasks read the arguments there.
     read = partial(tool.arguments.read_text, arguments)
     meant = await context.site_runner.checks.sync(read) if context.is_large else read()
     if meant is not arguments:
@@ -418,7 +414,7 @@ async def _read_text(context: Context, tool: Tool, arguments: dict[str, Any]) ->
 
 
 async def _validate(context: Context, primitive: Tool | Prompt, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the validated arguments, read inside the site's context managers and off the event loop."""
+    # Validated inside the site's context managers, and off the event loop.
     return await context.site_runner.checks.sync(partial(primitive.arguments.validate, arguments))
 
 
@@ -431,7 +427,6 @@ approval_gate: ApprovalGate | None = None
 
 
 async def _check_approval(context: Context, tool: Tool, keywords: dict[str, Any]) -> Result | None:
-    """Return the result of a call that is not approved, or None if it may run."""
     rule = await find_rule(context, tool)
     # A caller that needs no approval may still have requested a task, which the gate handles.
     may_run = rule.decision is Decision.ALLOW and not context.channel.needs_approval and "task" not in context.params
@@ -443,7 +438,6 @@ async def _check_approval(context: Context, tool: Tool, keywords: dict[str, Any]
 
 
 async def _start_task(context: Context, tool: Tool, keywords: dict[str, Any]) -> Result | None:
-    """Return the result that replaces that of a deferred tool, or None."""
     if tool.task_handler is None or context.channel.is_task:
         return None
     if context.consume_state is not None:
@@ -461,14 +455,11 @@ async def _failure_of(context: Context, tool: Tool, error: Exception) -> Result:
 
 
 async def _handled(error: BaseException, context: Context) -> BaseException:
-    """Return what the site's ``EXCEPTION_HANDLER`` makes of an exception of its code, or *error*.
-
-    It runs as the code that failed did: in a thread, in the caller's language, inside the site's context managers.
-    """
+    # The handler runs as the code that failed did: in a thread, in the caller's language, inside the site's managers.
     if (path := settings.EXCEPTION_HANDLER) is None or not is_for_handler(error):
         return error
     apply = partial(apply_handler, path, error, context)
-    # A failure of a context manager may be the very one to be told: then it is told without them.
+    # If the context managers fail, the handler is called without them.
     for runner in dict.fromkeys((context.site_runner.checks, context.runner.checks)):  # one, on a site without managers
         try:
             return await runner.sync(apply)
@@ -479,10 +470,6 @@ async def _handled(error: BaseException, context: Context) -> BaseException:
 
 
 async def _call_by_relay(context: Context, relay: Tool) -> Result:
-    """Call the tool that a call of *relay* names, as if it had been called directly.
-
-    An unknown name is a tool error, because it is an argument to the model. No headers mirror these arguments.
-    """
     arguments = relay.arguments.read_text(_without_ignored(_arguments(context.params), relay))
     try:
         meant = relay.arguments.validate(arguments)
@@ -495,22 +482,18 @@ async def _call_by_relay(context: Context, relay: Tool) -> Result:
         context.relay = relay
         return await call_tool(context)
     except UnknownPrimitive as error:
+        # An unknown name is a tool error, because it is an argument to the model.
         return tool_failure(ToolError(f"{error.message} Use search_tools to find the available tools."), context)
     except ArgumentError as error:
         return tool_failure(ArgumentError([*error.problems, *tool_search.misplaced_arguments(arguments)]), context)
 
 
 async def _consume_state(context: Context, consume: Callable[[], bool]) -> None:
-    """Use up the client's ``requestState``, after all other checks.
-
-    Raises:
-        InvalidParams: it was already used.
-        InternalError: the database failed. A tool result would end the call, but this request may be repeated.
-    """
     context.consume_state = None
     try:
         is_new = await context.runner.own.sync(consume)
     except Exception as error:
+        # A tool result would end the call, but a request that failed may be repeated.
         raise request_failure(error, context) from error
     if not is_new:
         raise InvalidParams("This requestState was already used. Send the call again without it.")
@@ -519,7 +502,6 @@ async def _consume_state(context: Context, consume: Callable[[], bool]) -> None:
 async def _run_tool(
     context: Context, tool: Tool, keywords: dict[str, Any], execution: ToolExecution | None = None
 ) -> dict[str, Any]:
-    """Call the tool's function, on the event loop or in a worker thread."""
     if context.consume_state is not None:
         await _consume_state(context, context.consume_state)
     most = settings.MAX_OUTPUT_CHARS if tool.max_output_chars is None else tool.max_output_chars or None
@@ -545,12 +527,12 @@ def _run_function(
     most: int | None,
     most_bytes: int | None,
 ) -> dict[str, Any]:
-    """Call a function in its thread, and in its transaction if it has one. A returned queryset is read here."""
     if context.channel.cancelled:  # while it waited for a thread
         raise Cancelled
     if execution is not None:
         execution.limit_statements()
     try:
+        # A returned queryset is evaluated here, inside the transaction.
         fields = tool.output.fields(tool.function.call(**keywords), most, most_bytes)
     except BaseExceptionGroup as group:  # what it means decides how the transaction and the approval end
         raise_as_call_error(group)
@@ -576,7 +558,7 @@ def _use_grant(context: Context, grant: ApprovalGrant) -> None:
 
 
 def _require_client(context: Context) -> None:
-    """Raise ``Cancelled`` if the client left while its call waited for a thread: its approval is still good then."""
+    # The client may have left while its call waited for a thread. Its approval stays valid then.
     if context.channel.cancelled:
         raise Cancelled
 
@@ -603,13 +585,13 @@ JSON_VALUE = 64
 
 
 async def _convert(tool: Tool, value: Any, runner: Runner, most: int | None, most_bytes: int | None) -> dict[str, Any]:
-    """Convert a coroutine function's result: in a thread, as it may be large, unless it is plain JSON and short."""
+    # A large value would block the event loop.
     convert = partial(tool.output.fields, value, most, most_bytes)
     return convert() if _is_short(value) else await run_to_completion(runner, convert)
 
 
 def _is_short(value: Any) -> bool:
-    """Return True for JSON and records of few values, for which async tools must not wait for a thread."""
+    # Short JSON and small records are converted without waiting for a thread.
     room, parts = MAX_SHORT, [value]
     while parts:
         part = parts.pop()
@@ -631,7 +613,6 @@ def _is_short(value: Any) -> bool:
 
 
 def _add_view(context: Context, tool: Tool, fields: dict[str, Any]) -> None:
-    """Add the view of a result for the tool's app, if the client shows apps."""
     if not context.shows_apps:
         return
     structured = fields.get("structuredContent")
@@ -648,7 +629,7 @@ async def _run_approved_coroutine(
     most: int | None,
     most_bytes: int | None,
 ) -> dict[str, Any]:
-    """``ApprovalGrant.around`` for coroutine functions."""
+    # The same as ApprovalGrant.around(), for coroutine functions.
     await context.runner.checks.sync(partial(_use_grant, context, grant))
     outcome = "error"
     try:
@@ -656,10 +637,12 @@ async def _run_approved_coroutine(
         fields = await _convert(tool, value, context.site_runner.checks, most, most_bytes)
         outcome = "error" if fields.get("isError") else "ok"
     except InputRequired:
+        # The call asks a question, so it has no outcome yet.
         outcome = ""
         raise
     finally:
         if outcome:
+            # The grant is used up, so its outcome must be recorded even if the client leaves.
             await run_to_completion(context.runner.checks, partial(grant.ended, outcome))
     return fields
 
@@ -669,7 +652,6 @@ def list_resource_templates(context: Context) -> Coroutine[Any, Any, Result]:
 
 
 async def read_resource(context: Context) -> Result:
-    """Handle ``resources/read``."""
     uri = context.params.get("uri")
     if not isinstance(uri, str):
         raise _not_a_string("uri")
@@ -685,7 +667,7 @@ async def read_resource(context: Context) -> Result:
 
 
 def _size_error(kind: str, name: str, error: OutputTooLarge) -> InternalError:
-    """Return the error for a resource or prompt that is too large, which its site has to mend."""
+    # Logged, because the site can fix this and the caller cannot.
     log_rate_limited(logging.WARNING, "a %s is larger than MAX_BINARY_BYTES: %s has %s", kind, name[:200], error)
     return InternalError(
         f"This {kind} has {error.size:,} {error.unit}; the limit of this server is {error.limit:,}, so it was not sent."
@@ -697,7 +679,6 @@ def list_prompts(context: Context) -> Coroutine[Any, Any, Result]:
 
 
 async def get_prompt(context: Context) -> Result:
-    """Handle ``prompts/get``."""
     name = context.params.get("name")
     if not isinstance(name, str):
         raise _not_a_string("name")
@@ -804,7 +785,7 @@ async def _find_tenant(context: Context, path: str) -> None:
 
 
 def _in_language(language: str, around: Callable[[Callable[[], Any]], Any] | None, job: Callable[[], Any]) -> Any:
-    """Run a job of a worker thread, which does not inherit the language."""
+    # A worker thread does not inherit the language.
     with translation.override(language):
         return job() if around is None else around(job)
 
@@ -893,14 +874,12 @@ def _arguments(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_ignored(arguments: dict[str, Any], tool: Tool) -> dict[str, Any]:
-    """Return the arguments without ``IGNORED_ARGUMENTS`` that the tool does not define."""
     ignored = settings.IGNORED_ARGUMENTS
     own = tool.definition["inputSchema"].get("properties", {})
     return {name: value for name, value in arguments.items() if name in own or name not in ignored}
 
 
 async def _unknown_tool(context: Context, name: str) -> UnknownPrimitive:
-    """Return the error for a tool that does not exist for the caller, with the nearest name that does."""
     error = unknown_primitive("tool", name)
     nearest = partial(tool_search.nearest, context, name)
     # Whatever the name: response times must not reveal hidden tools.

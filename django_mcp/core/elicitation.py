@@ -76,13 +76,13 @@ class Dialogue:
 
     @property
     def id(self) -> str:
-        """Return the id. Made on first use: most calls ask nothing."""
+        # Created on first use, because most calls ask nothing.
         if self._id is None:
             self._id = secrets.token_urlsafe(16)
         return self._id
 
     def answer(self, responses: Mapping[str, Any]) -> None:
-        """Add the client's answers. It may send more than requested, and repeat some."""
+        # The client may send more answers than requested, and repeat some.
         self.answers.update(responses)
 
     def to_json(self) -> dict[str, Any]:
@@ -160,7 +160,6 @@ class Question(Generic[T]):
 
     @cached_property
     def digest(self) -> str:
-        """Return a digest of the method and ``essence``."""
         return hashlib.sha256(encode([self.method, self.essence])).hexdigest()[:16]
 
     @property
@@ -176,7 +175,6 @@ class Question(Generic[T]):
 
     @property
     def refusal(self) -> str:
-        """Return the error for clients that did not declare the capability."""
         return f"This call requires a client that supports {self.needs!r}. Your client did not declare this capability."
 
 
@@ -237,7 +235,6 @@ class Elicitation(Question[ElicitResult[Any]]):
         self.key = key
 
     def bind(self, ctx: Any) -> Self:
-        """Return the question with the choices that the caller has."""
         if not self._is_django:
             return self
         bound = copy(self)
@@ -246,18 +243,17 @@ class Elicitation(Question[ElicitResult[Any]]):
 
     @cached_property
     def params(self) -> dict[str, Any]:
-        """Return the parameters. Without ``mode``, which older clients do not know, it is a form."""
+        # Older clients do not know "mode". Without it, this is a form.
         return {"message": self.message, "requestedSchema": self.form.schema}
 
     @property
     def essence(self) -> Any:
-        """Return message and fields without defaults, which may change between rounds."""
+        # Defaults are left out, because they may change between rounds.
         properties = self.form.schema["properties"]
         fields = {name: {**field, "default": None} for name, field in properties.items()}
         return [self.message, fields]
 
     def read(self, answer: Mapping[str, Any]) -> ElicitResult[Any]:
-        """Return the action, with the validated input."""
         action = _action(answer)
         if action != "accept":
             return ElicitResult(action)
@@ -267,7 +263,6 @@ class Elicitation(Question[ElicitResult[Any]]):
         return ElicitResult(action, self.form.validate(content))
 
     def again(self, problems: Sequence[str]) -> dict[str, Any]:
-        """Return the same form, with the problems in its message."""
         return {**self.params, "message": f"{self.message}\n\n{' '.join(problems)}"}
 
 
@@ -293,11 +288,9 @@ class URLElicitation(Question[ElicitResult[None]]):
 
     @cached_property
     def params(self) -> dict[str, Any]:
-        """Return the parameters."""
         return {"mode": "url", "message": self.message, "url": self.url}
 
     def read(self, answer: Mapping[str, Any]) -> ElicitResult[None]:
-        """Return the action."""
         return ElicitResult(_action(answer))
 
 
@@ -365,7 +358,6 @@ class Sampling(Question[SamplingResult]):
 
     @cached_property
     def params(self) -> dict[str, Any]:
-        """Return the parameters without options that were not given."""
         given = {key: value for key, value in self.options.items() if value is not None}
         return cast("dict[str, Any]", sendable({"messages": [_message(message) for message in self.messages], **given}))
 
@@ -377,7 +369,6 @@ class Sampling(Question[SamplingResult]):
         return sum(len(text) for text in data if isinstance(text, str))
 
     def read(self, answer: Mapping[str, Any]) -> SamplingResult:
-        """Return the model's message."""
         blocks = answer.get("content")
         blocks = blocks if isinstance(blocks, list) else [blocks]
         try:
@@ -412,11 +403,9 @@ class Roots(Question[list[Root]]):
 
     @cached_property
     def params(self) -> dict[str, Any]:
-        """Return an empty dict."""
         return {}
 
     def read(self, answer: Mapping[str, Any]) -> list[Root]:
-        """Return the roots."""
         roots = answer.get("roots")
         if not isinstance(roots, list) or not all(isinstance(root, dict) for root in roots):
             raise InvalidParams('The answer to roots/list must have "roots", an array of objects.')

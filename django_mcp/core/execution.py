@@ -49,7 +49,6 @@ MAX_NAMED = 4
 
 
 def ask_for_less(tool: Tool) -> str:
-    """Return how to request less, with the tool's own arguments if their names are known."""
     properties = tool.definition["inputSchema"].get("properties", {})
     names = [f"`{name}`" for name in NARROWING if name in properties][:MAX_NAMED]
     if not names:
@@ -68,7 +67,6 @@ def took_too_long(seconds: float, tool: Tool) -> str:
 
 
 def busy(tool: Tool) -> str:
-    """Return the error for a call over the concurrency limit."""
     most = tool.concurrency_limit
     calls = "one call" if most == 1 else f"{most} calls"
     return f"The tool is busy: its limit is {calls} at a time. Retry in a few seconds."
@@ -145,7 +143,6 @@ class Slots:
         reset_after_fork(self)
 
     def after_fork(self) -> None:
-        """Begin with all slots free: those that were taken are the parent's."""
         self._taken = 0
         self._waiting: deque[Future[None]] = deque()
         self._lock = threading.Lock()
@@ -177,7 +174,6 @@ class Slots:
         return True
 
     def release(self) -> None:
-        """Release a slot to the next waiter."""
         with self._lock:
             while self._waiting:
                 turn = self._waiting.popleft()
@@ -262,7 +258,6 @@ class ToolExecution:
                 self._slots.release()
 
     def _claim_key(self) -> Fields | None:
-        """Claim the idempotency key, or return the result of an earlier attempt."""
         if self._idempotency is None:
             return None
         try:
@@ -322,6 +317,7 @@ class ToolExecution:
             kept = await self._run_to_completion(self._claim_key)
             if kept is not None:
                 return kept
+            # From here on the function may have effects, so _may_run_again() decides about the key.
             has_begun = True
             fields = await run()
             await self._run_to_completion(partial(self._store, fields))
@@ -337,9 +333,9 @@ class ToolExecution:
     # Both
 
     def _may_run_again(self, error: BaseException) -> bool:
-        """Return True if a failed call may be repeated. A cancelled one must have left no effects."""
         if not isinstance(error, Cancelled | asyncio.CancelledError):
             return True
+        # A cancelled call may be repeated only if it left no effects.
         return (self._tool.atomic and not self._tool.function.is_async) or self._tool.is_repeatable
 
     async def _take_slot(self) -> None:
@@ -359,6 +355,7 @@ async def run_to_completion(runner: Runner, function: Callable[[], T]) -> T:
     try:
         return await asyncio.shield(calling)
     except asyncio.CancelledError:
+        # A thread cannot be cancelled. Cleanup, such as the release of a key, must not run before it ends.
         await asyncio.wait([calling])
         raise
 
@@ -371,6 +368,7 @@ def slots_of(tool: Tool) -> Slots | None:
     """Return the slots shared by all calls of a tool, at whichever endpoint, or None without a limit."""
     if tool.concurrency_limit is None:
         return None
+    # Two concurrent first calls must get the same slots.
     with _lock:
         slots = _slots.get(tool.origin)
         if slots is None:

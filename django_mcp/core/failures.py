@@ -88,7 +88,7 @@ def as_call_error(error: BaseException) -> BaseException:
 
 
 def raise_as_call_error(error: BaseException) -> NoReturn:
-    """Raise ``contained(error)``. Call it where *error* was caught, in the task or thread that it was raised in."""
+    """Raise ``as_call_error(error)``. Call it where *error* was caught, in the task or thread that raised it."""
     ended = as_call_error(error)
     if ended is error:
         raise  # noqa: PLE0704 - called in an except block
@@ -263,11 +263,11 @@ def _error_result(text: str) -> Result:
 
 
 def _validation_message(error: ValidationError) -> str:
-    """Return the messages, of which a site may make one for each value that a client sent."""
     if hasattr(error, "error_dict"):
         messages = [f"{field}: {' '.join(abridged(found))}" for field, found in error.message_dict.items()]
     else:
         messages = error.messages
+    # A site may make a message for each value that a client sent.
     return " ".join(abridged(messages))
 
 
@@ -380,7 +380,6 @@ _OWN = f"{Path(__file__).parent.parent}{os.sep}"
 
 @cache
 def _library_folders() -> tuple[str, ...]:
-    """Return where the code that is not the site's lives: Python, installed packages, this package."""
     paths = sysconfig.get_paths()
     folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     return ("<frozen", _OWN, *(folder + os.sep for folder in folders))

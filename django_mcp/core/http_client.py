@@ -73,6 +73,7 @@ class Resolver:
         try:
             thread.start()
         except BaseException:
+            # A thread that has started releases the place itself.
             self._places.release()
             raise
         try:
@@ -189,7 +190,6 @@ class _TimedConnection(HTTPConnection):
         self.sock.settimeout(_left(self._deadline))
 
     def _new_conn(self) -> socket.socket:
-        """Connect to the first address that accepts. Certificates are still compared with the host's name."""
         host = self._dns_host
         try:
             addresses = resolver.resolve(host, self.port, _left(self._deadline))
@@ -200,6 +200,7 @@ class _TimedConnection(HTTPConnection):
         failure: HTTPError = NewConnectionError(self, "The host has no address.")
         try:
             for address in addresses:
+                # Certificates are still compared with the host's name.
                 self._dns_host, self.timeout = address, _left(self._deadline)
                 try:
                     return super()._new_conn()

@@ -75,12 +75,11 @@ class LateTool(Tool):
 
     @property
     def is_translated(self) -> bool:
-        """True if it may contain translated text. For forms and serializers this is unknown before completion."""
+        # For forms and serializers this is unknown before completion.
         return self.reads_database or is_translated(self._definition)
 
     @property
     def is_late(self) -> bool:  # type: ignore[override]
-        """True if it must still be completed from the database."""
         return self.reads_database and not self._is_whole
 
     def complete_now(self) -> None:
@@ -94,7 +93,6 @@ class LateTool(Tool):
                 self._is_whole = True
 
     def find_failure(self) -> Exception | None:
-        """Return the error of the last attempt to complete the tool, or None."""
         self._complete()
         return self._failure
 

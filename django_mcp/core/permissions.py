@@ -64,7 +64,7 @@ def expanded(granted: frozenset[str]) -> frozenset[str]:
 
 
 def covers(granted: frozenset[str] | None, needed: frozenset[str]) -> bool:
-    """Return True if *granted* includes *needed*. None, a credential without scopes, includes all."""
+    # None is a credential without scopes, which includes all.
     return granted is None or needed <= granted or needed <= expanded(granted)
 
 
@@ -130,7 +130,6 @@ def right_of_credential(principal: Principal, primitive: Primitive) -> Right:
 
 
 def is_for_other_clients(context: RequestContext, primitive: Primitive) -> bool:
-    """Return True for a tool of MCP Apps if the client does not show them."""
     return primitive.for_apps and isinstance(primitive, Tool) and not context.shows_apps
 
 
@@ -159,11 +158,11 @@ async def find_rule(context: RequestContext, tool: Tool) -> Rule:
 
 
 def _user_may(user: Any, primitive: Primitive) -> bool:
-    """Return True if the user has all permissions and any of the groups. Superusers need the groups too."""
     if user is None:
         return not (primitive.permissions or primitive.groups)
     if not all(user.has_perm(permission) for permission in primitive.permissions):
         return False
+    # Superusers need one of the groups too.
     return not primitive.groups or not primitive.groups.isdisjoint(groups_of(user))
 
 

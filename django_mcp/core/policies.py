@@ -86,7 +86,6 @@ class Policies:
         return primitive.key in self.blocking and isinstance(primitive, Tool)
 
     def ask_everybody(self, tool: Tool) -> bool:
-        """Return True if a tool requires approval of all callers."""
         rules = self.rules.get(tool.key, ()) if tool.key in self.asking else ()
         is_general = any(rule.decision is Decision.ASK and rule.is_for_everybody for rule in rules)
         return is_general and not any(rule.decision is Decision.ALLOW for rule in rules)
@@ -192,7 +191,7 @@ class PolicyCache:
         reset_after_fork(self)
 
     def after_fork(self) -> None:
-        """Take a lock of its own: a thread of the parent may hold the other one for ever."""
+        # A thread of the parent process may hold the old lock, and would never release it here.
         self._lock = threading.Lock()
 
     @property
@@ -239,6 +238,7 @@ class PolicyCache:
             self.due = monotonic() + RETRY_SECONDS
         else:
             self.is_read = True
+            # If expire() was called during the read, the policies just read may be out of date.
             self.due = due if self._expired == expired else 0.0
 
 

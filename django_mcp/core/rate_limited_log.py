@@ -35,6 +35,5 @@ def log_once(level: int, words: str) -> None:
 
 
 def reset() -> None:
-    """Reset ``log_rate_limited`` and ``log_once``."""
     _logged.clear()
     log_once.cache_clear()

@@ -34,7 +34,7 @@ _MARGIN = 100
 
 
 def _loosely(text: str) -> str:
-    """Return a pattern for *text* in which any character may be percent-encoded, as URLs are logged and read."""
+    # Any character may be percent-encoded: URLs are logged as they are sent.
     return "".join(f"(?:{re.escape(character)}|%{ord(character):02x})" for character in text)
 
 
@@ -63,7 +63,6 @@ def redact(text: str) -> str:
 
 
 def redact_beginning(text: str, longest: int) -> str:
-    """Return the first *longest* characters of *text*, redacted as by ``redact``."""
     return redact(text[: longest + _MARGIN])[:longest]
 
 
@@ -243,7 +242,6 @@ class _Copy:
         self._left = MAX_VALUES
 
     def of(self, value: Any, schemas: Schemas, depth: int) -> Any:
-        """Return a copy of *value*, described by *schemas* of ``root``."""
         if self.hidden is not None:
             self._left -= 1
             if self._left < 0:
@@ -266,10 +264,7 @@ class _Copy:
         return self._text(str(value))
 
     def _may_hide(self, value: Any, schemas: Schemas) -> bool:
-        """Return True if *value* stands where there may be marked parts, and its own cannot be told apart.
-
-        It is of a type that is not expected there, or text that looks like JSON and was not read.
-        """
+        # Such a value has an unexpected type, or is text that looks like JSON and could not be read.
         if self.by_declaration or not schemas or not isinstance(value, str | Mapping | list | tuple):
             return False
         forms = [form for schema in schemas for form in alternatives(schema, self.root)]
@@ -327,7 +322,7 @@ class _Copy:
                 raise _TooManyValues
 
     def _of_json(self, text: str, schemas: Schemas, depth: int) -> str:
-        """Return *text*, redacted inside if it is JSON, which models send as strings."""
+        # Models often send objects as JSON strings.
         begin = text[: MAX_JSON + 1].lstrip()[:1]
         if depth >= MAX_DEPTH or begin not in {"{", "["} or (self.by_declaration and not schemas):
             return text
@@ -374,7 +369,6 @@ class _Copy:
 
 
 def _pair_name(value: Mapping[Any, Any]) -> str:
-    """Return the name of a name-value pair, as in lists of headers or form fields."""
     return next((text for key in ("name", "key") if isinstance(text := value.get(key), str)), "")
 
 
@@ -395,10 +389,7 @@ MAX_NAME = 200
 
 
 def is_hidden(name: str, value: Any, names: Iterable[str]) -> bool:
-    """Return True if an argument's name says that its value is secret.
-
-    Booleans and None are shown: they only say whether there is a secret.
-    """
+    # These values only tell whether there is a secret.
     if value is None or isinstance(value, bool):
         return False
     is_number = isinstance(value, int | float)  # max_tokens=500
@@ -431,16 +422,13 @@ def _is_harmless(character: str) -> bool:
 
 
 def one_line(text: Any, longest: int) -> str:
-    """Return *text* in one line of at most *longest* characters."""
     shown = visible(" ".join(str(text).split())[: longest + 1])
     return shown if len(shown) <= longest else shown[: longest - 1] + "…"
 
 
 def bounded(text: str, longest: int) -> str:
-    """Return the first *longest* characters of *text*, without credentials and invisible characters."""
     return visible(redact_beginning(text, longest))
 
 
 def as_words(value: Any) -> str:
-    """Return a str unchanged, and any other JSON value indented with sorted keys."""
     return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)

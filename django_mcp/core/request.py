@@ -151,7 +151,7 @@ MAX_LANGUAGES = 501
 
 @lru_cache(256)
 def _language(accepted: str) -> str:
-    """Return the language for an ``Accept-Language`` header. Middleware of the site has no part in it."""
+    # The site's LocaleMiddleware is not involved.
     request: Any = SimpleNamespace(META={"HTTP_ACCEPT_LANGUAGE": accepted}, COOKIES={})
     return get_language_from_request(request)
 

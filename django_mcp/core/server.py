@@ -67,7 +67,6 @@ class Selection:
         return bool(self._include or self._exclude) or self._select is not None or self._is_closed
 
     def takes(self, primitive: Primitive) -> bool:
-        """Return True if a primitive is selected."""
         return (
             not self._is_closed
             and self._fits(primitive.tags)
@@ -80,7 +79,6 @@ class Selection:
 
     @property
     def how_to_take_a_model(self) -> str:
-        """Return a hint for a model that is not selected."""
         if self._is_closed:
             return "Add it to connector=[…], or register it there too, with server=…."
         if self._select is not None:
@@ -424,7 +422,7 @@ class MCPServer:
                     server._take(primitive)  # noqa: SLF001 - of the same class
 
     def _add_app(self, app: Resource) -> None:
-        """Register the page of a tool's app, which other tools may have too."""
+        # Other tools may share the page.
         found = self.resources.get(app.uri)
         if found is None:
             self.add(copy.copy(app))
@@ -438,9 +436,9 @@ class MCPServer:
         return found
 
     def _take(self, primitive: Primitive) -> None:
-        """Add a copy of another endpoint's primitive, if selected. A form's page is selected with the form's tool."""
         is_there = isinstance(primitive, Resource) and primitive.for_apps and primitive.uri in self.resources
         opens = primitive.opens if isinstance(primitive, Tool) else ""
+        # A form's page is selected with the form's tool.
         meant = self.source.tools[opens] if self.source is not None and opens else primitive
         if self.selection.takes(meant) and not is_there:
             self.add(copy.copy(primitive))
@@ -556,12 +554,10 @@ def together(steps: Iterable[Callable[[], Any]]) -> None:
 
 
 def snapshots() -> dict[str, Snapshot]:
-    """Return a snapshot of every endpoint, for ``restore_all``."""
     return {name: server.snapshot() for name, server in _servers.items()}
 
 
 def restore_all(before: Mapping[str, Snapshot]) -> None:
-    """Undo all registrations, and remove all endpoints made, since ``snapshots``."""
     for name in list(_servers):
         if name in before:
             _servers[name].restore(before[name])

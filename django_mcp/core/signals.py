@@ -53,7 +53,7 @@ class Change(NamedTuple):
 
 
 def classes_of(model: Any) -> list[Any]:
-    """Return a model, its proxies and its children. Signals are sent by the class that is saved or deleted."""
+    # Signals are sent by the class that is saved or deleted.
     return [] if model is None else [kind for kind in apps.get_models() if issubclass(kind, model)]
 
 

@@ -28,11 +28,8 @@ _of_thread = threading.local()
 
 
 def _cache() -> BaseCache:
-    """Return the default cache, one object per thread.
-
-    Django's ``cache`` is one per context, which the ASGI application creates for each request: Redis would be connected
-    to for every call, with connections that stay open until garbage collection.
-    """
+    # This is one object per thread. Django's ``cache`` is one per context, and the ASGI application creates a context
+    # for each request: every call would open a Redis connection that stays open until garbage collection.
     if getattr(_of_thread, "settings", None) is not caches.settings:
         _of_thread.cache, _of_thread.settings = caches.create_connection(DEFAULT_CACHE_ALIAS), caches.settings
     cache: BaseCache = _of_thread.cache
@@ -85,7 +82,6 @@ class RateThrottle:
 
 
 def make_throttle(scope: str, rate: Rate | None) -> RateThrottle:
-    """Return a throttle of the site's ``THROTTLE_CLASS``."""
     throttle: RateThrottle = import_string(settings.THROTTLE_CLASS)(scope, rate)
     return throttle
 
@@ -119,7 +115,6 @@ def _digest(text: str) -> str:
 
 
 def _number(key: str, rate: Rate) -> int:
-    """Return the number of a request in its window; above the limit, any number above it."""
     cache, lifetime = _cache(), rate.seconds + 1
     # Django's own is not atomic and resets the expiry.
     if getattr(cache.incr, "__func__", None) is BaseCache.incr:
@@ -134,7 +129,7 @@ def _number(key: str, rate: Rate) -> int:
 
 
 def _claimed_number(cache: BaseCache, key: str, most: int, lifetime: int) -> int:
-    """Return the same without atomic ``incr``: the first number that only this process could ``add``."""
+    # Used without an atomic incr(): find the first number that only this process could add.
     number: int = cache.get(key, 0)
     while number < most:
         number += 1

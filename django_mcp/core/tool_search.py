@@ -58,7 +58,6 @@ def relay_for(tool: Tool) -> Tool:
 
 
 def find(server: MCPServer, name: Any) -> Tool | None:
-    """Return ``search_tools`` or a relay by name, if the endpoint searches its tools."""
     if not (server.search_above and isinstance(name, str) and name in FINDERS):
         return None
     return next(finder for finder in finders() if finder.name == name)
@@ -77,14 +76,12 @@ def called_tool(server: MCPServer, params: Mapping[str, Any]) -> Tool | None:
 
 
 def misplaced_arguments(arguments: Mapping[str, Any]) -> Iterable[str]:
-    """Yield a hint if arguments of the named tool were passed to a relay itself."""
     own = finders()[1].arguments.names
     if any(name not in own and not close_matches(name, own) for name in islice(arguments, MAX_MISPLACED)):
         yield "Put the arguments of the tool itself into 'arguments'."
 
 
 def is_for_model(context: Context, tool: Tool | None) -> bool:
-    """Return False for a tool that only apps call, in the caller's client."""
     return tool is None or tool.is_for_model(shows_apps=context.shows_apps)
 
 
@@ -129,7 +126,6 @@ def offered(
 
 
 def overview(tools: Iterable[Tool]) -> str:
-    """Return the number of tools, and their tags."""
     tools = list(tools)
     counted = Counter(tag for tool in tools for tag in tool.tags)
     frequent = sorted(counted, key=lambda tag: (-counted[tag], tag))[:MAX_TAGS]
@@ -181,7 +177,6 @@ def _rarity(having: int, of: int) -> float:
 
 
 def _hit(weights: Mapping[str, float], wanted: str) -> float:
-    """Return the weight of a word in a tool: the best of equal words and common prefixes."""
     exact = weights.get(wanted, 0.0)
     parts = (weight * PART for word, weight in weights.items() if _begin_alike(word, wanted))
     return max(exact, max(parts, default=0.0))

@@ -151,7 +151,7 @@ def phrase(template: str, words: Any, *, lower: bool = False) -> str:
 
 
 def _within_sentence(words: str) -> str:
-    """Return a title without the capitals of a title: ``IP addresses``, ``own events``, ``hotels in Paris``."""
+    # Title case is removed: "IP addresses", "own events", "hotels in Paris".
     first, *others = words.split(" ")
     if others and all(other[:1].isupper() for other in others):  # each word has one
         return " ".join(map(_lowered, (first, *others)))
@@ -159,7 +159,7 @@ def _within_sentence(words: str) -> str:
 
 
 def _lowered(word: str) -> str:
-    """Return a word in lower case unless it has further capitals, as abbreviations have: ``VRFs``."""
+    # Abbreviations such as "VRFs" keep their capitals.
     return word.lower() if word[1:] == word[1:].lower() else word
 
 
@@ -179,7 +179,6 @@ def sendable(value: Any) -> Any:
 
 
 def translated(value: Any) -> Any:
-    """Return a copy of *value* in the current language."""
     match value:
         case dict():
             return {translated(key): translated(entry) for key, entry in value.items()}
@@ -301,7 +300,7 @@ class Primitive:
 
     @property
     def asks_user(self) -> bool:
-        """Return True if access depends on the user or ``visible``; checking it may query the database."""
+        # Checking these may query the database.
         return bool(self.permissions or self.groups) or self.visible is not None
 
     def find_failure(self) -> Exception | None:
@@ -309,7 +308,6 @@ class Primitive:
         return None
 
     def add_tags(self, tags: Iterable[str]) -> None:
-        """Add tags to the primitive and its definition."""
         self.tags |= frozenset(tags)
         if self.tags:
             meta = self.definition.get("_meta", {})
@@ -352,7 +350,7 @@ class Primitive:
 
 
 def _unsent(value: Any) -> str:
-    """Stand in for a lazy translation, which cannot be evaluated before all apps are ready."""
+    # A lazy translation cannot be evaluated before all apps are ready.
     if isinstance(value, Promise):
         return ""
     msg = f"{type(value).__name__} is not a JSON type"

@@ -148,7 +148,7 @@ _SCALARS: tuple[Schema, ...] = (
 
 
 def _any_value() -> list[Schema]:
-    """Return the types of JSON, for a value of any type. Lists are described two levels deep."""
+    # Lists are described two levels deep.
     inner = {"type": "array", "items": {"anyOf": [*_SCALARS[:3]]}}
     return [*_SCALARS, {"type": "array", "items": {"anyOf": [*_SCALARS, inner]}}]
 
@@ -169,7 +169,7 @@ def for_arguments(schema: Mapping[str, Any]) -> Schema:
 
 
 def _rebuilt(schema: Any, change: Callable[[Schema], Schema]) -> Any:
-    """Return *schema* with *change* applied to every schema inside, innermost first, and to itself."""
+    # Inner schemas are changed first.
     if isinstance(schema, list):
         return [_rebuilt(part, change) for part in schema]
     if not isinstance(schema, dict):
@@ -186,7 +186,6 @@ def _rebuilt(schema: Any, change: Callable[[Schema], Schema]) -> Any:
 
 
 def _split_types(schema: Schema) -> Schema:
-    """Return a schema with ``anyOf`` in place of a list of types."""
     kinds = schema.get("type")
     if not isinstance(kinds, list) or "anyOf" in schema:
         return schema
@@ -222,10 +221,7 @@ def _accepted(schema: Schema) -> Schema:
 
 
 def _without_enumeration(schema: Schema) -> Schema:
-    """Return a schema whose enumerations are of non-empty strings, as Gemini requires.
-
-    Numbers get their limits and are named in the description, unless their labels are there already.
-    """
+    # Gemini takes enumerations of non-empty strings only. Numbers get their limits, and are named in the description.
     values = schema["enum"] if "enum" in schema else [schema["const"]]
     groups: dict[str, list[Any]] = defaultdict(list)
     for value in values:
@@ -268,7 +264,6 @@ def _part(kind: str, values: Sequence[Any]) -> Schema:
 
 
 def _tells_all(kind: str, values: Sequence[Any]) -> bool:
-    """Return True if no other values fit the schema of these."""
     if kind == "integer":
         is_limited = max(map(abs, values)) <= MAX_EXACT_INTEGER
         return bool(is_limited and max(values) - min(values) == len(set(values)) - 1)
@@ -278,7 +273,6 @@ def _tells_all(kind: str, values: Sequence[Any]) -> bool:
 
 
 def _with_values(description: Any, values: Sequence[Any], *, is_only: bool) -> Any:
-    """Return a description that names all *values*; lazy if *description* is a lazy translation."""
     shown = [as_word(value) for value in values]
     words = f"Must be {shown[0]}." if is_only and len(shown) == 1 else f"One of: {', '.join(shown)}."
     return _naming(description, "\n".join(shown), words)
@@ -286,7 +280,7 @@ def _with_values(description: Any, values: Sequence[Any], *, is_only: bool) -> A
 
 @keep_lazy_text
 def _naming(description: str, shown: str, words: str) -> str:
-    """Add *words* to a description, unless it has all values already, as labels do: ``1: Low; 2: High``."""
+    # Labels may have all values already: "1: Low; 2: High".
     description = str(description)
     if all(re.search(rf"(?<![\w.]){re.escape(word)}(?![\w]|\.\d)", description) for word in shown.split("\n")):
         return description

@@ -50,7 +50,6 @@ class Completer:
             self.is_async, self.call = True, _gathered(call)
 
     def keywords(self, context: Any, value: str, arguments: Mapping[str, str]) -> dict[str, Any]:
-        """Return the keyword arguments of the call."""
         keywords: dict[str, Any] = {self._value: value}
         if self._takes_arguments:
             keywords["arguments"] = arguments
@@ -122,8 +121,7 @@ def _value_parameter(parameters: Sequence[Parameter], label: str) -> str:
 
 
 def _gathered(call: Callable[..., AsyncIterator[Any]]) -> Callable[..., Coroutine[Any, Any, Iterable[Any]]]:
-    """Return a coroutine function for a generator's first values, as an iterator: their total is unknown."""
-
+    # Returned as an iterator, because the total is unknown.
     async def gathered(**keywords: Any) -> Iterable[Any]:
         found: list[Any] = []
         async with aclosing(call(**keywords)) as values:  # type: ignore[type-var]

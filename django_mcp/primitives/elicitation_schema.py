@@ -67,7 +67,7 @@ _WORDS = {"title": NotRequired[str], "description": NotRequired[str]}
 
 @cache
 def _adapter(shape: str) -> TypeAdapter[Any]:
-    """Built on first use: few sites have forms, and each adapter takes a millisecond."""
+    # Built on first use: few sites have forms, and each adapter takes a millisecond.
     return TypeAdapter(typed_dict(shape, {**_WORDS, **_FIELDS[shape]}))
 
 
@@ -82,7 +82,6 @@ def keys_of(schema: Mapping[str, Any]) -> Sequence[str]:
 
 
 def options_of(schema: Mapping[str, Any]) -> list[str] | None:
-    """Return the strings to choose from, or None."""
     within = schema.get("items", schema)
     titled = within.get("oneOf", within.get("anyOf"))
     return within.get("enum") if titled is None else [option["const"] for option in titled]
@@ -149,7 +148,6 @@ MAX_ERRORS = 1000
 
 
 def sentences(error: ValidationError) -> list[str]:
-    """Return pydantic's errors as sentences."""
     if error.error_count() > MAX_ERRORS:  # formatting each costs as much as a call
         return [f"There are {error.error_count():,} errors."]
     found = []
@@ -162,7 +160,6 @@ def sentences(error: ValidationError) -> list[str]:
 
 
 def sentence(name: str, said: str) -> str:
-    """Return ``seats: Input should be less than or equal to 9.``; *said* alone without a *name*."""
     return f"{name}: {validation_errors.sentence(said)}" if name else validation_errors.sentence(said)
 
 
@@ -281,7 +278,6 @@ class ModelForm:
         return set(self.schema["properties"])
 
     def read(self, content: Mapping[str, Any]) -> tuple[BaseModel | None, list[str]]:
-        """Return the model's instance or errors."""
         filled = {**dict.fromkeys(self._blank), **content}
         try:
             return self._model.model_validate_json(to_json(filled)), []
@@ -290,7 +286,7 @@ class ModelForm:
 
 
 def _resolved(schema: Mapping[str, Any], root: Mapping[str, Any], *, with_items: bool = True) -> dict[str, Any]:
-    """Return a copy with its own ``$ref`` and that of its items resolved; forms nest no deeper."""
+    # Only the field and its items are resolved, because forms nest no deeper.
     found = dict(schema)
     if "$ref" in found:
         defined = resolve(found.pop("$ref"), root)
@@ -387,7 +383,7 @@ class FormSchema:
 
 
 def form_schema(given: Any, label: str = "elicitation") -> FormSchema:
-    """Return the cached ``FormSchema`` of *given*: a tool that asks runs several times."""
+    # Cached, because a tool that asks runs several times.
     if isinstance(given, Mapping):
         return _of_text(_text(given, label), label)
     return _of_class(given, label) if isinstance(given, type) else FormSchema(given, label)

@@ -76,12 +76,10 @@ def register_field(
 
 
 def field_type(field: Any) -> FieldType | None:
-    """Return the entry of the field's nearest registered class, or None."""
     return next((_TYPES[kind] for kind in type(field).__mro__ if kind in _TYPES), None)
 
 
 def custom_type(field: Any) -> FieldType | None:
-    """Return the field's entry if the site registered it, else None."""
     found = field_type(field)
     return found if found is not None and found.is_custom else None
 
@@ -93,13 +91,11 @@ def schema_of(field: Any) -> Schema | None:
 
 
 def output_schema_of(field: Any) -> Schema | None:
-    """Return the schema of the field's output, or None."""
     found = field_type(field)
     return None if found is None else _made(found.output_schema, field)
 
 
 def nullable(schema: Schema) -> Schema:
-    """Return *schema* with null allowed."""
     if "anyOf" in schema:
         return {**schema, "anyOf": [*schema["anyOf"], {"type": "null"}]}
     found = dict(schema)
@@ -220,12 +216,12 @@ def _number(limit: Any) -> int | float:
 
 
 def _is_multiple(check: Any) -> bool:
-    """Return True for integer steps from zero; validators round fractional ones differently."""
+    # Validators round fractional steps differently, and count them from an offset.
     return check.limit_value == int(check.limit_value) and not (check.offset or 0) % check.limit_value
 
 
 def _pattern(check: Any) -> str | None:
-    """Return the regular expression if all dialects read it alike, else None."""
+    # Dialects of regular expressions must read the pattern alike.
     found: str = check.regex.pattern
     found = found.replace(r"\Z", "$").replace(r"\A", "^")
     is_special = check.inverse_match or check.regex.flags & ~re.UNICODE or re.search(r"\(\?(?!:)|\\[aefG-KX-Z]", found)
@@ -267,7 +263,7 @@ def _spoken(word: Any) -> str:
 
 
 def digit_words(field: Any) -> Iterator[str]:
-    """Yield limits of a decimal's digits. Not as ``multipleOf``: to many validators 19.99 is no multiple of 0.01."""
+    # multipleOf would not do: many validators do not accept 19.99 as a multiple of 0.01.
     for attribute, words in {"max_digits": "digits", "decimal_places": "decimal places"}.items():
         if (most := getattr(field, attribute, None)) is not None:
             yield f"At most {most} {words}."

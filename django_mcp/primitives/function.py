@@ -49,7 +49,6 @@ def leaves(annotation: Any) -> Iterator[Any]:
 
 
 def parts(annotation: Any) -> Iterator[Any]:
-    """Yield an annotation and everything in its brackets."""
     yield annotation
     for argument in typing.get_args(annotation):
         yield from parts(argument)
@@ -67,7 +66,7 @@ LOCAL = "<locals>"
 
 
 def is_in_class_body(call: Any) -> bool:
-    """Return True for a function decorated in a class body, which has to be bound."""
+    # Such a function has to be bound.
     if isinstance(call, classmethod):
         return True
     function = call.__func__ if isinstance(call, staticmethod) else call
@@ -190,7 +189,6 @@ class Parameter(NamedTuple):
 
     @property
     def fields(self) -> "list[FieldInfo]":
-        """Pydantic ``Field`` objects in the annotation."""
         return [item for item in getattr(self.annotation, "__metadata__", ()) if is_field(item)]
 
     @property
@@ -216,7 +214,6 @@ class Function(NamedTuple):
     is_unbound: bool = False
 
     def own(self, keywords: dict[str, Any]) -> dict[str, Any]:
-        """Return *keywords* without ``HIDDEN_CONTEXT`` if the function does not take the context."""
         return (
             keywords
             if self.context
@@ -225,7 +222,7 @@ class Function(NamedTuple):
 
 
 def is_field(value: Any) -> bool:
-    """Return True for a pydantic ``Field`` object, without importing pydantic."""
+    # This does not import pydantic.
     module = sys.modules.get("pydantic.fields")
     return module is not None and isinstance(value, module.FieldInfo)
 
@@ -317,7 +314,6 @@ def _unbound(call: Any) -> Function:
 
 
 def underlying(call: Any) -> Callable[..., Any]:
-    """Return the function that runs: for a callable object its ``__call__``."""
     call = _written(call)
     return call if inspect.isroutine(call) else type(call).__call__
 
@@ -329,8 +325,8 @@ def _annotated(call: Any) -> Callable[..., Any]:
 
 
 def _is_async(call: Any) -> bool:
-    """Return True for a coroutine function, or one marked with asgiref's ``markcoroutinefunction``."""
     run = underlying(call)
+    # Before Python 3.12, asgiref marks coroutine functions with this attribute.
     return inspect.iscoroutinefunction(run) or getattr(_written(call), "_is_coroutine", None) is not None
 
 
@@ -344,8 +340,5 @@ def _docstring(call: Any) -> str:
 
 
 def own_docstring(written: Any) -> str:
-    """Return the docstring of a function, class or object, without those of base classes and overridden methods.
-
-    Others wrote these, about something else, and ``inspect.getdoc`` returns them.
-    """
+    # inspect.getdoc() also returns docstrings of base classes and overridden methods, which others wrote.
     return inspect.cleandoc(getattr(written, "__doc__", None) or "")

@@ -78,7 +78,7 @@ def _is_async(function: Function) -> bool:
 
 
 def _shape(returns: Any) -> tuple[bool, Any]:
-    """Return whether yielded values are rows, and the annotation of the result."""
+    # The first value tells whether yielded values are rows, the second annotates the result.
     arguments = typing.get_args(returns)
     if typing.get_origin(returns) not in _ALL or not arguments:
         return False, EMPTY
@@ -115,12 +115,6 @@ class _Pieces:
         self._counts = counts
 
     def take(self, item: Any) -> None:
-        """Report and keep one value.
-
-        Raises:
-            Cancelled: the call was cancelled.
-            ToolError: there are too many values.
-        """
         if isinstance(item, Progress):
             self._counts = False  # nor is the previous piece counted: this reports it
             self._context.report_progress(item.progress, item.total, item.message)
@@ -137,13 +131,12 @@ class _Pieces:
             )
 
     def _count(self) -> None:
-        """Report the previous value unless the function does."""
+        # Skipped if the function reports its own progress.
         if self._counts and self._kept:
             last = self._kept[-1]
             self._context.report_progress(len(self._kept), None, last[:_SHOWN] if isinstance(last, str) else None)
 
     def result(self, value: Any) -> Any:
-        """Return the result from all yielded values and the return value."""
         self._count()
         if self._rows:
             return self._kept
@@ -189,5 +182,5 @@ async def _adrain(value: Any, pieces: _Pieces) -> Any:
 
 
 def _closing(iterator: Any) -> Callable[[], None]:
-    """Return the ``close`` of a generator, which runs its ``finally``; a no-op for other iterators."""
+    # close() runs the generator's finally blocks. Other iterators have no close().
     return getattr(iterator, "close", lambda: None)

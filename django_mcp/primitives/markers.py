@@ -61,10 +61,8 @@ class HeaderParam:
     __get_pydantic_core_schema__ = _Hook('Annotated[str, HeaderParam("Region")]')
 
     def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> dict[str, Any]:
-        """Resolve ``$ref`` and drop null, since clients reject a header parameter without a single type.
-
-        The function may still be called with None; no header is sent for it.
-        """
+        # Clients reject a header parameter without a single type. The function may still be called with None: no header
+        # is sent for it.
         schema = _inlined(handler(core_schema), handler)
         match schema:
             case {"anyOf": [inner, {"type": "null"}], **others}:
@@ -179,7 +177,6 @@ class Secret:
 
 
 def mentions_secrets(schema: Any) -> bool:
-    """Return True if any part of a schema is marked."""
     match schema:
         case Mapping():
             return _is_marked(schema) or any(map(mentions_secrets, schema.values()))
@@ -322,7 +319,6 @@ def decode(text: str) -> bytes:
 
 
 def with_uploads(annotation: Any) -> Any:
-    """Return *annotation* with plain ``bytes`` replaced by uploads."""
     return replaced(annotation, _encoded)
 
 

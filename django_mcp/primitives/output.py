@@ -74,7 +74,6 @@ def block_of(value: Any) -> Content:
 
 
 def promises_block(annotation: Any) -> bool:
-    """Return True if a return annotation contains content blocks, also in a union or list."""
     return any(_is_type(leaf) for leaf in leaves(annotation))
 
 
@@ -97,7 +96,7 @@ def _is_image(value: Any) -> bool:
 
 
 def _is_temporary(value: Any) -> bool:
-    """Return True for files of ``tempfile``, which do not derive from ``io.IOBase``."""
+    # Files of tempfile do not derive from io.IOBase.
     return type(value).__module__ == "tempfile" and isinstance(getattr(value, "file", None), io.IOBase)
 
 
@@ -156,7 +155,7 @@ def _by_beginning(data: bytes) -> str:
 
 
 def _embedded(data: str | bytes, name: str | None, media_type: str) -> EmbeddedResource:
-    """Return an embedded resource. Its URI, which is required, only names the file."""
+    # A URI is required, but only names the file here.
     return EmbeddedResource(ResourceContents(data, f"attachment:///{quote(name or 'result', safe='')}", media_type))
 
 
@@ -419,7 +418,7 @@ def _json(value: Any, fallback: Callable[[Any], Any] | None = None) -> str:
 
 
 def _numbers(value: Any, place: str) -> Iterator[tuple[str, float]]:
-    """Yield the numbers with a fraction in JSON, each with its place, such as ``rows[2].price``."""
+    # Places look like "rows[2].price".
     if isinstance(value, float):
         yield place, value
     elif isinstance(value, dict):

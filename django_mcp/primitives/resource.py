@@ -97,7 +97,6 @@ class Resource(Primitive):
         return bool(self.template.variables)
 
     def match(self, uri: str) -> dict[str, Any] | None:
-        """Return the function's arguments for *uri*, or None if it does not match."""
         variables = self.template.match(uri)
         if variables is None:
             return None
@@ -156,7 +155,7 @@ class Resource(Primitive):
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield all texts in a value that validation may have decoded, such as ``Base64Bytes`` or ``Json[Choice]``."""
+    # Validation may have decoded texts, as with Base64Bytes and Json[Choice].
     match value:
         case str():
             yield value

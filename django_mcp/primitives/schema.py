@@ -97,19 +97,17 @@ class _Schema(GenerateJsonSchema):
 
 
 def _in_place_of(name: str, schema: dict[str, Any], shape: dict[str, Any]) -> dict[str, Any]:
-    """Return *shape* if *schema* has the format *name*; a site's class may use numbers instead."""
+    # A site's class may use numbers instead.
     return dict(shape) if schema.get("format") == name else schema
 
 
 def typed_dict(name: str, fields: dict[str, Any], **config: Any) -> Any:
-    """Return a ``TypedDict`` that forbids other keys."""
     made = cast("Any", TypedDict)(name, fields)
     made.__pydantic_config__ = {"extra": "forbid", **config}
     return made
 
 
 def json_schema(adapter: TypeAdapter[Any], mode: str, *, by_alias: bool = True) -> dict[str, Any]:
-    """Return the schema in ``validation`` or ``serialization`` mode."""
     schema = adapter.json_schema(mode=mode, by_alias=by_alias, schema_generator=_Schema)  # type: ignore[arg-type]
     schema.pop("title", None)
     return cast("dict[str, Any]", portable(schema))
@@ -140,7 +138,7 @@ _VALUES = frozenset({"default", "expected", "members", "metadata"})
 
 
 def fail_fast(core: Any) -> Any:
-    """Return a schema that stops at the first error of a list, which may have a million."""
+    # A list may have a million items, each with an error.
     if type(core) is dict:
         made = {key: part if key in _VALUES else fail_fast(part) for key, part in core.items()}
         kind = core.get("type")
@@ -178,7 +176,6 @@ def with_one_type(schema: Schema) -> tuple[Schema, bool]:
 
 
 def wrapped(schema: Schema) -> Schema:
-    """Return the schema of an object whose member ``result`` is a value of *schema*."""
     inner = {key: part for key, part in schema.items() if key != "$defs"}
     made: Schema = {"type": "object", "properties": {"result": inner}, "required": ["result"]}
     return {**made, "$defs": schema["$defs"]} if "$defs" in schema else made
@@ -204,7 +201,7 @@ def _in_zone(annotation: Any) -> Any:
 
 
 def _result_adapter(returns: Any) -> TypeAdapter[Any]:
-    """Keep NaN, which is refused later, unless the class has its own configuration."""
+    # NaN is kept here, and rejected later, unless the class has its own configuration.
     try:
         return TypeAdapter(returns, config=ConfigDict(ser_json_inf_nan="constants"))
     except PydanticUserError as error:
@@ -291,7 +288,7 @@ class Arguments:
         return checked
 
     def _sentences(self, error: ValidationError, values: Mapping[str, Any]) -> list[str]:
-        """Return all errors of the first values, and at least one of the others."""
+        # All errors of the first values are reported, and at least one of each other value.
         part = _Truncated()
         first = part.of(values)
         details: list[Any] = []
@@ -420,7 +417,7 @@ def _members(value: Any, schema: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]
 def _type_errors_of_forms(
     value: Any, forms: Sequence[Any], root: Mapping[str, Any], path: tuple[Any, ...]
 ) -> list[Any]:
-    """Return [] if a schema fits; else the errors inside of the closest one."""
+    # Errors are those of the closest schema, unless one fits.
     possible: Sequence[Any] = [form for form in forms if isinstance(value, _KINDS.get(str(form.get("type")), object))]
     if not possible:  # pydantic reads a number as a date or a duration, also where text or null are other forms
         others = [form for form in forms if form.get("type") != "null"]

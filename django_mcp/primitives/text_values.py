@@ -63,7 +63,7 @@ class TextValues:
 
     @property
     def is_of_interest(self) -> bool:
-        """False if text is always meant as text: for strings, and for values of any type."""
+        # Text needs no reading where strings, or values of any type, are allowed.
         kinds = self._kinds & {"array", "object"} if self._takes_text else self._kinds - {"string"}
         return bool(kinds)
 
@@ -106,7 +106,6 @@ class TextValues:
         return value if reader is None else reader.read(value)
 
     def _part(self, key: Any, forms: Sequence[Any]) -> "TextValues | None":
-        """Return the reader of an item or member of *forms*, or None if nothing is to be read there."""
         name = min(key, self._firsts) if isinstance(key, int) else key if key in self._names else None
         place = (name, *map(id, forms)) if forms is not self._forms else name
         if place not in self._parts:
@@ -153,7 +152,7 @@ def _is_exact(text: str, value: float) -> bool:
 
 
 def _parts_of(form: Mapping[str, Any], key: Any) -> list[Any]:
-    """Return the schemas of a member or item; forms of other types have none."""
+    # Schemas of other types have no parts.
     if isinstance(key, int):
         if form.get("type", "array") != "array":
             return []

@@ -127,7 +127,7 @@ class Tool(Primitive):
 
     @property
     def is_deferred(self) -> bool:
-        """True if the definition is completed at startup: for functions with models, and methods."""
+        # Functions with models, and methods, are completed at startup.
         return self.read.is_unbound or mentions_models(self.read)
 
     def bind(self) -> None:

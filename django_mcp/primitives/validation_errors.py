@@ -61,7 +61,6 @@ def hint(wanted: str, value: Any, *, is_optional: bool) -> str:
 
 
 def _mended(wanted: str, value: Any) -> str | None:
-    """Return the JSON probably meant: a list around one value, or a string for a number."""
     if wanted == "be an array" and (not isinstance(value, str) or _PLAIN.fullmatch(value)):
         return to_json([value]).decode()
     if wanted == "be a string" and isinstance(value, int | float):
@@ -188,7 +187,7 @@ _CONSTANT = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|\b(None|True|Fa
 
 
 def _as_json(expected: str) -> str:
-    """Return the choices that an error of pydantic names, with null and truth values as JSON has them."""
+    # Pydantic names null and truth values as Python has them.
     constants = {"None": "null", "True": "true", "False": "false"}
     return _CONSTANT.sub(lambda found: found[1] or constants[found[2]], expected)
 
@@ -198,12 +197,10 @@ _NAMES = {dict: "an object", list: "an array", str: "a string", bool: "true or f
 
 
 def kind_name(value: Any) -> str:
-    """Return the kind of a JSON value, such as ``an array``."""
     return _NAMES.get(type(value), "a number")
 
 
 def shown(value: Any) -> str:
-    """Return a value as JSON, shortened."""
     if isinstance(value, str):
         return shortened(repr(value), 80)
     try:
@@ -217,18 +214,16 @@ def shortened(text: str, length: int) -> str:
 
 
 def sentence(words: str) -> str:
-    """Return *words* with a full stop, shortened: choices may have thousands of options."""
+    # Choices may have thousands of options.
     words = shortened(words, 500)
     return words if words.endswith((".", "!", "?", "…")) else f"{words}."
 
 
 def with_article(noun: str) -> str:
-    """Return a noun with its article: ``an author``, ``a user``."""
     return f"{'an' if _VOWEL.match(noun) else 'a'} {noun}"
 
 
 def size(length: int) -> str:
-    """Return a number of bytes for people: ``1.5 MiB``."""
     for unit, name in ((1024**2, "MiB"), (1024, "KiB")):
         if length >= unit:
             return f"{length / unit:.1f} {name}".replace(".0 ", " ")
@@ -258,7 +253,6 @@ class Problem(NamedTuple):
 
 
 def sentences(details: Iterable[Any], given: Any, schema: Mapping[str, Any]) -> list[str]:
-    """Return one sentence per entry of ``ValidationError.errors()``."""
     problems = [_problem(detail, given) for detail in details]
     told: list[str] = []
     more = 0
@@ -284,7 +278,7 @@ def abridged(told: list[str], more: int = 0) -> list[str]:
 
 
 def _problem(detail: Any, given: Any) -> Problem:
-    """Locate an error. Parts of its location that are missing in the arguments name a union's member."""
+    # Parts of the location that are not in the arguments name members of a union.
     path: list[Any] = []
     union, form, value = None, "", given
     for place, part in enumerate(detail["loc"], 1):
@@ -330,7 +324,6 @@ def _form(form: str) -> str:
 
 
 def written(path: Iterable[Any]) -> str:
-    """Return a path as ``guests[0].name``."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
 
 
@@ -387,7 +380,6 @@ def missing_argument(path: Sequence[Any]) -> str:
 
 
 def unknown_argument(path: Sequence[Any], known: Sequence[str]) -> str:
-    """Return the error for an unknown argument, with the *known* ones."""
     close = close_matches(str(path[-1]), known)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     takes = "It takes" if len(path) == 1 else f"{_where(path[:-1])} takes"

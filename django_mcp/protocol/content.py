@@ -91,7 +91,6 @@ class TextContent(Content):
     meta: Mapping[str, Any] | None = None
 
     def to_wire(self) -> dict[str, Any]:
-        """Return the JSON object."""
         return _block("text", self, text=self.text)
 
 
@@ -105,7 +104,6 @@ class ImageContent(Content):
     meta: Mapping[str, Any] | None = None
 
     def to_wire(self) -> dict[str, Any]:
-        """Return the JSON object."""
         return _block("image", self, data=_base64(self.data), mimeType=self.mime_type)
 
 
@@ -119,7 +117,6 @@ class AudioContent(Content):
     meta: Mapping[str, Any] | None = None
 
     def to_wire(self) -> dict[str, Any]:
-        """Return the JSON object."""
         return _block("audio", self, data=_base64(self.data), mimeType=self.mime_type)
 
 
@@ -140,7 +137,6 @@ class ResourceLink(Content):
         check_uri(self.uri)
 
     def to_wire(self) -> dict[str, Any]:
-        """Return the JSON object."""
         described = _present(title=self.title, description=self.description, mimeType=self.mime_type, size=self.size)
         return _block("resource_link", self, uri=self.uri, name=self.name, **described)
 
@@ -185,7 +181,6 @@ class EmbeddedResource(Content):
             raise ValueError(msg)
 
     def to_wire(self) -> dict[str, Any]:
-        """Return the JSON object."""
         return _block("resource", self, resource=self.resource.to_wire(self.resource.uri or ""))
 
 
@@ -232,7 +227,6 @@ class ToolUseContent(Content):
     input: Mapping[str, Any] = field(default_factory=dict)
 
     def to_wire(self) -> dict[str, Any]:
-        """Return the JSON object."""
         return {"type": "tool_use", "id": self.id, "name": self.name, "input": dict(self.input)}
 
 
@@ -245,7 +239,6 @@ class ToolResultContent(Content):
     is_error: bool = False
 
     def to_wire(self) -> dict[str, Any]:
-        """Return the JSON object."""
         blocks = [block.to_wire() for block in self.content]
         error = {"isError": True} if self.is_error else {}
         return {"type": "tool_result", "toolUseId": self.tool_use_id, "content": blocks, **error}

@@ -60,19 +60,18 @@ def _describes(form: Any, value: Mapping[str, Any], root: Schema) -> bool:
 
 
 def _may_be(value: Any, schema: Any) -> bool:
-    """Return False for a text that is not among choices, all of which are text."""
+    # Text is compared with the choices only if all choices are text.
     choices = (choices_of(schema) if isinstance(schema, Mapping) else None) or ()
     texts = [value for value, _ in choices if isinstance(value, str)]
     return not isinstance(value, str) or not texts or len(texts) < len(choices) or value in texts
 
 
 def takes_null(schema: Any, root: Schema) -> bool:
-    """Return True unless each possible schema of a value has a type other than null."""
+    # A schema without a type also allows null.
     return any(form.get("type", "null") == "null" for form in alternatives(schema, root))
 
 
 def _inner(schema: Schema, root: Schema) -> Schema | None:
-    """Return what a reference or one-member union stands for, merged with its siblings; else None."""
     if isinstance(reference := schema.get("$ref"), str):
         return {**resolve(reference, root), **_but(schema, "$ref")}
     for keyword in ("anyOf", "oneOf", "allOf"):
@@ -112,12 +111,11 @@ def _without_null(schema: Schema) -> Schema:
 
 
 def as_word(value: Any) -> str:
-    """Return a choice as descriptions name it: null and truth values as JSON has them, others as text."""
+    # Null and booleans are spelled as in JSON.
     return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
 
 
 def choices_of(schema: Schema) -> Choices | None:
-    """Return the choices of a schema, or None if it has none."""
     if isinstance(values := schema.get("enum"), list):
         names = schema.get("enumNames")
         names = names if isinstance(names, list) and len(names) == len(values) else values

@@ -203,8 +203,8 @@ def _read_arguments(params: dict[str, Any]) -> None:
 
 
 def id_of(value: Any) -> RequestId | None:
-    """Return the id of a possible message, or None if it has no valid one."""
     request_id = value.get("id") if type(value) is dict else None
+    # isinstance() would accept booleans, which are no valid ids.
     return request_id if type(request_id) is int or type(request_id) is str else None
 
 

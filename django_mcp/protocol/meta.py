@@ -37,7 +37,7 @@ ALWAYS_LOAD = ANTHROPIC + "alwaysLoad"
 
 
 def of_a_tool(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tool's ``_meta`` without the package's own keys, which a tool could pass on from another server."""
+    # A tool may pass on the package's own keys from another server.
     return {key: value for key, value in meta.items() if not str(key).startswith(OURS)}
 
 

@@ -28,7 +28,6 @@ def leads_out(value: str) -> bool:
 
 
 def has_slash(value: str) -> bool:
-    """Return True if a value has a slash or backslash, and so is more than one segment of a path."""
     return _SLASH.search(value) is not None
 
 
@@ -106,7 +105,7 @@ class URITemplate:
         return values
 
     def _split(self, uri: str) -> list[str] | None:
-        """Match the path, greedily from left to right."""
+        # Variables match greedily, from left to right.
         first, last = self._parts[0], self._parts[-1]
         if not self._stops:
             return [] if uri == first else None
@@ -130,7 +129,7 @@ class URITemplate:
 
 
 def _starts(text: str, stops: str, ends: AbstractSet[int]) -> Iterable[int]:
-    """Yield where a variable may start that ends at one of *ends*: at least one character, none of *stops*."""
+    # A variable has at least one character, and none of *stops*.
     is_inside = False
     for at in range(len(text) - 1, -1, -1):
         is_inside = text[at] not in stops and (is_inside or at + 1 in ends)

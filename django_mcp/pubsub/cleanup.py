@@ -75,14 +75,10 @@ def clear_approvals(most: int | None = None, note: Note | None = None) -> int:
 
 
 def _delete(kind: str, old: QuerySet[Any], order: str, most: int | None, note: Note | None) -> int:
-    """Delete in chunks: concurrent writes wait only briefly, and memory is limited.
-
-    Args:
-        old: the rows. One that no longer matches when its chunk is deleted stays.
-        order: the field that orders rows by age.
-    """
     count, total = 0, old.count() if note is not None else 0
+    # Deleted in chunks, so that concurrent writes wait only briefly and memory is limited.
     while keys := list(old.order_by(order).values_list("pk", flat=True)[: _room(most, count)]):
+        # The condition is repeated: a row may have been renewed since its key was read.
         old.filter(pk__in=keys).delete()
         count += len(keys)
         if note is not None:

@@ -110,7 +110,7 @@ def assign_positions() -> bool:
 
 
 def _assign_now() -> bool:
-    """Number some events without waiting. Return False if more wait, or another process is at it."""
+    # False means that events are left, or that another process is numbering them.
     try:
         count = _assign_some(may_wait=False)
     except OperationalError:  # another process writes for longer than the database waits
@@ -122,19 +122,19 @@ def _assign_now() -> bool:
 
 @database.retry_conflicts
 def _assign_some(*, may_wait: bool) -> int | None:
-    """Number at most ``CHUNK_SIZE`` events, and return how many; None if another process is at it."""
+    # None means that another process is numbering events.
     with database.atomic():
         if not may_wait and _is_locked():
             return None
         # The lock comes first. What is visible after it was committed before all that gets a later position. Until
-        # the commit nobody else gives positions, so a reader who sees one sees all before it.
+        # the commit no other process gives positions, so a reader who sees one sees all before it.
         last = _lock()
         unnumbered = Event.objects.filter(position=None).order_by("pk")
         keys = list(unnumbered.values_list("pk", flat=True)[:CHUNK_SIZE])
         if keys:
             shift = last + 1 - keys[0]
             # By primary key: with another condition MariaDB would wait for rows of open transactions. Keys that are
-            # missing leave out positions, which matters to nobody.
+            # missing leave gaps between positions, which do no harm.
             # They live from now on: a transaction may have been open for longer than its events live.
             Event.objects.filter(pk__in=keys).update(position=F("pk") + shift, expires=_expiry())
             _sequence().update(last=keys[-1] + shift)
@@ -142,7 +142,6 @@ def _assign_some(*, may_wait: bool) -> int | None:
 
 
 def _lock(count: int = 0) -> int:
-    """Take *count* positions, lock the sequence until the transaction ends, and return the last position."""
     # An UPDATE locks on every database. SQLite rejects the write of a transaction that began with a SELECT.
     last = _move(count)
     if last is None:
@@ -154,7 +153,7 @@ def _lock(count: int = 0) -> int:
 
 
 def _move(count: int) -> int | None:
-    """Move the last position by *count* and return it; None if there was no event yet."""
+    # None means that the row of the sequence does not exist yet.
     connection = database.own_connection()
     if connection.vendor not in RETURNING or not connection.features.can_return_columns_from_insert:
         is_there = _sequence().update(last=F("last") + count)
@@ -171,7 +170,7 @@ def _move(count: int) -> int | None:
 
 
 def _is_locked() -> bool:
-    """Return True if another process holds the lock. Otherwise hold it, if the database can tell."""
+    # If the lock is free, this takes it. Without SKIP LOCKED it cannot be tried.
     if not database.own_connection().features.has_select_for_update_skip_locked:
         return False
     return not list(_sequence().select_for_update(skip_locked=True).values_list("pk")) and _sequence().exists()
@@ -182,7 +181,7 @@ def _sequence() -> "QuerySet[EventSequence]":
 
 
 def _state() -> tuple[int, bool]:
-    """Return the last position, and True if events wait for theirs. One query, once there was an event."""
+    # This is one query once the sequence exists.
     unnumbered = Event.objects.filter(position=None)
     found = _sequence().annotate(is_behind=Exists(unnumbered)).values_list("last", "is_behind").first()
     return (0, unnumbered.exists()) if found is None else found
@@ -231,7 +230,6 @@ def since(position: int | None, topics: Collection[str] | None) -> Page:
 
 
 def after(position: int, topics: Sequence[str]) -> list[Entry]:
-    """Return all events of *topics* after *position*."""
     _assign_for(topics)
     found: list[Entry] = []
     while True:
@@ -243,8 +241,8 @@ def after(position: int, topics: Sequence[str]) -> list[Entry]:
 
 
 def latest(position: int, topics: Sequence[str]) -> list[Entry]:
-    """Return the last ``MAX_READ`` events after *position*; limited, because clients choose *position*."""
     _assign_for(topics)
+    # Limited to MAX_READ, because clients choose the position.
     rows = Event.objects.filter(position__gt=position, topic__in=topics).order_by("-position")[:MAX_READ]
     return _read(rows)[::-1]
 

@@ -155,7 +155,6 @@ class Subscription:
         return self._buffer is not None or self.ended
 
     def take(self) -> list[Entry | None] | None:
-        """Return buffered events, or one None for a keep-alive; None for nothing."""
         waiting, self._buffer = self._buffer, None
         return waiting
 
@@ -169,7 +168,6 @@ class Subscription:
                     yield entry
 
     async def batches(self) -> AsyncGenerator[list[Entry], None]:
-        """Yield lists of events; empty for a keep-alive."""
         async with aclosing(self._batches()) as taken:
             async for batch in taken:
                 yield [entry for entry in batch if entry is not None]
@@ -195,6 +193,7 @@ class Subscription:
                 self._wake()  # again, in case the last time failed
                 return
         elif entry.topic in self.caller_topics:
+            # The stream's position may not be known yet, and an older event must not end it.
             self._ended_at = entry.id
             self._end_if_since()
             return
@@ -209,8 +208,8 @@ class Subscription:
         self._wake()
 
     def start_after(self, since: int) -> None:
-        """Note the last event before the stream. A credential that ended after it ends the stream."""
         self.since = since
+        # The event may have arrived while the position was looked up.
         self._end_if_since()
 
     def _end_if_since(self) -> None:
@@ -228,7 +227,6 @@ class Subscription:
         self.end()
 
     def close(self) -> None:
-        """Stop immediately."""
         self.ended = True
         self._buffer = self.matches = self.ready = None
         self._follower.leave(self)
@@ -265,7 +263,6 @@ class Follower:
     async def join(
         self, topics: Iterable[str], principal: Principal | None, server: MCPServer | None = None
     ) -> Subscription:
-        """Subscribe to all events that are committed after this returned."""
         subscription = Subscription(self, topics, principal, server)
         # Before the newest event is looked up: a read that ends in between would skip events of the new topics.
         for topic in subscription.topics:
@@ -291,7 +288,6 @@ class Follower:
         return subscription
 
     def leave(self, subscription: Subscription) -> None:
-        """Remove a subscription. The last one ends reading."""
         self._last_output.pop(subscription, None)
         self._last_check.pop(subscription, None)
         for topic in subscription.topics:
@@ -300,6 +296,7 @@ class Follower:
             if not subscribers:
                 self._topics.pop(topic, None)
         if not self._topics:
+            # This wakes _run(), which ends if there are no streams.
             self._notified.set()
 
     def end(self) -> None:
@@ -319,12 +316,12 @@ class Follower:
                     logger.exception("following the event log failed, continuing")
                     await asyncio.sleep(settings.POLL_INTERVAL)
         finally:
+            # Set before anything is awaited, so that a stream that joins meanwhile starts a new task.
             self._task = None
             self._notified = asyncio.Event()  # the old one knows the event loop
             await self._listener.stop()
 
     async def _wait(self) -> None:
-        """Wait until there may be events, keeping streams alive and ending expired ones."""
         pause = FALLBACK_POLL_SECONDS if self._listener.works else settings.POLL_INTERVAL
         until = time.monotonic() + min(pause, settings.KEEP_ALIVE_INTERVAL)
         while not self._notified.is_set() and (left := until - time.monotonic()) > 0:
@@ -332,10 +329,10 @@ class Follower:
             with suppress(TimeoutError):
                 async with asyncio.timeout(min(left, SHUTDOWN_CHECK_SECONDS)):
                     await self._notified.wait()
+        # Cleared before the read, so that events written during it start another round.
         self._notified.clear()
 
     async def _read(self) -> None:
-        """Deliver new events, or retry later without a database."""
         run = free_pool().sync
         topics = list(self._topics) if len(self._topics) <= MAX_NAMED_TOPICS else None
         try:
@@ -366,13 +363,13 @@ class Follower:
             self._notified.set()
 
     async def _deliver(self, entry: Entry) -> None:
+        # Copied, because streams may leave during sleep(0).
         for number, subscription in enumerate(list(self._topics.get(entry.topic, ())), 1):
             _put(subscription, entry)
             if number % MAX_PER_TURN == 0:
                 await asyncio.sleep(0)
 
     def _maintain_streams(self) -> None:
-        """End streams at shutdown and with their credentials, and send keep-alives."""
         if server_stops():
             self.end()
         if self._expiry <= time.time():
@@ -401,8 +398,8 @@ class Follower:
             _put(subscription, None)
 
     def _due(self, times: dict[Subscription, float]) -> list[Subscription]:
-        """Return the streams whose time is a keep-alive interval ago, not all at once, and note the present."""
         now, period = time.monotonic(), settings.KEEP_ALIVE_INTERVAL
+        # Thousands of streams may have begun together, so their times are spread.
         most = MAX_PER_TURN + int(2 * SHUTDOWN_CHECK_SECONDS / period * len(times))
         old = takewhile(lambda item: item[1] <= now - period, times.items())
         due = [subscription for subscription, _ in islice(old, most)]
@@ -412,7 +409,7 @@ class Follower:
         return due
 
     async def _check_credentials(self, due: Iterable[Subscription]) -> None:
-        """End the streams whose credentials ended without a signal: by SQL, ``update()``, or in another program."""
+        # Credentials may end without a signal: by SQL, by update(), or in another program.
         try:
             of_server: dict[MCPServer, list[Subscription]] = {}
             for subscription in due:
@@ -431,7 +428,7 @@ async def _end_revoked(server: MCPServer, subscriptions: Sequence[Subscription])
         ended = {
             id(principal) for principal in await checking_pool(server).sync(partial(find_ended, principals, server))
         }
-    except DatabaseError as error:  # nobody can use a credential meanwhile; looked up again after the next interval
+    except DatabaseError as error:  # no credential can be used meanwhile; checked again after the interval
         log_rate_limited(logging.WARNING, "the credentials of open streams cannot be checked, retrying: %s", error)
         return
     for subscription in subscriptions:
@@ -454,7 +451,7 @@ def _log_unreadable(error: Exception) -> None:
 
 
 def _put(subscription: Subscription, entry: Entry | None) -> None:
-    """Deliver an event. An error costs only this stream the event."""
+    # An error must not affect other streams.
     try:
         subscription.put(entry)
     except Exception as error:  # noqa: BLE001 - a newer version may write events that this one cannot read
@@ -468,6 +465,7 @@ def _end(subscription: Subscription) -> None:
         log_rate_limited(logging.ERROR, "a stream could not be notified that it ended: %r", error)
 
 
+# Weak, because async_to_sync makes a loop for each of its calls.
 _followers: WeakKeyDictionary[asyncio.AbstractEventLoop, Follower] = clear_after_fork(WeakKeyDictionary())
 
 
@@ -494,6 +492,7 @@ async def newest_position() -> int | None:
         return await free_pool().sync(event_store.newest)
     except Exception as error:  # noqa: BLE001 - the database, no thread, no memory
         _log_unreadable(error)
+        # A stream may begin without knowing its position. See _read().
         return None
 
 

@@ -43,7 +43,6 @@ class Listener:
         self._channel: str | None = None
 
     def start(self) -> None:
-        """Start listening on the running loop, if it was not started."""
         loop = asyncio.get_running_loop()
         self.loop = ref(loop)
         _listeners.add(self)
@@ -51,7 +50,6 @@ class Listener:
             self._task = loop.create_task(self._listen())
 
     async def stop(self) -> None:
-        """Stop listening."""
         _listeners.discard(self)
         self.works = False
         listening, self._task = self._task, None
@@ -60,10 +58,6 @@ class Listener:
             await asyncio.wait([listening], timeout=CANCEL_SECONDS)
 
     async def _listen(self) -> None:
-        """Receive notifications of other processes. During an outage ``works`` is False.
-
-        An error while receiving may be a Redis client's timeout. One while joining is an outage.
-        """
         while True:
             layer = shared_layer()
             try:
@@ -79,6 +73,7 @@ class Listener:
             self.works = True
             self.on_notification()  # events may have been written meanwhile
             joined = time.monotonic()
+            # An error here may be a Redis client's timeout. An outage is noticed when joining again.
             with suppress(Exception):
                 async with asyncio.timeout(RENEW_SECONDS):  # membership in a group expires
                     while True:
@@ -121,7 +116,6 @@ _outage = _Outage()
 
 
 def is_layer_unavailable() -> bool:
-    """Return True if this process cannot send through the channel layer, as far as it has tried."""
     return _outage.is_logged
 
 
@@ -132,6 +126,7 @@ SEND_TIMEOUT = 5.0
 """Limit for sending one notification."""
 FLUSH_TIMEOUT = 1.0
 """How long a process that ends waits for its last notification."""
+# Weak, because loops may be closed without stopping their listeners.
 _listeners: WeakSet[Listener] = clear_after_fork(WeakSet())
 
 
@@ -161,6 +156,7 @@ def notify_readers() -> None:
                 continue
         except RuntimeError:  # the loop is closed
             pass
+        # The loop was closed without stopping its listener.
         _listeners.discard(listener)
     if shared_layer() is None:
         return
@@ -184,7 +180,6 @@ class _Sender:
         reset_after_fork(self)
 
     def after_fork(self) -> None:
-        """Start anew in a child process: the thread is the parent's, and the lock may be held."""
         self._changed = threading.Condition()
         self._asked = self._sent = 0
         self._thread: threading.Thread | None = None
@@ -214,6 +209,7 @@ class _Sender:
                     asked = self._asked
                 is_sent = loop.run_until_complete(_send())
                 with self._changed:
+                    # Notifications requested during the sending need another message.
                     self._sent = asked
                     self._changed.notify_all()
                 if not is_sent:
@@ -224,7 +220,7 @@ _sender = _Sender()
 
 
 async def _send() -> bool:
-    """Send, with one retry: after an outage connections are broken. Return False if that failed too."""
+    # The first attempt after an outage fails, because connections are broken.
     for last in (False, True):
         try:
             if (layer := shared_layer()) is not None:

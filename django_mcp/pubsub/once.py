@@ -68,7 +68,7 @@ class StepRecord:
 
     @database.retry_conflicts
     def claim(self) -> dict[str, Any] | None:
-        """See ``core.channel.IdempotencyRecord``. Committed immediately, for every process to see."""
+        # The claim is committed immediately, so that every process sees it.
         if not database.has_database():
             return None
         self.expires = _expiry()
@@ -82,6 +82,7 @@ class StepRecord:
                     Step.objects.create(call=self._call, key=KEY, value=self._claim, expires=self.expires)
                     self._extend()
             except IntegrityError:
+                # Another attempt was faster.
                 step = self._step()
             else:
                 return None
@@ -93,21 +94,20 @@ class StepRecord:
         return self._stored_fields(step)
 
     def _extend(self) -> None:
-        """Let what else the key guards expire with it. In this order everywhere, as two transactions may do so."""
+        # Everywhere in this order, so that two transactions cannot deadlock.
         alive = Step.objects.filter(expires__gt=timezone.now())
         if self._is_task:
             alive.filter(call=self._call, key=TASK).update(expires=self.expires)
         alive.filter(call=self.step_key).update(expires=self.expires)
 
     def stored(self) -> dict[str, Any] | None:
-        """See ``core.channel.IdempotencyRecord``."""
         step = None if not database.has_database() else self._step()
         if step is None or not step.done or step.expires <= timezone.now():
             return None
         return self._stored_fields(step)
 
     def store(self, fields: dict[str, Any]) -> None:
-        """See ``core.channel.IdempotencyRecord``. In the tool's transaction, if any."""
+        # Runs in the tool's transaction, if there is one.
         if database.has_database():
             result = {**self._claim, "fields": json.loads(encode(fields))}
             self._own().update(done=True, value=result)
@@ -128,7 +128,6 @@ class StepRecord:
                     again.start()
 
     def task(self) -> str | None:
-        """See ``core.channel.IdempotencyRecord``."""
         step = Step.objects.filter(call=self._call, key=TASK, expires__gt=timezone.now()).first()
         if step is None:
             return None
@@ -138,7 +137,7 @@ class StepRecord:
         return task_id
 
     def store_task(self, task_id: str, before: str | None) -> bool:
-        """See ``core.channel.IdempotencyRecord``. In the transaction that creates the task."""
+        # Runs in the transaction that creates the task.
         self.expires = _expiry()
         noted = Step.objects.filter(call=self._call, key=TASK)
         value = {"arguments": self._arguments, "task": task_id}
@@ -168,7 +167,7 @@ class StepRecord:
         return Step.objects.filter(call=self._call, key=KEY).first()
 
     def _own(self) -> Any:
-        """Match this attempt's row until it has a result."""
+        # A row with a result is not matched any more.
         return Step.objects.filter(call=self._call, key=KEY, done=False, value=self._claim)
 
 
@@ -239,10 +238,12 @@ def once(calls: Calls, name: str, function: Callable[[], T], readable: Sequence[
     if not database.has_database():
         return function()
     key = f"once:{name}"
+    # Committed before the function runs: if the process dies in it, the step is not repeated.
     if not _claim_all(calls, key):
         return cast("T", _stored(calls, name, key, readable))
     is_done = False
     try:
+        # What the function writes and its result are committed together, or neither.
         with database.atomic():
             value = function()
             is_done = True
@@ -275,6 +276,7 @@ async def aonce(
     try:
         value = await function()
     except (Cancelled, asyncio.CancelledError):
+        # The function was interrupted: its outcome is unknown, and the step is not released.
         raise
     except BaseException:
         await run_off_loop(runner.own, partial(_release, calls, key))
@@ -287,7 +289,6 @@ async def aonce(
 
 
 def _storable(value: Any) -> tuple[Any, Exception | None]:
-    """Return the value, or a placeholder and the error if it is not JSON."""
     try:
         json.dumps(sendable(value), allow_nan=False)
     except (TypeError, ValueError) as error:  # pydantic's error is a ValueError
@@ -313,7 +314,6 @@ def extend(call: str, until: datetime.datetime | None = None) -> None:
 
 
 def _claim_all(calls: Calls, key: str) -> bool:
-    """Store the step under all *calls*, or return False if one has it."""
     taken: list[str] = []
     for call, expires in calls.items():
         if not claim_step(call, key, expires):
@@ -334,7 +334,6 @@ def _release(calls: Collection[str], key: str) -> None:
 
 @database.retry_conflicts
 def _stored(calls: Calls, name: str, key: str, readable: Sequence[str] | None) -> Any:
-    """Return the stored result, after storing it under all *calls*."""
     steps = list(Step.objects.filter(call__in=list(calls), key=key, expires__gt=timezone.now()))
     step = next((other for other in steps if other.done and (readable is None or other.call in readable)), None)
     if step is None and any(other.done for other in steps):
@@ -373,11 +372,11 @@ class StepChannel(Channel):
         return self._key
 
     def _attempt(self) -> str | None:
-        """Return what identifies all runs of a call that are one attempt, or None."""
+        # Runs with the same value are one attempt. None means that each run is its own.
         return None
 
     def _step_calls(self) -> Calls:
-        """Return the call's id, and this round's idempotency key's, which rounds may change."""
+        # Rounds of a call may have different idempotency keys.
         self.has_steps = True
         own = {self.dialogue.id: self._expiry()}
         if self.step_key is None:
@@ -385,7 +384,6 @@ class StepChannel(Channel):
         return {self.step_key: _expiry() if self._key is None else self._key.expires, **own}
 
     def _expiry(self) -> datetime.datetime:
-        """Return when the steps of the call expire, unless it asks and they are extended."""
         return expiry()
 
     def _readable(self) -> Sequence[str]:

@@ -24,7 +24,6 @@ ACCOUNT = "account"
 
 
 def revocation_topic(kind: str, id: str) -> str:  # noqa: A002 - as ``Principal`` has it
-    """Return a caller's topic, whose events end its streams."""
     return f"caller:{kind}:{id}"
 
 
@@ -33,7 +32,6 @@ def user_topic(pk: object) -> str:
 
 
 def revocation_topics(principal: Principal) -> tuple[str, ...]:
-    """Return the topics whose events end a caller's streams: the caller's and the user's."""
     pk = getattr(principal.user, "pk", None)
     return (caller_topic(principal),) if pk is None else (caller_topic(principal), revocation_topic(ACCOUNT, str(pk)))
 
@@ -53,7 +51,7 @@ def end_streams(kind: str, id: str) -> None:  # noqa: A002
 
 
 def append_if_migrated(entries: Sequence[tuple[str, str]]) -> None:
-    """Store events, unless there is no table for them yet, in which case there is no stream either."""
+    # If the table of events does not exist yet, there are no streams.
     with database.unless_unmigrated():
         event_store.append(entries)
 
@@ -109,7 +107,6 @@ def decode_event(data: str) -> Mapping[str, Any]:
 
 
 def addresses_of(principal: Principal) -> frozenset[str]:
-    """Return the names that address a caller."""
     pk = getattr(principal.user, "pk", None)
     return frozenset({caller_topic(principal)} if pk is None else {caller_topic(principal), user_topic(pk)})
 
@@ -119,6 +116,7 @@ def publish(messages: Sequence[tuple[str, Any]]) -> None:
     if not database.has_database() or not messages:
         return
     write = partial(append_if_migrated, [(under, json.dumps(message)) for under, message in messages])
+    # A query would block the event loop.
     if on_event_loop():
         in_background(lambda: database.on_commit(write, database.tools_alias()))
     else:
@@ -127,6 +125,7 @@ def publish(messages: Sequence[tuple[str, Any]]) -> None:
 
 def in_background(write: Callable[[], Any]) -> None:
     future = asyncio.ensure_future(retry_database(free_pool(), write))
+    # An event loop keeps weak references to its tasks only.
     _background.add(future)
     future.add_done_callback(_background.discard)
 

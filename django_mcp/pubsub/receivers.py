@@ -79,7 +79,6 @@ def _message(change: Change) -> dict[str, Any]:
 
 
 def connect_reloading() -> None:
-    """Notify clients after an autoreload."""
     autoreload_started.connect(_notify_reloaded, dispatch_uid="django_mcp.pubsub.reloading")
 
 
@@ -107,6 +106,7 @@ MAX_USERS = 1000
 UID = "django_mcp.pubsub.rights"
 
 
+# Weak, because connections are replaced.
 _waiting: WeakKeyDictionary[BaseDatabaseWrapper, tuple[Any, set[str] | None]] = clear_after_fork(WeakKeyDictionary())
 """Per connection, the users of a transaction, identified by its ``run_on_commit`` list."""
 
@@ -119,6 +119,7 @@ def _on_rights_changed(users: Collection[str], **_: Any) -> None:
         _publish_rights(set(users))
         return
     hooks, known = _waiting.get(connection, (None, None))
+    # Django makes a new list for each transaction, and when a savepoint is rolled back, which may drop our function.
     if known is None or hooks is not connection.run_on_commit:
         known = set()
         _waiting[connection] = connection.run_on_commit, known
@@ -136,16 +137,16 @@ def _asks_user(primitives: Iterable[Any]) -> bool:
 
 
 def _depends_on_users() -> bool:
-    """Return True if lists depend on users, so that queries about them are needed."""
+    # If no list depends on users, queries about them are skipped.
     return any(_asks_user(primitives) for server in every_server() for primitives in server.lists().values())
 
 
 def connect_permissions() -> None:
-    """Connect to users, groups and permissions, as far as the user model has them. They may be a site's own models."""
     user = get_user_model()
     for model in classes_of(user):
         pre_save.connect(_before_user_save, sender=model, dispatch_uid=UID)
         post_save.connect(_after_user_save, sender=model, dispatch_uid=UID)
+    # The user model may lack these fields, or relate to a site's own models.
     for name in ("groups", "user_permissions"):
         if through := getattr(getattr(user, name, None), "through", None):
             m2m_changed.connect(_on_users_changed, sender=through, dispatch_uid=UID)
@@ -181,7 +182,7 @@ def _after_user_save(instance: Any, **_: Any) -> None:
 
 
 def _on_users_changed(instance: Any, action: str, reverse: bool, pk_set: Collection[Any] | None, **_: Any) -> None:
-    """Handle groups or permissions of users, from either side. A clear is handled before the rows are gone."""
+    # A clear must be handled before the rows are gone.
     if action not in {"post_add", "post_remove", "pre_clear"} or pk_set == set():
         return
     if not reverse:
@@ -213,7 +214,6 @@ def _before_delete(instance: Any, **_: Any) -> None:
 
 
 def _send_changed_by(instance: Any) -> None:
-    """Publish for users with a group or permission, direct or by group."""
     if not _depends_on_users():
         return
     group = _related(get_user_model(), "groups")
@@ -228,9 +228,9 @@ def _send_changed_by(instance: Any) -> None:
 
 
 def _users(*wanted: models.Q, **more: Any) -> list[Any]:
-    """Return primary keys, at most ``MAX_USERS + 1``."""
     rows = get_user_model()._base_manager.filter(*wanted, **more).order_by()  # noqa: SLF001 - Django's documented API
     with database.unless_unmigrated():
+        # One more than the limit, to detect that it is exceeded.
         return list(rows.values_list("pk", flat=True).distinct()[: MAX_USERS + 1])
     return []
 

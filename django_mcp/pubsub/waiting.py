@@ -76,6 +76,7 @@ async def _hear(
         subscription.matches = matches
     try:
         async with asyncio.timeout(seconds):
+            # Read after subscribing, so that no change is missed in between.
             found = await look()
             if has_come(found):
                 return found
@@ -93,12 +94,12 @@ async def _hear(
 
 
 async def _listen() -> None:
-    """Install the hook on the main thread's event loop, if any: only the main thread can."""
+    # Only the main thread can set signal handlers.
     listen_for_stop()
 
 
 def _poll(context: Context, look: Callable[[], T], has_come: Callable[[T], bool], seconds: float | None) -> T:
-    """Poll in this thread, until the server stops, which waits for this call."""
+    # The server waits for this call when it stops, so polling must end then.
     until = None if seconds is None else time.monotonic() + seconds
     pause = MIN_POLL_SECONDS
     with suppress(RuntimeError):  # this thread runs an event loop

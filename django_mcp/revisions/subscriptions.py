@@ -75,7 +75,6 @@ class SubscriptionFilter:
         return self._slot is None or self._slot.resize(self._size)
 
     def remove(self, uris: AbstractSet[str]) -> None:
-        """Unsubscribe from resources."""
         gone = self.uris & uris
         self.uris -= gone
         self._size -= size_of(gone)
@@ -83,7 +82,6 @@ class SubscriptionFilter:
             self._slot.resize(self._size)
 
     def matches(self, entry: Entry) -> bool:
-        """Return True if an entry matches the subscriptions."""
         change = publish.decode_event(entry.data)
         if "for" in change and publish.addresses_of(self._principal).isdisjoint(change["for"]):
             return False
@@ -174,7 +172,6 @@ class SlotStream:
         return self._events
 
     async def aclose(self) -> None:
-        """Close the stream."""
         try:
             await self._events.aclose()
         finally:
@@ -257,7 +254,6 @@ class ParkedStream(ABC):
         return ()
 
     def close(self) -> None:
-        """Unsubscribe and release the slot."""
         if self.subscription is not None:
             self.subscription.close()
         if self.slot is not None:
@@ -268,11 +264,11 @@ class ParkedStream(ABC):
         return self._reading
 
     async def aclose(self) -> None:
-        """Close the stream, also one that never began."""
         try:
             if self._reading is not None:
                 await self._reading.aclose()
         finally:
+            # A stream that never began has a slot, too.
             self.close()
 
     async def _events(self) -> AsyncGenerator[SSEEvent, None]:

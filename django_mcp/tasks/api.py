@@ -115,18 +115,13 @@ def find_or_create(context: Context, tool: Tool, *, is_answer: bool) -> tuple[Ta
 
 
 def _check_shared(task: Task, repeat: IdempotencyRecord | None) -> Task:
-    """Return the task of an earlier attempt.
-
-    Raises:
-        ToolError: it may be another caller's.
-    """
     if repeat is not None and repeat.is_shared:
         raise ToolError(NOT_YOURS)
     return task
 
 
 def _is_reusable(task: Task) -> bool:
-    """Return False for a failed task, whose call may be retried with its key."""
+    # A failed call may be retried with the same key.
     return not task.is_over or (task.status == Task.Status.COMPLETED and not task.result.get("isError"))
 
 
@@ -157,6 +152,7 @@ def _create(
     context: Context, tool: Tool, repeat: IdempotencyRecord | None, before: str | None, *, is_answer: bool
 ) -> Task:
     with database.atomic():
+        # This locks, so it comes first: concurrent calls count and create one after the other.
         check_room(context)
         task = create(context, tool, _requested_ttl(context))
         if repeat is not None and not repeat.store_task(task.task_id, before):
@@ -185,7 +181,6 @@ def create(context: Context, tool: Tool, seconds: float | None) -> Task:
 
 
 def _fields(context: Context, tool: Tool) -> dict[str, Any]:
-    """Return all that is needed to repeat the call."""
     principal, user = context.principal, context.user
     params = {key: value for key, value in context.params.items() if key not in OF_THE_REQUEST}
     return {
@@ -204,9 +199,9 @@ def _fields(context: Context, tool: Tool) -> dict[str, Any]:
 
 
 def _requested_ttl(context: Context) -> float | None:
-    """Return the client's ``ttl`` in seconds."""
     asked = context.params.get("task") if context.channel.takes_ttl else None
     ttl: Any = asked.get("ttl") if isinstance(asked, dict) else None
+    # The protocol has milliseconds.
     return ttl / 1000 if type(ttl) in {int, float} and ttl > 0 else None
 
 
@@ -225,10 +220,10 @@ class _Forwarder:
         return entry.id > self._since
 
     def forward(self, entry: Entry) -> bool:
-        """Forward a message; return False for other events."""
         said = json.loads(entry.data)
         if "progress" not in said and "message" not in said:
             return False
+        # Both the subscription and forward_missed() may have read the event.
         if entry.id not in self._forwarded:
             self._forwarded.add(entry.id)
             self._send(said)
@@ -241,7 +236,6 @@ class _Forwarder:
             self._context.channel.notify("notifications/message", said["message"])
 
     def forward_missed(self) -> None:
-        """Forward what the subscription missed. Blocks."""
         if self._context.channel.log_level is not None or "progressToken" in self._context.meta:
             for entry in event_store.after(self._since, [self._topic]):
                 self.forward(entry)
@@ -304,12 +298,12 @@ async def answer_call(context: Context, tool: Tool, keywords: dict[str, Any]) ->
         return await outcome(context, task_id, settings.TASK_WAIT_TIMEOUT, tool, since)
     except (Cancelled, asyncio.CancelledError):  # the client does not know the task
         stopping = context.runner.checks.sync(partial(_cancel_all, context, own))
+        # This must go on although the calling asyncio task is cancelled.
         await stopping if context.runner.is_inline else create_background_task(stopping)
         raise
 
 
 async def run_before(context: Context, tool: Tool, keywords: Mapping[str, Any]) -> None:
-    """Run ``before_task``, if any."""
     function = tool.before_task
     if function is None:
         return
@@ -325,7 +319,6 @@ async def run_before(context: Context, tool: Tool, keywords: Mapping[str, Any]) 
 
 
 def _task_of(context: Context, tool: Tool, own: list[str], *, is_answer: bool) -> Task:
-    """Return the task of a call. A new one is added to *own*."""
     dialogue = context.channel.dialogue
     if dialogue.task is not None:  # created in an earlier round by a client without task support
         store_answers(context, dialogue.task, dialogue.answers)
@@ -396,7 +389,6 @@ def _still_running(task: Task, tool: Tool | None) -> Result:
 
 
 def store_answers(context: Context, task_id: str, answers: Mapping[str, Any]) -> None:
-    """Save answers to a task, and resume it when it has all."""
     task = store.find(task_id, context.principal, context.server)
     if task is not None and store.answer(task, answers):
         task.refresh_from_db()

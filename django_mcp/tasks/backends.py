@@ -78,16 +78,11 @@ CrashListener = Callable[[BaseException], object]
 
 
 def _slots_of(task: Task) -> Slots | None:
-    """Return the slots of a task's tool, or None without ``concurrency_limit``."""
     tool = next((server.tools.get(task.tool) for server in every_server() if server.name == task.server), None)
     return None if tool is None else slots_of(tool)
 
 
 def _run_in_turn(task_id: str, slots: Slots | None, listen: CrashListener | None) -> None:
-    """Run a task as soon as its tool has a free slot. Until then it has a place in the tool's queue, and no thread.
-
-    *listen* is told of a crash: by the caller in this process, if there is one, since each job has its own context.
-    """
     turn: Future[None] = Future()
     try:
         has_slot = slots is not None and slots.acquire(turn)
@@ -95,16 +90,17 @@ def _run_in_turn(task_id: str, slots: Slots | None, listen: CrashListener | None
         give_up(task_id, "")
         raise
     if slots is None:
+        # Jobs of a pool have their own context, so the caller's listener must be set again.
         crash_listener.set(listen)
         run(task_id)
     elif has_slot:
         _run_and_release(task_id, slots, listen)
     else:
+        # A waiting task occupies no thread.
         turn.add_done_callback(lambda _: _queue(task_id, slots, listen))
 
 
 def _queue(task_id: str, slots: Slots, listen: CrashListener | None) -> None:
-    """Queue a task that has a slot for a thread."""
     try:
         _pool().post(partial(_run_and_release, task_id, slots, listen))
     except BaseException:
@@ -158,6 +154,7 @@ class DjangoTasksBackend:
 
     def _enqueue(self, task: Task, **options: Any) -> None:
         self.task.using(backend=self.name, queue_name=settings.TASK_QUEUE, **options).enqueue(task.task_id)
+        # Only after enqueueing: if this process stops before, the lease expires and another one recovers the task.
         store.end_lease(task)
 
     def run(self, task_id: str) -> None:
@@ -195,7 +192,6 @@ def framework() -> Any:
 
 
 def backend(alias: str) -> Any:
-    """Return the backend of an alias in ``TASKS``, or None."""
     api = framework()
     if api is None or alias not in getattr(django_settings, "TASKS", {}):
         return None
@@ -223,7 +219,6 @@ def task_backend() -> TaskBackend:
 
 
 def has_default() -> bool:
-    """Return True if Django's default backend may have workers."""
     given = getattr(django_settings, "TASKS", {}).get(DEFAULT, {}).get("BACKEND", "")
     return given != "" and given.rpartition(".")[2] not in WITHOUT_WORKERS
 

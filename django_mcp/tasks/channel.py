@@ -39,7 +39,7 @@ class CancellableInline(Inline):
         self._lock = threading.Lock()
 
     async def sync(self, function: Callable[[], T]) -> T:
-        """Call *function*. In a worker's main thread ``SystemExit`` propagates: it may come from a signal."""
+        # In a worker's main thread, SystemExit may come from a signal and must propagate.
         try:
             return await super().sync(function)
         except Escaped as error:
@@ -48,16 +48,11 @@ class CancellableInline(Inline):
             raise
 
     async def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> T:
-        """Run *function*.
-
-        Raises:
-            Cancelled: it was cancelled.
-        """
-
         async def run(**given: Any) -> T:
             task = asyncio.current_task()
             assert task is not None  # noqa: S101
             with self._lock:
+                # The lock orders this and cancel(), which otherwise could miss the task.
                 if self._cancelled:
                     raise Cancelled
                 self._waiting = asyncio.get_running_loop(), task
@@ -74,7 +69,6 @@ class CancellableInline(Inline):
         return await super().coroutine(run, **keywords)
 
     def cancel(self) -> None:
-        """Cancel coroutines that wait, and later ones."""
         with self._lock:
             is_new, self._cancelled = not self._cancelled, True
             if is_new and self._waiting is not None:  # once: a second cancel would interrupt cleanup
@@ -125,22 +119,19 @@ class TaskChannel(StepChannel):
         self.runner = CancellableInline()
         self._progress: tuple[float, float | None, str | None] | None = None
         self._messages: list[Mapping[str, Any]] = []
+        # _lock guards the buffers. _saving is held while they are saved; see flush().
         self._message_count = self._message_bytes = 0
         self._lock = threading.Lock()
         self._saving = threading.Lock()
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """Buffer a log message.
-
-        Raises:
-            TypeError: it has no JSON form. Raised here, for the tool to see.
-        """
         if method != "notifications/message" or self._message_count >= MAX_MESSAGES:
             return
         try:
             encoded = encode(params)
         except UnencodableResult as error:
             msg = f"{method} cannot be encoded as JSON: {error}"
+            # Raised here, so that the tool sees it.
             raise TypeError(msg) from None
         with self._lock:
             self._message_count += 1
@@ -149,13 +140,13 @@ class TaskChannel(StepChannel):
                 self._messages.append(json.loads(encoded))
 
     def note_progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """Keep the last progress and the last message."""
         if not math.isfinite(progress):  # not a JSON number
             return
         text = None if message is None else database.storable_text(str(message))
         said = _number(progress), None if total is None or not math.isfinite(total) else _number(total), text
         with self._lock:
             last = self._progress
+            # The last message is kept until there is another.
             self._progress = said if message is not None or last is None else (*said[:2], last[2])
 
     def flush(self) -> None:
@@ -163,7 +154,7 @@ class TaskChannel(StepChannel):
         if self._progress is None and not self._messages:
             return
         # Lock order: transaction, then _saving. On SQLite the heartbeat waits here for the tool's transaction, and
-        # settle() must be able to take _saving meanwhile.
+        # store_result() must be able to take _saving meanwhile.
         with database.atomic(), self._saving:
             self._save()
 
@@ -209,7 +200,7 @@ class TaskChannel(StepChannel):
         self.is_settled = self.is_recorded = True
 
     def cancel(self) -> None:
-        """Cancel a coroutine where it waits, a function at its next use of the context. Thread-safe."""
+        # Coroutines stop where they wait, functions at their next use of the context.
         self.cancelled = True
         self.runner.cancel()
 
@@ -221,10 +212,10 @@ class TaskChannel(StepChannel):
         return expiry(self.task.expires)  # until then it may be answered, or run again
 
     def missing_capability(self, question: "Question[Any]") -> Exception:
-        """Return a tool error, which the model can read: no client awaits a protocol error."""
+        # No client waits for a protocol error, but the model can read a tool error.
         return ToolError(question.refusal)
 
 
 def _number(value: Any) -> float:
-    """Return an int or float, which rows and JSON can hold."""
+    # Numbers of other types, such as Decimal, fit neither rows nor JSON.
     return value if type(value) is int else float(value)

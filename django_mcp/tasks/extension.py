@@ -59,7 +59,6 @@ def detailed(task: Task) -> dict[str, Any]:
 
 
 def status_message(task: Task) -> str:
-    """Return the message, with progress while it runs."""
     if task.is_over or task.progress is None:
         return task.message
     far = f"{task.progress:g}" if task.total is None else f"{task.progress:g} of {task.total:g}"

@@ -36,7 +36,7 @@ def _detailed(context: Context, task_id: str) -> dict[str, Any]:
 
 
 async def update_task(context: Context) -> Result:
-    """Handle ``tasks/update``. Unknown keys are ignored."""
+    # Unknown keys are ignored.
     task_id = _task_id(context)
     responses = context.params.get("inputResponses")
     if not isinstance(responses, dict):
@@ -53,7 +53,7 @@ async def update_task(context: Context) -> Result:
 
 
 async def cancel_task(context: Context) -> Result:
-    """Handle ``tasks/cancel``, even of a task that is over."""
+    # Cancelling a task that has ended is no error.
     task_id = _task_id(context)
 
     def cancel() -> None:

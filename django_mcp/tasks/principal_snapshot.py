@@ -32,10 +32,8 @@ MAX_HEADER = 256
 
 
 def _metadata(request: HttpRequest) -> Iterator[tuple[str, str]]:
-    """Yield the metadata to store: a site may find the tenant, the client's address or the language by any header.
-
-    The request has no credentials that this package reads. A site's own are left out by their names.
-    """
+    # A site may read the tenant, the client's address or the language from any header. The request has no credentials
+    # that this package reads. A site's own credentials are recognised by their names.
     always = {*STORED_METADATA, f"HTTP_{(settings.CLIENT_ADDRESS_HEADER or '').upper().replace('-', '_')}"}
     for name, value in request.META.items():
         header = name.removeprefix("HTTP_")
@@ -46,7 +44,6 @@ def _metadata(request: HttpRequest) -> Iterator[tuple[str, str]]:
 
 
 def snapshot(context: Context) -> dict[str, Any]:
-    """Return caller and request as stored."""
     principal, request = context.principal, context.request
     return {
         "scopes": None if principal.scopes is None else sorted(principal.scopes),
@@ -71,7 +68,7 @@ def restore(task: Task, server: MCPServer) -> Principal:
     """Return the caller with current permissions.
 
     Raises:
-        Gone: the caller has lost access.
+        PrincipalGone: the caller has lost access.
     """
     from django.contrib.auth.models import AnonymousUser  # noqa: PLC0415 - not installed on every site
 
@@ -94,7 +91,6 @@ def restore(task: Task, server: MCPServer) -> Principal:
 
 
 def request_of(task: Task) -> HttpRequest:
-    """Return a Django request like the original."""
     kept = task.caller["request"]
     request = _Request(kept["scheme"])
     request.method = "POST"

@@ -35,7 +35,6 @@ def _cancel(tasks: Any) -> None:
 
 
 def connect() -> None:
-    """Connect the receivers."""
     primitive_added.connect(_on_added, dispatch_uid="django_mcp.tasks")
     access_ended.connect(_on_access_ended, dispatch_uid="django_mcp.tasks.revocation.access")
     for user in classes_of(get_user_model()):
@@ -43,7 +42,7 @@ def connect() -> None:
 
 
 def prepare() -> None:
-    """Import the job at startup, since some workers know only tasks imported then."""
+    # Some workers know only jobs that are imported when they start.
     try:
         is_set = django_settings.is_overridden("TASKS")  # type: ignore[misc] # the plugin knows only settings
         if is_set or settings.TASK_BACKEND is not None:
@@ -63,6 +62,7 @@ def _on_added(sender: MCPServer, primitive: Any, **_: Any) -> None:
 
 
 def _on_access_ended(kind: str, id: str, **_: Any) -> None:  # noqa: A002 - as ``Principal`` has it
+    # Sent when access is taken back, not when an OAuth token expires: its client renews it.
     cancel_of_caller(kind, id)
 
 

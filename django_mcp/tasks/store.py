@@ -25,7 +25,6 @@ def topic(task_id: str) -> str:
 
 
 def publish(task_id: str, **entry: Any) -> None:
-    """Append ``status``, ``progress`` or ``message`` to a task's events."""
     event_store.append([(topic(task_id), json.dumps(entry))])
 
 
@@ -34,7 +33,6 @@ def unfinished(principal: Principal, server: MCPServer) -> int:
 
 
 def find(task_id: str, principal: Principal, server: MCPServer) -> Task | None:
-    """Return the caller's task, or None."""
     if "\0" in task_id:  # PostgreSQL rejects NUL
         return None
     return _of(principal, server).select_related("user").filter(task_id=task_id).first()
@@ -93,7 +91,7 @@ def claim(task_id: str, worker: str) -> Task | None:
 
 
 def _held(task: Task) -> "QuerySet[Task]":
-    """Match the row while this run holds it: not cancelled, not taken over."""
+    # This matches nothing once the task was cancelled or taken over.
     return Task.objects.filter(pk=task.pk, status=Task.Status.WORKING, worker=task.worker, attempts=task.attempts)
 
 
@@ -102,11 +100,7 @@ CHUNK_SIZE = 400
 
 
 def _held_tasks(held: Mapping[str, str]) -> "Iterator[QuerySet[Task]]":
-    """Match tasks still held, in chunks.
-
-    Args:
-        held: task id -> worker; "" while queued.
-    """
+    # Queued tasks have no worker yet.
     items = list(held.items())
     for start in range(0, len(items), CHUNK_SIZE):
         chunk = dict(items[start : start + CHUNK_SIZE])
@@ -116,7 +110,6 @@ def _held_tasks(held: Mapping[str, str]) -> "Iterator[QuerySet[Task]]":
 
 
 def renew(held: Mapping[str, str]) -> None:
-    """Renew leases (see ``_held_tasks``)."""
     for tasks in _held_tasks(held):
         tasks.update(lease=lease_end())
 
@@ -160,6 +153,7 @@ def to_check(held: Collection[str], after: int, most: int) -> list[Task]:
 
 def take_over(task: Task) -> bool:
     """Take an abandoned task from its worker. Return False if another process was faster."""
+    # The lease that was read is compared: several processes may find the task abandoned, and one may take it.
     found = Task.objects.filter(pk=task.pk, status=Task.Status.WORKING, worker=task.worker, lease=task.lease)
     return bool(found.update(worker="", lease=lease_end()))
 
@@ -194,6 +188,7 @@ def finish(task: Task, **outcome: Any) -> bool:
 @database.retry_conflicts
 def fail(task: Task, error: Mapping[str, Any]) -> bool:
     """Fail a task without worker. Return False if it ended, or runs again."""
+    # The attempt is compared, because the task may have been taken over since it was read.
     found = Task.objects.filter(pk=task.pk, status__in=UNFINISHED, worker=task.worker, attempts=task.attempts)
     with database.atomic():
         if not found.update(
@@ -239,7 +234,7 @@ def ask(task: Task, requests: Mapping[str, Any], dialogue: Dialogue) -> bool:
 
 
 def _unused(name: str, used: set[str]) -> str:
-    """Return a key new in this task (Tasks extension, Task Update Requests)."""
+    # Keys must never be reused within a task (Tasks extension, Task Update Requests).
     name = name[:240]
     number = 1
     key = name
@@ -282,7 +277,6 @@ def answer(task: Task, responses: Mapping[str, Any]) -> bool:
 
 
 def dialogue_of(task: Task) -> Dialogue:
-    """Return questions and answers so far."""
     dialogue = Dialogue(**task.dialogue)
     # In order of asking: if a question was asked again, the last answer counts.
     answered = task.inputs.filter(answer__isnull=False).order_by("pk")

@@ -66,13 +66,11 @@ class LeaseHeartbeat:
         reset_after_fork(self)
 
     def add_queued(self, task_id: str) -> None:
-        """Add a queued task."""
         with self._lock:
             self._ensure_thread()
             self._queued.add(task_id)
 
     def add_running(self, channel: TaskChannel) -> None:
-        """Add a running task."""
         with self._lock:
             self._ensure_thread()
             self._queued.discard(channel.task.task_id)
@@ -86,8 +84,8 @@ class LeaseHeartbeat:
             self._queued.discard(task_id)
 
     def remove_running(self, channel: TaskChannel) -> None:
-        """Remove a finished run. The task's next run may be here already."""
         with self._lock:
+            # The next run of the task may have started already.
             if self._running.get(channel.task.task_id) is channel:
                 del self._running[channel.task.task_id]
             if not self._queued and not self._running:
@@ -101,10 +99,8 @@ class LeaseHeartbeat:
             channel.cancel()
 
     def _ensure_thread(self) -> None:
-        """Start the thread, before anything is held: a thread that cannot be started leaves nothing behind.
-
-        It sees what its caller adds, for it looks under the same lock.
-        """
+        # Callers add their task afterwards, so a thread that cannot be started leaves nothing behind. The thread sees
+        # the task, because it looks under the same lock.
         if not self._is_registered:
             self._is_registered = True
             atexit.register(self._release)
@@ -122,13 +118,17 @@ class LeaseHeartbeat:
             self._wake.wait(HEARTBEAT_SECONDS)
             with self._lock:
                 if not self._queued and not self._running:
+                    # Set under the lock, so that a task added later starts another thread.
                     self._thread = None
                     break
                 self._wake.clear()
                 running, held = dict(self._running), self._held()
             try:
                 if time.monotonic() - renewed > settings.TASK_LEASE_TTL / 3:
+                    # _release() must be the last to write a lease.
                     with self._lease_lock:
+                        # On SQLite, store.renew() waits for a tool that holds the write lock, whose lease may expire
+                        # meanwhile.
                         if not self._is_released:
                             store.renew(held)
                     renewed = time.monotonic()
@@ -145,6 +145,7 @@ class LeaseHeartbeat:
                 if not self._failing:
                     logger.warning("the state of running tasks cannot be saved, retrying: %s", error)
                 self._failing = True
+                # The connection may have broken during the outage.
                 refresh_connections(math.inf)
             except Exception:  # without this thread the leases of running tasks would expire
                 logger.exception("the state of running tasks cannot be saved")
@@ -166,7 +167,7 @@ class LeaseHeartbeat:
             self.remove_queued(task_id)
 
     def _post_check(self, pool: Pool, check: Callable[[], object]) -> None:
-        """Run a look at callers in another thread: what it waits for must not keep leases from being renewed."""
+        # Checks run in another thread, because slow ones must not delay the renewal of leases.
         try:
             pool.post(check)
         except BaseException:
@@ -174,7 +175,8 @@ class LeaseHeartbeat:
             raise
 
     def _check_callers(self, held: Mapping[str, str]) -> None:
-        """Cancel tasks of callers who lost access without a signal, as by SQL. Those that wait are checked in turn."""
+        # Callers may lose access without a signal, for example by SQL. Tasks that are not held here are checked in
+        # turn.
         with ExitStack() as stack:
             stack.callback(self._checking.release)
             tasks = store.to_check(list(held), self._checked_to, MAX_CHECKED)
@@ -198,16 +200,13 @@ class LeaseHeartbeat:
         return {**dict.fromkeys(self._queued, ""), **running}
 
     def _release(self, **_: object) -> None:
-        """Release leases when the process ends, so that others recover the tasks without delay.
-
-        Some servers end by a signal, without ``atexit``; hence ``server_stopped``.
-        """
+        # Other processes then recover the tasks without delay. Some servers end by a signal, without atexit, so
+        # server_stopped calls this too.
         with self._lease_lock, suppress(Exception):
             self._is_released = True  # stops the thread from renewing leases
             store.release(self._held())
 
     def after_fork(self) -> None:
-        """Reset in a child process: tasks and thread are the parent's, and locks may be held."""
         self._queued, self._running = set(), {}
         self._lock, self._lease_lock, self._wake = threading.Lock(), threading.Lock(), threading.Event()
         self._thread, self._checking = None, threading.Lock()
@@ -312,7 +311,7 @@ def _save_nothing() -> None:
 
 
 def _retry_database(function: Callable[[], T]) -> T:
-    """Retry while the database is unavailable: the work is done, and its outcome must not be lost."""
+    # The work is done, so its outcome must not be lost.
     until = time.monotonic() + RETRY_TIMEOUT
     while True:
         try:
@@ -340,9 +339,9 @@ def _cancel_those_without_access(tasks: Iterable[Task]) -> None:
 
 
 def has_access(task: Task) -> bool:
-    """Return False if the caller of a task has lost access. A task of an endpoint that this process lacks has it."""
     server = server_of(task)
     try:
+        # Another process may have the endpoint of the task.
         return server is None or restore(task, server) is not None
     except PrincipalGone:
         return False
@@ -354,11 +353,6 @@ def has_access(task: Task) -> bool:
 
 
 def _context(task: Task, channel: TaskChannel) -> Context:
-    """Return the call's context.
-
-    Raises:
-        ProtocolError: the endpoint is gone, or the caller has lost access.
-    """
     server = server_of(task)
     if server is None:
         raise InternalError(f"The endpoint {task.server!r} no longer exists.")

@@ -47,7 +47,6 @@ class GracefulShutdown:
         self._serving: set[asyncio.Task[None]] = set()
 
     def detect(self) -> bool:
-        """Return True under daphne, whose shutdown is then delayed."""
         if self.is_needed is None:
             reactor: Any = sys.modules.get("twisted.internet.reactor")
             self.is_needed = bool(getattr(reactor, "running", False))
@@ -61,10 +60,12 @@ class GracefulShutdown:
         self._serving.add(task)
         task.add_done_callback(self._serving.discard)
         try:
+            # daphne cancels all connections when it stops. The shield gives their calls a few more seconds.
             await asyncio.shield(task)
         except asyncio.CancelledError:
             if not self._stops:
                 task.cancel()
+                # The call uses the connection, so it must end first.
                 await asyncio.wait([task])
             raise
 
@@ -126,7 +127,7 @@ class MCPApplication:
         await self.django_application(scope, receive, send)
 
     async def _serve_lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve the ASGI lifespan protocol, whether or not *django_application* does; Django does not."""
+        # Django's application does not support lifespan, but other applications may.
         begun = answered = False
 
         async def listening() -> MutableMapping[str, Any]:
@@ -145,6 +146,7 @@ class MCPApplication:
         try:
             await self.django_application(scope, listening, answering)
         except Exception:
+            # An application without lifespan support raises before it answers.
             if answered:
                 raise
         if answered:
@@ -209,7 +211,7 @@ class DjangoRequestFactory:
         return ASGIRequest(self._scope, io.BytesIO())
 
     def get(self, name: str) -> str | None:
-        """Return values of ``request.META`` that each call needs: the address and headers."""
+        # Calls need only the address and headers of request.META.
         if name == "REMOTE_ADDR":
             client = self._scope.get("client")
             return None if client is None else client[0]
@@ -252,7 +254,6 @@ def read_headers(raw: Collection[tuple[bytes, bytes]]) -> dict[str, str]:
 
 
 def host_of(scope: Scope, headers: Mapping[str, str]) -> str:
-    """Return host and port of the request, as ``HttpRequest.get_host`` does."""
     sent = {"HTTP_X_FORWARDED_HOST": headers.get("x-forwarded-host"), "HTTP_HOST": headers.get("host")}
     if (host := sent_host(sent)) is not None:
         return host
@@ -261,7 +262,6 @@ def host_of(scope: Scope, headers: Mapping[str, str]) -> str:
 
 
 def is_secure(scope: Scope, headers: Mapping[str, str]) -> bool:
-    """Return True if the client used https, as ``HttpRequest.scheme`` tells."""
     if (told_by := site_settings.SECURE_PROXY_SSL_HEADER) is not None:
         name, expected = told_by
         value = headers.get(name.removeprefix("HTTP_").replace("_", "-").lower())

@@ -76,10 +76,11 @@ class Lookups:
             try:
                 pool.submit(partial(self._begin, key, look_up), lookup)
             except BaseException:
+                # No thread will begin this lookup, so nothing else removes it.
                 del self._queued[key]
                 raise
-        principal = await asyncio.shield(lookup)  # whoever leaves takes nobody along
-        # Permissions are cached on the user, and tools may change it: each call has a copy of what nobody changes.
+        principal = await asyncio.shield(lookup)  # a request that is cancelled must not cancel the others' lookup
+        # Permissions are cached on the user, and tools may change it, so each call gets its own copy.
         return None if principal is None else replace(principal, user=_copied(principal.user))
 
     def _begin(
@@ -90,7 +91,7 @@ class Lookups:
 
 
 def _copied(user: Any) -> Any:
-    """Copy a user; ``copy.copy`` is slow for model instances."""
+    # copy.copy() is slow for model instances.
     if not isinstance(user, Model):
         return copy.copy(user)
     own, state = type(user).__new__(type(user)), ModelState()
@@ -143,7 +144,7 @@ _VARIABLE = re.compile(r"\$\{\w+(?::-[^}]*)?\}|\$\w+|%\w+%|\$\{(?:env|input):[\w
 
 
 def _bad_credential(head: RequestHead, server: MCPServer, error: Exception) -> Refusal:
-    """Return a 401. A credential that the database rejects, for a NUL or a number too large, is bad, and no outage."""
+    # The database rejects credentials with a NUL or with a number that is too large. That is no outage.
     if isinstance(error, DataError):
         log_rate_limited(logging.WARNING, "the database rejected a credential: %s", error)
     _scheme, _space, token = head.headers.get("authorization", "").partition(" ")
@@ -154,7 +155,7 @@ def _bad_credential(head: RequestHead, server: MCPServer, error: Exception) -> R
 
 
 def _unavailable(error: Exception) -> Refusal:
-    """Return a 503: after a 401 the client would discard a credential that may be valid."""
+    # After a 401 the client would discard a credential that may be valid.
     log_rate_limited(logging.ERROR, "authentication is unavailable: %s", error)
     after = error.retry_after if isinstance(error, AuthenticationUnavailable) else 5
     headers = [("Retry-After", f"{after:.0f}"), ("Cache-Control", "no-store")]
@@ -171,7 +172,7 @@ class _Credential(NamedTuple):
     key: Hashable
 
     def __repr__(self) -> str:
-        """Hide the credential, since error reports show local variables."""
+        # The credential is left out, because error reports show local variables.
         return f"_Credential({self.host})"
 
 
@@ -190,7 +191,6 @@ async def _look_up(
 
 
 def _authenticate(authenticator: BaseAuthentication, head: RequestHead, server: MCPServer) -> Principal | None:
-    """Authenticate, and check ``user_passes_test``, in one thread."""
     principal = authenticator.authenticate(head, server)
     if principal is not None and not admits(server, principal.user):
         raise InvalidToken
@@ -235,11 +235,9 @@ async def require_scopes(
 
 
 def _client_of(params: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
-    """Return client and capabilities as far as a message has them.
-
-    Those of older clients are in their session, which is read later. They are taken for clients that show apps, so that
-    these can request the scopes of tools for apps; for the others, such a tool is unknown once they have the scopes.
-    """
+    # Older clients have theirs in the session, which is read later. They are treated as clients that show apps, so that
+    # these can request the scopes of tools for apps. For other clients, such a tool is unknown once they have the
+    # scopes.
     found = params.get("_meta")
     found = found if isinstance(found, dict) else {}
     declared = found.get(CLIENT_CAPABILITIES)

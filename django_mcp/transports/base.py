@@ -73,7 +73,6 @@ _ALLOW_HEADERS = (
 
 @lru_cache(maxsize=1024)
 def is_our_host(host: str) -> bool:
-    """Return True if ``ALLOWED_HOSTS`` allows the host, by Django's rules."""
     allowed = django_settings.ALLOWED_HOSTS
     if django_settings.DEBUG and not allowed:
         allowed = _LOOPBACK
@@ -87,7 +86,6 @@ def is_our_origin(origin: str, host: str, *, secure: bool) -> bool:
 
 
 def unknown_host(host: str) -> Refusal:
-    """Return a 400 for a foreign Host, as Django does."""
     return Refusal(400, f"Unknown host {host[:100]!r}. The site's administrator can add it to ALLOWED_HOSTS.")
 
 

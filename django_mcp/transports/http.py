@@ -128,7 +128,6 @@ async def log_refusal(
     message: Any,
     cors: Headers,
 ) -> MCPResponse:
-    """Record a refusal in the request log; return the response."""
     if dispatch.observer is not None:
         try:
             # One row for each HTTP request, however many messages it has.
@@ -344,7 +343,6 @@ def events_endpoints(server: MCPServer) -> dict[str, Endpoint]:
 
 
 def http_sse_endpoints(server: MCPServer) -> dict[str, Endpoint]:
-    """Return the HTTP+SSE endpoints by path suffix, if ``HTTP_SSE`` enables them."""
     if not settings.HTTP_SSE:
         return {}
     return events_endpoints(server)

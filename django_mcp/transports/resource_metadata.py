@@ -75,7 +75,7 @@ class _MetadataPattern(RegexPattern):
     """
 
     def match(self, path: str) -> Any:
-        """Match the path with and without the site's own in it."""
+        # The site's own path may be part of the URL (RFC 9728, section 3.1), or not.
         site_path = f"{WELL_KNOWN}{get_script_prefix()}"
         return super().match(path) or super().match(path.replace(site_path, f"{WELL_KNOWN}/", 1))
 

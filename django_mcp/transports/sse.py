@@ -24,7 +24,6 @@ MAX_CACHED_BYTES = 1024
 
 
 def frame(event: SSEEvent) -> bytes:
-    """Return the bytes of an event."""
     if event is KEEP_ALIVE:
         return PING
     # An id without data is still an event; a retry alone is not.
@@ -36,7 +35,6 @@ def frame(event: SSEEvent) -> bytes:
 
 
 def frame_for_many(event: SSEEvent) -> bytes:
-    """Return the bytes of an event, cached if it is short."""
     return _kept(event) if len(event.data) < MAX_CACHED_BYTES else frame(event)
 
 
@@ -83,6 +81,7 @@ class HeldStream:
         except asyncio.CancelledError:
             if not self._is_over:
                 raise
+            # _release() cancelled this task to wake it. The server did not.
             self._holding.uncancel()  # type: ignore[union-attr]
         except Exception as error:  # noqa: BLE001 - it is logged
             self._error = error
@@ -95,7 +94,7 @@ class HeldStream:
             await self._end(self._error)
 
     async def _end(self, error: Exception) -> None:
-        """End a stream that failed, with the error if nothing was sent yet. The client connects again."""
+        # The error is sent if nothing was sent yet. Otherwise the client reconnects.
         body = encode_failure(None, error)
         with suppress(OSError):
             if self._headers is None:
@@ -115,6 +114,7 @@ class HeldStream:
         subscription = self._stream.subscription
         assert subscription is not None  # noqa: S101
         subscription.ready = self._schedule_write
+        # Entries that arrived before ready was set woke nothing.
         if subscription.has_entries:
             self._schedule_write()
 
@@ -166,6 +166,7 @@ class HeldStream:
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     def _release(self) -> None:
+        # hold() takes a cancellation without this for the server's.
         self._is_over = True
         if self._holding is not None:
             self._holding.cancel()
@@ -209,7 +210,7 @@ class BufferedResponse:
         return self._count > 0
 
     def send(self, event: SSEEvent) -> None:
-        """Keep an event; of progress and log messages the last, within ``MAX_WAITING`` and ``MAX_BYTES``."""
+        # If there are too many progress and log messages, the last ones are kept.
         self._count += 1
         self._frames[self._count] = data = frame(event)
         self._bytes += len(data)
@@ -225,7 +226,6 @@ class BufferedResponse:
         """Do nothing: a disconnect cannot be detected."""
 
     async def body(self, answer: MCPResponse) -> AsyncIterator[bytes]:
-        """Yield the stream."""
         for data in self.frames:
             yield data
         if answer.body:
@@ -298,7 +298,6 @@ class LiveResponse:
             keep_alive.start()
 
     def send(self, event: SSEEvent) -> None:
-        """Send an event now. Thread-safe."""
         self.opened = True
         data, can_resume = frame(event), bool(event.id)
         if threading.get_ident() == self._thread:
@@ -307,15 +306,12 @@ class LiveResponse:
             self._loop.call_soon_threadsafe(self._offer, data, can_resume)
 
     def watch(self, gone: Callable[[], None]) -> None:
-        """Call *gone* when the client disconnects, if the call is long enough."""
-
         def start() -> None:
             self._watching = self._loop.create_task(self._until_gone(gone))
 
         self.overdue = self._loop.call_later(DISCONNECT_WATCH_DELAY, start)
 
     def unwatch(self) -> None:
-        """Stop watching the connection after the call."""
         self.answering.discard(self)
         if self.overdue is not None:
             self.overdue.cancel()
@@ -325,7 +321,6 @@ class LiveResponse:
             self._watching = None
 
     def close(self) -> None:
-        """End the stream; later events are dropped."""
         if threading.get_ident() != self._thread:
             self._loop.call_soon_threadsafe(self.close)
         elif not self.is_done:
@@ -385,6 +380,7 @@ class LiveResponse:
         except asyncio.CancelledError:
             if not left:
                 raise
+            # gone() cancelled this task to wake it. The server did not.
             reader.uncancel()
         except Exception as error:  # noqa: BLE001 - it is logged; the stream ends, and the client connects again
             report_crash(error, "a stream")
@@ -444,6 +440,7 @@ class LiveResponse:
                 self._bytes = 0
                 await self._send({"type": "http.response.body", "body": data, "more_body": not last})
         except Exception as error:
+            # Later events are dropped, because the client is gone.
             self.is_done = True
             self._frames.clear()
             if self._broken is not None:

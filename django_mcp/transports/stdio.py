@@ -64,6 +64,7 @@ def take_streams() -> tuple[int, int]:
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
+    # Buffered text goes to stderr, where descriptor 1 points now.
     sys.stdout.flush()
     sys.stdout = sys.stderr
     return incoming, outgoing
@@ -88,7 +89,6 @@ class LineReader:
         threading.Thread(target=self._read, name="django-mcp-in", daemon=True).start()
 
     async def lines(self) -> AsyncGenerator[bytes | None, None]:
-        """Yield lines without line ends; None for a line that is too long."""
         parts: list[bytes] = []
         length = 0
         while chunk := await self._chunks.get():
@@ -105,6 +105,7 @@ class LineReader:
     def _read(self) -> None:
         chunk = b"-"
         while chunk:
+            # A client that sends faster than its lines are read fills the pipe, not the memory.
             self._room.acquire()
             try:
                 chunk = os.read(self._descriptor, CHUNK_SIZE)
@@ -130,13 +131,14 @@ class LineWriter:
         self._descriptor = descriptor
         self._broken = broken
         self._lines: SimpleQueue[bytes | None] = SimpleQueue()
+        # Writing blocks while the client does not read, so it has a thread.
         self._lock = threading.Lock()
         self._queued = self._written = 0  # bytes; each is counted by one thread at a time
         self._thread = threading.Thread(target=self._work, name="django-mcp-out", daemon=True)
         self._thread.start()
 
     def write(self, line: bytes, *, is_optional: bool = False) -> None:
-        """Queue a line, but no optional one behind too many others. Thread-safe; never waits for the client."""
+        # This must not block, because the event loop calls it. Optional lines are dropped if many are waiting.
         line = one_line(line)
         with self._lock:
             waiting = self._queued - self._written
@@ -146,7 +148,6 @@ class LineWriter:
             self._lines.put(line)
 
     def close(self, patience: float) -> None:
-        """Wait at most *patience* seconds for pending lines."""
         self._lines.put(None)
         self._thread.join(patience)
 
@@ -190,7 +191,7 @@ class StdioResponse:
         self._gone: Callable[[], object] | None = None
 
     def send(self, event: SSEEvent) -> None:
-        """Write the event's message; events without one are for reconnecting."""
+        # Events without data are for clients that reconnect.
         self.opened = True
         if event.data and not self.is_cancelled:
             self._write(event.data, is_optional=event.is_optional)
@@ -199,13 +200,13 @@ class StdioResponse:
         """Do nothing: a stream here cannot be resumed."""
 
     def watch(self, gone: Callable[[], object]) -> None:
-        """Call *gone* when the client cancels its request, also if it has done so."""
         self._gone = gone
+        # The client may have cancelled before the call began.
         if self.is_cancelled:
             gone()
 
     def cancel(self) -> None:
-        """Send nothing more for this request (2026-07-28, stdio, Cancellation)."""
+        # Nothing more may be sent for this request (2026-07-28, stdio, Cancellation).
         self.is_cancelled = True
         if self._gone is not None:
             self._gone()
@@ -234,7 +235,6 @@ class Connection:
         self._endless: set[asyncio.Task[None]] = set()
 
     async def read(self, reader: Lines) -> None:
-        """Serve all lines."""
         async for line in reader.lines():
             if line is None:
                 self._refuse(InvalidRequest(f"The line exceeds {settings.MAX_BODY_BYTES} bytes."))
@@ -242,7 +242,6 @@ class Connection:
                 await self._take(line)
 
     async def end(self) -> None:
-        """Let calls finish for a short time; end streams and the session."""
         self._is_ending = True
         if self._calls:
             await asyncio.wait(self._calls, timeout=GRACE_SECONDS)
@@ -254,6 +253,7 @@ class Connection:
         for task in (*self._calls, *self._endless):
             task.cancel()
         if self._session:
+            # A session that cannot be ended expires.
             with suppress(ProtocolError, DatabaseError, TimeoutError):
                 async with asyncio.timeout(SHUTDOWN_TIMEOUT):
                     await end_session(self._inbound(None, StdioResponse(self._write)))
@@ -285,7 +285,7 @@ class Connection:
             self._staying = _start(self._stay(), self._endless)
 
     async def _serve(self, body: Any, message: Message | None) -> None:
-        """Serve a message, or None for a batch. Only requests and batches are answered."""
+        # The message is None for a batch. Only requests and batches are answered.
         request = message if isinstance(message, Request) else None
         response = StdioResponse(self._write)
         if request is not None:
@@ -299,6 +299,7 @@ class Connection:
         except Exception as error:  # noqa: BLE001 - it is logged
             response.send(SSEEvent(encode_failure(None if request is None else request.id, error)))
         finally:
+            # The client may have reused the id for a later request.
             if request is not None and self._running.get(request.id) is response:
                 del self._running[request.id]
 
@@ -344,7 +345,7 @@ class Connection:
                 response.send(event)
 
     def _agree(self, answer: MCPResponse) -> None:
-        """Keep the version and session that HTTP clients repeat in headers."""
+        # HTTP clients repeat version and session in headers. Here the connection keeps them.
         result = decode(answer.body).get("result")
         if result is not None:
             self._agreed = result["protocolVersion"]
@@ -366,8 +367,8 @@ class Connection:
             await self._finish(await open_stream(self._inbound(None, response)), None, response)
 
     async def _stay(self) -> None:
-        """Renew the session while the client is connected and silent."""
         ping = {"jsonrpc": JSONRPC, "id": 0, "method": "ping"}
+        # A silent client sends no requests that would extend its session.
         with suppress(asyncio.CancelledError):
             while True:
                 await asyncio.sleep(settings.SESSION_TTL / RENEWALS)
@@ -376,13 +377,13 @@ class Connection:
 
 def _start(coroutine: Coroutine[Any, Any, None], among: set[asyncio.Task[None]]) -> asyncio.Task[None]:
     task = asyncio.get_running_loop().create_task(coroutine)
+    # An event loop keeps weak references to its tasks only.
     among.add(task)
     task.add_done_callback(among.discard)
     return task
 
 
 def serve(server: MCPServer, principal: Principal, incoming: int, outgoing: int) -> None:
-    """Serve an endpoint on two file descriptors until the client closes its end, or SIGTERM."""
     asyncio.run(_converse(server, principal, incoming, outgoing))
 
 

@@ -116,7 +116,6 @@ _HEADERS = _Headers()
 
 
 def _host(request: HttpRequest) -> str:
-    """Return the request's host by the rules of ``get_host``; the endpoint refuses a foreign one."""
     if (host := sent_host(request.META)) is not None:
         return host
     try:

@@ -52,7 +52,6 @@ def create_call(session: Session, request: Request, key: str, *, leased: bool = 
 
 
 def append_messages(call: Call, messages: Sequence[bytes]) -> list[int]:
-    """Add messages to the call's stream; return their ids."""
     return event_store.append_numbered([(topic(call), message.decode()) for message in messages])
 
 
@@ -67,6 +66,7 @@ def store_questions(
         asked = question(requests[request.key], request.request_id, version)
         messages.append(encode({"jsonrpc": JSONRPC, "id": request.request_id, **asked}))
     with database.atomic():
+        # Earlier answers are in the dialogue.
         call.questions.all().delete()
         PendingRequest.objects.bulk_create(pending)
         # The next round has the same progress token, and progress must increase (2025-11-25, Progress).
@@ -94,6 +94,7 @@ def renew_leases(running: Sequence[int]) -> None:
     for start in range(0, len(running), event_store.CHUNK_SIZE):  # databases limit the parameters of a statement
         held = Call.objects.filter(pk__in=running[start : start + event_store.CHUNK_SIZE], status=Call.Status.RUNNING)
         held.update(lease=_lease(), expires=expires)
+        # A client that waits for a long call sends nothing that would extend its session.
         Session.objects.filter(pk__in=held.values("session"), expires__lt=expires).update(expires=expires)
 
 
@@ -109,6 +110,7 @@ def fail_lost(call: Call) -> None:
         "before retrying."
     )
     with database.atomic():
+        # The lease may have been renewed meanwhile, or another process may have ended the call.
         if _lost(call).update(status=Call.Status.ENDED):
             call.questions.all().delete()
             message = encode_error(call.request_id, InternalError(words)).decode()
@@ -120,12 +122,11 @@ def _lost(call: Call) -> "QuerySet[Call]":
 
 
 def _lease() -> datetime.datetime:
-    """Return when a lease ends. It is renewed four times as often."""
+    # Leases are renewed four times in this period.
     return timezone.now() + datetime.timedelta(seconds=2 * settings.KEEP_ALIVE_INTERVAL)
 
 
 def _expiry() -> datetime.datetime:
-    """Return when a call's stream, or its question, expires."""
     return timezone.now() + datetime.timedelta(seconds=settings.ELICITATION_TTL)
 
 
@@ -152,16 +153,15 @@ def claim_answered(pending: PendingRequest, *, leased: bool = False) -> Call | N
     call = pending.call
     open_questions = PendingRequest.objects.filter(call=OuterRef("pk"), answer__isnull=True)
     asking = Call.objects.filter(pk=call.pk, status=Call.Status.ASKING).exclude(Exists(open_questions))
+    # Several processes may have stored the last answers. This statement succeeds in one of them.
     return call if asking.update(status=Call.Status.RUNNING, lease=_lease() if leased else None) else None
 
 
 def unclaim(call: Call) -> None:
-    """Undo ``claim_answered``: the call waits again for an answer, of which all are there."""
     Call.objects.filter(pk=call.pk, status=Call.Status.RUNNING).update(status=Call.Status.ASKING, lease=None)
 
 
 def restore(call: Call) -> tuple[Request, Dialogue]:
-    """Return the request and the dialogue for the next round."""
     call.refresh_from_db()
     dialogue = Dialogue(**call.dialogue)
     answers = {question.key: question.answer or {} for question in call.questions.all()}
@@ -170,7 +170,6 @@ def restore(call: Call) -> tuple[Request, Dialogue]:
 
 
 def end_cancelled(session: Session, request_id: Any) -> None:
-    """End a waiting call that its client cancelled."""
     waiting = session.calls.filter(status=Call.Status.ASKING, request_id=request_id)
     for call in waiting:
         end_call(call, [])

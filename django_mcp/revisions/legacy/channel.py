@@ -77,6 +77,7 @@ class _Leases:
         self._schedule(pause)
 
 
+# Weak, because async_to_sync makes a loop for each of its calls.
 _leases: WeakKeyDictionary[asyncio.AbstractEventLoop, _Leases] = clear_after_fork(WeakKeyDictionary())
 
 
@@ -109,11 +110,11 @@ class QuietChannel(StepChannel):
         self.protocol = version
 
     def missing_capability(self, question: "Question[Any]") -> Exception:
-        """Return a tool error, because these versions have no protocol error for it."""
+        # These versions have no protocol error for it.
         return ToolError(question.refusal)
 
     def wants_task(self, support: str) -> bool:
-        """Return False: versions before 2025-11-25 have no tasks."""
+        # Versions before 2025-11-25 have no tasks.
         if support == "required" and database.has_database():
             raise MethodNotFound("This tool runs only as a task, and this protocol version has no tasks.")
         return False
@@ -153,6 +154,7 @@ class LegacyChannel(QuietChannel):
         self._latest: bytes | None = None
         self._is_latest_sent = False
         self._writing: asyncio.Task[None] | None = None
+        # Orders the writers: _write(), ask() and end().
         self._write_lock = asyncio.Lock()
         self._closes_connection = self._is_closed = False
         self._loop = (
@@ -199,16 +201,16 @@ class LegacyChannel(QuietChannel):
         self._wake()
 
     def close_connection(self) -> None:
-        """Close the connection; the client reconnects with the id of the last event."""
+        # The client reconnects with the id of the last event.
         resumable = self.mcp_request.over_http and self.version >= PRIMING_SINCE
         if self.session is not None and resumable and self._loop is not None:
             self.opened = self._closes_connection = True
             self._wake()
 
     def cancel(self) -> None:
-        """Cancel a coroutine where it awaits, a function at its next use of the context."""
         if not self.cancelled and self.task is not None:  # once, or the end of the stream is cancelled too
             self.task.cancel()
+        # A function in a thread stops at its next use of the context.
         self.cancelled = True
 
     def cancel_threadsafe(self) -> None:
@@ -218,7 +220,6 @@ class LegacyChannel(QuietChannel):
     # Tasks
 
     def wants_task(self, support: str) -> bool:
-        """Return True if the call requests a task."""
         if has_tasks(self.mcp_request.server, self.version):
             return wants_task(self.request.params, support)
         return super().wants_task(support)
@@ -229,13 +230,12 @@ class LegacyChannel(QuietChannel):
     # The lease, while this process runs the call
 
     def take_lease(self, call: Call) -> None:
-        """Renew the lease of a call until ``close``. After that nothing is taken."""
+        # A lease taken after close() would never be released.
         if self._loop is not None and not self._is_closed:
             _leases_of(self._loop).add(call)
 
     def close(self) -> None:
-        """End the round, whatever came of it: nothing is written from now on, and the lease is given back."""
-        # From here on nothing is opened: a row made later would be leased, and nobody would give its lease back.
+        # From here on nothing is opened: the lease of a row created later would never be released.
         self._is_closed = True
         if self._writing is not None:
             self._writing.cancel()
@@ -245,7 +245,6 @@ class LegacyChannel(QuietChannel):
     # The end of a round
 
     async def ask(self, requests: Mapping[str, Any]) -> int:
-        """Send questions; return the position after the last."""
         async with self._write_lock:
             call = await self._write_last()
             asked = await self._save(partial(calls.store_questions, call, self.dialogue, requests, self.version))
@@ -253,7 +252,6 @@ class LegacyChannel(QuietChannel):
         return asked[-1][0]
 
     async def end(self, messages: list[bytes]) -> None:
-        """Send the last messages and end the stream."""
         async with self._write_lock:
             call = await self._write_last()
             ids = await self._save(partial(calls.end_call, call, messages))
@@ -293,7 +291,7 @@ class LegacyChannel(QuietChannel):
             self._writing = None
 
     async def _write_all(self) -> Call:
-        """Write queued messages, under the lock: concurrent writers would open two streams or reorder messages."""
+        # The caller holds the lock: concurrent writers would open two streams, or reorder messages.
         call = await self._open_stream()
         while waiting := len(self._messages):
             messages = [self._messages[position] for position in range(waiting)]
@@ -309,8 +307,8 @@ class LegacyChannel(QuietChannel):
         return call
 
     async def _write_last(self) -> Call:
-        """Write queued messages, and the last of those that were not stored, for clients that resume."""
         call = await self._write_all()
+        # The latest message was not stored if there were too many. Clients that resume need it.
         if (latest := self._latest) is not None:
             self._latest = None
             [position] = await self._save(partial(calls.append_messages, call, [latest]))
@@ -334,11 +332,9 @@ class LegacyChannel(QuietChannel):
         self.opened = True
 
     async def _save(self, write: Callable[[], T]) -> T:
-        """Write, retrying while the database is away: the call may have taken effect.
-
-        A cancellation waits for a write that has begun. Otherwise the questions of a cancelled call could be committed
-        after the end of its stream, and its row be made without anybody who knows it.
-        """
+        # Retried while the database is away, as the call may have taken effect. A cancellation waits for a write that
+        # has begun. Otherwise the questions of a cancelled call could be committed after the end of its stream, and its
+        # row be created without being known here.
         runner = self.mcp_request.runner.own
         if runner.is_inline:
             return await runner.sync(write)

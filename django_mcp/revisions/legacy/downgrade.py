@@ -60,7 +60,7 @@ def _known(fields: dict[str, Any], method: str, version: str, unknown: frozenset
 
 
 def _with_object_schema(tool: dict[str, Any]) -> dict[str, Any]:
-    """Return a tool whose output schema has type object (2025-11-25, Tools, Output Schema)."""
+    # 2025-11-25, Tools, Output Schema: the type must be object.
     schema = tool.get("outputSchema")
     return tool if schema is None or schema.get("type") == "object" else {**tool, "outputSchema": wrapped(schema)}
 

@@ -95,7 +95,6 @@ async def named_session(mcp_request: MCPRequest) -> Session:
 
 
 async def open_stream(mcp_request: MCPRequest) -> MCPResponse:
-    """Answer a GET: resume a stream or open one of changes."""
     if _is_modern(mcp_request) or headers.SESSION not in mcp_request.headers:
         return _not_served("GET")
     session = await named_session(mcp_request)
@@ -104,7 +103,6 @@ async def open_stream(mcp_request: MCPRequest) -> MCPResponse:
 
 
 async def end_session(mcp_request: MCPRequest) -> MCPResponse:
-    """Answer a DELETE: end the session."""
     if _is_modern(mcp_request):
         return _not_served("DELETE")
     if headers.SESSION not in mcp_request.headers:
@@ -132,7 +130,6 @@ class FormerResourceNotFound(ProtocolError):
 async def serve_request(
     request: Request, version: str, session: Session | None, mcp_request: MCPRequest
 ) -> MCPResponse:
-    """Answer a request."""
     if request.method == RESULT and has_tasks(mcp_request.server, version):
         return await task_results.answer(request, session, mcp_request)
     channel = LegacyChannel(mcp_request, session, request, version)
@@ -146,6 +143,7 @@ async def serve_request(
     channel.task = create_background_task(_answer_on_stream(request, version, session, mcp_request, channel))
     try:
         _watch_later(session, channel)
+        # Shielded: the server cancels the request when its client disconnects.
         return await asyncio.shield(channel.task)
     except BaseException as error:
         if not isinstance(error, asyncio.CancelledError) and not channel.task.done():
@@ -155,7 +153,7 @@ async def serve_request(
 
 
 def _drop_stream(answering: asyncio.Task[MCPResponse]) -> None:
-    """Close the stream of an answer that nobody takes: its connection is gone."""
+    # The connection is gone, so nothing else would close the stream.
     if answering.cancelled() or answering.exception() is not None:
         return
     if (stream := answering.result().stream) is not None:
@@ -169,7 +167,6 @@ async def _close(stream: EventStream) -> None:
 async def answer_unstreamed(
     request: Request, version: str, session: Session | None, mcp_request: MCPRequest, channel: Channel
 ) -> MCPResponse:
-    """Run a request without a stream, as of a batch, and answer it."""
     try:
         return MCPResponse(200, await _result(request, version, session, mcp_request, channel))
     except Cancelled:
@@ -181,7 +178,6 @@ async def answer_unstreamed(
 async def _answer_on_stream(
     request: Request, version: str, session: Session | None, mcp_request: MCPRequest, channel: LegacyChannel
 ) -> MCPResponse:
-    """Run a request and answer it, on the stream if it was opened, whose end its client waits for however it ends."""
     try:
         try:
             body = await _result(request, version, session, mcp_request, channel)
@@ -218,7 +214,7 @@ async def receive(answer: Response, session: Session | None, mcp_request: MCPReq
     if session is None:
         raise InvalidRequest("This response answers no pending request.", request_id=answer.id)
     continuing = _continue(answer, session, mcp_request)
-    # To its end even if the client leaves: between the two steps the call is nobody's.
+    # Runs to its end even if the client leaves: between its two steps no process would run the call.
     await (continuing if mcp_request.runner.is_inline else asyncio.shield(create_background_task(continuing)))
     return ACCEPTED
 
@@ -236,7 +232,6 @@ async def _continue(answer: Response, session: Session, mcp_request: MCPRequest)
 
 
 def _claim_call(answer: Response, session: Session, mcp_request: MCPRequest) -> Call | None:
-    """Return the call that an answer completes; pass answers to questions of a task to the task."""
     pending = calls.store_answer(session, answer)
     if pending is not None and pending.call.request["method"] == RESULT:
         task_results.pass_answer(pending, mcp_request)
@@ -245,7 +240,6 @@ def _claim_call(answer: Response, session: Session, mcp_request: MCPRequest) -> 
 
 
 def error_response(request: Request, error: ProtocolError) -> MCPResponse:
-    """Return the response to a failed request."""
     if isinstance(error, ResourceNotFound):
         error = FormerResourceNotFound(error.message, error.data)
     status = error.http_status if error.broken_envelope else 200
@@ -313,7 +307,6 @@ def _shape_tools(version: str, result: Result, server: MCPServer) -> dict[str, A
 
 
 async def _ask(needed: InputRequired, channel: LegacyChannel, mcp_request: MCPRequest) -> MCPResponse:
-    """Return the stream of a call with questions: held open if possible, else to be resumed."""
     position = await channel.ask(needed.requests)
     assert channel.call is not None  # noqa: S101
     if not mcp_request.over_http:  # one client, which cannot come back
@@ -338,6 +331,7 @@ async def _next_round(call: Call, session: Session, mcp_request: MCPRequest) -> 
                 _watch_later(session, channel)
             await _run_round(request, session, mcp_request, channel)
         except (Cancelled, asyncio.CancelledError):
+            # The client waits for the end of its stream, on whichever connection it reads it.
             await channel.end([])
         except Exception as error:  # noqa: BLE001 - it is logged
             await channel.end([encode_failure(request.id, error)])
@@ -357,7 +351,7 @@ async def _run_round(request: Request, session: Session, mcp_request: MCPRequest
 
 
 def _watch_later(session: Session, channel: LegacyChannel) -> None:
-    """Watch for a cancellation until the call ends; its connection may end before."""
+    # The connection may end before the call, which must still be cancellable then.
     sessions.register_call(session, channel)
     timer = asyncio.get_running_loop().call_later(
         sessions.CANCEL_WATCH_DELAY, sessions.watch_cancellation, session, channel
@@ -370,7 +364,6 @@ class LegacyRevision:
     """The protocols with a handshake."""
 
     async def serve(self, mcp_request: MCPRequest) -> MCPResponse:
-        """Answer a message, or a batch in the version that has batches."""
         session = None
         if headers.SESSION in mcp_request.headers and not _is_initialize(mcp_request.body):
             session = await named_session(mcp_request)
@@ -467,7 +460,7 @@ async def greet(request: Request, mcp_request: MCPRequest) -> tuple[str, bytes]:
 
 
 def _extensions(server: MCPServer) -> dict[str, Any]:
-    """Return the ``extensions`` that add no methods, such as MCP Apps; this version has no others."""
+    # These versions only have extensions without methods, such as MCP Apps.
     found = {name: dict(extension.settings) for name, extension in server.extensions.items() if not extension.methods}
     return {"extensions": found} if found else {}
 

@@ -66,6 +66,7 @@ class JoinedStreams:
             ends: everything ends with this stream, whose keep-alives are used.
         """
         task = asyncio.get_running_loop().create_task(self._forward(stream, ends=ends))
+        # An event loop keeps weak references to its tasks only.
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -74,7 +75,6 @@ class JoinedStreams:
             yield event
 
     async def close(self) -> None:
-        """Close all streams."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -161,8 +161,8 @@ class SSEResponse:
         self._session = session
 
     def send(self, event: SSEEvent) -> None:
-        """Announce the call once; its stream is stored and has the event."""
         key = event.id.rpartition(".")[0]
+        # The call is announced once. Its events are read from its stored stream.
         if key and not self.opened:
             self.opened = True
             create_background_task(_store_messages(self._session, f"{CALL} {key}"))
@@ -198,7 +198,7 @@ async def _store_messages(session: Session, *entries: str) -> None:
 
 @database.retry_conflicts
 def _store_initialized(session: Session) -> None:
-    """Store it once, however often a client sends it."""
+    # A client may send the notification several times, to several processes.
     with database.atomic():
         is_live = Session.objects.select_for_update().filter(pk=session.pk).exists()  # one after the other
         if is_live and not StreamEvent.objects.filter(topic=topic(session), data=INITIALIZED).exists():
@@ -209,10 +209,10 @@ def _store_initialized(session: Session) -> None:
 
 
 async def _serve(message: Message | None, session: Session, mcp_request: MCPRequest) -> None:
-    """Serve a message, or None for a batch. Stored streams are read by the process with the session's stream."""
     answer = await _answer(message, session, mcp_request)
     if answer.stream is not None:
         async with aclosing(answer.stream) as stream:
+            # A stored stream is read by the process that has the session's connection.
             if not mcp_request.response.opened:
                 async for event in stream:
                     if event.data:
@@ -302,7 +302,6 @@ async def _session_events(
 
 
 async def _join_call(session: Session, key: str, mcp_request: MCPRequest, joined: JoinedStreams) -> SSEEvent | None:
-    """Add the stored stream of a call; return the error to send if the caller has too many."""
     run = partial(retry_database, free_pool())
     call = await run(session.calls.filter(key=key).first)
     if call is None:

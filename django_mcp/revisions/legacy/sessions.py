@@ -84,10 +84,7 @@ def open_session(server: MCPServer, principal: Principal, version: str, client: 
 
 
 def _end_oldest(server: MCPServer, principal: Principal) -> None:
-    """End the least recently used sessions of a caller with too many.
-
-    Refusing a new one would lock out, for a day, users of a client that never ends its sessions.
-    """
+    # Refusing a new one would lock out, for a day, users of a client that never ends its sessions.
     mine = Session.objects.filter(
         principal_kind=principal.kind, principal_id=principal.id, server=server.name, expires__gt=timezone.now()
     )
@@ -116,7 +113,7 @@ def find_session(session_id: str, server: MCPServer, principal: Principal) -> Se
 
 
 def _extend(session: Session) -> None:
-    """Extend the lifetime: written only after a tenth of it, not on each request."""
+    # Written once per tenth of the lifetime, not on each request.
     if session.expires < _expiry_in(settings.SESSION_TTL * 9 // 10):
         Session.objects.filter(pk=session.pk).update(expires=_expiry_in(settings.SESSION_TTL))
 
@@ -155,7 +152,6 @@ _LIVE = Prepared(_live, key=str, server=str, principal_kind=str, principal_id=st
 
 
 def end_session(session: Session) -> None:
-    """Delete the session with its calls, and end its streams."""
     Event.objects.filter(topic__in=[f"stream:{key}" for key in session.calls.values_list("key", flat=True)]).delete()
     event_store.append([(topic(session), '{"ended": true}')])
     session.delete()
@@ -167,8 +163,8 @@ def subscriptions_of(pk: int) -> list[str]:
 
 @database.retry_conflicts
 def forget_subscriptions(pk: int, uris: Collection[str]) -> None:
-    """Remove *uris* from the session's subscriptions."""
     with database.atomic():
+        # Locked, because concurrent requests and streams rewrite the whole list.
         locked = Session.objects.select_for_update().filter(pk=pk).first()
         if locked is not None:
             locked.subscriptions = [subscribed for subscribed in locked.subscriptions if subscribed not in uris]
@@ -193,7 +189,7 @@ MAX_SUBSCRIPTIONS = 1000
 
 
 async def set_level(context: Context, session: Session | None) -> dict[str, Any]:
-    """Handle ``logging/setLevel``. Without a session it has no effect."""
+    # Without a session this has no effect.
     if "logging" not in context.server.capabilities:
         raise MethodNotFound("This server sends no log messages.")
     level = context.params.get("level")
@@ -206,7 +202,6 @@ async def set_level(context: Context, session: Session | None) -> dict[str, Any]
 
 
 async def subscribe(context: Context, session: Session | None) -> dict[str, Any]:
-    """Handle ``resources/subscribe``."""
     uri, session = _subscription(context, session)
     if not await readable_uris(context, [uri]):
         raise ResourceNotFound(uri)
@@ -215,7 +210,6 @@ async def subscribe(context: Context, session: Session | None) -> dict[str, Any]
 
 
 async def unsubscribe(context: Context, session: Session | None) -> dict[str, Any]:
-    """Handle ``resources/unsubscribe``."""
     uri, session = _subscription(context, session)
     await context.runner.own.sync(partial(_change, session, "unsubscribed", uri))
     return {}
@@ -280,9 +274,8 @@ TRIM_EVERY = 100
 
 @database.retry_conflicts
 def _store_event(pk: int, change: Mapping[str, Any], replaced: Q) -> bool:
-    """Store an event of a session. Return False if it has ended."""
     with database.atomic():
-        # As for subscriptions: whoever deletes events of a session has locked it.
+        # As for subscriptions: events of a session are deleted only under its lock.
         session = Session.objects.select_for_update().filter(pk=pk).first()
         if session is not None:
             _append(session, change, replaced)
@@ -294,7 +287,7 @@ def _one_of(*changes: Mapping[str, Any]) -> Q:
 
 
 def _append(session: Session, change: Mapping[str, Any], replaced: Q) -> None:
-    """Store an event of a session, in place of earlier ones, for clients send them as often as they like."""
+    # Events replace earlier ones of the same kind, because clients may send any number of them.
     stored = Event.objects.filter(topic=topic(session))
     stored.filter(replaced).delete()
     [newest] = event_store.append_numbered([(topic(session), json.dumps(change))])
@@ -310,10 +303,10 @@ _running: dict[tuple[int, RequestId], LegacyChannel] = clear_after_fork({})
 
 
 def register_call(session: Session, channel: LegacyChannel) -> None:
-    """Let cancellations sent to this process reach a running call."""
     key = session.pk, channel.request.id
 
     def forget(_: object) -> None:
+        # The client may have reused the id for a later request.
         if _running.get(key) is channel:
             del _running[key]
 
@@ -323,7 +316,6 @@ def register_call(session: Session, channel: LegacyChannel) -> None:
 
 
 def watch_cancellation(session: Session, channel: LegacyChannel) -> None:
-    """Let cancellations sent to any process reach a running call."""
     watching = create_background_task(_follow_cancellation(session, channel))
     if channel.task is not None:
         channel.task.add_done_callback(lambda _: watching.cancel())
@@ -335,6 +327,7 @@ async def _follow_cancellation(session: Session, channel: LegacyChannel) -> None
     try:
         # What was cancelled before the call began is no concern of it, and may be much.
         began = session.last_event
+        # Subscribe before reading, so that nothing is missed in between.
         for entry in await retry_database(free_pool(), partial(event_store.after, began, [stream])):
             if _is_cancellation(entry, channel):
                 channel.cancel()

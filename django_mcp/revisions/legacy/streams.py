@@ -85,7 +85,6 @@ async def tail(
 
 
 async def resume(call: Call, position: int, mcp_request: MCPRequest) -> MCPResponse:
-    """Return a call's stream for a client that reconnects."""
     if call.request["method"] == RESULT:
         return await task_results.resume(call, position, mcp_request)
     if mcp_request.response.can_hold:
@@ -153,7 +152,6 @@ class SessionStream(ParkedStream):
         self._forgotten: AbstractSet[str] = NONE
 
     async def first_events(self) -> AsyncGenerator[SSEEvent, None]:
-        """Yield the id to resume from and missed events."""
         topics = [publish.server_topic(self._server), self._topic]
         self.subscription = await follow(*topics, principal=self._principal, server=self._server)
         self.subscription.matches = self.matches
@@ -204,19 +202,18 @@ class SessionStream(ParkedStream):
         return entry.id <= (self._position or 0)
 
     async def events_for(self, entries: Sequence[event_store.Entry]) -> Sequence[SSEEvent]:
-        """Return events of changes, until the session ends or opens another stream."""
         later = [entry for entry in entries if not self._is_old(entry)]
         current = list(takewhile(lambda entry: not _is_end(entry, self._token), later))
         self.is_over = len(current) < len(later)
         return await self._notifications_for(current)
 
     async def _catch_up(self, backlog: Sequence[event_store.Entry]) -> list[SSEEvent]:
-        """Load the subscriptions; return missed events. A resource that is gone gets one last event."""
         stored = await retry_database(free_pool(), partial(sessions.subscriptions_of, self._session))
         known = await self._filter.known_uris(stored)
         # Also those of requests that came after the stream was asked for, which nothing has counted.
         self._add(set(stored) - self._unsubscribed)
         events = await self._notifications_for(backlog)
+        # Resources that are gone have just got their last event.
         if known is not None:
             await self._forget({uri for uri in stored if uri not in known})
         self._begun = True

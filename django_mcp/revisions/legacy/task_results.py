@@ -93,7 +93,6 @@ def event_id(call: Call, seen: int) -> str:
 
 
 def pass_answer(pending: PendingRequest, mcp_request: MCPRequest) -> None:
-    """Pass an answer to the task that asked. Blocks."""
     request = Request(pending.call.request_id, **pending.call.request)
     context = context_for(mcp_request, request, None, {}, Channel())
     response = pending.answer.get("result", pending.answer)  # or the error that the client answered with
@@ -125,7 +124,6 @@ class TaskResultStream:
         self._messages: TaskMessages | None = None
 
     async def events(self, begun: Begun) -> AsyncGenerator[SSEEvent, None]:
-        """Yield the whole stream."""
         async with aclosing(self._batches(begun)) as batches:
             async for batch in batches:
                 for event in batch.events:
@@ -165,7 +163,6 @@ class TaskResultStream:
         return EventBatch(self._messages.events(change) if self._messages is not None and entry.id > began else ())
 
     def first_event(self) -> SSEEvent:
-        """Return the first event: a keep-alive or the id to resume from."""
         if self.call is None:
             return KEEP_ALIVE
         return SSEEvent(id=event_id(self.call, 0) if self._is_new else "", retry=RETRY_MS)
@@ -176,7 +173,6 @@ class TaskResultStream:
         return self._error_batch(InternalError("The stream ends here. Send tasks/result again."))
 
     def read(self) -> EventBatch:
-        """Return the events for the task's current state. Blocks."""
         try:
             task = require_task(self.context, self.task_id)
             if task.is_over:
@@ -221,7 +217,6 @@ class TaskMessages:
         self._token: Any = next((token for token in tokens if type(token) is int or type(token) is str), None)
 
     def events(self, change: Mapping[str, Any]) -> Sequence[SSEEvent]:
-        """Return the notification for an entry if the client wants it."""
         if "message" in change:
             return self._log_events(change["message"])
         return self._progress_events(*change["progress"]) if "progress" in change else ()
@@ -263,7 +258,6 @@ async def answer(request: Request, session: Session | None, mcp_request: MCPRequ
 
 
 async def resume(call: Call, seen: int, mcp_request: MCPRequest) -> MCPResponse:
-    """Resume ``tasks/result`` after question *seen* for a client that reconnects."""
     request = Request(call.request_id, **call.request)
     stream = TaskResultStream(context_for(mcp_request, request, None, {}, Channel()), call.session, call, seen)
     if mcp_request.response.can_hold:
@@ -273,7 +267,7 @@ async def resume(call: Call, seen: int, mcp_request: MCPRequest) -> MCPResponse:
 
 
 def _create_call(session: Session, request: Request, task: Task, key: str) -> Call:
-    """Create the row of a waiting client, which can be withdrawn like a call that waits."""
+    # The status lets the client cancel it like a waiting call.
     call = calls.create_call(session, request, key)
     kept = timezone.now() + datetime.timedelta(seconds=settings.ELICITATION_TTL)
     call.status, call.expires = Call.Status.ASKING, max(task.expires, kept)

@@ -37,9 +37,9 @@ IMMEDIATE = PREFIX + "model-immediate-response"
 
 
 def capability(server: MCPServer, version: str, principal: Principal) -> dict[str, Any]:
-    """Return the ``tasks`` capability. Listing requires a known caller (2025-11-25, Tasks, Task Isolation)."""
     if not has_tasks(server, version):
         return {}
+    # Only known callers may list tasks (2025-11-25, Tasks, Task Isolation).
     listed: dict[str, Any] = {} if principal.is_anonymous else {"list": {}}
     return {"tasks": {**listed, "cancel": {}, "requests": {"tools": {"call": {}}}}}
 
@@ -55,7 +55,7 @@ def _with_support(entry: dict[str, Any], server: MCPServer) -> dict[str, Any]:
 
 
 def _support(tool: Tool, server: MCPServer) -> str | None:
-    """Return a tool's task support; tools that may need approval support tasks too."""
+    # Tools that may require approval support tasks, too.
     return tool.task or ("optional" if tool.key in server.policies.asking else None)
 
 
@@ -126,7 +126,7 @@ MAX_MESSAGE_LENGTH = 300
 
 
 def task_object(task: Task) -> dict[str, Any]:
-    """Return a ``Task``. A result with ``isError`` has the status failed here."""
+    # In this version a result with isError has the status failed.
     failed = task.status == Task.Status.COMPLETED and bool(task.result.get("isError"))
     fields = {"taskId": task.task_id, "status": str(Task.Status.FAILED if failed else task.status)}
     if message := _status_text(task.result) if failed else status_message(task):
@@ -141,7 +141,6 @@ def task_object(task: Task) -> dict[str, Any]:
 
 
 def encode_outcome(request_id: RequestId, task: Task) -> bytes:
-    """Return the response to ``tasks/result`` of an ended task, as its call would have had."""
     match task.status:
         case Task.Status.COMPLETED:
             meta = {**task.result.get("_meta", {}), **related(task.task_id)}
@@ -157,7 +156,7 @@ def _status_text(result: Mapping[str, Any]) -> str:
 
 
 def related(task_id: str) -> dict[str, Any]:
-    """Return the ``_meta`` of a task's messages (2025-11-25, Tasks, Associating Task-Related Messages)."""
+    # See 2025-11-25, Tasks, Associating Task-Related Messages.
     return {RELATED: {"taskId": task_id}}
 
 
@@ -169,7 +168,6 @@ async def get_task(context: Context, _: Session | None) -> dict[str, Any]:
 
 
 async def list_tasks(context: Context, _: Session | None) -> dict[str, Any]:
-    """Handle ``tasks/list``: a page, newest first."""
     if context.principal.is_anonymous:
         raise MethodNotFound("Tasks are not listed for anonymous callers.")
     cursor = context.params.get("cursor")

@@ -82,19 +82,19 @@ class ModernChannel(StepChannel):
             self.mcp_request.response.send(SSEEvent(encode_notification(method, params), is_optional=True))
 
     def watch_client(self) -> None:
-        """Cancel the call if the client disconnects (Streamable HTTP, Cancellation)."""
+        # A disconnect cancels the call (Streamable HTTP, Cancellation).
         if self.mcp_request.response.is_live:
             self._task = asyncio.current_task()
             self.mcp_request.response.watch(self.cancel)
 
     def cancel(self) -> None:
-        """Cancel a coroutine where it awaits, a function at its next use of the context."""
         self.cancelled = True
+        # A function in a thread stops at its next use of the context.
         if self._task is not None:
             self._task.cancel()
 
     def wants_task(self, support: str) -> bool:
-        """Return True if the client declared the extension; the server then decides."""
+        # Clients only declare the extension. The server decides which calls become tasks.
         if is_declared(self.capabilities):
             return True
         if support == "required":
@@ -102,11 +102,10 @@ class ModernChannel(StepChannel):
         return False
 
     def announce_task(self, task: Task) -> Result:
-        """Return a ``CreateTaskResult`` (Tasks extension, Task Creation)."""
+        # See Tasks extension, Task Creation.
         return Result({"resultType": "task", **shown(task)})
 
     def check_mirrors(self, mirrors: Sequence[Mirror], arguments: Mapping[str, Any]) -> None:
-        """Compare the arguments with ``Mcp-Param-*`` headers."""
         if self.mcp_request.over_http:
             headers.check_parameters(
                 self.mcp_request.headers, [(mirror.header, mirror.path) for mirror in mirrors], arguments
@@ -156,7 +155,6 @@ class ModernRevision:
     """The stateless protocol."""
 
     async def serve(self, mcp_request: MCPRequest) -> MCPResponse:
-        """Answer one body."""
         request = parse(mcp_request.body)
         if type(request) is not Request:
             return _take(request, mcp_request)
@@ -214,7 +212,7 @@ async def _serve_own(request: Request, asked: Envelope, mcp_request: MCPRequest)
 
 
 def _take(message: Message, mcp_request: MCPRequest) -> MCPResponse:
-    """Accept a notification without effect: this version defines none over HTTP."""
+    # This version defines no notifications over HTTP.
     if type(message) is Response:
         refusal = "A client must not send responses. Put answers into 'inputResponses' of the repeated request."
         raise InvalidRequest(refusal, request_id=message.id)
@@ -292,7 +290,6 @@ def check_version(header: Mapping[str, str], claimed: Any) -> None:
 
 
 def discover(server: MCPServer, response: ResponseStream) -> Result:
-    """Return the result of ``server/discover``."""
     declared = capabilities(server, response)
     if server.extensions:
         declared["extensions"] = {name: dict(extension.settings) for name, extension in server.extensions.items()}

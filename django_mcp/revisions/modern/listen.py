@@ -102,7 +102,6 @@ class ListenStream(ParkedStream):
         self._began = 0
 
     async def first_events(self) -> AsyncGenerator[SSEEvent, None]:
-        """Yield the acknowledgement and the state of the tasks."""
         self._began = await position()
         topics = [publish.server_topic(self._server), *(() if self._tasks is None else self._tasks.topics)]
         self.subscription = await follow(*topics, principal=self._principal, server=self._server)
@@ -115,14 +114,12 @@ class ListenStream(ParkedStream):
                 yield event
 
     def matches(self, entry: Entry) -> bool:
-        """Return True if an entry may lead to a notification."""
         if self._tasks is not None and entry.topic in self._tasks.topics:
             return self._tasks.matches(entry)
         # Earlier changes are not part of the subscription.
         return entry.id > self._began and self._filter.matches(entry)
 
     async def events_for(self, entries: Sequence[Entry]) -> Sequence[SSEEvent]:
-        """Return notifications of changes and tasks."""
         tasks, meta = self._tasks, self._meta
         changed = [entry for entry in entries if tasks is None or entry.topic not in tasks.topics]
         notifications = await self._filter.notifications_for(changed)
@@ -143,7 +140,7 @@ class ListenStream(ParkedStream):
 
 @cache
 def _methods(names: frozenset[str]) -> frozenset[str]:
-    """Return list-changed notifications for filter names, as one shared set."""
+    # All streams with this filter share one set.
     return frozenset(publish.list_changed_method(kind) for name, kind in KINDS.items() if name in names)
 
 
@@ -185,7 +182,7 @@ class TaskSubscriptionFilter:
         return self.task_ids
 
     def matches(self, entry: Entry) -> bool:
-        """Return True for status changes; log messages are not sent (Tasks extension, Notifications)."""
+        # Only status changes are sent, no log messages (Tasks extension, Notifications).
         return entry.topic in self.topics and "message" not in json.loads(entry.data)
 
     async def current_states(self) -> list[dict[str, Any]]:
