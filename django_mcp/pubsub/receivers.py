@@ -103,15 +103,12 @@ MAX_USERS = 1000
 """Maximum number of users one event addresses. A change of more users goes to everyone."""
 
 
-UID = "django_mcp.pubsub.rights"
-
-
 # Weak, because connections are replaced.
 _waiting: WeakKeyDictionary[BaseDatabaseWrapper, tuple[Any, set[str] | None]] = clear_after_fork(WeakKeyDictionary())
 """Per connection, the users of a transaction, identified by its ``run_on_commit`` list."""
 
 
-@receiver(rights_changed, dispatch_uid=UID)
+@receiver(rights_changed, dispatch_uid="django_mcp.pubsub.rights")
 def _on_rights_changed(users: Collection[str], **_: Any) -> None:
     """Publish all changes of a transaction after commit."""
     connection = transaction.get_connection(tools_alias())
@@ -142,21 +139,23 @@ def _depends_on_users() -> bool:
 
 
 def connect_permissions() -> None:
+    # Without a dispatch_uid that several receivers share: signals know a sender by its id() only, which may have been
+    # that of a class that is gone.
     user = get_user_model()
     for model in classes_of(user):
-        pre_save.connect(_before_user_save, sender=model, dispatch_uid=UID)
-        post_save.connect(_after_user_save, sender=model, dispatch_uid=UID)
+        pre_save.connect(_before_user_save, sender=model)
+        post_save.connect(_after_user_save, sender=model)
     # The user model may lack these fields, or relate to a site's own models.
     for name in ("groups", "user_permissions"):
         if through := getattr(getattr(user, name, None), "through", None):
-            m2m_changed.connect(_on_users_changed, sender=through, dispatch_uid=UID)
+            m2m_changed.connect(_on_users_changed, sender=through)
     group, permission = _related(user, "groups"), _related(user, "user_permissions")
     if through := getattr(getattr(group, "permissions", None), "through", None):
-        m2m_changed.connect(_on_groups_changed, sender=through, dispatch_uid=UID)
+        m2m_changed.connect(_on_groups_changed, sender=through)
     for model in classes_of(group):
-        post_save.connect(_after_group_save, sender=model, dispatch_uid=UID)
+        post_save.connect(_after_group_save, sender=model)
     for model in (*classes_of(group), *classes_of(permission)):
-        pre_delete.connect(_before_delete, sender=model, dispatch_uid=UID)
+        pre_delete.connect(_before_delete, sender=model)
 
 
 def _related(user: Any, name: str) -> Any:
