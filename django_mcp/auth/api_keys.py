@@ -248,7 +248,9 @@ class APIKeyAuthentication(BaseAuthentication):
         mine = [principal for principal in principals if principal.kind == "api_key" and principal.credential]
         if not mine:
             return []
-        rows = APIKey.objects.filter(pk__in={principal.credential for principal in mine}, revoked=None)
+        # A replica may not know yet of a revocation.
+        keys = APIKey.objects.using(router.db_for_write(APIKey))
+        rows = keys.filter(pk__in={principal.credential for principal in mine}, revoked=None)
         found = {str(row.pk): row for row in rows.filter(expires__gt=timezone.now()).select_related("user")}
         now = [_principal_of(found.get(principal.credential), server) for principal in mine]
         return [
@@ -282,9 +284,8 @@ def renewed(principal: Principal, server: MCPServer) -> Principal | None:
     """Return the principal with the key's current scopes, or None if the key no longer opens the endpoint."""
     from django_mcp.models import APIKey  # noqa: PLC0415 - needs the app registry
 
-    good = APIKey.objects.filter(
-        pk=principal.credential, user=principal.user.pk, revoked=None, expires__gt=timezone.now()
-    )
+    keys = APIKey.objects.using(router.db_for_write(APIKey))  # likewise
+    good = keys.filter(pk=principal.credential, user=principal.user.pk, revoked=None, expires__gt=timezone.now())
     row = good.first()
     if row is None or server.name not in row.endpoints:
         return None

@@ -208,7 +208,7 @@ def _with_policy(**wanted: Any) -> QuerySet[Any]:
             blocked="blocked", scopes="scopes", read_only="read_only", service_account="service_account_id"
         )
     )
-    tokens: QuerySet[Any] = get_access_token_model().objects.filter(**wanted)
+    tokens: QuerySet[Any] = get_access_token_model()._default_manager.filter(**wanted)  # noqa: SLF001 - documented API
     return tokens.annotate(policy=Subquery(policy))  # type: ignore[no-any-return] # swapped models have no types
 
 

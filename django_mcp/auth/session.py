@@ -13,7 +13,7 @@ from django.conf import settings as django_settings
 from django.contrib.sessions.backends.db import SessionStore as DatabaseStore
 from django.core.exceptions import SuspiciousOperation
 from django.core.signals import setting_changed
-from django.db import DataError
+from django.db import DataError, router
 from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import CsrfViewMiddleware
 from django.utils import timezone
@@ -130,14 +130,16 @@ class SessionAuthentication(BaseAuthentication):
         return SessionPrincipal(kind="session", id=str(user.pk), user=user, login=_Login(key, _auth_hash(user)))
 
     def find_ended(self, principals: Sequence[Principal], server: MCPServer) -> Iterable[Principal]:  # noqa: ARG002
-        # A changed password ends the sessions of its user.
         from django.contrib.auth import get_user_model  # noqa: PLC0415 - not installed on every site
 
         callers = [principal for principal in principals if principal.kind == "session"]
         mine = [(principal, getattr(principal, "login", None)) for principal in callers]
         if not mine:
             return []
-        users = get_user_model()._default_manager.filter(pk__in={principal.user.pk for principal, _ in mine})  # noqa: SLF001
+        model: Any = get_user_model()
+        # A replica may not know yet of the new password.
+        everybody = model._default_manager.using(router.db_for_write(model))  # noqa: SLF001
+        users = everybody.filter(pk__in={principal.user.pk for principal, _ in mine})
         hashes = {user.pk: _auth_hash(user) for user in users}
         live = _live_keys({login.key for _, login in mine if login is not None})
         return [

@@ -31,7 +31,7 @@ from django.db import (
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from django.db.models import Model
-from django.db.transaction import Atomic
+from django.db.transaction import Atomic, TransactionManagementError
 from django.dispatch import receiver
 
 from django_mcp.core.after_fork import clear_after_fork
@@ -235,6 +235,12 @@ def _instance(values: Sequence[Any], statement: _Statement) -> Any:
     return found
 
 
+CAUGHT = (
+    "A database error was caught inside the tool's transaction, which is rolled back anyway. "
+    "Wrap queries that may fail in transaction.atomic()."
+)
+
+
 class Transaction:
     """An ``atomic`` block that can be committed and restarted within."""
 
@@ -270,11 +276,19 @@ class Transaction:
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
-        """Commit, and begin a new transaction after the block. Raise ``RuntimeError`` inside another ``atomic``."""
+        """Commit, and begin a new transaction after the block.
+
+        Raises:
+            RuntimeError: it is called inside another ``atomic``.
+            TransactionManagementError: a database error was caught, so that nothing can be committed.
+        """
         # A savepoint of the tool means that it is inside transaction.atomic().
         if self._savepoints() != self._depth:
             msg = "ctx.once commits, so it cannot be called inside transaction.atomic(); call it before or after"
             raise RuntimeError(msg)
+        # A commit would roll back without a word what the tool wrote before.
+        if transaction.get_connection(self._atomic.using).needs_rollback:
+            raise TransactionManagementError(CAUGHT)
         self.__exit__(None, None, None)
         try:
             yield
@@ -391,11 +405,7 @@ def in_transaction(function: Callable[[], T], context: Any = None) -> T:
             value = function()
             caught = own.rollback_exc  # type: ignore[attr-defined]
             if own.needs_rollback and id(caught) != before:
-                logger.warning(
-                    "A database error was caught inside the tool's transaction, which is rolled back anyway. "
-                    "Wrap queries that may fail in transaction.atomic().",
-                    exc_info=caught,
-                )
+                logger.warning(CAUGHT, exc_info=caught)
             return value
     finally:
         if context is not None:

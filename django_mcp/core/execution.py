@@ -269,14 +269,16 @@ class ToolExecution:
             raise
 
     def _run_work(self, work: Callable[[], Fields]) -> Fields:
+        has_ended = False
         try:
             with stopped_at_queries(self.deadline):
                 fields = work()
+            has_ended = True
             if not self._tool.atomic:  # effects remain, so store the result for repeated calls even if late
                 self._store(fields)
                 self._finish_deadline()
         except BaseException as error:
-            if self._idempotency is not None and self._may_run_again(error):
+            if self._idempotency is not None and self._may_run_again(error, has_ended=has_ended):
                 self._idempotency.release()
             if is_out_of_time(error, self.deadline):
                 raise DeadlineExceeded from error
@@ -312,7 +314,7 @@ class ToolExecution:
     async def _run_once(self, run: Callable[[], Awaitable[Fields]]) -> Fields:
         if self._idempotency is None:
             return await run()
-        has_begun = False
+        has_begun = has_ended = False
         try:
             kept = await self._run_to_completion(self._claim_key)
             if kept is not None:
@@ -320,9 +322,10 @@ class ToolExecution:
             # From here on the function may have effects, so _may_run_again() decides about the key.
             has_begun = True
             fields = await run()
+            has_ended = True
             await self._run_to_completion(partial(self._store, fields))
         except BaseException as error:
-            if not has_begun or self._may_run_again(error):
+            if not has_begun or self._may_run_again(error, has_ended=has_ended):
                 await self._run_to_completion(self._idempotency.release)
             raise
         return fields
@@ -332,10 +335,10 @@ class ToolExecution:
 
     # Both
 
-    def _may_run_again(self, error: BaseException) -> bool:
-        if not isinstance(error, Cancelled | asyncio.CancelledError):
+    def _may_run_again(self, error: BaseException, *, has_ended: bool) -> bool:
+        if not has_ended and not isinstance(error, Cancelled | asyncio.CancelledError):
             return True
-        # A cancelled call may be repeated only if it left no effects.
+        # A call that was cancelled, or whose result could not be stored, may be repeated only if it left no effects.
         return (self._tool.atomic and not self._tool.function.is_async) or self._tool.is_repeatable
 
     async def _take_slot(self) -> None:

@@ -1,6 +1,5 @@
 """Tools that are completed after startup, because their definition needs the URLconf or the database."""
 
-import asyncio
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +14,7 @@ from django.db import Error, connections
 from django.utils import translation
 
 from django_mcp.core.after_fork import FreshLock
+from django_mcp.core.concurrency import on_event_loop
 from django_mcp.core.context import Context
 from django_mcp.core.database import queries, without_effects
 from django_mcp.primitives.base import is_translated, sendable
@@ -117,7 +117,7 @@ class LateTool(Tool):
     def _complete(self) -> None:
         if self._is_whole or not apps.ready:
             return
-        if not (self.reads_database and _is_in_event_loop()):
+        if not (self.reads_database and on_event_loop()):
             self._complete_here()
             return
         # Complete all waiting tools in this thread: each thread opens a database connection.
@@ -164,14 +164,6 @@ def described() -> Iterator[None]:
     """
     with without_effects(), translation.override(settings.LANGUAGE_CODE):
         yield
-
-
-def _is_in_event_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 def _complete_all(wanted: LateTool, waiting: list[LateTool]) -> None:

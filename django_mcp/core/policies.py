@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from django_mcp.core.after_fork import reset_after_fork
 from django_mcp.core.concurrency import Runner
 from django_mcp.core.database import NOT_MIGRATED, is_unmigrated
+from django_mcp.core.elicitation import InputRequired
 from django_mcp.core.principal import Principal
 from django_mcp.primitives.base import Primitive
 from django_mcp.primitives.tool import Tool
@@ -162,7 +163,9 @@ class ApprovalGrant:
         self.use()
         try:
             fields = work()
-        except Exception:
+        except InputRequired:  # the next round is under the same approval
+            raise
+        except BaseException:  # cancelled or out of time, too
             self.ended("error")
             raise
         self.ended("error" if fields.get("isError") else "ok")

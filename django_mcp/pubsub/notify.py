@@ -101,9 +101,9 @@ class _Outage:
     def __init__(self) -> None:
         self.is_logged = False
 
-    def begins(self, error: Exception) -> None:
+    def begins(self, error: BaseException) -> None:
         if not self.is_logged:
-            logger.warning("the channel layer is unavailable, polling the event log instead: %s", error)
+            logger.warning("the channel layer is unavailable, polling the event log instead: %r", error)
         self.is_logged = True
 
     def ends(self) -> None:
@@ -207,7 +207,11 @@ class _Sender:
                 with self._changed:
                     self._changed.wait_for(lambda: self._asked > self._sent)
                     asked = self._asked
-                is_sent = loop.run_until_complete(_send())
+                try:
+                    is_sent = loop.run_until_complete(_send())
+                except BaseException as error:  # noqa: BLE001 - nobody would start another thread
+                    is_sent = False
+                    _outage.begins(error)
                 with self._changed:
                     # Notifications requested during the sending need another message.
                     self._sent = asked

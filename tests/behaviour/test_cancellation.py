@@ -11,6 +11,7 @@ import pytest
 from django_mcp import Cancelled, Context, MCPServer, tool
 from django_mcp.models import Call, PendingRequest
 from django_mcp.revisions.legacy import sessions
+from django_mcp.revisions.modern.handler import ModernChannel
 from tests.clients import LEGACY
 from tests.conversation import Conversation, accept
 from tests.exchange import WITHIN, Room, eventually
@@ -424,3 +425,28 @@ def test_a_function_that_was_cancelled_and_never_looks_is_rolled_back_at_its_end
     # The next one has its turn when the first is at its end.
     assert talk.call("work", again=True).text == "done"
     assert rows.written() == ([] if wants else ["written"])
+
+
+def test_a_cancellation_that_is_repeated_leaves_a_call_time_to_clean_up() -> None:
+    """Over stdio a client may say so twice, and both are heard."""
+
+    async def cancel_twice() -> list[str]:
+        cleaned: list[str] = []
+
+        async def work() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(0)
+                cleaned.append("up")
+
+        channel = ModernChannel.__new__(ModernChannel)
+        channel.cancelled, channel._task = False, asyncio.create_task(work())
+        await asyncio.sleep(0)
+        channel.cancel()
+        await asyncio.sleep(0)
+        channel.cancel()
+        await asyncio.wait([channel._task])
+        return cleaned
+
+    assert asyncio.run(cancel_twice()) == ["up"]

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
+from django.db import DatabaseError
 from django.test import override_settings
 from django.utils import timezone
 
 from django_mcp import BaseAuthentication, Context, MCPServer, Principal, RequestHead, ToolError, tool
 from django_mcp.models import Step
+from django_mcp.pubsub import once
 from django_mcp.pubsub.cleanup import clear
 from tests.behaviour.beside import beside
 from tests.clients import LEGACY, MODERN, Client
@@ -320,6 +322,36 @@ def test_a_call_that_was_stopped_and_rolled_back_is_run_again(
     assert ended.wait(WITHIN)
     assert eventually(lambda: modern_talk.call("order", meta=OURS).text == "ordered")
     assert rows.written() == ["ordered"]
+
+
+@pytest.mark.leaves("the claim of a call whose result could not be stored, until the key expires")
+@pytest.mark.parametrize("edge", ["asgi"])
+@pytest.mark.parametrize("kind", ["async", "without a transaction"])
+def test_a_call_that_ended_is_not_run_again_if_its_result_could_not_be_stored(
+    server: MCPServer, modern_talk: Conversation, runs: list[Any], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kind == "async":
+
+        @tool(server=server, name="order")
+        async def order_async() -> str:
+            runs.append(1)
+            return "ordered"
+
+    else:
+
+        @tool(server=server, atomic=False)
+        def order() -> str:
+            runs.append(1)
+            return "ordered"
+
+    def fail(*_: Any) -> None:
+        raise DatabaseError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(once.StepRecord, "store", fail)
+        assert modern_talk.call("order", meta=OURS).failed
+    assert "check the outcome before you call again" in modern_talk.call("order", meta=OURS).text
+    assert runs == [1]
 
 
 @pytest.mark.leaves("the claim of a call whose outcome is unknown, until the key expires")

@@ -315,3 +315,26 @@ def test_a_database_error_that_was_caught_keeps_nothing_of_later_calls_alive(fil
         in_transaction(work)
     gc.collect()
     assert len(alive) <= 1
+
+
+def test_after_a_database_error_that_was_caught_nothing_is_committed_within_and_that_is_said(
+    files: tuple[Any, Any],
+) -> None:
+    """``ctx.once`` commits: what was written before would be rolled back without a word."""
+    ours, _ = files
+    holder = Holder()
+
+    def act() -> str:
+        write(ours, "before")
+        try:
+            with transaction.mark_for_rollback_on_error():
+                raise OperationalError("as a failed save() is")
+        except OperationalError:
+            pass
+        assert holder.transaction is not None
+        with holder.transaction.suspended():
+            return "sent"
+
+    with pytest.raises(transaction.TransactionManagementError, match=r"Wrap queries that may fail"):
+        in_transaction(act, holder)
+    assert notes(ours) == []

@@ -103,6 +103,18 @@ def test_a_process_that_was_forked_notifies_too(layer: Layer) -> None:
         os.close(each)
 
 
+def test_whatever_comes_out_of_a_layer_costs_one_notice(layer: Layer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notify, "RETRY_SECONDS", 0)
+    layer.error = asyncio.CancelledError()  # type: ignore[assignment] # as of a task that was cancelled elsewhere
+    notify.notify_readers()
+    notify._sender.flush()
+    layer.error = None
+    notify.notify_readers()
+    notify._sender.flush()
+    assert len(layer.sent) == 2
+    assert not notify.is_layer_unavailable()
+
+
 def test_a_thread_that_cannot_be_started_costs_one_notice(layer: Layer, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")

@@ -88,6 +88,9 @@ class ModernChannel(StepChannel):
             self.mcp_request.response.watch(self.cancel)
 
     def cancel(self) -> None:
+        # Once: a second notification would interrupt what the first one made the call clean up.
+        if self.cancelled:
+            return
         self.cancelled = True
         # A function in a thread stops at its next use of the context.
         if self._task is not None:
